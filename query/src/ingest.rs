@@ -10,7 +10,7 @@ use datafusion::scalar::ScalarValue;
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Result, TickRange,
     TickSource,
-    store::{Admitted, AppendOptions, Appended, OnConflict},
+    store::{AppendOptions, CommittedAppend, OnConflict, PushResult},
 };
 use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::{acquisition::Use, catalog::Command};
@@ -340,7 +340,7 @@ impl ProtocolAppend {
         chronicle: &Arc<ChronicleDefinition>,
         rows: RecordBatch,
         on_conflict: OnConflict,
-    ) -> Result<Admitted> {
+    ) -> Result<PushResult> {
         let within = self.enter(chronicle)?;
         projection::check_rows(chronicle, within, &rows)?;
         let rows = stored(rows)?;
@@ -369,7 +369,7 @@ impl ProtocolAppend {
     /// # Errors
     /// As `Append::commit`; `QueryCanceled` before the commit; `LeaseLost` if a lease of this
     /// append has expired.
-    pub async fn commit(self) -> Result<Appended> {
+    pub async fn commit(self) -> Result<CommittedAppend> {
         self.work.commit()?;
         let uses = self.entered.into_iter().filter_map(|(_, entered)| entered.using).collect();
         self.session.commit_task(uses, self.append.commit())?.await

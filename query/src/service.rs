@@ -19,7 +19,7 @@ use std::{
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
-use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result, made_once::MadeOnce};
+use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result, batch_results::BatchResults};
 use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::sync::watch;
 
@@ -109,7 +109,7 @@ pub struct QueryService {
     /// True once endless statements must end.
     ending: watch::Sender<bool>,
     /// The subscribers' shared batches of the last commits.
-    pub(crate) subscription_batches: MadeOnce<Option<RecordBatch>>,
+    pub(crate) subscription_batches: BatchResults<Option<RecordBatch>>,
     next_id: AtomicI32,
     started_ns: i64,
 }
@@ -159,7 +159,7 @@ impl QueryService {
             sessions: Arc::default(),
             closing: AtomicBool::new(false),
             ending: watch::Sender::new(false),
-            subscription_batches: MadeOnce::default(),
+            subscription_batches: BatchResults::default(),
             next_id: AtomicI32::new(1),
             started_ns,
         }))

@@ -38,9 +38,9 @@ impl From<stratalog_model::Error> for Failure {
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
-            Some(told) => Self {
-                sqlstate: told.code().code().to_string(),
-                message: told.message().to_string(),
+            Some(error_of_server) => Self {
+                sqlstate: error_of_server.code().code().to_string(),
+                message: error_of_server.message().to_string(),
             },
             None => Self::of_harness(error.to_string()),
         }

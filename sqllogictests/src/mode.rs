@@ -65,10 +65,12 @@ impl Mode {
     /// If the database or its server does not start.
     pub async fn open(self, directory: &Path) -> Result<Database, Failure> {
         Ok(match self {
-            Mode::InProcess => Database::InProcess(in_process::Instance::open(directory).await?),
-            Mode::Wire => Database::Wire(wire::Instance::open(directory).await?),
+            Mode::InProcess => {
+                Database::InProcess(in_process::InProcessInstance::open(directory).await?)
+            }
+            Mode::Wire => Database::Wire(wire::WireInstance::open(directory).await?),
             Mode::Tier(moves) => {
-                let instance = in_process::Instance::open(directory).await?;
+                let instance = in_process::InProcessInstance::open(directory).await?;
                 let mover = Arc::new(Mover::new(instance.embedded(), moves));
                 Database::Tier(instance, mover)
             }
@@ -80,11 +82,11 @@ impl Mode {
 #[derive(Debug)]
 pub enum Database {
     /// In this process.
-    InProcess(in_process::Instance),
+    InProcess(in_process::InProcessInstance),
     /// Through a Postgres port.
-    Wire(wire::Instance),
+    Wire(wire::WireInstance),
     /// In this process, with a mover for its events.
-    Tier(in_process::Instance, Arc<Mover>),
+    Tier(in_process::InProcessInstance, Arc<Mover>),
 }
 
 impl Database {
@@ -112,11 +114,11 @@ impl Database {
 #[derive(Debug)]
 pub enum Connection {
     /// A session.
-    InProcess(in_process::Client),
+    InProcess(in_process::InProcessClient),
     /// A socket.
-    Wire(wire::Client),
+    Wire(wire::WireClient),
     /// A session, and a mover that runs after each statement.
-    Tier(in_process::Client, Arc<Mover>),
+    Tier(in_process::InProcessClient, Arc<Mover>),
 }
 
 #[async_trait]
@@ -165,7 +167,7 @@ impl AsyncDB for Connection {
 }
 
 /// A value in the format of results: NULL, empty text and line ends become visible.
-pub(crate) fn shown(value: Option<&str>) -> String {
+pub(crate) fn cell_text(value: Option<&str>) -> String {
     match value {
         None => "NULL".to_string(),
         Some("") => "(empty)".to_string(),

@@ -45,7 +45,7 @@ async fn run_file(path: &Path, name: &str, list: &List) -> Result<Report, Failur
         parse_file(path).map_err(|error| Failure::of_harness(error.to_string()))?;
     let directory =
         tempfile::tempdir().map_err(|error| Failure::of_harness(format!("tempdir: {error}")))?;
-    let instance = in_process::Instance::open(&directory.path().join("data")).await?;
+    let instance = in_process::InProcessInstance::open(&directory.path().join("data")).await?;
     let mut report = Report { files: 1, ..Report::default() };
     let mut runner = Runner::new(async || instance.connect().map(UpstreamSession::new));
     runner.with_normalizer(|value| without_utc(value.trim_end()));

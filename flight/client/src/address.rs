@@ -65,7 +65,7 @@ impl Address {
     }
 
     /// The address for messages, without user and password.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display_url(&self) -> String {
         format!("grpc://{}:{}", self.host, self.port)
     }
 }
@@ -104,12 +104,12 @@ mod tests {
         assert_eq!(full.user.as_deref(), Some("ann@x"));
         assert_eq!(full.password.as_deref(), Some("p:q"));
         assert_eq!(full.database.as_deref(), Some("cats"));
-        assert_eq!(full.shown(), "grpc://[::1]:7000");
+        assert_eq!(full.display_url(), "grpc://[::1]:7000");
     }
 
     #[test]
     fn what_is_not_offered_is_refused() {
-        for (url, told) in [
+        for (url, message) in [
             ("grpc+tls://h:1", "TLS"),
             ("https://h", "TLS"),
             ("postgres://h", "scheme"),
@@ -122,7 +122,7 @@ mod tests {
         ] {
             let error = Address::read(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
-            assert!(error.to_string().contains(told), "{url}: {error}");
+            assert!(error.to_string().contains(message), "{url}: {error}");
         }
     }
 

@@ -14,66 +14,66 @@ use tokio::sync::{mpsc, oneshot};
 use crate::connection::{Connection, within};
 
 /// Capacity of the queue.
-const ERRANDS_MAX: usize = 4096;
-/// Timeout of an errand: without the errand, the server cleans up later by itself.
-const ERRAND_TIME: Duration = Duration::from_secs(2);
+const TASKS_MAX: usize = 4096;
+/// Timeout of a task: without the task, the server cleans up later by itself.
+const TASK_TIME: Duration = Duration::from_secs(2);
 
 /// A message for the server.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum CleanupTask {
     /// A transaction will not be committed.
     RollBack(Connection, Bytes),
     /// A prepared statement is not needed any more.
     CloseStatement(Connection, Bytes),
     /// A session is not needed any more.
     CloseSession(Connection),
-    /// Reports that all earlier errands are done.
-    Tell(oneshot::Sender<()>),
+    /// Reports that all earlier tasks are done.
+    Confirm(oneshot::Sender<()>),
 }
 
-/// The queue of errands.
+/// The queue of tasks.
 #[derive(Debug, Clone)]
-pub(crate) struct Cleanup(mpsc::Sender<Errand>);
+pub(crate) struct Cleanup(mpsc::Sender<CleanupTask>);
 
 impl Cleanup {
     /// Starts the task; it ends after the last sender is dropped.
     pub(crate) fn start() -> Self {
-        let (sender, mut errands) = mpsc::channel(ERRANDS_MAX);
+        let (sender, mut tasks) = mpsc::channel(TASKS_MAX);
         tokio::spawn(async move {
-            while let Some(errand) = errands.recv().await {
-                run(errand).await;
+            while let Some(task) = tasks.recv().await {
+                run(task).await;
             }
         });
         Self(sender)
     }
 
-    /// Queues an errand.
-    pub(crate) fn leave(&self, errand: Errand) {
-        if self.0.try_send(errand).is_err() {
+    /// Queues a task.
+    pub(crate) fn enqueue(&self, task: CleanupTask) {
+        if self.0.try_send(task).is_err() {
             tracing::warn!(
                 "too many dropped objects at a time: the server is not informed of a dropped object"
             );
         }
     }
 
-    /// Waits until all errands so far are done.
+    /// Waits until all tasks so far are done.
     pub(crate) async fn done(&self) {
         let (sender, done) = oneshot::channel();
-        if self.0.send(Errand::Tell(sender)).await.is_ok() {
+        if self.0.send(CleanupTask::Confirm(sender)).await.is_ok() {
             // Without an answer, the task has ended with its runtime.
             let _ = done.await;
         }
     }
 }
 
-async fn run(errand: Errand) {
-    let (connection, action, body) = match errand {
-        Errand::RollBack(connection, id) => (connection, "EndTransaction", roll_back(id)),
-        Errand::CloseStatement(connection, handle) => {
+async fn run(task: CleanupTask) {
+    let (connection, action, body) = match task {
+        CleanupTask::RollBack(connection, id) => (connection, "EndTransaction", roll_back(id)),
+        CleanupTask::CloseStatement(connection, handle) => {
             (connection, "ClosePreparedStatement", close_statement(handle))
         }
-        Errand::CloseSession(connection) => (connection, "CloseSession", Vec::new()),
-        Errand::Tell(sender) => {
+        CleanupTask::CloseSession(connection) => (connection, "CloseSession", Vec::new()),
+        CleanupTask::Confirm(sender) => {
             // The receiver may be gone.
             let _ = sender.send(());
             return;
@@ -82,7 +82,7 @@ async fn run(errand: Errand) {
     if connection.is_suspect() && action == "CloseSession" {
         return;
     }
-    if let Err(error) = within(Some(ERRAND_TIME), connection.act(action, body)).await {
+    if let Err(error) = within(Some(TASK_TIME), connection.act(action, body)).await {
         tracing::debug!(%error, action, "the server was not informed");
     }
 }

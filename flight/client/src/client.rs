@@ -55,7 +55,7 @@ impl Client {
 
     pub(crate) async fn open(settings: Settings) -> Result<Self> {
         let client = Self { pool: Arc::new(Pool::new(settings)) };
-        client.safely(Care::OnlyUnsent, |_| async { Ok(()) }).await?;
+        client.with_retries(RepeatCondition::OnlyUnsent, |_| async { Ok(()) }).await?;
         Ok(client)
     }
 
@@ -68,7 +68,7 @@ impl Client {
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn query(&self, sql: &str) -> Result<Rows> {
         check(sql, false)?;
-        self.safely(Care::of(sql), |lease| self.run_query(lease, sql)).await
+        self.with_retries(RepeatCondition::of(sql), |lease| self.run_query(lease, sql)).await
     }
 
     async fn run_query(&self, lease: Lease, sql: &str) -> Result<Rows> {
@@ -99,7 +99,7 @@ impl Client {
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn execute(&self, sql: &str) -> Result<u64> {
         check(sql, false)?;
-        self.safely(Care::OnlyUnsent, |lease| async move {
+        self.with_retries(RepeatCondition::OnlyUnsent, |lease| async move {
             let updated = lease.connection.update(sql, None);
             let updated = within(self.pool.settings.request_timeout, updated).await;
             updated.inspect_err(|error| lease.connection.learn(error))
@@ -136,7 +136,7 @@ impl Client {
             Ok(Transaction::new(Arc::clone(&self.pool), lease, id))
         };
         // A transaction whose id was lost ends with the session.
-        self.safely(Care::Pure, begun).await
+        self.with_retries(RepeatCondition::Pure, begun).await
     }
 
     /// Options of a writer to a table; `schema.table`, with quotes if names need quotes.
@@ -171,8 +171,8 @@ impl Client {
             let options = Clone::clone(&options);
             async move { lease.connection.set(&options).await }
         };
-        self.safely(Care::Pure, set).await?;
-        self.pool.want(name, value);
+        self.with_retries(RepeatCondition::Pure, set).await?;
+        self.pool.request_option(name, value);
         Ok(())
     }
 
@@ -181,10 +181,10 @@ impl Client {
     /// # Errors
     /// `Connection`, `Timeout`.
     pub async fn options(&self) -> Result<BTreeMap<String, OptionValue>> {
-        let asked = |lease: Lease| async move {
-            session::told(&lease.connection.act("GetSessionOptions", Vec::new()).await?)
+        let fetch = |lease: Lease| async move {
+            session::parse_options(&lease.connection.act("GetSessionOptions", Vec::new()).await?)
         };
-        self.safely(Care::Pure, asked).await
+        self.with_retries(RepeatCondition::Pure, fetch).await
     }
 
     /// Ends the sessions on the server and waits for the server's answer. Dropping the client does
@@ -194,9 +194,9 @@ impl Client {
     }
 
     /// Runs `work` on a connection, and retries within the policy if a retry is safe.
-    pub(crate) async fn safely<T, F: Future<Output = Result<T>>>(
+    pub(crate) async fn with_retries<T, F: Future<Output = Result<T>>>(
         &self,
-        care: Care,
+        care: RepeatCondition,
         work: impl Fn(Lease) -> F,
     ) -> Result<T> {
         let mut backoff = Backoff::new(self.pool.settings.retry.clone());
@@ -215,13 +215,14 @@ impl Client {
             // Only one such retry: other conditions of a statement have the same SQLSTATE.
             let regains = !regained && self.pool.regains(&error);
             regained |= regains;
-            let again = error.is_not_carried_out() || (care == Care::Pure && passes) || regains;
+            let again =
+                error.is_not_carried_out() || (care == RepeatCondition::Pure && passes) || regains;
             if !again {
                 return Err(error);
             }
             let now = Instant::now();
             let Some(wait) = backoff.failed(now, chance()) else {
-                return Err(error.during(backoff.told(now)));
+                return Err(error.during(backoff.summary(now)));
             };
             tracing::debug!(%error, ?wait, "trying again");
             tokio::time::sleep(wait).await;
@@ -231,16 +232,16 @@ impl Client {
 
 /// The condition for repeating a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Care {
+pub(crate) enum RepeatCondition {
     /// Retry after any transient failure: a repetition has the same effect as a single run.
     Pure,
     /// Retry only if the statement certainly did nothing.
     OnlyUnsent,
 }
 
-impl Care {
+impl RepeatCondition {
     pub(crate) fn of(sql: &str) -> Self {
-        if is_pure(sql) { Care::Pure } else { Care::OnlyUnsent }
+        if is_pure(sql) { RepeatCondition::Pure } else { RepeatCondition::OnlyUnsent }
     }
 }
 

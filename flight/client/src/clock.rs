@@ -13,10 +13,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use stratalog_model::clock::{ClockRates, ClockReading, Estimator, RoundTrip, Told};
+use stratalog_model::clock::{ClockRates, ClockReading, EstimatedTime, Estimator, RoundTrip};
 
 use crate::{
-    client::{Care, Client},
+    client::{Client, RepeatCondition},
     connection::within,
     error::{Error, ErrorKind, Result},
     pool::Lease,
@@ -37,13 +37,13 @@ pub(crate) struct ServerClock {
     began: Instant,
     estimator: Mutex<Estimator>,
     /// The latency reported to the sessions.
-    told_us: AtomicI64,
+    reported_us: AtomicI64,
 }
 
 impl Default for ServerClock {
     fn default() -> Self {
         let estimator = Mutex::new(Estimator::new(ClockRates::MACHINES));
-        Self { began: Instant::now(), estimator, told_us: AtomicI64::new(0) }
+        Self { began: Instant::now(), estimator, reported_us: AtomicI64::new(0) }
     }
 }
 
@@ -56,9 +56,9 @@ impl ServerClock {
     fn sync(&self) -> Option<ClockSync> {
         let mut estimator = self.estimator.lock();
         let (line, distance_ns) = (estimator.line()?, estimator.distance_ns()?);
-        let told = estimator.tell(self.monotonic_ns())?;
+        let estimate = estimator.tell(self.monotonic_ns())?;
         Some(ClockSync {
-            told,
+            estimate,
             drift: estimator.drift(),
             distance_ns,
             round_trip: Duration::from_nanos(estimator.round_trip_ns()),
@@ -73,7 +73,7 @@ impl ServerClock {
 #[non_exhaustive]
 pub struct ClockSync {
     /// The server's time now, and the maximal error of the estimate.
-    pub told: Told,
+    pub estimate: EstimatedTime,
     /// The advance of this machine's monotonic clock per unit of the server's clock.
     pub drift: f64,
     /// The server's time is this machine's monotonic time divided by `drift`, plus this offset.
@@ -99,7 +99,7 @@ impl Client {
             }
             Ok(())
         };
-        self.safely(Care::Pure, synchronized).await?;
+        self.with_retries(RepeatCondition::Pure, synchronized).await?;
         let sync = self.pool.clock.sync().ok_or_else(|| unreadable("it says nothing"))?;
         self.tell_latency(sync.round_trip);
         Ok(sync)
@@ -110,12 +110,12 @@ impl Client {
     fn tell_latency(&self, round_trip: Duration) {
         let us =
             i64::try_from(round_trip.as_micros()).unwrap_or(i64::MAX).clamp(1, ROUND_TRIP_US_MAX);
-        let told = self.pool.clock.told_us.load(Ordering::Acquire);
-        if us > told || us < told / 4 {
+        let reported_us = self.pool.clock.reported_us.load(Ordering::Acquire);
+        if us > reported_us || us < reported_us / 4 {
             // A margin, so that small changes are not reported.
             let us = us.saturating_add(us / 4).min(ROUND_TRIP_US_MAX);
-            self.pool.clock.told_us.store(us, Ordering::Release);
-            self.pool.want(ROUND_TRIP.to_string(), Some(us.into()));
+            self.pool.clock.reported_us.store(us, Ordering::Release);
+            self.pool.request_option(ROUND_TRIP.to_string(), Some(us.into()));
         }
     }
 
@@ -123,7 +123,7 @@ impl Client {
     /// a later time than the call before. The only exception: if the clock turns out to have jumped
     /// more than a minute ahead, so that the server accepted none of the times returned since, the
     /// next time may be earlier. `None` before the first [`Self::sync_clock`].
-    pub fn time(&self) -> Option<Told> {
+    pub fn time(&self) -> Option<EstimatedTime> {
         let clock = &self.pool.clock;
         let mut estimator = clock.estimator.lock();
         estimator.tell(clock.monotonic_ns())
@@ -132,8 +132,8 @@ impl Client {
     async fn ask_clock(&self, lease: &Lease) -> Result<()> {
         let clock = &self.pool.clock;
         let sent_ns = clock.monotonic_ns();
-        let asked = lease.connection.act("SyncClock", Vec::new());
-        let body = within(self.pool.settings.request_timeout, asked).await?;
+        let request = lease.connection.act("SyncClock", Vec::new());
+        let body = within(self.pool.settings.request_timeout, request).await?;
         let received_ns = clock.monotonic_ns();
         let reading: ClockReading =
             serde_json::from_slice(&body).map_err(|error| unreadable(&error.to_string()))?;

@@ -78,7 +78,7 @@ impl Connection {
     /// # Errors
     /// `Connection`, `Timeout`, `Login`, and errors of opening a session. No statement was run.
     pub(crate) async fn open(settings: &Settings, before: Option<Arc<Session>>) -> Result<Self> {
-        let what = || format!("connecting to {}", settings.address.shown());
+        let what = || format!("connecting to {}", settings.address.display_url());
         let opening = async {
             let channel = channel(settings).await?;
             let client = FlightServiceClient::new(channel)

@@ -72,10 +72,10 @@ pub enum ErrorKind {
 
 /// A failure, its place, and a hint to fix it.
 #[derive(Clone)]
-pub struct Error(Box<Told>);
+pub struct Error(Box<ErrorParts>);
 
 #[derive(Clone)]
-struct Told {
+struct ErrorParts {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
@@ -87,7 +87,7 @@ struct Told {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Told {
+        Self(Box::new(ErrorParts {
             kind,
             message: message.into(),
             hint: None,
@@ -233,9 +233,9 @@ impl std::error::Error for Error {
 
 impl From<arrow::error::ArrowError> for Error {
     fn from(error: arrow::error::ArrowError) -> Self {
-        let mut told = Self::new(ErrorKind::InvalidBatch, error.to_string());
-        told.0.source = Some(Arc::new(error));
-        told
+        let mut converted = Self::new(ErrorKind::InvalidBatch, error.to_string());
+        converted.0.source = Some(Arc::new(error));
+        converted
     }
 }
 
@@ -296,8 +296,8 @@ fn split(text: &str) -> (String, Option<String>) {
     let mut message = String::new();
     let mut in_hint = false;
     for line in text.split('\n') {
-        if let Some(told) = line.strip_prefix("  hint: ") {
-            hint = Some(told.to_string());
+        if let Some(text) = line.strip_prefix("  hint: ") {
+            hint = Some(text.to_string());
             in_hint = true;
         } else if let Some(context) = line.strip_prefix("  context: ") {
             in_hint = false;

@@ -34,7 +34,7 @@
 //! # }
 //! ```
 
-mod acquired;
+mod acquisition;
 mod address;
 mod chronicle;
 mod cleanup;
@@ -56,7 +56,7 @@ mod transaction;
 mod writer;
 
 pub use arrow;
-pub use stratalog_model::{Collision, Durability, Granularity, TickSource, clock::Told};
+pub use stratalog_model::{Collision, Durability, Granularity, TickSource, clock::EstimatedTime};
 pub use uuid::Uuid;
 
 pub use self::{
@@ -74,5 +74,5 @@ pub use self::{
     rows::{Cancel, Rows},
     session::OptionValue,
     transaction::Transaction,
-    writer::{Acknowledgement, Delivery, Unacknowledged, Writer, WriterBuilder},
+    writer::{Acknowledgement, Delivery, UnacknowledgedRows, Writer, WriterBuilder},
 };

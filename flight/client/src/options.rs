@@ -202,7 +202,7 @@ mod tests {
     fn what_cannot_be_is_refused() {
         let builder = ClientBuilder::default;
         let never = RetryPolicy { attempts_max: 0, ..RetryPolicy::default() };
-        for (wrong, told) in [
+        for (wrong, message) in [
             (builder().connections(0), "connections"),
             (builder().connections(65), "1 to 64"),
             (builder().user("a:b"), "colon"),
@@ -211,7 +211,9 @@ mod tests {
             (builder().message_bytes_max(10), "65536"),
         ] {
             let error = wrong.settings().unwrap_err();
-            assert!(error.kind() == ErrorKind::InvalidOption && error.to_string().contains(told));
+            assert!(
+                error.kind() == ErrorKind::InvalidOption && error.to_string().contains(message)
+            );
         }
     }
 }

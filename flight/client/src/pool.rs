@@ -8,8 +8,8 @@ use std::sync::{
 use parking_lot::Mutex;
 
 use crate::{
-    acquired::Acquired,
-    cleanup::{Cleanup, Errand},
+    acquisition::SessionAcquisition,
+    cleanup::{Cleanup, CleanupTask},
     clock::ServerClock,
     connection::{Connection, within},
     error::{Error, ErrorKind, Result},
@@ -26,17 +26,17 @@ const SESSIONS_MAX: usize = 3;
 pub(crate) struct Pool {
     pub(crate) settings: Settings,
     slots: Vec<Arc<Slot>>,
-    wanted: Mutex<Wanted>,
+    requested: Mutex<RequestedOptions>,
     closed: AtomicBool,
     pub(crate) cleanup: Cleanup,
     pub(crate) clock: ServerClock,
     /// The acquisition of the session; only in a pool of one connection.
-    pub(crate) acquired: OnceLock<Acquired>,
+    pub(crate) acquisition: OnceLock<SessionAcquisition>,
 }
 
 /// The options for every session.
 #[derive(Debug, Default)]
-struct Wanted {
+struct RequestedOptions {
     version: u64,
     options: Options,
 }
@@ -51,7 +51,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) connection: Connection,
-    call: Call,
+    call: CountedCall,
     pool: Arc<Pool>,
 }
 
@@ -60,23 +60,23 @@ impl Lease {
     pub(crate) fn another(&self) -> Self {
         Self {
             connection: self.connection.clone(),
-            call: Call::new(&self.call.0),
+            call: CountedCall::new(&self.call.0),
             pool: Arc::clone(&self.pool),
         }
     }
 }
 
 #[derive(Debug)]
-struct Call(Arc<Slot>);
+struct CountedCall(Arc<Slot>);
 
-impl Call {
+impl CountedCall {
     fn new(slot: &Arc<Slot>) -> Self {
         slot.calls.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(slot))
     }
 }
 
-impl Drop for Call {
+impl Drop for CountedCall {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Ordering::AcqRel);
     }
@@ -90,15 +90,15 @@ impl Pool {
         if let Some(name) = &settings.application_name {
             options.insert("application_name".to_string(), Some(name.as_str().into()));
         }
-        let wanted = Mutex::new(Wanted { version: 1, options });
+        let requested = Mutex::new(RequestedOptions { version: 1, options });
         Self {
             settings,
             slots,
-            wanted,
+            requested,
             closed: AtomicBool::new(false),
             cleanup: Cleanup::start(),
             clock: ServerClock::default(),
-            acquired: OnceLock::new(),
+            acquisition: OnceLock::new(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Pool {
         let Some(slot) = quietest else {
             return Err(Error::closed("client"));
         };
-        let call = Call::new(slot);
+        let call = CountedCall::new(slot);
         let mut kept = slot.connection.lock().await;
         let mut last = String::new();
         for _ in 0..SESSIONS_MAX {
@@ -126,7 +126,7 @@ impl Pool {
                     // slot.
                     let session = kept.as_ref().map(|before| Arc::clone(&before.session));
                     let connection = Connection::open(&self.settings, session).await?;
-                    tracing::debug!(server = %self.settings.address.shown(), "connected");
+                    tracing::debug!(server = %self.settings.address.display_url(), "connected");
                     *kept = Some(connection.clone());
                     connection
                 }
@@ -151,8 +151,8 @@ impl Pool {
     /// Prepares a session before use: options and acquisition.
     async fn make_ready(&self, connection: &Connection) -> Result<()> {
         self.bring_up(connection).await?;
-        if let Some(acquired) = self.acquired.get() {
-            let kept = within(Some(self.settings.connect_timeout), acquired.keep(connection));
+        if let Some(acquisition) = self.acquisition.get() {
+            let kept = within(Some(self.settings.connect_timeout), acquisition.keep(connection));
             kept.await.inspect_err(|error| connection.learn(error))?;
         }
         Ok(())
@@ -161,11 +161,11 @@ impl Pool {
     /// Sends a session the options that changed since its last update.
     async fn bring_up(&self, connection: &Connection) -> Result<()> {
         let (version, options) = {
-            let wanted = self.wanted.lock();
-            if connection.session.options_version.load(Ordering::Acquire) == wanted.version {
+            let requested = self.requested.lock();
+            if connection.session.options_version.load(Ordering::Acquire) == requested.version {
                 return Ok(());
             }
-            (wanted.version, wanted.options.clone())
+            (requested.version, requested.options.clone())
         };
         within(Some(self.settings.connect_timeout), connection.set(&options))
             .await
@@ -178,14 +178,14 @@ impl Pool {
     /// True if the error reports the loss of an acquisition that must be renewed: the next taken
     /// connection acquires again. The refused statement did not run.
     pub(crate) fn regains(&self, error: &Error) -> bool {
-        self.acquired.get().is_some_and(|acquired| acquired.ran_out(error))
+        self.acquisition.get().is_some_and(|acquisition| acquisition.ran_out(error))
     }
 
     /// Sets an option for all present and future sessions.
-    pub(crate) fn want(&self, name: String, value: Option<OptionValue>) {
-        let mut wanted = self.wanted.lock();
-        wanted.version += 1;
-        wanted.options.insert(name, value);
+    pub(crate) fn request_option(&self, name: String, value: Option<OptionValue>) {
+        let mut requested = self.requested.lock();
+        requested.version += 1;
+        requested.options.insert(name, value);
     }
 
     /// Ends all sessions.
@@ -193,7 +193,7 @@ impl Pool {
         self.closed.store(true, Ordering::Release);
         for slot in &self.slots {
             if let Some(connection) = slot.connection.lock().await.take() {
-                self.cleanup.leave(Errand::CloseSession(connection));
+                self.cleanup.enqueue(CleanupTask::CloseSession(connection));
             }
         }
         self.cleanup.done().await;
@@ -206,7 +206,7 @@ impl Drop for Pool {
             if let Ok(mut connection) = slot.connection.try_lock()
                 && let Some(connection) = connection.take()
             {
-                self.cleanup.leave(Errand::CloseSession(connection));
+                self.cleanup.enqueue(CleanupTask::CloseSession(connection));
             }
         }
     }

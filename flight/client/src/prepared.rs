@@ -3,8 +3,8 @@
 use arrow::datatypes::SchemaRef;
 
 use crate::{
-    cleanup::Errand,
-    client::{Care, Client},
+    cleanup::CleanupTask,
+    client::{Client, RepeatCondition},
     command::Handle,
     connection::within,
     error::{Error, Result},
@@ -20,24 +20,24 @@ use crate::{
 pub struct Prepared {
     client: Client,
     sql: String,
-    kept: Option<Kept>,
+    on_server: Option<ServerStatement>,
     schema: SchemaRef,
     parameters: SchemaRef,
 }
 
 /// The connection and handle of a prepared statement.
 #[derive(Debug)]
-struct Kept {
+struct ServerStatement {
     lease: Lease,
     handle: Handle,
 }
 
 impl Prepared {
     pub(crate) async fn new(client: Client, sql: &str) -> Result<Self> {
-        let kept = make(&client, sql).await?;
-        let (schema, parameters) = (&kept.handle.schema, &kept.handle.parameters);
+        let on_server = make(&client, sql).await?;
+        let (schema, parameters) = (&on_server.handle.schema, &on_server.handle.parameters);
         let (schema, parameters) = (SchemaRef::clone(schema), SchemaRef::clone(parameters));
-        Ok(Self { client, sql: sql.to_string(), kept: Some(kept), schema, parameters })
+        Ok(Self { client, sql: sql.to_string(), on_server: Some(on_server), schema, parameters })
     }
 
     /// The columns of the result; empty for statements without rows.
@@ -59,8 +59,8 @@ impl Prepared {
         let time = self.client.pool.settings.request_timeout;
         let mut attempts = 0;
         loop {
-            let kept = self.kept().await?;
-            let (lease, handle) = (kept.lease.another(), kept.handle.clone());
+            let on_server = self.on_server().await?;
+            let (lease, handle) = (on_server.lease.another(), on_server.handle.clone());
             let running = async {
                 if params.num_columns() > 0 {
                     lease.connection.bind(&handle, &params).await?;
@@ -86,8 +86,8 @@ impl Prepared {
         let time = self.client.pool.settings.request_timeout;
         let mut attempts = 0;
         loop {
-            let kept = self.kept().await?;
-            let updated = kept.lease.connection.update_prepared(&kept.handle, &params);
+            let on_server = self.on_server().await?;
+            let updated = on_server.lease.connection.update_prepared(&on_server.handle, &params);
             let error = match within(time, updated).await {
                 Ok(count) => return Ok(count),
                 Err(error) => error,
@@ -97,24 +97,25 @@ impl Prepared {
         }
     }
 
-    async fn kept(&mut self) -> Result<&Kept> {
-        let usable = self.kept.take().filter(|kept| !kept.lease.connection.is_suspect());
-        let kept = match usable {
-            Some(kept) => kept,
+    async fn on_server(&mut self) -> Result<&ServerStatement> {
+        let usable =
+            self.on_server.take().filter(|on_server| !on_server.lease.connection.is_suspect());
+        let on_server = match usable {
+            Some(on_server) => on_server,
             None => make(&self.client, &self.sql).await?,
         };
-        Ok(self.kept.insert(kept))
+        Ok(self.on_server.insert(on_server))
     }
 
     /// Returns `Ok` for another attempt after an error. If the server no longer knows the
     /// statement, nothing was done.
     fn again(&mut self, error: Error, attempts: u32, pure: bool) -> Result<()> {
-        if let Some(kept) = &self.kept {
-            kept.lease.connection.learn(&error);
+        if let Some(on_server) = &self.on_server {
+            on_server.lease.connection.learn(&error);
         }
         let forgotten = error.sqlstate() == Some("26000");
         if forgotten {
-            self.kept = None;
+            self.on_server = None;
         }
         let passes = error.is_retryable() || error.is_session_lost();
         let safe = forgotten || error.is_not_carried_out() || (pure && passes);
@@ -126,22 +127,22 @@ impl Prepared {
     }
 }
 
-async fn make(client: &Client, sql: &str) -> Result<Kept> {
+async fn make(client: &Client, sql: &str) -> Result<ServerStatement> {
     let time = client.pool.settings.request_timeout;
     let made = |lease: Lease| async move {
         let handle = within(time, lease.connection.prepare(sql, None)).await;
         let handle = handle.inspect_err(|error| lease.connection.learn(error))?;
-        Ok(Kept { lease, handle })
+        Ok(ServerStatement { lease, handle })
     };
     // Preparing never changes data, whatever the statement.
-    client.safely(Care::Pure, made).await
+    client.with_retries(RepeatCondition::Pure, made).await
 }
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        if let Some(Kept { lease, handle }) = self.kept.take() {
-            let errand = Errand::CloseStatement(lease.connection.clone(), handle.id);
-            self.client.pool.cleanup.leave(errand);
+        if let Some(ServerStatement { lease, handle }) = self.on_server.take() {
+            let task = CleanupTask::CloseStatement(lease.connection.clone(), handle.id);
+            self.client.pool.cleanup.enqueue(task);
         }
     }
 }

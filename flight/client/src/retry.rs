@@ -74,7 +74,7 @@ impl Backoff {
     }
 
     /// The text for the error that ends the series.
-    pub(crate) fn told(&self, now: Instant) -> String {
+    pub(crate) fn summary(&self, now: Instant) -> String {
         let since = self.since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         format!("given up after {} tries in {:.1} s", self.failures, since.as_secs_f64())
     }
@@ -108,8 +108,8 @@ mod tests {
         let start = Instant::now();
         assert!(backoff.failed(start, 1.0).is_some());
         assert!(backoff.failed(start + Duration::from_millis(950), 1.0).is_none());
-        let told = backoff.told(start + Duration::from_millis(950));
-        assert_eq!(told, "given up after 2 tries in 0.9 s");
+        let text = backoff.summary(start + Duration::from_millis(950));
+        assert_eq!(text, "given up after 2 tries in 0.9 s");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use arrow_flight::{
 };
 use futures::{Stream, StreamExt as _, stream::BoxStream};
 use prost::Message as _;
-use stratalog_model::ipc::{Decoded, IpcDecoder};
+use stratalog_model::ipc::{DecodedMessage, IpcDecoder};
 use tonic::Streaming;
 
 use crate::{
@@ -144,9 +144,11 @@ impl Part {
         let mut decoder = IpcDecoder::default();
         loop {
             match next(connection, &mut messages, &mut decoder).await? {
-                Some(Decoded::Schema(schema)) => return Ok(Self { schema, messages, decoder }),
-                Some(Decoded::Nothing) => {}
-                Some(Decoded::Rows(_)) | None => {
+                Some(DecodedMessage::Schema(schema)) => {
+                    return Ok(Self { schema, messages, decoder });
+                }
+                Some(DecodedMessage::Nothing) => {}
+                Some(DecodedMessage::Rows(_)) | None => {
                     return Err(Error::protocol("the rows arrived without a schema"));
                 }
             }
@@ -156,7 +158,7 @@ impl Part {
     async fn next(&mut self, connection: &Connection) -> Option<Result<RecordBatch>> {
         loop {
             match next(connection, &mut self.messages, &mut self.decoder).await.transpose()? {
-                Ok(Decoded::Rows(batch)) => return Some(Ok(batch)),
+                Ok(DecodedMessage::Rows(batch)) => return Some(Ok(batch)),
                 Ok(_) => {}
                 Err(error) => return Some(Err(error)),
             }
@@ -169,11 +171,11 @@ async fn next(
     connection: &Connection,
     messages: &mut Streaming<FlightData>,
     decoder: &mut IpcDecoder,
-) -> Result<Option<Decoded>> {
+) -> Result<Option<DecodedMessage>> {
     let message = messages.message().await.map_err(|status| connection.failed(status))?;
     let Some(FlightData { data_header, data_body, .. }) = message else { return Ok(None) };
     if data_header.is_empty() {
-        return Ok(Some(Decoded::Nothing));
+        return Ok(Some(DecodedMessage::Nothing));
     }
     let decoded = decoder.decode(&data_header, data_body);
     decoded.map(Some).map_err(|error| {

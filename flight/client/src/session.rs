@@ -109,7 +109,7 @@ struct WireRefusal {
 const INVALID_NAME: i32 = 1;
 
 /// The body of SetSessionOptions.
-pub(crate) fn wanted(options: &Options) -> Vec<u8> {
+pub(crate) fn encode_options(options: &Options) -> Vec<u8> {
     let wire = |value: &OptionValue| match value.clone() {
         OptionValue::Text(text) => WireValue::Text(text),
         OptionValue::Flag(flag) => WireValue::Flag(flag),
@@ -149,10 +149,10 @@ pub(crate) fn outcome(body: &[u8], options: &Options) -> Result<()> {
 ///
 /// # Errors
 /// `Protocol`.
-pub(crate) fn told(body: &[u8]) -> Result<BTreeMap<String, OptionValue>> {
-    let told = WireOptions::decode(body)
+pub(crate) fn parse_options(body: &[u8]) -> Result<BTreeMap<String, OptionValue>> {
+    let decoded = WireOptions::decode(body)
         .map_err(|error| Error::protocol(format!("GetSessionOptions: {error}")))?;
-    let options = told.options.into_iter().filter_map(|(name, wire)| {
+    let options = decoded.options.into_iter().filter_map(|(name, wire)| {
         let value = match wire.value? {
             WireValue::Text(text) => OptionValue::Text(text),
             WireValue::Flag(flag) => OptionValue::Flag(flag),
@@ -181,7 +181,7 @@ mod tests {
         let mut sent: Options =
             all.iter().map(|(name, value)| (name.to_string(), Some(value.clone()))).collect();
         sent.insert("reset".into(), None);
-        let back = told(&wanted(&sent)).unwrap();
+        let back = parse_options(&encode_options(&sent)).unwrap();
         assert_eq!(back, all.into_iter().map(|(name, value)| (name.to_string(), value)).collect());
     }
 

@@ -6,7 +6,7 @@ use arrow_flight::sql::EndTransaction;
 use bytes::Bytes;
 
 use crate::{
-    cleanup::Errand,
+    cleanup::CleanupTask,
     client::unknown_outcome,
     connection::within,
     error::{Error, Result},
@@ -135,29 +135,29 @@ impl Transaction {
         ended
     }
 
-    fn closing(&self, handle: &Bytes) -> Closing<'_> {
-        Closing { pool: &self.pool, lease: &self.lease, handle: handle.clone() }
+    fn closing(&self, handle: &Bytes) -> StatementCloser<'_> {
+        StatementCloser { pool: &self.pool, lease: &self.lease, handle: handle.clone() }
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.pool.cleanup.leave(Errand::RollBack(self.lease.connection.clone(), id));
+            self.pool.cleanup.enqueue(CleanupTask::RollBack(self.lease.connection.clone(), id));
         }
     }
 }
 
 /// Closes a prepared statement on the server when dropped.
-struct Closing<'a> {
+struct StatementCloser<'a> {
     pool: &'a Pool,
     lease: &'a Lease,
     handle: Bytes,
 }
 
-impl Drop for Closing<'_> {
+impl Drop for StatementCloser<'_> {
     fn drop(&mut self) {
         let (connection, handle) = (self.lease.connection.clone(), self.handle.clone());
-        self.pool.cleanup.leave(Errand::CloseStatement(connection, handle));
+        self.pool.cleanup.enqueue(CleanupTask::CloseStatement(connection, handle));
     }
 }

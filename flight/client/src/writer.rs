@@ -38,10 +38,10 @@ pub use self::{
 };
 pub(crate) use self::{gather::raw_batch, options::path_of};
 use self::{
-    gather::{Answered, Awaited, NotStored, RawEvent, Tell},
+    gather::{AwaitedEvents, OutcomeReceivers, RawEvent, SharedOutcome, StoreFailure},
     ledger::{Ledger, Limits},
     options::WriterSettings,
-    parcel::{Entry, Place, Rows},
+    parcel::{Entry, EntryRows, EventPlace},
     pieces::{bytes_of, cut},
 };
 use crate::{
@@ -91,7 +91,7 @@ const NUMBERS_LEFT_OUT: u64 = 1 << 20;
 /// ```
 #[derive(Debug)]
 pub struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     schema: SchemaRef,
     last_sequence: Option<u64>,
     task: Option<JoinHandle<()>>,
@@ -100,7 +100,7 @@ pub struct Writer {
 /// Rows without an acknowledgement: they may or may not be stored.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Unacknowledged {
+pub struct UnacknowledgedRows {
     /// The batch number of the rows, whether already sent or not.
     pub sequence: u64,
     /// The rows.
@@ -109,29 +109,29 @@ pub struct Unacknowledged {
 
 /// An appended event: await the outcome, or drop it.
 #[derive(Debug)]
-pub(crate) struct Appended {
-    answer: Answered,
-    awaited: Arc<Awaited>,
+pub(crate) struct AppendedEvent {
+    answer: SharedOutcome,
+    awaited: Arc<AwaitedEvents>,
     at: usize,
-    told: bool,
+    resolved: bool,
 }
 
-impl Future for Appended {
-    type Output = std::result::Result<Acknowledgement, NotStored>;
+impl Future for AppendedEvent {
+    type Output = std::result::Result<Acknowledgement, StoreFailure>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let told = ready!(self.answer.poll_unpin(context));
-        self.told = true;
-        Poll::Ready(match told {
-            Ok(told) => told.of(self.at),
+        let outcome = ready!(self.answer.poll_unpin(context));
+        self.resolved = true;
+        Poll::Ready(match outcome {
+            Ok(outcome) => outcome.of(self.at),
             Err(_) => Err((Error::closed("writer"), None)),
         })
     }
 }
 
-impl Drop for Appended {
+impl Drop for AppendedEvent {
     fn drop(&mut self) {
-        if !self.told {
+        if !self.resolved {
             self.awaited.drop_one(self.at);
         }
     }
@@ -139,10 +139,10 @@ impl Drop for Appended {
 
 /// The shared state of a writer's task and its callers.
 #[derive(Debug)]
-struct Shared {
+struct WriterState {
     pool: Arc<Pool>,
     settings: WriterSettings,
-    core: Mutex<Core>,
+    core: Mutex<WriterCore>,
     room: Arc<Semaphore>,
     /// Wakes the task when there may be work.
     wake: Notify,
@@ -150,7 +150,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct Core {
+struct WriterCore {
     ledger: Ledger,
     last_number: u64,
     /// The first number assigned by the writer.
@@ -177,14 +177,14 @@ impl Writer {
             true => 1,
             false => last_sequence.unwrap_or(0).saturating_add(NUMBERS_LEFT_OUT),
         };
-        let core = Core {
+        let core = WriterCore {
             ledger: Ledger::new(settings.limits.clone()),
             last_number: 0,
             numbers_from,
             closing: false,
             failed: None,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WriterState {
             pool,
             settings,
             core: Mutex::new(core),
@@ -256,7 +256,7 @@ impl Writer {
         columns: &SchemaRef,
         time_ns: i64,
         payload: &[u8],
-    ) -> Result<Appended> {
+    ) -> Result<AppendedEvent> {
         let event = RawEvent { columns, time_ns, payload };
         self.check_size(1, event.bytes())?;
         event.check()?;
@@ -272,11 +272,16 @@ impl Writer {
                 }
                 placed
             };
-            if let Some(Place { awaited, at, is_first }) = placed {
+            if let Some(EventPlace { awaited, at, is_first }) = placed {
                 if is_first {
                     self.shared.wake.notify_one();
                 }
-                return Ok(Appended { answer: awaited.answer.clone(), awaited, at, told: false });
+                return Ok(AppendedEvent {
+                    answer: awaited.answer.clone(),
+                    awaited,
+                    at,
+                    resolved: false,
+                });
             }
             room = Some(self.room_for(event.bytes().max(GATHERED_ROOM_BYTES)).await?);
         }
@@ -326,17 +331,17 @@ impl Writer {
             first = if first == 0 { number } else { first };
             let name = (!whole)
                 .then(|| format!("batch {first}, rows {} to {} of it,", rows.start, rows.end));
-            let (tell, told) = oneshot::channel();
-            receivers.push(told);
+            let (sender, receiver) = oneshot::channel();
+            receivers.push(receiver);
             core.last_number = number;
             core.ledger.push(Entry {
                 number,
                 numbered: sequence.is_some(),
                 bytes,
-                rows: Rows::Batch(batch.slice(rows.start, rows.len())),
+                rows: EntryRows::Batch(batch.slice(rows.start, rows.len())),
                 name,
                 since,
-                tell: Tell::One(tell),
+                receivers: OutcomeReceivers::One(sender),
                 room: Arc::clone(&room),
             });
         }
@@ -365,7 +370,7 @@ impl Writer {
                     "the writer to {} has had no room for {bytes} bytes for {} s: {} has not acknowledged the buffered rows",
                     settings.table,
                     settings.write_timeout.as_secs_f64(),
-                    self.shared.pool.settings.address.shown(),
+                    self.shared.pool.settings.address.display_url(),
                 ),
             )
             .with_hint(
@@ -415,14 +420,14 @@ impl Writer {
     /// Ends the writer immediately and returns all unacknowledged rows in order. These rows may or
     /// may not be stored. Write them with [`Self::write_numbered`] and the same numbers to a writer
     /// of the same producer: then each row is stored exactly once.
-    pub async fn into_unacknowledged(mut self) -> Vec<Unacknowledged> {
+    pub async fn into_unacknowledged(mut self) -> Vec<UnacknowledgedRows> {
         if let Some(task) = self.task.take() {
             task.abort();
             // The task was cancelled on purpose.
             let _ = task.await;
         }
         let all = self.shared.core.lock().ledger.take_all();
-        all.into_iter().map(|(sequence, rows)| Unacknowledged { sequence, rows }).collect()
+        all.into_iter().map(|(sequence, rows)| UnacknowledgedRows { sequence, rows }).collect()
     }
 }
 
@@ -439,7 +444,7 @@ impl Drop for Writer {
     }
 }
 
-impl Core {
+impl WriterCore {
     fn check_open(&self) -> Result<()> {
         match &self.failed {
             Some(error) => Err(error.clone()),
@@ -449,8 +454,8 @@ impl Core {
     }
 }
 
-impl Shared {
-    fn told(&self) {
+impl WriterState {
+    fn report_progress(&self) {
         let done_through = self.core.lock().ledger.done_through();
         self.progress.send_modify(|progress| progress.done_through = done_through);
     }

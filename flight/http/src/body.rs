@@ -30,7 +30,7 @@ const OUTPUT_BYTES: usize = 1 << 20;
 const ROOM_BYTES: usize = 64 << 10;
 
 /// A request's body, received and decompressed.
-pub(crate) struct Decoded<'a> {
+pub(crate) struct DecodedBody<'a> {
     stream: BodyDataStream,
     pub(crate) decoder: Decoder,
     state: &'a State,
@@ -40,7 +40,7 @@ pub(crate) struct Decoded<'a> {
 
 /// Decompresses a body in pieces.
 pub(crate) struct Decoder {
-    kind: Kind,
+    kind: ContentCoding,
     /// Received bytes before decompression.
     input: Bytes,
     /// Decompressed bytes, and their maximum.
@@ -49,20 +49,20 @@ pub(crate) struct Decoder {
     finished: bool,
 }
 
-enum Kind {
+enum ContentCoding {
     Identity,
-    Gzip(MultiGzDecoder<Bounded>),
+    Gzip(MultiGzDecoder<BoundedOutput>),
     Zstd(Zstd),
 }
 
 /// The output of a decoder, up to a limit.
 #[derive(Debug, Default)]
-struct Bounded {
+struct BoundedOutput {
     bytes: Vec<u8>,
     left: usize,
 }
 
-impl Write for Bounded {
+impl Write for BoundedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() > self.left {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too large"));
@@ -77,7 +77,7 @@ impl Write for Bounded {
     }
 }
 
-impl<'a> Decoded<'a> {
+impl<'a> DecodedBody<'a> {
     /// The body of a request with the given headers.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl<'a> Decoded<'a> {
     pub(crate) fn as_it_comes(state: &'a State, body: Body) -> Self {
         Self {
             stream: body.into_data_stream(),
-            decoder: Decoder::new(Kind::Identity, state.settings.decoded_bytes_max),
+            decoder: Decoder::new(ContentCoding::Identity, state.settings.decoded_bytes_max),
             state,
             raw: 0,
         }
@@ -157,7 +157,7 @@ impl<'a> Decoded<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     permit: Option<OwnedSemaphorePermit>,
-    held: usize,
+    reserved_bytes: usize,
 }
 
 impl Room {
@@ -166,8 +166,8 @@ impl Room {
     /// # Errors
     /// `OutOfMemory`.
     pub(crate) async fn grow_to(&mut self, state: &State, bytes: usize) -> Result<()> {
-        if bytes > self.held {
-            let more = (bytes - self.held).max(ROOM_BYTES);
+        if bytes > self.reserved_bytes {
+            let more = (bytes - self.reserved_bytes).max(ROOM_BYTES);
             self.add(state.room(more).await?, more);
         }
         Ok(())
@@ -178,8 +178,8 @@ impl Room {
     /// # Errors
     /// `OutOfMemory` when the server stops.
     pub(crate) async fn wait_for(&mut self, state: &State, bytes: usize) -> Result<()> {
-        if bytes > self.held {
-            let more = bytes - self.held;
+        if bytes > self.reserved_bytes {
+            let more = bytes - self.reserved_bytes;
             self.add(state.some_room(more).await?, more);
         }
         Ok(())
@@ -187,17 +187,17 @@ impl Room {
 
     /// Like [`Self::grow_to`], without a wait; `false` without free memory.
     pub(crate) fn try_grow_to(&mut self, state: &State, bytes: usize) -> bool {
-        if bytes <= self.held {
+        if bytes <= self.reserved_bytes {
             return true;
         }
-        let more = bytes - self.held;
+        let more = bytes - self.reserved_bytes;
         let Some(room) = state.try_room(more) else { return false };
         self.add(room, more);
         true
     }
 
     fn add(&mut self, room: OwnedSemaphorePermit, bytes: usize) {
-        self.held += bytes;
+        self.reserved_bytes += bytes;
         match &mut self.permit {
             Some(held) => held.merge(room),
             None => self.permit = Some(room),
@@ -206,18 +206,18 @@ impl Room {
 }
 
 impl Decoder {
-    fn new(kind: Kind, decoded_max: usize) -> Self {
+    fn new(kind: ContentCoding, decoded_max: usize) -> Self {
         Self { kind, input: Bytes::new(), decoded: 0, decoded_max, finished: false }
     }
 
     fn of(headers: &HeaderMap, decoded_max: usize) -> Result<Self> {
-        let output = Bounded { bytes: Vec::new(), left: decoded_max };
+        let output = BoundedOutput { bytes: Vec::new(), left: decoded_max };
         let encoding = headers.get(CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
         let encoding = encoding.unwrap_or("identity").trim().to_ascii_lowercase();
         let kind = match encoding.as_str() {
-            "" | "identity" => Kind::Identity,
-            "gzip" | "x-gzip" => Kind::Gzip(MultiGzDecoder::new(output)),
-            "zstd" => Kind::Zstd(Zstd::new(output)?),
+            "" | "identity" => ContentCoding::Identity,
+            "gzip" | "x-gzip" => ContentCoding::Gzip(MultiGzDecoder::new(output)),
+            "zstd" => ContentCoding::Zstd(Zstd::new(output)?),
             _ => {
                 return Err(Error::new(
                     ErrorKind::FeatureNotSupported,
@@ -231,14 +231,14 @@ impl Decoder {
 
     /// True if received input or output is left to decompress.
     pub(crate) fn has_more(&self) -> bool {
-        !self.input.is_empty() || matches!(&self.kind, Kind::Zstd(zstd) if zstd.holds_back)
+        !self.input.is_empty() || matches!(&self.kind, ContentCoding::Zstd(zstd) if zstd.holds_back)
     }
 
     /// The approximate work for the received input, in bytes.
     pub(crate) fn cost(&self) -> usize {
         match &self.kind {
-            Kind::Identity => self.input.len(),
-            Kind::Gzip(_) | Kind::Zstd(_) => usize::MAX,
+            ContentCoding::Identity => self.input.len(),
+            ContentCoding::Gzip(_) | ContentCoding::Zstd(_) => usize::MAX,
         }
     }
 
@@ -250,16 +250,16 @@ impl Decoder {
         let most = self.decoded_max;
         let failed = |error| undecodable(&error, most);
         let output = match &mut self.kind {
-            Kind::Identity => {
+            ContentCoding::Identity => {
                 let piece = self.input.split_to(OUTPUT_BYTES.min(self.input.len()));
                 return self.count(piece);
             }
-            Kind::Gzip(decoder) => {
+            ContentCoding::Gzip(decoder) => {
                 let piece = self.input.split_to(GZIP_BYTES.min(self.input.len()));
                 decoder.write_all(&piece).map_err(failed)?;
                 decoder.get_mut()
             }
-            Kind::Zstd(decoder) => {
+            ContentCoding::Zstd(decoder) => {
                 decoder.decode(&mut self.input).map_err(failed)?;
                 &mut decoder.output
             }
@@ -280,12 +280,12 @@ impl Decoder {
         let most = self.decoded_max;
         let failed = |error| undecodable(&error, most);
         let last = match &mut self.kind {
-            Kind::Identity => Bytes::new(),
-            Kind::Gzip(decoder) => {
+            ContentCoding::Identity => Bytes::new(),
+            ContentCoding::Gzip(decoder) => {
                 decoder.try_finish().map_err(failed)?;
                 Bytes::from(std::mem::take(&mut decoder.get_mut().bytes))
             }
-            Kind::Zstd(decoder) => {
+            ContentCoding::Zstd(decoder) => {
                 let cut =
                     io::Error::new(io::ErrorKind::UnexpectedEof, "the body ends within a frame");
                 if !decoder.complete {
@@ -309,7 +309,7 @@ impl Decoder {
 /// A sequence of zstd frames.
 struct Zstd {
     decoder: zstd::stream::raw::Decoder<'static>,
-    output: Bounded,
+    output: BoundedOutput,
     /// True after the end of the last frame.
     complete: bool,
     /// True if the decoder has output beyond the last piece.
@@ -317,7 +317,7 @@ struct Zstd {
 }
 
 impl Zstd {
-    fn new(output: Bounded) -> Result<Self> {
+    fn new(output: BoundedOutput) -> Result<Self> {
         let decoder = zstd::stream::raw::Decoder::new();
         let decoder = decoder.map_err(|error| Error::io("no room to decompress", error))?;
         Ok(Self { decoder, output, complete: true, holds_back: false })

@@ -124,13 +124,13 @@ pub(crate) async fn exec(
     method: Method,
 ) -> Response {
     let text = parameters.get("query").cloned().unwrap_or_default();
-    let asked = match text.trim().trim_end_matches(';').to_ascii_lowercase().as_str() {
+    let query = match text.trim().trim_end_matches(';').to_ascii_lowercase().as_str() {
         "show tables" => {
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1".to_string()
         }
         _ => text.clone(),
     };
-    match table_of(&state, &asked, Access::of(&method)).await {
+    match table_of(&state, &query, Access::of(&method)).await {
         Ok((columns, rows)) => {
             let columns: Vec<Value> = columns
                 .into_iter()

@@ -106,7 +106,7 @@ impl Guard {
         if self.origins.iter().any(|allowed| *allowed == text.to_ascii_lowercase()) {
             return Ok(Some(text));
         }
-        Err(foreign_site(&format!("\"{}\"", shown(text))))
+        Err(foreign_site(&format!("\"{}\"", excerpt(text))))
     }
 
     /// True if a name or address in `Host` means this server. A name that an attacker's DNS server
@@ -211,8 +211,8 @@ fn preflight(headers: &HeaderMap) -> Response {
     let answered = response.headers_mut();
     let methods = HeaderValue::from_static("GET, HEAD, POST");
     answered.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
-    if let Some(asked) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
-        answered.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    if let Some(requested) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        answered.insert(ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
     }
     answered.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from(PREFLIGHT_SECONDS));
     response
@@ -256,7 +256,7 @@ fn listed(text: &str) -> Vec<String> {
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.chars().take(100).collect()
 }
 
@@ -267,7 +267,7 @@ fn malformed(message: &str) -> Error {
 fn foreign_host(host: &Authority) -> Error {
     Error::new(
         ErrorKind::InsufficientPrivilege,
-        format!("\"{}\" is not a known name of this server", shown(host.host())),
+        format!("\"{}\" is not a known name of this server", excerpt(host.host())),
     )
     .with_detail(
         "the request was refused: a web page could have sent the request under its own host name",

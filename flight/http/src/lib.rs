@@ -12,7 +12,7 @@
 
 mod body;
 mod compat;
-mod crowd;
+mod connection_limit;
 mod guard;
 mod health;
 mod json;

@@ -7,9 +7,9 @@ use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result, store::A
 use uuid::Uuid;
 
 use crate::{
-    body::{Decoded, Decoder, Room},
+    body::{DecodedBody, Decoder, Room},
     state::State,
-    store::{self, Bringer, SchemaTables, partial},
+    store::{self, SchemaTables, WriteProtocol, partial},
 };
 
 /// Maximum number of errors in an answer.
@@ -23,7 +23,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// A request's options for its lines.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct LineOptions {
     /// The schema of the tables.
     pub(crate) schema: String,
     /// Unit of the timestamps.
@@ -36,7 +36,7 @@ pub(crate) struct Wanted {
 
 /// The result for the lines.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WriteOutcome {
     /// Number of stored lines.
     pub(crate) stored: u64,
     /// The first errors of refused lines.
@@ -53,11 +53,11 @@ pub(crate) async fn write(
     state: &State,
     headers: &HeaderMap,
     body: Body,
-    wanted: &Wanted,
-) -> Result<Written> {
+    wanted: &LineOptions,
+) -> Result<WriteOutcome> {
     let producer = producer(headers)?;
     let session = state.writing()?;
-    let mut body = Decoded::new(state, headers, body)?;
+    let mut body = DecodedBody::new(state, headers, body)?;
     let mut parser = state.parser();
     let tables = SchemaTables { session: &session, schema: &wanted.schema };
     let now_ns = state.service.parts().clock.now_ns();
@@ -69,24 +69,25 @@ pub(crate) async fn write(
     state.counts.bytes(body.bytes());
     state.counts.lines(read.lines_ok, read.lines_failed);
     if read.lines_failed > 0 && !wanted.accepts_partial {
-        return Ok(Written { stored: 0, errors: read.errors, failed: read.lines_failed });
+        return Ok(WriteOutcome { stored: 0, errors: read.errors, failed: read.lines_failed });
     }
     let options =
         AppendOptions { durability: wanted.durability, producer, ..AppendOptions::default() };
-    let (schema, bringer) = (&wanted.schema, Bringer::LINES);
+    let (schema, write_protocol) = (&wanted.schema, WriteProtocol::LINES);
     if !wanted.accepts_partial {
-        let appended = store::store(state, &session, bringer, schema, read.tables, options).await?;
+        let appended =
+            store::store(state, &session, write_protocol, schema, read.tables, options).await?;
         state.counts.rows(appended.map_or(0, |appended| appended.rows));
-        return Ok(Written { stored: read.lines_ok, errors: Vec::new(), failed: 0 });
+        return Ok(WriteOutcome { stored: read.lines_ok, errors: Vec::new(), failed: 0 });
     }
-    let stored = partial::store(state, &session, bringer, schema, read.tables, options);
+    let stored = partial::store(state, &session, write_protocol, schema, read.tables, options);
     let (appended, refusals) = stored.await?;
     state.counts.rows(appended.map_or(0, |appended| appended.rows));
     let mut errors = read.errors;
     errors.extend(refusals.errors);
     errors.sort_by_key(|error| error.line);
     errors.truncate(ERRORS_MAX);
-    Ok(Written {
+    Ok(WriteOutcome {
         stored: read.lines_ok.saturating_sub(refusals.count),
         errors,
         failed: read.lines_failed + refusals.count,
@@ -96,7 +97,7 @@ pub(crate) async fn write(
 /// Parses all lines of a body. The memory of the rows is reserved before their creation.
 async fn read(
     state: &State,
-    body: &mut Decoded<'_>,
+    body: &mut DecodedBody<'_>,
     parser: &mut LineParser,
     tables: &SchemaTables<'_>,
     room: &mut Room,

@@ -52,19 +52,19 @@ pub(crate) fn failed(error: &Error, response: impl IntoResponse) -> Response {
 
 /// The body of an error on Stratalog's own routes.
 pub(crate) fn body(error: &Error) -> Value {
-    let mut told = json!({ "error": error.message(), "sqlstate": error.kind().sqlstate() });
+    let mut fields = json!({ "error": error.message(), "sqlstate": error.kind().sqlstate() });
     let notes = [("detail", error.detail()), ("hint", error.hint()), ("context", error.context())];
-    if let Value::Object(told) = &mut told {
+    if let Value::Object(fields) = &mut fields {
         for (name, text) in notes {
             if let Some(text) = text {
-                told.insert(name.to_string(), Value::from(text));
+                fields.insert(name.to_string(), Value::from(text));
             }
         }
         if let Some(position) = error.position() {
-            told.insert("position".to_string(), Value::from(position));
+            fields.insert("position".to_string(), Value::from(position));
         }
     }
-    told
+    fields
 }
 
 /// The complete error in a single line, for clients with a single text.

@@ -36,7 +36,7 @@ use tower::Service as _;
 
 use crate::{
     HttpSettings, compat,
-    crowd::{Crowd, Member, Running},
+    connection_limit::{ConnectionLimit, ConnectionPermit, RunningRequest},
     guard::{self, Arrival},
     health, metrics, problem, sql,
     state::State,
@@ -110,7 +110,8 @@ async fn answer(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let patience = Duration::from_millis(state.settings.patience_ms);
-    let crowd = Crowd::new(state.settings.connections_max.saturating_add(RESERVED_PLACES));
+    let connection_limit =
+        ConnectionLimit::new(state.settings.connections_max.saturating_add(RESERVED_PLACES));
     let requests =
         Arc::new(Semaphore::new(state.settings.connections_max.min(Semaphore::MAX_PERMITS)));
     let graceful = GracefulShutdown::new();
@@ -128,11 +129,11 @@ async fn answer(
         .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
     let routes = routes(Arc::clone(&state));
     let mut connections = JoinSet::new();
-    while let Some((socket, member)) = accept(&listener, &crowd, &shutdown).await {
+    while let Some((socket, permit)) = accept(&listener, &connection_limit, &shutdown).await {
         while connections.try_join_next().is_some() {}
         let (routes, requests) = (routes.clone(), Arc::clone(&requests));
         let arrival = socket.local_addr().ok().map(Arrival);
-        let speaker = Arc::clone(&member);
+        let speaker = Arc::clone(&permit);
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             let (running, mut routes) = (speaker.begin(), routes.clone());
             if let Some(arrival) = arrival {
@@ -147,7 +148,7 @@ async fn answer(
                     Some(place) => (routes.call(request).await?, place),
                     None => (too_many(), None),
                 };
-                Ok::<_, Infallible>(response.map(|body| Held {
+                Ok::<_, Infallible>(response.map(|body| CountedBody {
                     body,
                     _running: running,
                     _place: place,
@@ -163,10 +164,10 @@ async fn answer(
                         tracing::debug!(%error, "an HTTP connection failed");
                     }
                 }
-                () = member.must_leave() => {
+                () = permit.must_leave() => {
                     tracing::debug!("closed an idle HTTP connection for a new connection");
                 }
-                () = member.stays_silent(patience) => {
+                () = permit.stays_silent(patience) => {
                     tracing::debug!("an HTTP connection was closed before its first request");
                 }
             }
@@ -189,13 +190,13 @@ fn too_many() -> Response {
 }
 
 /// The body of a response. Its request counts as running until the body is sent or dropped.
-struct Held {
+struct CountedBody {
     body: Body,
-    _running: Running,
+    _running: RunningRequest,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -220,11 +221,11 @@ async fn take_lines(
     state: Arc<State>,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let crowd = Crowd::new(state.settings.connections_max);
+    let connection_limit = ConnectionLimit::new(state.settings.connections_max);
     let mut connections = JoinSet::new();
-    while let Some((socket, member)) = accept(&listener, &crowd, &shutdown).await {
+    while let Some((socket, permit)) = accept(&listener, &connection_limit, &shutdown).await {
         while connections.try_join_next().is_some() {}
-        connections.spawn(tcp::serve(Arc::clone(&state), socket, shutdown.clone(), member));
+        connections.spawn(tcp::serve(Arc::clone(&state), socket, shutdown.clone(), permit));
     }
     let grace = Duration::from_millis(state.settings.shutdown_grace_ms);
     let all = async { while connections.join_next().await.is_some() {} };
@@ -238,9 +239,9 @@ async fn take_lines(
 /// `shutdown`.
 async fn accept(
     listener: &TcpListener,
-    crowd: &Crowd,
+    connection_limit: &ConnectionLimit,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, Arc<Member>)> {
+) -> Option<(TcpStream, Arc<ConnectionPermit>)> {
     let next = async {
         loop {
             match listener.accept().await {
@@ -252,7 +253,7 @@ async fn accept(
                     if let Err(error) = prepared {
                         tracing::debug!(%error, "socket options");
                     }
-                    return (socket, crowd.enter().await);
+                    return (socket, connection_limit.enter().await);
                 }
                 // No free file descriptors, or the client has left already: avoid a busy loop.
                 Err(error) => {

@@ -30,8 +30,8 @@ use crate::{json::Json, problem::Problem, state::State};
 
 /// The request.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Question {
+#[serde(default, deny_unknown_fields, rename = "Question")]
+struct SqlRequest {
     /// The statement.
     #[serde(alias = "q", alias = "query")]
     sql: String,
@@ -52,14 +52,14 @@ pub(crate) async fn ask(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let (body, _room) = crate::body::Decoded::new(&state, &headers, body)?.all().await?;
-    let question = Question::read(&parameters, &headers, &Bytes::from(body))?;
+    let (body, _room) = crate::body::DecodedBody::new(&state, &headers, body)?.all().await?;
+    let question = SqlRequest::read(&parameters, &headers, &Bytes::from(body))?;
     let wanted = match &question.format {
         Some(name) => Format::named(name)?,
         None => Format::accepted(headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok())),
     };
     let session = state.session("http", None)?;
-    let guard = Ended(Arc::clone(&session));
+    let guard = RequestSession(Arc::clone(&session));
     if let Some(schema) = &question.schema {
         let name = quoted(&crate::write::schema(&state, Some(schema), None));
         session.variables().set("search_path", &format!("{name}, public"), false)?;
@@ -121,9 +121,9 @@ impl Access {
 }
 
 /// The session of a request: it ends with the answer.
-pub(crate) struct Ended(Arc<Session>);
+pub(crate) struct RequestSession(Arc<Session>);
 
-impl Ended {
+impl RequestSession {
     pub(crate) fn new(session: Arc<Session>) -> Self {
         Self(session)
     }
@@ -134,13 +134,13 @@ impl Ended {
     }
 }
 
-impl Drop for Ended {
+impl Drop for RequestSession {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
-async fn run(session: &Arc<Session>, question: &Question, access: Access) -> Result<Outcome> {
+async fn run(session: &Arc<Session>, question: &SqlRequest, access: Access) -> Result<Outcome> {
     access.confine(session)?;
     let parsed = session.parse(&question.sql)?;
     let one = match parsed.as_slice() {
@@ -170,7 +170,7 @@ async fn run(session: &Arc<Session>, question: &Question, access: Access) -> Res
     session.execute(&prepared, values).await
 }
 
-impl Question {
+impl SqlRequest {
     fn read(
         parameters: &HashMap<String, String>,
         headers: &HeaderMap,
@@ -249,8 +249,8 @@ const TABLE_ROWS_MAX: usize = 100_000;
 /// Errors of the statement; `LimitExceeded` for too many rows.
 pub(crate) async fn table_of(state: &State, sql: &str, access: Access) -> Result<Table> {
     let session = state.session("http", None)?;
-    let _ended = Ended(Arc::clone(&session));
-    let question = Question { sql: sql.to_string(), ..Question::default() };
+    let _ended = RequestSession(Arc::clone(&session));
+    let question = SqlRequest { sql: sql.to_string(), ..SqlRequest::default() };
     let Outcome::Rows(mut rows) = run(&session, &question, access).await? else {
         return Ok((Vec::new(), Vec::new()));
     };

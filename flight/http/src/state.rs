@@ -14,7 +14,9 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{HttpSettings, guard::Guard, metrics::Counts, store::refused::RefusedRequests};
+use crate::{
+    HttpSettings, guard::Guard, metrics::Counts, store::refused_requests::RefusedRequests,
+};
 
 /// Maximum bytes of rows in a parser kept for another request.
 const KEPT_ROWS_BYTES_MAX: usize = 1 << 20;

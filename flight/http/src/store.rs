@@ -2,7 +2,7 @@
 
 mod merge;
 pub(crate) mod partial;
-pub(crate) mod refused;
+pub(crate) mod refused_requests;
 mod rows;
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use stratalog_line::{TableRows, Tables};
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result,
-    store::{AppendOptions, Appended},
+    store::{AppendOptions, CommittedAppend},
 };
 use stratalog_query::{Command, NewChronicle, NewColumn, Session};
 
@@ -50,7 +50,7 @@ impl Tables for SchemaTables<'_> {
 
 /// The source of rows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bringer {
+pub(crate) struct WriteProtocol {
     /// The protocol, in messages and in the list of sessions.
     pub(crate) protocol: &'static str,
     /// The collision rule of new tables.
@@ -59,7 +59,7 @@ pub(crate) struct Bringer {
     pub(crate) merges: bool,
 }
 
-impl Bringer {
+impl WriteProtocol {
     /// Line protocol in requests: an event replaces an earlier event.
     pub(crate) const LINES: Self =
         Self { protocol: "line protocol", collision: "last", merges: true };
@@ -76,31 +76,31 @@ impl Bringer {
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
-    bringer: Bringer,
+    write_protocol: WriteProtocol,
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
-) -> Result<Option<Appended>> {
+) -> Result<Option<CommittedAppend>> {
     if tables.is_empty() {
         return Ok(None);
     }
     let mut batches = Vec::with_capacity(tables.len());
     for rows in tables {
-        let ready = prepared(state, session, bringer, schema, rows).await?;
+        let ready = prepared(state, session, write_protocol, schema, rows).await?;
         batches.push((ready.definition, ready.batch));
     }
-    append_all(state, session, bringer, &batches, options).await.map(Some)
+    append_all(state, session, write_protocol, &batches, options).await.map(Some)
 }
 
 /// Appends batches, all or none.
 async fn append_all(
     state: &State,
     session: &Arc<Session>,
-    bringer: Bringer,
+    write_protocol: WriteProtocol,
     batches: &[(Arc<ChronicleDefinition>, RecordBatch)],
     options: AppendOptions,
-) -> Result<Appended> {
-    let mut append = session.append(bringer.protocol, options)?;
+) -> Result<CommittedAppend> {
+    let mut append = session.append(write_protocol.protocol, options)?;
     for (definition, batch) in batches {
         let bytes = batch.get_array_memory_size();
         state.drive(bytes, append.push(definition, batch.clone())).await?;
@@ -109,42 +109,42 @@ async fn append_all(
 }
 
 /// The rows of a table, ready for an append.
-struct Prepared {
+struct PreparedAppend {
     definition: Arc<ChronicleDefinition>,
     batch: RecordBatch,
     /// The positions of the kept rows, if rows were merged.
-    kept: Option<Vec<u32>>,
+    kept_rows: Option<Vec<u32>>,
 }
 
 /// Makes missing columns of the table, and returns its rows as a batch.
 async fn prepared(
     state: &State,
     session: &Arc<Session>,
-    bringer: Bringer,
+    write_protocol: WriteProtocol,
     schema: &str,
     rows: TableRows,
-) -> Result<Prepared> {
-    let definition = ready(session, bringer, schema, &rows).await?;
+) -> Result<PreparedAppend> {
+    let definition = ready(session, write_protocol, schema, &rows).await?;
     if rows.is_dated() {
         session.check_times(&definition)?;
     }
     let bytes = rows.rows().saturating_mul(definition.columns.len()).saturating_mul(VALUE_BYTES);
     let made = state.compute(bytes, || {
         let batch = rows.into_batch(&definition)?;
-        let merged = if bringer.merges { merge::merged(&definition, &batch)? } else { None };
+        let merged = if write_protocol.merges { merge::merged(&definition, &batch)? } else { None };
         Ok::<_, Error>(match merged {
             None => (batch, None),
-            Some(merged) => (merged.batch, Some(merged.kept)),
+            Some(merged) => (merged.batch, Some(merged.kept_rows)),
         })
     });
-    let (batch, kept) = made.await?;
-    Ok(Prepared { definition, batch, kept })
+    let (batch, kept_rows) = made.await?;
+    Ok(PreparedAppend { definition, batch, kept_rows })
 }
 
 /// The table for some rows, with all their columns.
 async fn ready(
     session: &Arc<Session>,
-    bringer: Bringer,
+    write_protocol: WriteProtocol,
     schema: &str,
     rows: &TableRows,
 ) -> Result<Arc<ChronicleDefinition>> {
@@ -166,11 +166,13 @@ async fn ready(
                 let add =
                     |(column, key)| Command::AddColumn { id, column, key, if_not_exists: true };
                 let commands = missing.into_iter().map(add).collect();
-                session.define(&format!("{}: {what}", bringer.protocol), commands).await?;
+                session.define(&format!("{}: {what}", write_protocol.protocol), commands).await?;
             }
             Err(error) if error.kind() == ErrorKind::UndefinedTable => {
-                let commands = creation(session, bringer, schema, rows);
-                session.define(&format!("{}: a new table", bringer.protocol), commands).await?;
+                let commands = creation(session, write_protocol, schema, rows);
+                session
+                    .define(&format!("{}: a new table", write_protocol.protocol), commands)
+                    .await?;
             }
             Err(error) => return Err(error),
         }
@@ -228,7 +230,12 @@ fn nullable(name: &str, column_type: &ColumnType) -> NewColumn {
     }
 }
 
-fn creation(session: &Session, bringer: Bringer, schema: &str, rows: &TableRows) -> Vec<Command> {
+fn creation(
+    session: &Session,
+    write_protocol: WriteProtocol,
+    schema: &str,
+    rows: &TableRows,
+) -> Vec<Command> {
     let database = session.login().database.clone();
     let required = |name: &str, column_type: ColumnType| NewColumn {
         nullable: false,
@@ -252,7 +259,7 @@ fn creation(session: &Session, bringer: Bringer, schema: &str, rows: &TableRows)
             name: rows.measurement().to_string(),
             columns,
             primary_key: Some(key),
-            options: vec![("collision".to_string(), bringer.collision.to_string())],
+            options: vec![("collision".to_string(), write_protocol.collision.to_string())],
             if_not_exists: true,
         }),
     ]

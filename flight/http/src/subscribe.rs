@@ -26,7 +26,7 @@ use stratalog_text::TextStyle;
 
 use crate::{
     problem::{self, Problem},
-    sql::{Access, Ended, cells, objects},
+    sql::{Access, RequestSession, cells, objects},
     state::State,
 };
 
@@ -36,16 +36,16 @@ const GAP_AT: usize = 1;
 
 /// The parameters of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Question {
+struct SubscribeParameters {
     table: String,
     schema: Option<String>,
     condition: Option<String>,
-    from: Beginning,
+    from: SubscribeStart,
 }
 
 /// The begin of a subscription.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Beginning {
+enum SubscribeStart {
     /// At the first event of the table.
     #[default]
     All,
@@ -64,20 +64,20 @@ pub(crate) async fn subscribe(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let mut question = Question::read(parameters, last)?;
+    let mut question = SubscribeParameters::read(parameters, last)?;
     // Like everywhere over HTTP: the database of InfluxDB's clients is a schema.
     let schema = question.schema.take();
     question.schema = schema.map(|name| crate::write::schema(&state, Some(&name), None));
     // The headers are sent now: the first event may come late.
     let mut opening = ":\n\n".to_string();
-    if question.from == Beginning::Live {
+    if question.from == SubscribeStart::Live {
         // The begin is sent as an id: a client reconnecting before the first event misses no event.
         let head = state.service.parts().store.snapshot().gsn().0;
-        question.from = Beginning::Gsn(head.saturating_add(1));
+        question.from = SubscribeStart::Gsn(head.saturating_add(1));
         opening = format!("id: {head}\n\n");
     }
     let session = state.session("http subscribe", None)?;
-    let ended = Ended::new(Arc::clone(&session));
+    let ended = RequestSession::new(Arc::clone(&session));
     // A subscription has no timeout; the client ends it.
     session.variables().set("statement_timeout", "0", false)?;
     Access::Read.confine(&session)?;
@@ -109,7 +109,7 @@ pub(crate) async fn subscribe(
     Ok(response)
 }
 
-impl Question {
+impl SubscribeParameters {
     fn read(mut parameters: HashMap<String, String>, last: Option<&str>) -> Result<Self> {
         let mut take = |name: &str| parameters.remove(name);
         let table = take("table").ok_or_else(|| wrong("no table is named"))?;
@@ -128,11 +128,11 @@ impl Question {
         };
         let from = match (last, gsn, time, live) {
             // A reconnecting client.
-            (Some(last), ..) => Beginning::Gsn(number(last)?.saturating_add(1)),
-            (None, Some(gsn), None, false) => Beginning::Gsn(number(&gsn)?),
-            (None, None, Some(time), false) => Beginning::Time(time),
-            (None, None, None, true) => Beginning::Live,
-            (None, None, None, false) => Beginning::All,
+            (Some(last), ..) => SubscribeStart::Gsn(number(last)?.saturating_add(1)),
+            (None, Some(gsn), None, false) => SubscribeStart::Gsn(number(&gsn)?),
+            (None, None, Some(time), false) => SubscribeStart::Time(time),
+            (None, None, None, true) => SubscribeStart::Live,
+            (None, None, None, false) => SubscribeStart::All,
             _ => return Err(wrong("gsn, time and live exclude each other")),
         };
         Ok(Self { table, schema, condition, from })
@@ -141,10 +141,10 @@ impl Question {
     fn sql(&self) -> String {
         let schema = self.schema.as_ref().map_or(String::new(), |schema| quoted(schema) + ".");
         let from = match &self.from {
-            Beginning::All => String::new(),
-            Beginning::Gsn(gsn) => format!(" FROM GSN {gsn}"),
-            Beginning::Time(time) => format!(" FROM TIMESTAMP '{}'", time.replace('\'', "''")),
-            Beginning::Live => " LIVE".to_string(),
+            SubscribeStart::All => String::new(),
+            SubscribeStart::Gsn(gsn) => format!(" FROM GSN {gsn}"),
+            SubscribeStart::Time(time) => format!(" FROM TIMESTAMP '{}'", time.replace('\'', "''")),
+            SubscribeStart::Live => " LIVE".to_string(),
         };
         let condition = self.condition.as_ref();
         let condition = condition.map_or(String::new(), |text| format!(" WHERE ({text}\n)"));
@@ -163,7 +163,7 @@ struct Events {
     style: TextStyle,
     heartbeat: Duration,
     /// The session lives until the end of the reads.
-    _ended: Ended,
+    _ended: RequestSession,
 }
 
 impl Events {

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     body::Room,
-    crowd::{Member, Running},
+    connection_limit::{ConnectionPermit, RunningRequest},
     state::State,
-    store::{self, Bringer, SchemaTables},
+    store::{self, SchemaTables, WriteProtocol},
     write::PUBLIC,
 };
 
@@ -43,11 +43,11 @@ pub(crate) async fn serve(
     state: Arc<State>,
     socket: TcpStream,
     stop: CancellationToken,
-    member: Arc<Member>,
+    permit: Arc<ConnectionPermit>,
 ) {
     state.counts.connected();
     let address = socket.peer_addr().map(|address| address.to_string()).ok();
-    let served = greet_and_converse(&state, socket, address.clone(), stop, &member).await;
+    let served = greet_and_converse(&state, socket, address.clone(), stop, &permit).await;
     if let Err(error) = served {
         let client = address.unwrap_or_default();
         tracing::warn!(client, %error, "a connection of line protocol was ended");
@@ -61,14 +61,14 @@ async fn greet_and_converse(
     mut socket: TcpStream,
     address: Option<String>,
     stop: CancellationToken,
-    member: &Arc<Member>,
+    permit: &Arc<ConnectionPermit>,
 ) -> Result<()> {
     let patience = Duration::from_millis(state.settings.patience_ms);
     let mut begun = vec![0; READ_BYTES];
     let count = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(()),
-        () = member.must_leave() => {
+        () = permit.must_leave() => {
             tracing::debug!("closed a silent connection of line protocol for a new connection");
             return Ok(());
         }
@@ -89,9 +89,9 @@ async fn greet_and_converse(
         )
         .with_hint("send requests to the port of HTTP, http_listen"));
     }
-    let running = member.begin();
+    let running = permit.begin();
     let session = state.session("line protocol over TCP", address)?;
-    let served = converse(state, (socket, member, running), begun, &session, stop).await;
+    let served = converse(state, (socket, permit, running), begun, &session, stop).await;
     session.close();
     served
 }
@@ -132,7 +132,7 @@ fn is_http(bytes: &[u8]) -> bool {
 /// Reads and parses here; a separate task stores the rows, in the same order.
 async fn converse(
     state: &Arc<State>,
-    (mut socket, member, running): (TcpStream, &Arc<Member>, Running),
+    (mut socket, permit, running): (TcpStream, &Arc<ConnectionPermit>, RunningRequest),
     begun: Vec<u8>,
     session: &Arc<Session>,
     stop: CancellationToken,
@@ -146,7 +146,7 @@ async fn converse(
         room: Room::default(),
         reserved: 0,
         sender: &sender,
-        member,
+        permit,
         running: Some(running),
     };
     let read = tokio::select! {
@@ -169,7 +169,8 @@ async fn store_all(
 ) -> Result<()> {
     while let Some((tables, room)) = batches.recv().await {
         let options = AppendOptions::default();
-        let stored = store::store(&state, &session, Bringer::STREAM, PUBLIC, tables, options).await;
+        let stored =
+            store::store(&state, &session, WriteProtocol::STREAM, PUBLIC, tables, options).await;
         drop(room);
         if stored.is_err() {
             state.counts.refused();
@@ -188,9 +189,9 @@ struct Reader<'a> {
     room: Room,
     reserved: usize,
     sender: &'a mpsc::Sender<Batch>,
-    member: &'a Arc<Member>,
+    permit: &'a Arc<ConnectionPermit>,
     /// `None` after a long silence: another connection may take the place.
-    running: Option<Running>,
+    running: Option<RunningRequest>,
 }
 
 impl Reader<'_> {
@@ -221,7 +222,7 @@ impl Reader<'_> {
             let count = tokio::select! {
                 biased;
                 () = stop.cancelled() => Some(Ok(0)),
-                () = self.member.must_leave(), if !is_running => {
+                () = self.permit.must_leave(), if !is_running => {
                     tracing::debug!("closed a silent connection of line protocol for a new connection");
                     return self.leave(socket, &mut buffer).await;
                 }
@@ -239,7 +240,7 @@ impl Reader<'_> {
                 }
                 Some(Ok(count)) => {
                     if self.running.is_none() {
-                        self.running = Some(self.member.begin());
+                        self.running = Some(self.permit.begin());
                     }
                     self.take(buffer.get(..count).unwrap_or_default()).await?
                 }

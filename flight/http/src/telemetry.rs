@@ -14,11 +14,11 @@ use stratalog_telemetry::{Encoding, Layout, Outcome, TelemetryReader, content};
 use tokio::task::block_in_place;
 
 use crate::{
-    body::Decoded,
+    body::DecodedBody,
     lines::producer,
     problem::{failed, in_one_line, status},
     state::State,
-    store::{self, Bringer, SchemaTables},
+    store::{self, SchemaTables, WriteProtocol},
     write::schema,
 };
 
@@ -31,19 +31,20 @@ const LONG_BYTES: usize = 4 << 10;
 /// Maximum number of reads of a body: repeated when other requests changed the tables in between.
 const READS: usize = 3;
 
-const REMOTE_WRITE: Bringer =
-    Bringer { protocol: "remote write", collision: "last", merges: false };
-const OTLP_METRICS: Bringer =
-    Bringer { protocol: "OTLP metrics", collision: "last", merges: false };
+const REMOTE_WRITE: WriteProtocol =
+    WriteProtocol { protocol: "remote write", collision: "last", merges: false };
+const OTLP_METRICS: WriteProtocol =
+    WriteProtocol { protocol: "OTLP metrics", collision: "last", merges: false };
 /// Records of a service may have the same time.
-const OTLP_LOGS: Bringer = Bringer { protocol: "OTLP logs", collision: "all", merges: false };
+const OTLP_LOGS: WriteProtocol =
+    WriteProtocol { protocol: "OTLP logs", collision: "all", merges: false };
 
-type Parameters = Query<HashMap<String, String>>;
+type TelemetryQuery = Query<HashMap<String, String>>;
 
 /// `POST /api/v1/write`.
 pub(crate) async fn remote_write(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -53,16 +54,16 @@ pub(crate) async fn remote_write(
         value("content-encoding"),
         value("x-prometheus-remote-write-version"),
     );
-    let told = |status: StatusCode, error: &Error| {
+    let respond = |status: StatusCode, error: &Error| {
         state.counts.refused();
         failed(error, (status, in_one_line(error)))
     };
     if let Err(error) = checked {
-        return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
+        return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
     // The reader decompresses the protocol's compressed blocks.
-    let body = Decoded::as_it_comes(&state, body);
-    let request = Request { bringer: REMOTE_WRITE, parameters: &parameters };
+    let body = DecodedBody::as_it_comes(&state, body);
+    let request = Request { write_protocol: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
     let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
         reader.remote_write(body, layout, tables)
@@ -73,19 +74,19 @@ pub(crate) async fn remote_write(
             (StatusCode::BAD_REQUEST, outcome.message()).into_response()
         }
         Ok(_) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => told(status(&error), &error),
+        Err(error) => respond(status(&error), &error),
     }
 }
 
 /// `POST /v1/metrics`.
 pub(crate) async fn metrics(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let now_ns = state.service.parts().clock.now_ns();
-    let request = Request { bringer: OTLP_METRICS, parameters: &parameters };
+    let request = Request { write_protocol: OTLP_METRICS, parameters: &parameters };
     let layout = request.layout();
     otlp(&state, &headers, body, request, |encoding| {
         move |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
@@ -98,12 +99,12 @@ pub(crate) async fn metrics(
 /// `POST /v1/logs`.
 pub(crate) async fn logs(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): TelemetryQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let now_ns = state.service.parts().clock.now_ns();
-    let request = Request { bringer: OTLP_LOGS, parameters: &parameters };
+    let request = Request { write_protocol: OTLP_LOGS, parameters: &parameters };
     let table = request.parameter("table").unwrap_or(LOGS);
     otlp(&state, &headers, body, request, |encoding| {
         move |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
@@ -128,26 +129,26 @@ where
     let encoding = content::check_otlp(kind);
     let answers = encoding.as_ref().copied().unwrap_or(Encoding::Json);
     let kind = || [(header::CONTENT_TYPE, answers.content_type())];
-    let told = |status: StatusCode, error: &Error| {
+    let respond = |status: StatusCode, error: &Error| {
         state.counts.refused();
         let code = error.kind().status().grpc();
         let body = stratalog_telemetry::status(code, &in_one_line(error), answers);
         failed(error, (status, kind(), body))
     };
-    let body = match encoding.and_then(|_| Decoded::new(state, headers, body)) {
+    let body = match encoding.and_then(|_| DecodedBody::new(state, headers, body)) {
         Ok(body) => body,
-        Err(error) => return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error),
+        Err(error) => return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error),
     };
     match write(state, headers, body, request, reading(answers)).await {
         Ok(outcome) => (StatusCode::OK, kind(), outcome.response(answers)).into_response(),
-        Err(error) => told(status(&error), &error),
+        Err(error) => respond(status(&error), &error),
     }
 }
 
 /// The options in a request's address.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
-    bringer: Bringer,
+    write_protocol: WriteProtocol,
     parameters: &'a HashMap<String, String>,
 }
 
@@ -170,7 +171,7 @@ impl<'a> Request<'a> {
 async fn write(
     state: &State,
     headers: &HeaderMap,
-    mut decoded: Decoded<'_>,
+    mut decoded: DecodedBody<'_>,
     request: Request<'_>,
     read: impl Fn(&mut TelemetryReader, &[u8], &dyn Tables) -> Result<Outcome>,
 ) -> Result<Outcome> {
@@ -191,7 +192,8 @@ async fn write(
             .await?;
         let rows = std::mem::take(&mut outcome.tables);
         let options = AppendOptions { durability, producer, ..AppendOptions::default() };
-        let stored = store::store(state, &session, request.bringer, &schema, rows, options).await;
+        let stored =
+            store::store(state, &session, request.write_protocol, &schema, rows, options).await;
         drop(place);
         match stored {
             Err(error) if reads < READS && is_of_another_table(&error) => {}

@@ -14,7 +14,7 @@ use stratalog_model::{Durability, Error, ErrorKind, Result};
 
 use crate::{
     json::Json,
-    lines::{self, Wanted, Written},
+    lines::{self, LineOptions, WriteOutcome},
     problem::{answer, in_one_line, status},
     state::State,
 };
@@ -25,7 +25,7 @@ pub(crate) const PUBLIC: &str = "public";
 /// The default retention policy of version 1, present in every database.
 const AUTOGEN: &str = "autogen";
 
-type Parameters = Query<HashMap<String, String>>;
+type WriteQuery = Query<HashMap<String, String>>;
 
 /// The version for the words of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum Version {
 /// `POST /write`.
 pub(crate) async fn one(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -48,7 +48,7 @@ pub(crate) async fn one(
 /// `POST /api/v2/write`.
 pub(crate) async fn two(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -58,7 +58,7 @@ pub(crate) async fn two(
 /// `POST /api/v3/write_lp`.
 pub(crate) async fn three(
     Extracted(state): Extracted<Arc<State>>,
-    Query(parameters): Parameters,
+    Query(parameters): WriteQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -72,19 +72,21 @@ async fn write(
     headers: &HeaderMap,
     body: Body,
 ) -> Response {
-    let written = match wanted(state, version, parameters) {
-        Ok(wanted) => lines::write(state, headers, body, &wanted).await.map(|w| (w, wanted)),
+    let written = match line_options(state, version, parameters) {
+        Ok(line_options) => {
+            lines::write(state, headers, body, &line_options).await.map(|w| (w, line_options))
+        }
         Err(error) => Err(error),
     };
     match written {
         Ok((written, _)) if written.failed == 0 => StatusCode::NO_CONTENT.into_response(),
-        Ok((written, wanted)) => partial(version, &written, wanted.accepts_partial),
+        Ok((written, line_options)) => partial(version, &written, line_options.accepts_partial),
         Err(error) => {
             state.counts.refused();
-            let told = in_one_line(&error);
+            let message = in_one_line(&error);
             let body = match version {
-                Version::One | Version::Three => json!({ "error": told }),
-                Version::Two => json!({ "code": code(&error), "message": told }),
+                Version::One | Version::Three => json!({ "error": message }),
+                Version::Two => json!({ "code": code(&error), "message": message }),
             };
             answer(&error, body)
         }
@@ -92,7 +94,11 @@ async fn write(
 }
 
 /// The options in a request's address.
-fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>) -> Result<Wanted> {
+fn line_options(
+    state: &State,
+    version: Version,
+    parameters: &HashMap<String, String>,
+) -> Result<LineOptions> {
     let parameter =
         |name: &str| parameters.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let database = match version {
@@ -111,7 +117,7 @@ fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>)
         _ => None,
     };
     let accepts_partial = parameter("accept_partial") != Some("false");
-    Ok(Wanted { schema, precision, durability, accepts_partial })
+    Ok(LineOptions { schema, precision, durability, accepts_partial })
 }
 
 /// The schema for a database and retention policy of InfluxDB: it contains the tables.
@@ -145,7 +151,7 @@ fn precision(text: &str) -> Result<Precision> {
 }
 
 /// The answer when some lines, or all lines, are unreadable.
-fn partial(version: Version, written: &Written, accepts_partial: bool) -> Response {
+fn partial(version: Version, written: &WriteOutcome, accepts_partial: bool) -> Response {
     let (failed, stored) = (written.failed, written.stored);
     let first = written.errors.first().map(ToString::to_string).unwrap_or_default();
     let summary = match (stored, accepts_partial) {

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
 
 use crate::{
-    Row, RowLimits, SeriesNumber, TableRows, column::NONE, fault::shown, name::check_line,
+    Row, RowLimits, SeriesNumber, TableRows, column::NONE, fault::excerpt, name::check_line,
     name::check_name, series::SeriesCache, table::Table,
 };
 
@@ -61,11 +61,11 @@ pub struct RowBuilder {
     rows: usize,
     bytes: usize,
     /// The changes made by the last interned series.
-    interned: Option<Interned>,
+    interned: Option<InternedSeries>,
 }
 
 #[derive(Debug)]
-struct Interned {
+struct InternedSeries {
     table: u32,
     is_new: bool,
     tags_before: usize,
@@ -168,7 +168,7 @@ impl RowBuilder {
         let known = self.tables.get(table as usize);
         let tags_before = known.map_or(0, |table| table.tags.len());
         self.interned =
-            Some(Interned { table, is_new: self.tables.len() > tables_before, tags_before });
+            Some(InternedSeries { table, is_new: self.tables.len() > tables_before, tags_before });
         match self.tags(table, tags) {
             Ok(tags) => {
                 let number = self.series.add(identity, table, tags.iter().copied());
@@ -196,7 +196,7 @@ impl RowBuilder {
             if found.iter().any(|(other, _)| *other == tag) {
                 return Err(Error::new(
                     ErrorKind::DuplicateColumn,
-                    format!("tag \"{}\" is given twice", shown(name)),
+                    format!("tag \"{}\" is given twice", excerpt(name)),
                 )
                 .with_hint("remove one of the two"));
             }
@@ -224,7 +224,9 @@ impl RowBuilder {
 
     #[cold]
     fn retract_table(&mut self) {
-        let Some(Interned { table, is_new, tags_before }) = self.interned.take() else { return };
+        let Some(InternedSeries { table, is_new, tags_before }) = self.interned.take() else {
+            return;
+        };
         let Some(known) = self.tables.get_mut(table as usize) else { return };
         known.remove_tags(tags_before, &mut self.columns_total);
         if is_new {

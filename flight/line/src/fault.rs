@@ -5,10 +5,10 @@ use std::fmt;
 use stratalog_model::{Error, ErrorKind};
 
 /// Maximal bytes shown of a refused line.
-const LINE_SHOWN_MAX: usize = 256;
+const LINE_EXCERPT_MAX: usize = 256;
 
 /// Maximal bytes shown of a value or name.
-const VALUE_SHOWN_MAX: usize = 64;
+const VALUE_EXCERPT_MAX: usize = 64;
 
 /// The reason for refusing a line. A refused line leaves no row behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,33 +34,33 @@ impl fmt::Display for LineError {
 #[derive(Debug, Default)]
 pub(crate) struct LineErrors {
     pub(crate) count: u64,
-    pub(crate) kept: Vec<LineError>,
+    pub(crate) first_errors: Vec<LineError>,
 }
 
 impl LineErrors {
     pub(crate) fn add(&mut self, kept_max: usize, line: u64, original: &[u8], error: &Error) {
         self.count += 1;
-        if self.kept.len() >= kept_max {
+        if self.first_errors.len() >= kept_max {
             return;
         }
         let message = match error.hint() {
             None => error.message().to_string(),
             Some(hint) => format!("{}; {hint}", error.message()),
         };
-        let original = cut(original, LINE_SHOWN_MAX);
-        self.kept.push(LineError { line, kind: error.kind(), message, original });
+        let original = cut(original, LINE_EXCERPT_MAX);
+        self.first_errors.push(LineError { line, kind: error.kind(), message, original });
     }
 }
 
 /// A name or value for a message.
-pub(crate) fn shown(text: &str) -> String {
-    let cut = cut(text.as_bytes(), VALUE_SHOWN_MAX);
+pub(crate) fn excerpt(text: &str) -> String {
+    let cut = cut(text.as_bytes(), VALUE_EXCERPT_MAX);
     if cut.len() < text.len() { format!("{cut}…") } else { cut }
 }
 
-/// As [`shown`], for bytes that may not be text.
-pub(crate) fn shown_bytes(bytes: &[u8]) -> String {
-    shown(&String::from_utf8_lossy(bytes.get(..4 * VALUE_SHOWN_MAX).unwrap_or(bytes)))
+/// As [`excerpt`], for bytes that may not be text.
+pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
+    excerpt(&String::from_utf8_lossy(bytes.get(..4 * VALUE_EXCERPT_MAX).unwrap_or(bytes)))
 }
 
 /// At most `bytes_max` bytes of a text that may have invalid UTF-8, cut between characters.

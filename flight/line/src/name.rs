@@ -2,7 +2,7 @@
 
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
-use crate::{fault::shown, limits::NAME_BYTES_MAX};
+use crate::{fault::excerpt, limits::NAME_BYTES_MAX};
 
 /// Checks the name of a measurement, tag or field.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
@@ -15,7 +15,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
             ErrorKind::NameTooLong,
             format!(
                 "the name of {what} \"{}\" has {} bytes; the maximum is {NAME_BYTES_MAX}",
-                shown(name),
+                excerpt(name),
                 name.len()
             ),
         )
@@ -44,7 +44,10 @@ pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::UntranslatableCharacter,
-        format!("{what} \"{}\" has a character of code 0, which text cannot contain", shown(text)),
+        format!(
+            "{what} \"{}\" has a character of code 0, which text cannot contain",
+            excerpt(text)
+        ),
     )
     .with_hint("remove the character"))
 }
@@ -58,7 +61,7 @@ pub(crate) fn check_line(what: &str, text: &str) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::InvalidName,
-        format!("{what} \"{}\" contains a newline", shown(text)),
+        format!("{what} \"{}\" contains a newline", excerpt(text)),
     )
     .with_hint("only strings can have newlines"))
 }

@@ -170,7 +170,7 @@ impl LineParser {
         let errors = std::mem::take(&mut self.errors);
         Ok(Outcome {
             tables: self.rows.take(),
-            errors: errors.kept,
+            errors: errors.first_errors,
             lines_ok: std::mem::take(&mut self.lines_ok),
             lines_failed: errors.count,
         })

@@ -80,7 +80,7 @@ impl FromStr for Precision {
             other => {
                 return Err(Error::new(
                     ErrorKind::InvalidParameterValue,
-                    format!("precision \"{}\" does not exist", crate::fault::shown(other)),
+                    format!("precision \"{}\" does not exist", crate::fault::excerpt(other)),
                 )
                 .with_hint(
                     "write ns, us, ms, s, m or h, or nanosecond, microsecond, millisecond, second or auto",

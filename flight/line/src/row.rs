@@ -6,7 +6,7 @@ use crate::{
     FieldValue,
     builder::RowContext,
     column::{Column, NONE, Refusal},
-    fault::shown,
+    fault::excerpt,
     series::{Series, TagTexts},
     table::{TAG_BYTES, Table},
     tag::TagRole,
@@ -218,7 +218,7 @@ impl<'a> Row<'a> {
                         format!(
                             "tag \"{}\" has no column in table \"{}\", and the table has no primary key for a new tag column",
                             column.name,
-                            shown(&self.table.measurement)
+                            excerpt(&self.table.measurement)
                         ),
                     )
                     .with_hint("send the value as a field, or write to another measurement"));
@@ -288,7 +288,7 @@ impl<'a> Row<'a> {
             return Error::internal("a column was forgotten while it was filled");
         };
         let table = &self.table.measurement;
-        let field = shown(field);
+        let field = excerpt(field);
         match refusal {
             Refusal::Kind => {
                 self.table.conflict(&field, &column.column_type, column.new, value.kind())
@@ -351,7 +351,7 @@ fn text_bytes(value: &FieldValue<'_>) -> usize {
 fn tag_and_field(table: &str, name: &str) -> Error {
     Error::new(
         ErrorKind::DuplicateColumn,
-        format!("\"{}\" is both a tag and a field of table \"{table}\"", shown(name)),
+        format!("\"{}\" is both a tag and a field of table \"{table}\"", excerpt(name)),
     )
     .with_hint("rename one of the two")
 }

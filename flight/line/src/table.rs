@@ -9,7 +9,7 @@ use stratalog_model::{ChronicleDefinition, Collision, ColumnType, Error, ErrorKi
 use crate::{
     ColumnKind, TableRows,
     column::{Column, NONE},
-    fault::shown,
+    fault::excerpt,
     limits::RowLimits,
     name::check_column_name,
     rows::TagValues,
@@ -127,7 +127,7 @@ impl Table {
             ErrorKind::LimitExceeded,
             format!(
                 "a new column of table \"{}\" takes space in {rows} rows of the request, and the rows would exceed {} bytes",
-                shown(&self.measurement),
+                excerpt(&self.measurement),
                 limits.table_bytes_max
             ),
         )
@@ -261,14 +261,14 @@ impl Table {
             ColumnType::Text if key => TagRole::Key,
             ColumnType::Text if loses_series(definition) => TagRole::Refused(format!(
                 "tag \"{}\" of table \"{}\": the column is not part of the key, and rows of one key and time replace each other; write a field instead, with {}=\"…\", or rename the tag",
-                shown(name),
+                excerpt(name),
                 self.measurement,
-                shown(name),
+                excerpt(name),
             )),
             ColumnType::Text => TagRole::Text,
             other => TagRole::Refused(format!(
                 "tag \"{}\" of table \"{}\": the column is of type {other}, and tags are text; {}",
-                shown(name),
+                excerpt(name),
                 self.measurement,
                 match ColumnKind::written_for(other) {
                     Some(how) => format!("write a field instead, with {how}"),
@@ -404,7 +404,7 @@ impl Table {
         if key && column.column_type == ColumnType::Text {
             return taken(format!(
                 "field \"{name}\" of table \"{table}\": the column is a tag; write it behind the measurement, {},{name}=…",
-                shown(table)
+                excerpt(table)
             ));
         }
         if !kind.fits(&column.column_type) {

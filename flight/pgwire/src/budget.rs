@@ -20,7 +20,7 @@ const UNIT_BYTES: usize = 1 << 10;
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// Bytes of a wider budget, given back on drop.
-type Wider = Box<dyn Any + Send + Sync>;
+type WiderClaim = Box<dyn Any + Send + Sync>;
 
 /// A number of bytes, shared by claims.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct Budget {
     units: Arc<Semaphore>,
     units_max: u32,
     /// Claims the same bytes from a wider budget; `None` if it has no room.
-    wider: Option<Arc<dyn Fn(usize) -> Option<Wider> + Send + Sync>>,
+    wider: Option<Arc<dyn Fn(usize) -> Option<WiderClaim> + Send + Sync>>,
 }
 
 impl fmt::Debug for Budget {
@@ -41,7 +41,7 @@ impl fmt::Debug for Budget {
 #[derive(Debug)]
 pub struct Claim {
     _permit: OwnedSemaphorePermit,
-    _wider: Option<Wider>,
+    _wider: Option<WiderClaim>,
 }
 
 impl Budget {
@@ -52,7 +52,10 @@ impl Budget {
     }
 
     /// The same budget inside a wider budget: each claim counts in both.
-    pub fn within(self, wider: impl Fn(usize) -> Option<Wider> + Send + Sync + 'static) -> Self {
+    pub fn within(
+        self,
+        wider: impl Fn(usize) -> Option<WiderClaim> + Send + Sync + 'static,
+    ) -> Self {
         Self { wider: Some(Arc::new(wider)), ..self }
     }
 

@@ -3,7 +3,7 @@
 mod copy;
 mod cursor;
 mod extended;
-mod kept;
+mod portal;
 mod simple;
 mod work;
 
@@ -17,12 +17,12 @@ use tokio::{
     time::Instant,
 };
 
-use self::kept::{Portal, Statement};
+use self::portal::{Portal, Statement};
 use crate::{
     PgwireSettings,
     budget::Budget,
-    frontend::{Frontend, Inbound, MessageReader},
-    outbound::{Outbound, Severity},
+    frontend::{Frontend, InboundItem, MessageReader},
+    outbound::{OutboundBuffer, Severity},
     server::Stop,
 };
 
@@ -31,7 +31,7 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// The reason for the end of a step.
 #[derive(Debug)]
-pub(crate) enum Ending {
+pub(crate) enum StepEnd {
     /// The statement failed; the connection goes on.
     Error(Error),
     /// The client has disconnected or terminated.
@@ -40,27 +40,27 @@ pub(crate) enum Ending {
     Fatal(Error),
 }
 
-impl From<Error> for Ending {
+impl From<Error> for StepEnd {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
 }
 
 /// Result of a step of the conversation.
-pub(crate) type Step<T> = std::result::Result<T, Ending>;
+pub(crate) type Step<T> = std::result::Result<T, StepEnd>;
 
 /// A conversation with a client.
 pub(crate) struct Connection<R, W> {
     reader: MessageReader<R>,
     writer: Option<W>,
-    out: Outbound,
+    out: OutboundBuffer,
     session: Arc<Session>,
     settings: Arc<PgwireSettings>,
     stop: Stop,
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
     /// Budget for statements and portals.
-    kept: Budget,
+    prepared_budget: Budget,
     /// An extended message failed: later messages are dropped until Sync.
     skipping: bool,
     /// True if further statements of the same message follow the current statement.
@@ -78,12 +78,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(crate) fn new(
         reader: MessageReader<R>,
         writer: W,
-        out: Outbound,
+        out: OutboundBuffer,
         session: Arc<Session>,
         settings: Arc<PgwireSettings>,
         stop: Stop,
     ) -> Self {
-        let kept = Budget::new(settings.kept_bytes_max);
+        let prepared_budget = Budget::new(settings.kept_bytes_max);
         Self {
             reader,
             writer: Some(writer),
@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             stop,
             statements: HashMap::new(),
             portals: HashMap::new(),
-            kept,
+            prepared_budget,
             skipping: false,
             followed: false,
             rounds: 0,
@@ -103,7 +103,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// Answers messages until the connection ends.
-    pub(crate) async fn run(&mut self) -> Ending {
+    pub(crate) async fn run(&mut self) -> StepEnd {
         loop {
             if let Err(ending) = self.turn().await {
                 // Running work ends before the final message, not after it.
@@ -127,12 +127,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         let inbound = self.next_message().await?;
         // The message and the command for the end of the session may have arrived together.
-        self.session.check_terminated().map_err(Ending::Fatal)?;
+        self.session.check_terminated().map_err(StepEnd::Fatal)?;
         let (kind, body) = match inbound {
-            Inbound::Message(kind, body) => (kind, Ok(body)),
-            Inbound::Refused(kind, error) => (kind, Err(error)),
-            Inbound::Closed => return Err(Ending::Gone),
-            Inbound::Broken(error) => return Err(Ending::Fatal(error)),
+            InboundItem::Message(kind, body) => (kind, Ok(body)),
+            InboundItem::Refused(kind, error) => (kind, Err(error)),
+            InboundItem::Closed => return Err(StepEnd::Gone),
+            InboundItem::Broken(error) => return Err(StepEnd::Fatal(error)),
         };
         self.at_rest = false;
         if self.skipping && !matches!(kind, b'S' | b'X') {
@@ -142,10 +142,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Ok(body) => self.answer(kind, body).await,
             // A client may still send data of a failed COPY.
             Err(_) if matches!(kind, b'c' | b'f') => Ok(()),
-            Err(error) => Err(Ending::Error(error)),
+            Err(error) => Err(StepEnd::Error(error)),
         };
         match answered {
-            Err(Ending::Error(error)) => {
+            Err(StepEnd::Error(error)) => {
                 self.report(&error)?;
                 match kind {
                     b'P' | b'B' | b'D' | b'E' | b'C' => self.skipping = true,
@@ -163,7 +163,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// The next message; sends the buffered output before a wait.
-    async fn next_message(&mut self) -> Step<Inbound> {
+    async fn next_message(&mut self) -> Step<InboundItem> {
         if let Some(inbound) = self.reader.buffered() {
             return Ok(inbound);
         }
@@ -177,7 +177,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 biased;
                 inbound = self.reader.next() => return Ok(inbound),
                 () = self.stop.soft.cancelled() => return Err(shutting_down()),
-                error = self.session.terminated() => return Err(Ending::Fatal(error)),
+                error = self.session.terminated() => return Err(StepEnd::Fatal(error)),
                 () = until(limit.map(|limit| began + limit)) => {
                     return Err(idle_for_too_long(self.session.transaction()));
                 }
@@ -211,15 +211,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Frontend::Flush => self.flush().await,
             // A client may still send data of a failed COPY.
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
-            Frontend::Terminate => Err(Ending::Gone),
-            Frontend::FunctionCall => Err(Ending::Error(
+            Frontend::Terminate => Err(StepEnd::Gone),
+            Frontend::FunctionCall => Err(StepEnd::Error(
                 Error::new(
                     ErrorKind::FeatureNotSupported,
                     "function calls by message are not supported",
                 )
                 .with_hint("use SELECT function(...)"),
             )),
-            Frontend::Password => Err(Ending::Fatal(Error::new(
+            Frontend::Password => Err(StepEnd::Fatal(Error::new(
                 ErrorKind::ProtocolViolation,
                 "a password was sent without being asked for",
             ))),
@@ -228,10 +228,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Reports an error to the client and to an open transaction block.
     fn report(&mut self, error: &Error) -> Step<()> {
-        self.session.check_terminated().map_err(Ending::Fatal)?;
+        self.session.check_terminated().map_err(StepEnd::Fatal)?;
         self.session.fail_transaction();
         self.tell()?;
-        self.out.error(Severity::Error, error).map_err(Ending::Fatal)
+        self.out.error(Severity::Error, error).map_err(StepEnd::Fatal)
     }
 
     /// The end of a command, after its notices.
@@ -247,9 +247,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Sends new notices and changed settings.
     fn tell(&mut self) -> Step<()> {
-        self.notify().map_err(Ending::Fatal)?;
+        self.notify().map_err(StepEnd::Fatal)?;
         for (name, value) in self.session.take_parameter_changes() {
-            self.out.parameter_status(&name, &value).map_err(Ending::Fatal)?;
+            self.out.parameter_status(&name, &value).map_err(StepEnd::Fatal)?;
         }
         Ok(())
     }
@@ -262,7 +262,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             // Portals end with their transaction.
             self.portals.clear();
         }
-        self.out.ready(state).map_err(Ending::Fatal)?;
+        self.out.ready(state).map_err(StepEnd::Fatal)?;
         self.at_rest = true;
         Ok(())
     }
@@ -272,22 +272,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.out.bytes.is_empty() {
             return Ok(());
         }
-        let Some(writer) = self.writer.as_mut() else { return Err(Ending::Gone) };
+        let Some(writer) = self.writer.as_mut() else { return Err(StepEnd::Gone) };
         let sent = tokio::select! {
             biased;
             sent = writer.write_all(&self.out.bytes) => sent,
             _ = self.session.terminated() => {
                 self.writer = None;
-                return Err(Ending::Gone);
+                return Err(StepEnd::Gone);
             }
             () = self.stop.hard.cancelled() => {
                 // Cut within a message: no further message is possible.
                 self.writer = None;
-                return Err(Ending::Gone);
+                return Err(StepEnd::Gone);
             }
         };
         self.out.sent(self.settings.output_buffer_bytes);
-        sent.map_err(|_| Ending::Gone)
+        sent.map_err(|_| StepEnd::Gone)
     }
 
     async fn flush_if_full(&mut self) -> Step<()> {
@@ -306,14 +306,14 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-fn idle_for_too_long(state: TransactionState) -> Ending {
+fn idle_for_too_long(state: TransactionState) -> StepEnd {
     if state == TransactionState::Idle {
-        return Ending::Fatal(Error::new(
+        return StepEnd::Fatal(Error::new(
             ErrorKind::IdleSession,
             "terminating connection due to idle-session timeout",
         ));
     }
-    Ending::Fatal(
+    StepEnd::Fatal(
         Error::new(
             ErrorKind::IdleInTransaction,
             "terminating connection due to idle-in-transaction timeout",
@@ -322,8 +322,8 @@ fn idle_for_too_long(state: TransactionState) -> Ending {
     )
 }
 
-fn shutting_down() -> Ending {
-    Ending::Fatal(Error::new(
+fn shutting_down() -> StepEnd {
+    StepEnd::Fatal(Error::new(
         ErrorKind::Shutdown,
         "terminating connection due to administrator command",
     ))

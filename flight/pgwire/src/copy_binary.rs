@@ -41,7 +41,7 @@ pub(crate) fn header() -> [u8; HEADER_BYTES] {
 pub(crate) const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 
 #[derive(Debug)]
-struct Column {
+struct ColumnReader {
     name: String,
     column_type: ColumnType,
     wire: u32,
@@ -51,7 +51,7 @@ struct Column {
 
 /// The next part of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expected {
+enum ExpectedPart {
     Header,
     /// Remaining bytes of the header's extension.
     Extension(usize),
@@ -67,9 +67,9 @@ pub(crate) struct BinaryCopyParser {
     style: TextStyle,
     limits: CopyLimits,
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<ColumnReader>,
     pending: BytesMut,
-    expected: Expected,
+    expected: ExpectedPart,
     line: u64,
     batch_rows: usize,
     batch_bytes: usize,
@@ -92,7 +92,7 @@ impl BinaryCopyParser {
     ) -> Self {
         let fields: Vec<_> =
             columns.iter().map(|(name, column_type)| column_type.arrow_field(name, true)).collect();
-        let columns = columns.into_iter().map(|(name, column_type)| Column {
+        let columns = columns.into_iter().map(|(name, column_type)| ColumnReader {
             wire: wire_type(&column_type).oid,
             required: required.contains(&name),
             values: Vec::new(),
@@ -106,7 +106,7 @@ impl BinaryCopyParser {
             schema: Arc::new(Schema::new(fields)),
             columns: columns.collect(),
             pending: BytesMut::new(),
-            expected: Expected::Header,
+            expected: ExpectedPart::Header,
             line: 0,
             batch_rows: 0,
             batch_bytes: 0,
@@ -144,8 +144,8 @@ impl BinaryCopyParser {
     pub(crate) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         match self.expected {
             // Like in PostgreSQL, the trailer is optional.
-            Expected::Row | Expected::Nothing if self.pending.is_empty() => {}
-            Expected::Header => return Err(self.bad_header()),
+            ExpectedPart::Row | ExpectedPart::Nothing if self.pending.is_empty() => {}
+            ExpectedPart::Header => return Err(self.bad_header()),
             _ => {
                 self.line += 1;
                 self.check_fields()?;
@@ -158,7 +158,7 @@ impl BinaryCopyParser {
     /// Reads the next part, if complete.
     fn step(&mut self) -> Result<bool> {
         match self.expected {
-            Expected::Header => {
+            ExpectedPart::Header => {
                 let known = self.pending.len().min(SIGNATURE.len());
                 if self.pending.get(..known) != SIGNATURE.get(..known) {
                     return Err(self.bad_header());
@@ -173,21 +173,21 @@ impl BinaryCopyParser {
                 }
                 let length = usize::try_from(self.pending.get_i32());
                 let length = length.map_err(|_| bad("invalid COPY file header (wrong length)"))?;
-                self.expected = Expected::Extension(length);
+                self.expected = ExpectedPart::Extension(length);
                 Ok(true)
             }
-            Expected::Extension(length) => {
+            ExpectedPart::Extension(length) => {
                 let here = length.min(self.pending.len());
                 self.pending.advance(here);
                 self.expected = match length - here {
-                    0 => Expected::Row,
-                    left => Expected::Extension(left),
+                    0 => ExpectedPart::Row,
+                    left => ExpectedPart::Extension(left),
                 };
-                Ok(self.expected == Expected::Row)
+                Ok(self.expected == ExpectedPart::Row)
             }
-            Expected::Row => self.row(),
-            Expected::Nothing if self.pending.is_empty() => Ok(false),
-            Expected::Nothing => {
+            ExpectedPart::Row => self.row(),
+            ExpectedPart::Nothing if self.pending.is_empty() => Ok(false),
+            ExpectedPart::Nothing => {
                 self.line += 1;
                 Err(self.at_line(bad("received copy data after EOF marker")))
             }
@@ -201,7 +201,7 @@ impl BinaryCopyParser {
     /// Reads a row, if complete.
     fn row(&mut self) -> Result<bool> {
         let Some(bytes) = self.whole_row()? else { return Ok(false) };
-        if self.expected == Expected::Nothing {
+        if self.expected == ExpectedPart::Nothing {
             return Ok(true);
         }
         self.line += 1;
@@ -230,7 +230,7 @@ impl BinaryCopyParser {
         let count = i16::from_be_bytes(*count);
         if count == -1 {
             self.pending.advance(2);
-            self.expected = Expected::Nothing;
+            self.expected = ExpectedPart::Nothing;
             return Ok(Some(Bytes::new()));
         }
         let wrong = |error: Error| {
@@ -260,7 +260,7 @@ impl BinaryCopyParser {
 
     /// Checks the received values of an incomplete row.
     fn check_fields(&mut self) -> Result<()> {
-        if self.expected != Expected::Row || self.pending.len() < 2 {
+        if self.expected != ExpectedPart::Row || self.pending.len() < 2 {
             return Ok(());
         }
         let mut rest = self.pending.split().freeze();
@@ -295,7 +295,7 @@ impl BinaryCopyParser {
     }
 }
 
-impl Column {
+impl ColumnReader {
     fn decode(&self, value: Option<&Bytes>, table: &str, style: &TextStyle) -> Result<ScalarValue> {
         match (value, self.required) {
             (None, true) => Err(Error::not_null(&self.name, table)),

@@ -12,7 +12,7 @@ use stratalog_text::{ColumnWriter, TextStyle};
 pub use self::binary::BinaryWriter;
 pub(crate) use self::binary::POSTGRES_EPOCH_MICROS;
 use crate::{
-    outbound::{Outbound, patch, row_too_large},
+    outbound::{OutboundBuffer, patch, row_too_large},
     types::field_type,
 };
 
@@ -32,7 +32,7 @@ pub fn format_of(formats: &[i16], column: usize) -> i16 {
 }
 
 /// Writes the values of a column.
-enum Column<'a> {
+enum ColumnEncoder<'a> {
     Text(ColumnWriter<'a>),
     Binary(BinaryWriter),
 }
@@ -77,7 +77,7 @@ fn list_bytes(elements: &ArrayRef) -> usize {
 
 /// Writes the rows of a batch as DataRow messages.
 pub(crate) struct RowWriter<'a> {
-    columns: Vec<Column<'a>>,
+    columns: Vec<ColumnEncoder<'a>>,
     long: LongValues,
 }
 
@@ -97,9 +97,10 @@ impl<'a> RowWriter<'a> {
             .enumerate()
             .map(|(at, (array, field))| {
                 if format_of(formats, at) == BINARY {
-                    BinaryWriter::new(array, field, field_type(field).oid).map(Column::Binary)
+                    BinaryWriter::new(array, field, field_type(field).oid)
+                        .map(ColumnEncoder::Binary)
                 } else {
-                    ColumnWriter::new(array.as_ref(), field, style).map(Column::Text)
+                    ColumnWriter::new(array.as_ref(), field, style).map(ColumnEncoder::Text)
                 }
             })
             .collect::<Result<Vec<_>>>()?;
@@ -112,7 +113,7 @@ impl<'a> RowWriter<'a> {
     }
 
     /// Appends a DataRow. On an error, nothing is appended.
-    pub(crate) fn write(&self, row: usize, out: &mut Outbound) -> Result<()> {
+    pub(crate) fn write(&self, row: usize, out: &mut OutboundBuffer) -> Result<()> {
         self.write_as(b'D', &[], row, out)
     }
 
@@ -123,7 +124,7 @@ impl<'a> RowWriter<'a> {
         kind: u8,
         first: &[u8],
         row: usize,
-        out: &mut Outbound,
+        out: &mut OutboundBuffer,
     ) -> Result<()> {
         let before = out.bytes.len();
         let written = self.write_values((kind, first), row, out);
@@ -137,7 +138,7 @@ impl<'a> RowWriter<'a> {
         &self,
         (kind, first): (u8, &[u8]),
         row: usize,
-        out: &mut Outbound,
+        out: &mut OutboundBuffer,
     ) -> Result<()> {
         let start = out.begin(kind);
         out.bytes.extend_from_slice(first);
@@ -147,8 +148,8 @@ impl<'a> RowWriter<'a> {
             let length_at = out.bytes.len();
             out.bytes.extend_from_slice(&[0; 4]);
             let present = match column {
-                Column::Text(writer) => writer.write(row, &mut out.bytes),
-                Column::Binary(writer) => writer.write(row, &mut out.bytes)?,
+                ColumnEncoder::Text(writer) => writer.write(row, &mut out.bytes),
+                ColumnEncoder::Binary(writer) => writer.write(row, &mut out.bytes)?,
             };
             let length = if present {
                 i32::try_from(out.bytes.len() - length_at - 4).map_err(|_| row_too_large())?

@@ -8,10 +8,10 @@ pub(crate) fn invalid_encoding(bytes: &[u8]) -> Error {
         Ok(_) => 0,
         Err(error) => error.valid_up_to(),
     };
-    let shown: Vec<String> =
+    let excerpt: Vec<String> =
         bytes.iter().skip(at).take(4).map(|byte| format!("0x{byte:02x}")).collect();
     Error::new(
         ErrorKind::InvalidEncoding,
-        format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
+        format!("invalid byte sequence for encoding \"UTF8\": {}", excerpt.join(" ")),
     )
 }

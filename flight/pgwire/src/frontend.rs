@@ -5,7 +5,7 @@ mod reader;
 
 pub use self::{
     message::{Bind, Close, Describe, Execute, Frontend, Parse, Target},
-    reader::{Inbound, Left, MessageLimits, MessageReader},
+    reader::{Disconnect, InboundItem, MessageLimits, MessageReader},
 };
 
 #[cfg(test)]

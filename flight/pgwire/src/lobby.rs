@@ -15,19 +15,19 @@ use tokio_util::sync::CancellationToken;
 /// Waiting sockets, in the order of their arrival.
 #[derive(Debug, Clone)]
 pub(crate) struct Lobby {
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<WaitingSocket>>,
     places: usize,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingSocket {
     next: u64,
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
 /// A place in the lobby; a drop frees the place.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct LobbyPlace {
     lobby: Lobby,
     number: u64,
     leave: CancellationToken,
@@ -40,7 +40,7 @@ impl Lobby {
     }
 
     /// A place for a new socket; in a full lobby, the socket with the longest wait leaves.
-    pub(crate) fn enter(&self) -> Place {
+    pub(crate) fn enter(&self) -> LobbyPlace {
         let mut waiting = self.waiting.lock();
         while waiting.by_number.len() >= self.places
             && let Some((_, longest)) = waiting.by_number.pop_first()
@@ -50,18 +50,18 @@ impl Lobby {
         let (number, leave) = (waiting.next, CancellationToken::new());
         waiting.next += 1;
         waiting.by_number.insert(number, leave.clone());
-        Place { lobby: self.clone(), number, leave }
+        LobbyPlace { lobby: self.clone(), number, leave }
     }
 }
 
-impl Place {
+impl LobbyPlace {
     /// Waits until another socket needs the place.
     pub(crate) async fn is_needed(&self) {
         self.leave.cancelled().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for LobbyPlace {
     fn drop(&mut self) {
         self.lobby.waiting.lock().by_number.remove(&self.number);
     }

@@ -38,15 +38,15 @@ pub(crate) enum Severity {
 
 /// The output buffer.
 #[derive(Debug, Default)]
-pub(crate) struct Outbound {
+pub(crate) struct OutboundBuffer {
     /// Encoded messages. Rows are written here directly.
     pub(crate) bytes: Vec<u8>,
     scratch: BytesMut,
     /// The memory reservation of long rows, until their send.
-    held: Option<ShareReservation>,
+    charge: Option<ShareReservation>,
 }
 
-impl Outbound {
+impl OutboundBuffer {
     fn put(&mut self, message: &impl Message) -> Result<()> {
         self.scratch.clear();
         message
@@ -59,7 +59,7 @@ impl Outbound {
     /// Clears the buffer after a send, and shrinks it to about `bytes`: the memory of a single
     /// large message must not stay allocated.
     pub(crate) fn sent(&mut self, bytes: usize) {
-        self.held = None;
+        self.charge = None;
         self.bytes.clear();
         self.bytes.shrink_to(bytes.saturating_mul(4));
         if self.scratch.capacity() > bytes {
@@ -75,9 +75,9 @@ impl Outbound {
         }
         let bytes = bytes.saturating_add(bytes / LONGER_IN_TEXT);
         let whole = self.bytes.len().saturating_add(bytes);
-        match &mut self.held {
-            Some(held) => held.resize(whole)?,
-            None => self.held = Some(share.hold(whole)?),
+        match &mut self.charge {
+            Some(charge) => charge.resize(whole)?,
+            None => self.charge = Some(share.hold(whole)?),
         }
         // Exactly: a growing buffer doubles its size.
         self.bytes.reserve_exact(bytes);
@@ -264,8 +264,8 @@ impl Outbound {
 
 /// The table and column of a field; 0 for none.
 fn origin(field: &Field) -> (i32, i16) {
-    let told = field.metadata().get(ORIGIN_METADATA).and_then(|told| told.split_once('.'));
-    let parsed = told.and_then(|(table, column)| {
+    let origin = field.metadata().get(ORIGIN_METADATA).and_then(|origin| origin.split_once('.'));
+    let parsed = origin.and_then(|(table, column)| {
         // Oids have no sign; their bits are sent.
         let table: u32 = table.parse().ok()?;
         Some((table.cast_signed(), column.parse().ok()?))

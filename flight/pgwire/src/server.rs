@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     PgwireSettings,
     budget::Budget,
-    connection::{Connection, Ending},
+    connection::{Connection, StepEnd},
     frontend::{MessageLimits, MessageReader},
-    lobby::{Lobby, Place},
-    outbound::{Outbound, Severity},
+    lobby::{Lobby, LobbyPlace},
+    outbound::{OutboundBuffer, Severity},
     startup::{LONG_SECRET_MINOR, MINOR_MAX, Request, Start, negotiate},
 };
 
@@ -111,7 +111,7 @@ struct Client {
 }
 
 impl Client {
-    async fn run(self, mut socket: TcpStream, place: Place) {
+    async fn run(self, mut socket: TcpStream, place: LobbyPlace) {
         if let Err(error) = prepare(&socket, &self.settings) {
             tracing::debug!(%error, address = %self.address, "socket options");
         }
@@ -155,7 +155,7 @@ impl Client {
             },
         };
         tracing::info!(address = %self.address, error = refusal.message(), "connection refused");
-        let mut outbound = Outbound::default();
+        let mut outbound = OutboundBuffer::default();
         if outbound.error(Severity::Fatal, &refusal).is_ok() {
             say_farewell(&mut socket, &outbound.bytes).await;
         }
@@ -194,7 +194,7 @@ impl Client {
         Ok((session, slot))
     }
 
-    async fn converse(&self, socket: TcpStream, session: Arc<Session>, outbound: Outbound) {
+    async fn converse(&self, socket: TcpStream, session: Arc<Session>, outbound: OutboundBuffer) {
         let (source, sink) = socket.into_split();
         let share = Arc::clone(session.share());
         let room = self.room.clone().within(move |bytes| Some(Box::new(share.hold(bytes).ok()?)));
@@ -214,7 +214,7 @@ impl Client {
         );
         let ending = connection.run().await;
         session.close();
-        if let Ending::Fatal(error) = ending {
+        if let StepEnd::Fatal(error) = ending {
             tracing::info!(address = %self.address, error = error.message(), "connection ended");
             if let Some((mut sink, bytes)) = connection.farewell(&error) {
                 say_farewell(&mut sink, &bytes).await;
@@ -232,8 +232,8 @@ fn prepare(socket: &TcpStream, settings: &PgwireSettings) -> std::io::Result<()>
 }
 
 /// All messages between the start-up message and the first query.
-fn welcome(session: &Session, start: &Start) -> Result<Outbound> {
-    let mut outbound = Outbound::default();
+fn welcome(session: &Session, start: &Start) -> Result<OutboundBuffer> {
+    let mut outbound = OutboundBuffer::default();
     let unknown = start.unknown_options();
     if start.minor > MINOR_MAX || !unknown.is_empty() {
         let newest = (3 << 16) | i32::from(start.minor.min(MINOR_MAX));

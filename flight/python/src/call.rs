@@ -18,29 +18,30 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 /// Number of runtime threads.
 const THREADS: usize = 2;
 /// Maximal wait of the exiting interpreter for threads that are about to attach.
-const TOLD_WITHIN: Duration = Duration::from_secs(5);
+const ATTACH_TIME_MAX: Duration = Duration::from_secs(5);
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-static TELLING: Telling = Telling { state: Mutex::new((0, false)), changed: Condvar::new() };
+static ATTACHED_THREADS: AttachedThreads =
+    AttachedThreads { state: Mutex::new((0, false)), changed: Condvar::new() };
 
 /// Number of runtime threads that are attached to the interpreter or about to attach, and true if
 /// the interpreter is exiting. A thread that attaches during the exit would be killed, and the
 /// process with it.
-struct Telling {
+struct AttachedThreads {
     state: Mutex<(usize, bool)>,
     changed: Condvar,
 }
 
-impl Telling {
+impl AttachedThreads {
     fn state(&self) -> MutexGuard<'_, (usize, bool)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&'static self) -> Option<Teller> {
+    fn begin(&'static self) -> Option<AttachedThread> {
         let mut state = self.state();
         let (threads, ends) = &mut *state;
         *threads += usize::from(!*ends);
-        (!*ends).then_some(Teller(self))
+        (!*ends).then_some(AttachedThread(self))
     }
 
     fn ends(&self) -> bool {
@@ -49,9 +50,9 @@ impl Telling {
 }
 
 /// Counts a thread that is attached or about to attach.
-struct Teller(&'static Telling);
+struct AttachedThread(&'static AttachedThreads);
 
-impl Drop for Teller {
+impl Drop for AttachedThread {
     fn drop(&mut self) {
         self.0.state().0 -= 1;
         self.0.changed.notify_all();
@@ -60,7 +61,7 @@ impl Drop for Teller {
 
 /// Runs `tell` attached to the interpreter; waits forever if the interpreter is exiting.
 async fn attached<T>(tell: impl FnOnce(Python<'_>) -> T) -> T {
-    match TELLING.begin() {
+    match ATTACHED_THREADS.begin() {
         Some(_teller) => Python::attach(tell),
         None => std::future::pending().await,
     }
@@ -70,10 +71,13 @@ async fn attached<T>(tell: impl FnOnce(Python<'_>) -> T) -> T {
 #[pyfunction]
 pub fn interpreter_ends(py: Python<'_>) {
     py.detach(|| {
-        let mut state = TELLING.state();
+        let mut state = ATTACHED_THREADS.state();
         state.1 = true;
-        let told = TELLING.changed.wait_timeout_while(state, TOLD_WITHIN, |state| state.0 > 0);
-        drop(told);
+        let deliver =
+            ATTACHED_THREADS
+                .changed
+                .wait_timeout_while(state, ATTACH_TIME_MAX, |state| state.0 > 0);
+        drop(deliver);
     });
 }
 
@@ -147,7 +151,7 @@ impl Call {
             });
             match done {
                 Ok(result) => return result,
-                Err(_) if TELLING.ends() => {
+                Err(_) if ATTACHED_THREADS.ends() => {
                     return Err(PyRuntimeError::new_err("the interpreter ends"));
                 }
                 Err(_) => py.check_signals()?,
@@ -155,21 +159,21 @@ impl Call {
         }
     }
 
-    /// Runs the call on a runtime thread, and calls `told` there with the result and None, or with
+    /// Runs the call on a runtime thread, and calls `deliver` there with the result and None, or with
     /// None and the exception.
-    fn start(&self, told: Py<PyAny>) -> PyResult<Running> {
+    fn start(&self, deliver: Py<PyAny>) -> PyResult<Running> {
         let work = self.take()?;
         let task = runtime()?.spawn(async move {
             let result = work.await;
             let tell = |py: Python<'_>| {
                 let answered = match result {
-                    Ok(value) => told.call1(py, (value, py.None())),
-                    Err(error) => told.call1(py, (py.None(), error.into_value(py))),
+                    Ok(value) => deliver.call1(py, (value, py.None())),
+                    Err(error) => deliver.call1(py, (py.None(), error.into_value(py))),
                 };
                 if let Err(error) = answered {
                     error.write_unraisable(py, None);
                 }
-                drop(told);
+                drop(deliver);
             };
             attached(tell).await;
         });

@@ -67,7 +67,7 @@ impl Chronolog {
 
     /// The server's time, and its maximal error.
     fn time_ns(&self) -> Option<(i64, u64)> {
-        self.log.time().map(|told| (told.time_ns, told.error_ns))
+        self.log.time().map(|estimate| (estimate.time_ns, estimate.error_ns))
     }
 
     fn create(

@@ -56,10 +56,10 @@ pub fn raised(py: Python<'_>, error: stratalog_client::Error) -> PyErr {
         _ => Error::new_err(text),
     };
     let value = exception.value(py);
-    let told = value
+    let converted = value
         .setattr("sqlstate", error.sqlstate())
         .and_then(|()| value.setattr("hint", error.hint()))
         .and_then(|()| value.setattr("retryable", error.is_retryable()))
         .and_then(|()| value.setattr("needs_new_time", error.needs_new_time()));
-    told.err().unwrap_or(exception)
+    converted.err().unwrap_or(exception)
 }

@@ -52,11 +52,11 @@ pub struct Receipt {
 #[pymethods]
 impl Receipt {
     fn __repr__(&self) -> String {
-        let shown = |number: Option<String>| number.unwrap_or_else(|| "None".to_string());
+        let text_or_none = |number: Option<String>| number.unwrap_or_else(|| "None".to_string());
         format!(
             "Receipt(tick={}, gsn={}, durability={:?})",
-            shown(self.tick.map(|tick| tick.to_string())),
-            shown(self.gsn.map(|gsn| gsn.to_string())),
+            text_or_none(self.tick.map(|tick| tick.to_string())),
+            text_or_none(self.gsn.map(|gsn| gsn.to_string())),
             self.durability.as_deref().unwrap_or("None"),
         )
     }
@@ -163,8 +163,8 @@ pub fn receipts(py: Python<'_>, receipts: &[client::Receipt]) -> PyResult<Py<PyA
 /// A comparison of the clocks.
 pub fn clock_sync(py: Python<'_>, sync: &client::ClockSync) -> PyResult<Py<PyAny>> {
     let sync = ClockSync {
-        time_ns: sync.told.time_ns,
-        error_ns: sync.told.error_ns,
+        time_ns: sync.estimate.time_ns,
+        error_ns: sync.estimate.error_ns,
         drift: sync.drift,
         distance_ns: sync.distance_ns,
         round_trip_ns: u64::try_from(sync.round_trip.as_nanos()).unwrap_or(u64::MAX),

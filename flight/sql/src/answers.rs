@@ -20,7 +20,7 @@ use tonic::{
 };
 
 use crate::{
-    counted::Counted,
+    counted_body::CountedBody,
     status::{SQLSTATE, refused},
 };
 
@@ -38,7 +38,7 @@ impl<S: NamedService> NamedService for Answers<S> {
 
 impl<S, Q, B> Service<http::Request<Q>> for Answers<S>
 where
-    S: Service<http::Request<Counted<Q>>, Response = http::Response<B>>,
+    S: Service<http::Request<CountedBody<Q>>, Response = http::Response<B>>,
     S::Future: Send + 'static,
     B: Default,
 {
@@ -52,10 +52,10 @@ where
 
     fn call(&mut self, request: http::Request<Q>) -> Self::Future {
         let share = self.service.client_share();
-        let answered = self.calls.call(request.map(|body| Counted::new(body, share)));
+        let answered = self.calls.call(request.map(|body| CountedBody::new(body, share)));
         Box::pin(async move {
             let response = answered.await?;
-            Ok(match response.extensions().get::<Status>().and_then(ours) {
+            Ok(match response.extensions().get::<Status>().and_then(replacement_of) {
                 Some(status) => status.into_http(),
                 None => response,
             })
@@ -64,7 +64,7 @@ where
 }
 
 /// The replacement for a status of the library.
-fn ours(status: &Status) -> Option<Status> {
+fn replacement_of(status: &Status) -> Option<Status> {
     if status.metadata().contains_key(SQLSTATE) {
         return None;
     }

@@ -26,7 +26,7 @@ use uuid::Uuid;
 pub(crate) use self::registry::Callers;
 use self::watch::Watch;
 use crate::{
-    FlightSettings, encode::Encoded, options::CallerOptions, prepared::Statement,
+    FlightSettings, encode::EncodedCommits, options::CallerOptions, prepared::Statement,
     statement::SharedRows,
 };
 
@@ -39,9 +39,9 @@ pub(crate) struct Caller {
     session: Arc<Session>,
     service: Arc<QueryService>,
     pub(crate) settings: Arc<FlightSettings>,
-    encoded: Arc<Encoded>,
+    encoded: Arc<EncodedCommits>,
     pub(crate) options: Mutex<CallerOptions>,
-    transactions: Mutex<HashMap<Vec<u8>, Open>>,
+    transactions: Mutex<HashMap<Vec<u8>, OpenTransaction>>,
     statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
     /// Running work with a number for cancellation.
     running: Mutex<HashMap<u64, CancellationToken>>,
@@ -53,7 +53,7 @@ pub(crate) struct Caller {
 
 /// A transaction.
 #[derive(Debug)]
-struct Open {
+struct OpenTransaction {
     session: Arc<Session>,
     _watch: Watch,
 }
@@ -72,7 +72,7 @@ impl Caller {
     pub(crate) fn new(
         service: &Arc<QueryService>,
         settings: &Arc<FlightSettings>,
-        encoded: &Arc<Encoded>,
+        encoded: &Arc<EncodedCommits>,
         login: Login,
     ) -> Result<Arc<Self>> {
         let session = service.connect(login)?;
@@ -102,7 +102,7 @@ impl Caller {
     }
 
     /// The encoded messages shared by all subscribers.
-    pub(crate) fn encoded(&self) -> &Arc<Encoded> {
+    pub(crate) fn encoded(&self) -> &Arc<EncodedCommits> {
         &self.encoded
     }
 
@@ -172,7 +172,7 @@ impl Caller {
         let id = Uuid::new_v4().into_bytes().to_vec();
         let ended = Arc::clone(&session);
         let watch = Watch::new(Arc::clone(&session), move || ended.close());
-        transactions.insert(id.clone(), Open { session, _watch: watch });
+        transactions.insert(id.clone(), OpenTransaction { session, _watch: watch });
         Ok(id)
     }
 
@@ -203,7 +203,7 @@ impl Caller {
     ///
     /// # Errors
     /// `UndefinedPreparedStatement`.
-    pub(crate) fn kept(&self, handle: &[u8]) -> Result<Arc<Statement>> {
+    pub(crate) fn prepared_statement(&self, handle: &[u8]) -> Result<Arc<Statement>> {
         self.statements.lock().get(handle).cloned().ok_or_else(|| {
             Error::new(
                 ErrorKind::UndefinedPreparedStatement,
@@ -223,10 +223,10 @@ impl Caller {
     }
 
     /// Begins the work of a ticket; the work ends with the drop of the returned value.
-    pub(crate) fn redeem(self: &Arc<Self>, number: u64) -> Running {
+    pub(crate) fn redeem(self: &Arc<Self>, number: u64) -> RunningWork {
         let token = CancellationToken::new();
         self.running.lock().insert(number, token.clone());
-        Running { caller: Arc::clone(self), number, token }
+        RunningWork { caller: Arc::clone(self), number, token }
     }
 
     /// Cancels the work of a ticket. Returns true if any work was cancelled.
@@ -278,13 +278,13 @@ impl Caller {
 
 /// The running work of a redeemed ticket.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningWork {
     caller: Arc<Caller>,
     number: u64,
     token: CancellationToken,
 }
 
-impl Running {
+impl RunningWork {
     /// The caller of the ticket.
     pub(crate) fn caller(&self) -> &Arc<Caller> {
         &self.caller
@@ -297,7 +297,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningWork {
     fn drop(&mut self) {
         self.caller.running.lock().remove(&self.number);
         self.caller.touch();

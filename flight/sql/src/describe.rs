@@ -8,7 +8,7 @@ use arrow::{
 };
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket};
 use bytes::Bytes;
-use stratalog_flight_wire::{Errand, Seal, Sealed};
+use stratalog_flight_wire::{Seal, SealedTicket, TicketWork};
 use stratalog_model::{Error, Result};
 
 use crate::caller::Caller;
@@ -23,7 +23,8 @@ pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     Ok(message.0)
 }
 
-/// The answer to GetFlightInfo: a ticket for each errand, valid in this session for a limited time.
+/// The answer to GetFlightInfo: a ticket for each piece of work, valid in this session for a
+/// limited time.
 ///
 /// # Errors
 /// The same as [`schema_bytes`].
@@ -31,13 +32,13 @@ pub(crate) fn info(
     caller: &Arc<Caller>,
     seal: &Seal,
     schema: &SchemaRef,
-    errands: Vec<Errand>,
+    work_items: Vec<TicketWork>,
     ordered: bool,
     descriptor: FlightDescriptor,
 ) -> Result<FlightInfo> {
-    let endpoints = errands
+    let endpoints = work_items
         .into_iter()
-        .map(|errand| FlightEndpoint::new().with_ticket(ticket(caller, seal, errand)));
+        .map(|work| FlightEndpoint::new().with_ticket(ticket(caller, seal, work)));
     Ok(FlightInfo {
         schema: schema_bytes(schema)?,
         flight_descriptor: Some(descriptor),
@@ -49,13 +50,13 @@ pub(crate) fn info(
     })
 }
 
-/// A ticket for an errand.
-pub(crate) fn ticket(caller: &Arc<Caller>, seal: &Seal, errand: Errand) -> Ticket {
+/// A ticket for a piece of work.
+pub(crate) fn ticket(caller: &Arc<Caller>, seal: &Seal, work: TicketWork) -> Ticket {
     let lasts_ns = i64::try_from(caller.settings.ticket_ms_max.saturating_mul(1_000_000));
-    let sealed = Sealed {
+    let sealed = SealedTicket {
         caller: caller.id().into_bytes().to_vec(),
         expires_ns: caller.now_ns().saturating_add(lasts_ns.unwrap_or(i64::MAX)),
-        errand: Some(errand),
+        work: Some(work),
     };
     sealed.into_ticket(seal)
 }

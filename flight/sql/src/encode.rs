@@ -14,8 +14,8 @@ use futures::{
 };
 use stratalog_model::{
     Error, Result,
+    batch_results::BatchResults,
     ipc::{IpcEncoder, batch_bytes},
-    made_once::MadeOnce,
 };
 use tonic::Status;
 
@@ -29,7 +29,7 @@ pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
 const MESSAGE_BYTES: usize = 512 << 10;
 
 /// Encoded messages of the last commits, for subscribers.
-pub(crate) type Encoded = MadeOnce<Vec<FlightData>>;
+pub(crate) type EncodedCommits = BatchResults<Vec<FlightData>>;
 
 /// Encodes batches with a schema made by [`outgoing`](crate::wire_types::outgoing) as messages.
 /// Messages of batches for several subscribers are in `shared`.
@@ -40,7 +40,7 @@ pub(crate) fn messages(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
     compression: Option<CompressionType>,
-    shared: Option<Arc<Encoded>>,
+    shared: Option<Arc<EncodedCommits>>,
 ) -> Result<Messages> {
     let options = IpcWriteOptions::default().try_with_compression(compression);
     let (mut encoder, first) = IpcEncoder::begin(&schema, options.map_err(Error::from)?);

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use arrow::datatypes::Schema;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
-use stratalog_flight_wire::{Batches, Inbound};
+use stratalog_flight_wire::{Batches, InboundMessages};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Command, NewChronicle, NewColumn, Session, TransactionState};
 
@@ -21,7 +21,7 @@ const PRIMARY_KEY: &str = "primary_key";
 pub(crate) async fn statement(
     caller: &Arc<Caller>,
     wanted: CommandStatementIngest,
-    messages: Inbound,
+    messages: InboundMessages,
 ) -> Result<i64> {
     if wanted.temporary {
         return Err(Error::new(ErrorKind::FeatureNotSupported, "temporary tables are not offered")

@@ -13,11 +13,11 @@
 //! all subscribers → the socket, with the messages of many streams in one write. In the other
 //! direction: `DoPut` → batches, validated → one append each.
 
-mod acknowledged;
+mod acknowledgement;
 mod answers;
 mod caller;
 mod connection;
-mod counted;
+mod counted_body;
 mod describe;
 mod encode;
 mod ingest;

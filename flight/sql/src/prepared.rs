@@ -13,7 +13,7 @@ use arrow_flight::{
 use datafusion::scalar::ScalarValue;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
-use stratalog_flight_wire::{Bound, Errand, PreparedErrand, Seal};
+use stratalog_flight_wire::{BoundParameters, PreparedWork, Seal, TicketWork};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Prepared, Session, TransactionState};
 
@@ -31,7 +31,7 @@ pub(crate) struct Statement {
     session: Arc<Session>,
     sql: String,
     prepared: Mutex<Arc<Prepared>>,
-    bound: Mutex<Option<Arc<Bound>>>,
+    bound: Mutex<Option<Arc<BoundParameters>>>,
 }
 
 impl std::fmt::Debug for Statement {
@@ -79,12 +79,12 @@ pub(crate) async fn plan(
     handle: Vec<u8>,
     descriptor: FlightDescriptor,
 ) -> Result<FlightInfo> {
-    let statement = caller.kept(&handle)?;
+    let statement = caller.prepared_statement(&handle)?;
     let prepared = statement.prepared();
     if !changes(&prepared) {
         let number = caller.number();
-        let errand = Errand::Prepared(PreparedErrand { handle, number });
-        return info(caller, seal, &shape(&prepared), vec![errand], true, descriptor);
+        let work = TicketWork::Prepared(PreparedWork { handle, number });
+        return info(caller, seal, &shape(&prepared), vec![work], true, descriptor);
     }
     let session = Arc::clone(&statement.session);
     let bound = statement.bound.lock().clone();
@@ -113,16 +113,16 @@ pub(crate) async fn plan(
 /// # Errors
 /// `UndefinedPreparedStatement`.
 pub(crate) fn schema_of(caller: &Caller, handle: &[u8]) -> Result<arrow::datatypes::SchemaRef> {
-    Ok(shape(&caller.kept(handle)?.prepared()))
+    Ok(shape(&caller.prepared_statement(handle)?.prepared()))
 }
 
 /// DoGet of a prepared statement: its rows for each row of parameters, in order.
 ///
 /// # Errors
 /// Errors of the statement in the current state, or of the parameters.
-pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<Messages> {
-    let statement = caller.kept(&errand.handle)?;
-    let running = caller.redeem(errand.number);
+pub(crate) async fn run(caller: &Arc<Caller>, work: PreparedWork) -> Result<Messages> {
+    let statement = caller.prepared_statement(&work.handle)?;
+    let running = caller.redeem(work.number);
     let prepared = statement.prepared();
     let bound = statement.bound.lock().clone();
     let mut rows = match bound {
@@ -161,7 +161,7 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<
 ///
 /// # Errors
 /// Errors of the parameters.
-pub(crate) async fn bind(statement: &Arc<Statement>, bound: Option<Bound>) -> Result<()> {
+pub(crate) async fn bind(statement: &Arc<Statement>, bound: Option<BoundParameters>) -> Result<()> {
     if let Some(bound) = &bound {
         statement.adapt(bound).await?;
         // Reports unusable values now.
@@ -176,7 +176,10 @@ pub(crate) async fn bind(statement: &Arc<Statement>, bound: Option<Bound>) -> Re
 ///
 /// # Errors
 /// Errors of the statement or of the parameters; then no row is changed.
-pub(crate) async fn update(statement: &Arc<Statement>, bound: Option<Bound>) -> Result<i64> {
+pub(crate) async fn update(
+    statement: &Arc<Statement>,
+    bound: Option<BoundParameters>,
+) -> Result<i64> {
     let bound = match bound {
         Some(bound) => Some(Arc::new(bound)),
         None => statement.bound.lock().clone(),
@@ -205,7 +208,11 @@ pub(crate) async fn update(statement: &Arc<Statement>, bound: Option<Bound>) -> 
     result
 }
 
-async fn each(session: &Arc<Session>, prepared: &Arc<Prepared>, bound: &Bound) -> Result<i64> {
+async fn each(
+    session: &Arc<Session>,
+    prepared: &Arc<Prepared>,
+    bound: &BoundParameters,
+) -> Result<i64> {
     let mut count = 0_i64;
     for values in values(session, prepared, bound)? {
         let outcome = session.execute(prepared, values).await?;
@@ -214,7 +221,11 @@ async fn each(session: &Arc<Session>, prepared: &Arc<Prepared>, bound: &Bound) -
     Ok(count)
 }
 
-fn values(session: &Session, prepared: &Prepared, bound: &Bound) -> Result<Vec<Vec<ScalarValue>>> {
+fn values(
+    session: &Session,
+    prepared: &Prepared,
+    bound: &BoundParameters,
+) -> Result<Vec<Vec<ScalarValue>>> {
     let mut rows = Vec::with_capacity(bound.rows());
     for batch in &bound.batches {
         rows.extend(session.bind_rows(prepared, batch)?);
@@ -241,10 +252,10 @@ impl Statement {
     }
 
     /// Plans again when the parameters' types determine otherwise unknown types.
-    async fn adapt(&self, bound: &Bound) -> Result<()> {
+    async fn adapt(&self, bound: &BoundParameters) -> Result<()> {
         let prepared = self.prepared();
-        if let Some(told) = Session::types_from_batch(&prepared, &bound.schema) {
-            *self.prepared.lock() = self.session.prepare(prepared.parsed(), &told).await?;
+        if let Some(types) = Session::types_from_batch(&prepared, &bound.schema) {
+            *self.prepared.lock() = self.session.prepare(prepared.parsed(), &types).await?;
         }
         Ok(())
     }

@@ -9,14 +9,14 @@ use arrow_flight::{
 };
 use futures::{StreamExt as _, stream};
 use prost::Message as _;
-use stratalog_flight_wire::{Batches, Inbound, broken_off, command, shutting_down};
+use stratalog_flight_wire::{Batches, InboundMessages, broken_off, command, shutting_down};
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{sync::Mutex, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::{
-    acknowledged,
+    acknowledgement,
     caller::Caller,
     ingest, prepared,
     statement::{changed, prepare},
@@ -34,7 +34,10 @@ pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, 
 
 /// Messages until the server's shutdown. The shutdown ends the stream with an error: a client with
 /// further messages does not delay the shutdown. Earlier stored messages are acknowledged.
-pub(crate) fn until_shutdown(messages: Inbound, shutdown: &CancellationToken) -> Inbound {
+pub(crate) fn until_shutdown(
+    messages: InboundMessages,
+    shutdown: &CancellationToken,
+) -> InboundMessages {
     let shutdown = Box::pin(shutdown.clone().cancelled_owned());
     stream::unfold(Some((messages, shutdown)), |state| async move {
         let (mut messages, mut shutdown) = state?;
@@ -51,7 +54,9 @@ pub(crate) fn until_shutdown(messages: Inbound, shutdown: &CancellationToken) ->
 ///
 /// # Errors
 /// `InvalidArgument` without a first message, or without a descriptor.
-pub(crate) async fn opened(mut messages: Inbound) -> Result<(FlightDescriptor, Inbound), Status> {
+pub(crate) async fn opened(
+    mut messages: InboundMessages,
+) -> Result<(FlightDescriptor, InboundMessages), Status> {
     let Some(first) = messages.next().await else {
         return Err(malformed("the call ended before its first message"));
     };
@@ -70,12 +75,12 @@ pub(crate) async fn opened(mut messages: Inbound) -> Result<(FlightDescriptor, I
 /// Errors of the call; errors of the append come with the acknowledgements.
 pub(crate) async fn put(
     caller: &Arc<Caller>,
-    messages: Inbound,
+    messages: InboundMessages,
 ) -> Result<Acknowledgements, Status> {
     let (descriptor, messages) = opened(messages).await?;
     match descriptor.r#type() {
         DescriptorType::Path => {
-            let rows = acknowledged::by_path(caller, &descriptor.path, messages).await;
+            let rows = acknowledgement::by_path(caller, &descriptor.path, messages).await;
             let acknowledged = rows
                 .map_err(refused)?
                 .map(|acknowledged| acknowledged.map(|app_metadata| PutResult { app_metadata }));
@@ -89,7 +94,7 @@ pub(crate) async fn put(
 async fn by_command(
     caller: &Arc<Caller>,
     descriptor: &FlightDescriptor,
-    messages: Inbound,
+    messages: InboundMessages,
 ) -> Result<Acknowledgements, Status> {
     let answer = match command::command_of(&descriptor.cmd).map_err(refused)? {
         Command::CommandStatementUpdate(update) => {
@@ -106,7 +111,8 @@ async fn by_command(
             }
         }
         Command::CommandPreparedStatementUpdate(update) => {
-            let statement = caller.kept(&update.prepared_statement_handle).map_err(refused)?;
+            let statement =
+                caller.prepared_statement(&update.prepared_statement_handle).map_err(refused)?;
             let bound = Batches::new(messages, caller.settings.batch_limits())
                 .all(caller.settings.bound_bytes_max)
                 .await;
@@ -114,7 +120,8 @@ async fn by_command(
             count(updated.map_err(refused)?)
         }
         Command::CommandPreparedStatementQuery(query) => {
-            let statement = caller.kept(&query.prepared_statement_handle).map_err(refused)?;
+            let statement =
+                caller.prepared_statement(&query.prepared_statement_handle).map_err(refused)?;
             let bound = Batches::new(messages, caller.settings.batch_limits())
                 .all(caller.settings.bound_bytes_max)
                 .await;
@@ -132,7 +139,7 @@ async fn by_command(
 }
 
 /// The messages of a call, and a handle for the rest of the messages after the reader's end.
-fn shared(messages: Inbound) -> (Inbound, Arc<Mutex<Inbound>>) {
+fn shared(messages: InboundMessages) -> (InboundMessages, Arc<Mutex<InboundMessages>>) {
     let rest = Arc::new(Mutex::new(messages));
     let reading = stream::unfold(Arc::clone(&rest), |messages| async move {
         let next = messages.lock().await.next().await?;
@@ -143,7 +150,7 @@ fn shared(messages: Inbound) -> (Inbound, Arc<Mutex<Inbound>>) {
 
 /// Reads messages of a failed call still in transit: otherwise some clients report only a failed
 /// send, not its reason.
-async fn drain(rest: &Mutex<Inbound>) {
+async fn drain(rest: &Mutex<InboundMessages>) {
     let mut rest = rest.lock().await;
     let messages = async {
         for _ in 0..DRAINED_MAX {
@@ -172,7 +179,7 @@ async fn statement_update(caller: &Arc<Caller>, update: CommandStatementUpdate) 
 /// The same as [`put`].
 pub(crate) async fn exchange(
     caller: &Arc<Caller>,
-    messages: Inbound,
+    messages: InboundMessages,
 ) -> Result<stream::BoxStream<'static, Result<FlightData, Status>>, Status> {
     let (descriptor, messages) = opened(messages).await?;
     if descriptor.r#type() != DescriptorType::Path {
@@ -181,11 +188,12 @@ pub(crate) async fn exchange(
                 .with_hint("give the path of the table: [table] or [schema, table]"),
         ));
     }
-    let rows = acknowledged::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;
-    let told = rows.map(|acknowledged| {
+    let rows =
+        acknowledgement::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;
+    let flight_data = rows.map(|acknowledged| {
         acknowledged.map(|app_metadata| FlightData { app_metadata, ..FlightData::default() })
     });
-    Ok(told.boxed())
+    Ok(flight_data.boxed())
 }
 
 /// The answer to plans that are not SQL.

@@ -14,7 +14,7 @@ use arrow_flight::{
 use bytes::Bytes;
 use futures::{StreamExt as _, stream, stream::BoxStream};
 use prost::Message as _;
-use stratalog_flight_wire::{Errand, Seal, Sealed, TextTicket, broken_off, command};
+use stratalog_flight_wire::{Seal, SealedTicket, TextTicket, TicketWork, broken_off, command};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{QueryService, quoted};
 use tokio_util::sync::CancellationToken;
@@ -85,9 +85,9 @@ impl Flight {
             Command::CommandStatementSubstraitPlan(_) => Err(put::no_substrait()),
             question if metadata::is_question(&question) => {
                 let schema = metadata::schema_of(&question, &self.facts).map_err(refused)?;
-                let asked = question.into_any().encode_to_vec();
-                let errands = vec![Errand::Metadata(asked)];
-                info(caller, &self.seal, &schema, errands, true, descriptor)
+                let command_bytes = question.into_any().encode_to_vec();
+                let work_items = vec![TicketWork::Metadata(command_bytes)];
+                info(caller, &self.seal, &schema, work_items, true, descriptor)
             }
             other => {
                 return Err(malformed(format!("{} is not for GetFlightInfo", other.type_url())));
@@ -125,13 +125,13 @@ impl Flight {
 
     async fn redeem(&self, caller: &Arc<Caller>, ticket: &Bytes) -> Result<Messages, Status> {
         let id = caller.id();
-        let errand = Sealed::open(ticket, &self.seal, id.as_bytes(), caller.now_ns());
-        match errand.map_err(refused)? {
-            Errand::Statement(errand) => statement::run(caller, errand).await,
-            Errand::Prepared(errand) => prepared::run(caller, errand).await,
-            Errand::Part(number) => statement::run_part(caller, number),
-            Errand::Metadata(asked) => {
-                let command = command::command_of(&asked).map_err(refused)?;
+        let work = SealedTicket::open(ticket, &self.seal, id.as_bytes(), caller.now_ns());
+        match work.map_err(refused)? {
+            TicketWork::Statement(work) => statement::run(caller, work).await,
+            TicketWork::Prepared(work) => prepared::run(caller, work).await,
+            TicketWork::Part(number) => statement::run_part(caller, number),
+            TicketWork::Metadata(command_bytes) => {
+                let command = command::command_of(&command_bytes).map_err(refused)?;
                 match metadata::answer(caller, command, &self.facts).await {
                     Ok(batch) => whole(batch),
                     Err(error) => Err(error),
@@ -306,7 +306,11 @@ impl FlightService for Flight {
     ) -> Result<Response<Self::DoActionStream>, Status> {
         let caller = self.caller(&request)?;
         let peer = peer(&request).cloned();
-        let call = actions::Call { callers: &self.callers, seal: &self.seal, peer: peer.as_ref() };
+        let call = actions::ActionContext {
+            callers: &self.callers,
+            seal: &self.seal,
+            peer: peer.as_ref(),
+        };
         let body = actions::act(&call, &caller, request.into_inner()).await?;
         let results = body.map(|body| Ok(arrow_flight::Result { body: body.into() }));
         Ok(Response::new(stream::iter(results).boxed()))

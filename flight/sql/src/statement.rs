@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use arrow_flight::{FlightDescriptor, FlightInfo, sql::CommandStatementQuery};
 use futures::{Stream, StreamExt as _, stream};
-use stratalog_flight_wire::{Errand, Seal, StatementErrand};
+use stratalog_flight_wire::{Seal, StatementWork, TicketWork};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Prepared, Session, StatementKind};
 use tokio::sync::Mutex;
 
 use crate::{
-    caller::{Caller, Running},
+    caller::{Caller, RunningWork},
     describe::info,
     encode::{Messages, messages},
     placeholders::numbered,
@@ -76,14 +76,14 @@ pub(crate) async fn plan(
     let schema = shape(&prepared);
     let parts = caller.options.lock().endpoints();
     let in_parts = parts > 1 && !prepared.parsed().is_ordered();
-    let errands = if in_parts {
+    let work_items = if in_parts {
         let shared = Arc::new(SharedRows::new(session, prepared));
-        caller.share(&shared, parts).into_iter().map(Errand::Part).collect()
+        caller.share(&shared, parts).into_iter().map(TicketWork::Part).collect()
     } else {
         let number = caller.number();
-        vec![Errand::Statement(StatementErrand { sql: query.query, transaction, number })]
+        vec![TicketWork::Statement(StatementWork { sql: query.query, transaction, number })]
     };
-    info(caller, seal, &schema, errands, !in_parts, descriptor)
+    info(caller, seal, &schema, work_items, !in_parts, descriptor)
 }
 
 /// The answer of GetFlightInfo for an executed statement. A statement with changes must not wait
@@ -101,17 +101,17 @@ pub(crate) fn done(
 ) -> Result<FlightInfo> {
     let schema = shape(&prepared);
     let (state, count) = match outcome {
-        Outcome::Rows(rows) => (Shared::Reading(rows), -1),
-        Outcome::Done(tag) => (Shared::Ended, count_of(&tag)),
-        Outcome::Empty => (Shared::Ended, 0),
+        Outcome::Rows(rows) => (SharedRowsState::Reading(rows), -1),
+        Outcome::Done(tag) => (SharedRowsState::Ended, count_of(&tag)),
+        Outcome::Empty => (SharedRowsState::Ended, 0),
         Outcome::CopyIn(_) | Outcome::CopyOut(_) => return Err(no_copy()),
     };
     let shared =
         Arc::new(SharedRows { state: Mutex::new(state), ..SharedRows::new(session, prepared) });
-    let errands = caller.share(&shared, 1).into_iter().map(Errand::Part).collect();
-    let mut told = info(caller, seal, &schema, errands, true, descriptor)?;
-    told.total_records = count;
-    Ok(told)
+    let work_items = caller.share(&shared, 1).into_iter().map(TicketWork::Part).collect();
+    let mut flight_info = info(caller, seal, &schema, work_items, true, descriptor)?;
+    flight_info.total_records = count;
+    Ok(flight_info)
 }
 
 fn no_copy() -> Error {
@@ -136,13 +136,13 @@ fn count_of(tag: &str) -> i64 {
 ///
 /// # Errors
 /// Errors of the statement in the current state.
-pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result<Messages> {
-    let running = caller.redeem(errand.number);
-    let session = caller.session_of(errand.transaction.as_deref())?;
+pub(crate) async fn run(caller: &Arc<Caller>, work: StatementWork) -> Result<Messages> {
+    let running = caller.redeem(work.number);
+    let session = caller.session_of(work.transaction.as_deref())?;
     let outcome = tokio::select! {
         biased;
         outcome = async {
-            let prepared = prepare(&session, &errand.sql, &[]).await?;
+            let prepared = prepare(&session, &work.sql, &[]).await?;
             session.execute(&prepared, Vec::new()).await
         } => outcome?,
         error = running.cancelled() => return Err(error),
@@ -156,14 +156,14 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result
 /// Errors of the statement.
 pub(crate) async fn run_text(caller: &Arc<Caller>, sql: String) -> Result<Messages> {
     let number = caller.number();
-    run(caller, StatementErrand { sql, transaction: None, number }).await
+    run(caller, StatementWork { sql, transaction: None, number }).await
 }
 
 /// The result of a statement, as messages.
 ///
 /// # Errors
 /// `FeatureNotSupported` for COPY: Flight has no form for its data.
-pub(crate) fn answer(running: Running, outcome: Outcome) -> Result<Messages> {
+pub(crate) fn answer(running: RunningWork, outcome: Outcome) -> Result<Messages> {
     let compression = running.caller().options.lock().compression();
     match outcome {
         Outcome::Rows(rows) => {
@@ -180,7 +180,7 @@ pub(crate) fn answer(running: Running, outcome: Outcome) -> Result<Messages> {
 
 /// Rows until their statement is cancelled.
 pub(crate) fn until_cancelled(
-    running: Running,
+    running: RunningWork,
     rows: impl Stream<Item = Result<RecordBatch>> + Send + Unpin + 'static,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
     stream::unfold(Some((running, rows)), |state| async move {
@@ -224,10 +224,10 @@ pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
 pub(crate) struct SharedRows {
     session: Arc<Session>,
     prepared: Arc<Prepared>,
-    state: Mutex<Shared>,
+    state: Mutex<SharedRowsState>,
 }
 
-enum Shared {
+enum SharedRowsState {
     Waiting,
     Reading(stratalog_query::Rows),
     Ended,
@@ -241,26 +241,26 @@ impl std::fmt::Debug for SharedRows {
 
 impl SharedRows {
     fn new(session: Arc<Session>, prepared: Arc<Prepared>) -> Self {
-        Self { session, prepared, state: Mutex::new(Shared::Waiting) }
+        Self { session, prepared, state: Mutex::new(SharedRowsState::Waiting) }
     }
 
     /// The next batch; the first call starts the query.
     async fn next(&self) -> Option<Result<RecordBatch>> {
         let mut state = self.state.lock().await;
-        if let Shared::Waiting = *state {
+        if let SharedRowsState::Waiting = *state {
             *state = match self.session.execute(&self.prepared, Vec::new()).await {
-                Ok(Outcome::Rows(rows)) => Shared::Reading(rows),
-                Ok(_) => Shared::Ended,
+                Ok(Outcome::Rows(rows)) => SharedRowsState::Reading(rows),
+                Ok(_) => SharedRowsState::Ended,
                 Err(error) => {
-                    *state = Shared::Ended;
+                    *state = SharedRowsState::Ended;
                     return Some(Err(error));
                 }
             };
         }
-        let Shared::Reading(rows) = &mut *state else { return None };
+        let SharedRowsState::Reading(rows) = &mut *state else { return None };
         let next = rows.next().await;
         if !matches!(next, Some(Ok(_))) {
-            *state = Shared::Ended;
+            *state = SharedRowsState::Ended;
         }
         next
     }

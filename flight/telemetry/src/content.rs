@@ -2,7 +2,7 @@
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-use crate::fault::shown;
+use crate::fault::excerpt;
 
 /// The encoding of an OTLP body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ pub fn check_remote_write(
         Some("io.prometheus.write.v2.Request") => return Err(version_two()),
         Some(other) => {
             return Err(unsupported(
-                format!("remote write with messages \"{}\"", shown(other)),
+                format!("remote write with messages \"{}\"", excerpt(other)),
                 "send prometheus.WriteRequest",
             ));
         }
@@ -67,7 +67,7 @@ pub fn check_remote_write(
         Some(version) if version.starts_with("0.1.") || version.starts_with("1.") => Ok(()),
         Some(version) if version.starts_with("2.") => Err(version_two()),
         Some(other) => Err(unsupported(
-            format!("remote write of version \"{}\"", shown(other)),
+            format!("remote write of version \"{}\"", excerpt(other)),
             "send version 0.1.0 (remote write 1.0)",
         )),
     }
@@ -94,7 +94,7 @@ pub fn check_otlp(content_type: Option<&str>) -> Result<Encoding> {
 fn header(name: &str, value: Option<&str>) -> String {
     match value {
         None => format!("no {name}"),
-        Some(value) => format!("{name} \"{}\"", shown(value)),
+        Some(value) => format!("{name} \"{}\"", excerpt(value)),
     }
 }
 

@@ -7,7 +7,7 @@ use stratalog_model::{Error, ErrorKind};
 use crate::wire::Fault;
 
 /// Maximal bytes shown of a value or name.
-const SHOWN_BYTES_MAX: usize = 64;
+const EXCERPT_BYTES_MAX: usize = 64;
 
 /// A part of a request that can be refused alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,7 +76,7 @@ impl From<Error> for Refusal {
 }
 
 /// The message and the hint of an error, in one line.
-pub(crate) fn told(error: &Error) -> String {
+pub(crate) fn message_of(error: &Error) -> String {
     match error.hint() {
         None => error.message().to_string(),
         Some(hint) => format!("{}; {hint}", error.message()),
@@ -84,17 +84,17 @@ pub(crate) fn told(error: &Error) -> String {
 }
 
 /// A name or value for a message.
-pub(crate) fn shown(text: &str) -> String {
-    let end = text.floor_char_boundary(SHOWN_BYTES_MAX);
+pub(crate) fn excerpt(text: &str) -> String {
+    let end = text.floor_char_boundary(EXCERPT_BYTES_MAX);
     let head = text.get(..end).unwrap_or_default();
-    let mut shown: String = head.escape_debug().to_string();
+    let mut excerpt: String = head.escape_debug().to_string();
     if end < text.len() {
-        shown.push('…');
+        excerpt.push('…');
     }
-    shown
+    excerpt
 }
 
-/// As [`shown`], for bytes that may not be text.
-pub(crate) fn shown_bytes(bytes: &[u8]) -> String {
-    shown(&String::from_utf8_lossy(bytes.get(..4 * SHOWN_BYTES_MAX).unwrap_or(bytes)))
+/// As [`excerpt`], for bytes that may not be text.
+pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
+    excerpt(&String::from_utf8_lossy(bytes.get(..4 * EXCERPT_BYTES_MAX).unwrap_or(bytes)))
 }

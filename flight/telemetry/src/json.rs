@@ -16,7 +16,7 @@ use self::{
 };
 use crate::{
     TelemetryLimits,
-    fault::shown,
+    fault::excerpt,
     reader::too_large,
     wire::{put_bytes, put_varint},
 };
@@ -45,7 +45,8 @@ pub(crate) fn convert(
         Error::new(ErrorKind::InvalidEncoding, "the body is not UTF-8")
             .with_hint("send JSON in UTF-8, or Content-Type: application/x-protobuf")
     })?;
-    let mut convert = Convert { scan: Scan::of(text, limits.depth_max.saturating_add(16)), out };
+    let mut convert =
+        JsonConverter { scan: Scan::of(text, limits.depth_max.saturating_add(16)), out };
     convert.message(rules)?;
     convert.scan.end()?;
     if out.len() > bytes_max {
@@ -54,12 +55,12 @@ pub(crate) fn convert(
     Ok(())
 }
 
-struct Convert<'a, 'b> {
+struct JsonConverter<'a, 'b> {
     scan: Scan<'a>,
     out: &'b mut Vec<u8>,
 }
 
-impl Convert<'_, '_> {
+impl JsonConverter<'_, '_> {
     /// The fields of an object.
     fn message(&mut self, rules: &'static [Rule]) -> Result<()> {
         self.scan.open(b'{')?;
@@ -203,7 +204,10 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 fn malformed(at: usize, wanted: &str, found: &str) -> Error {
     Error::new(
         ErrorKind::ProtocolViolation,
-        format!("the body is not OTLP in JSON: {wanted} at byte {at}, found \"{}\"", shown(found)),
+        format!(
+            "the body is not OTLP in JSON: {wanted} at byte {at}, found \"{}\"",
+            excerpt(found)
+        ),
     )
     .with_hint("send JSON in the form of protobuf's mapping and OTLP, or application/x-protobuf")
 }

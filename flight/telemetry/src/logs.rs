@@ -46,7 +46,7 @@ pub const LOG_COLUMNS: [(&str, ColumnKind); 12] = [
 
 /// The destination of a request's rows.
 #[derive(Clone, Copy)]
-struct Target<'a> {
+struct LogTarget<'a> {
     table: &'a str,
     now_ns: i64,
     tables: &'a dyn Tables,
@@ -94,13 +94,13 @@ impl TelemetryReader {
         now_ns: i64,
         tables: &dyn Tables,
     ) -> Result<Outcome> {
-        let target = Target { table, now_ns, tables };
+        let target = LogTarget { table, now_ns, tables };
         self.otlp(body, encoding, Signal::Logs, &json::LOGS, |reader, body| {
             reader.logs_request(body, target)
         })
     }
 
-    fn logs_request(&mut self, body: &[u8], target: Target<'_>) -> Result<(), Refusal> {
+    fn logs_request(&mut self, body: &[u8], target: LogTarget<'_>) -> Result<(), Refusal> {
         let mut fields = Fields::of(body);
         while let Some(field) = fields.next()? {
             if field.number != 1 {
@@ -122,7 +122,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         resource: &[u8],
-        target: Target<'_>,
+        target: LogTarget<'_>,
     ) -> Result<(), Refusal> {
         let scope = head(message, "a scope")?;
         let source = self.source(resource, scope);
@@ -166,7 +166,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         source: &Source<'_>,
-        target: Target<'_>,
+        target: LogTarget<'_>,
     ) -> Result<(), Refusal> {
         let depth_max = self.limits.depth_max;
         let record = Record::read(message)?;
@@ -226,7 +226,7 @@ impl TelemetryReader {
         added.map_err(|error| unfit(error, target.table, &LOG_COLUMNS, target.tables).into())
     }
 
-    fn log_series(&mut self, service: &str, target: Target<'_>) -> Result<SeriesNumber> {
+    fn log_series(&mut self, service: &str, target: LogTarget<'_>) -> Result<SeriesNumber> {
         Layout::Single(target.table).begin_identity(&mut self.identity, b'l');
         self.identity.extend_from_slice(service.as_bytes());
         match self.rows.find(&self.identity) {

@@ -16,7 +16,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
     Encoding, Item, Layout, Outcome, Signal, TelemetryReader,
-    fault::{Refusal, shown},
+    fault::{Refusal, excerpt},
     json,
     name::{METRIC_COLUMN, VALUE_COLUMN, put_metric_name},
     origin::{Origin, Tags},
@@ -29,7 +29,7 @@ const TARGET_INFO: &str = "target_info";
 
 /// The destination of a request's rows.
 #[derive(Clone, Copy)]
-struct Target<'a> {
+struct MetricTarget<'a> {
     layout: Layout<'a>,
     now_ns: i64,
     tables: &'a dyn Tables,
@@ -60,13 +60,13 @@ impl TelemetryReader {
         now_ns: i64,
         tables: &dyn Tables,
     ) -> Result<Outcome> {
-        let target = Target { layout, now_ns, tables };
+        let target = MetricTarget { layout, now_ns, tables };
         self.otlp(body, encoding, Signal::Metrics, &json::METRICS, |reader, body| {
             reader.metrics_request(body, target)
         })
     }
 
-    fn metrics_request(&mut self, body: &[u8], target: Target<'_>) -> Result<(), Refusal> {
+    fn metrics_request(&mut self, body: &[u8], target: MetricTarget<'_>) -> Result<(), Refusal> {
         let mut fields = Fields::of(body);
         let mut number = 0;
         while let Some(field) = fields.next()? {
@@ -82,7 +82,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         number: u64,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let resource = head(message, "a resource")?;
         self.latest_ns = None;
@@ -104,7 +104,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         resource: &[u8],
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let scope = head(message, "a scope")?;
         let origin =
@@ -122,7 +122,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         origin: Origin<'_>,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let (mut name, mut data, mut kind) = (None, None, 0);
         let mut fields = Fields::of(message);
@@ -140,7 +140,7 @@ impl TelemetryReader {
         let Some(data) = data else {
             let error = Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("metric \"{}\" has no data of a known kind", shown(name)),
+                format!("metric \"{}\" has no data of a known kind", excerpt(name)),
             );
             let hint = "send gauges, sums, histograms with bounds, or summaries";
             self.warn(Item::DataPoint, self.items + 1, &error.with_hint(hint));
@@ -155,7 +155,7 @@ impl TelemetryReader {
                 ErrorKind::FeatureNotSupported,
                 format!(
                     "metric \"{}\" is an exponential histogram, which is not supported",
-                    shown(name)
+                    excerpt(name)
                 ),
             );
             let hint = "send histograms with bounds: let the view of the SDK aggregate the metric as an explicit bucket histogram";
@@ -207,9 +207,9 @@ impl TelemetryReader {
         &mut self,
         resource: &[u8],
         latest_ns: i64,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
-        let Target { layout, tables, .. } = target;
+        let MetricTarget { layout, tables, .. } = target;
         let origin = self.origins.origin((tables.namespace(), layout), resource, &[]);
         self.identity.clear();
         self.identity.push(b't');

@@ -11,7 +11,7 @@ use std::{
 use ahash::RandomState;
 use stratalog_model::{Error, ErrorKind, Result};
 
-use crate::fault::shown;
+use crate::fault::excerpt;
 
 /// Maximal number of cached names; the cache is emptied when it exceeds this number.
 const NAMES_MAX: usize = 200_000;
@@ -44,9 +44,9 @@ impl Names {
             ErrorKind::DuplicateObject,
             format!(
                 "\"{}{suffix}\" and \"{}\" are both stored as \"{}\", and values of one metric would replace values of the other metric",
-                shown(name),
-                shown(&owner.replace('\0', "")),
-                shown(stored)
+                excerpt(name),
+                excerpt(&owner.replace('\0', "")),
+                excerpt(stored)
             ),
         )
         .with_hint("rename one of the two at the sender"))

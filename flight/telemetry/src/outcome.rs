@@ -7,13 +7,13 @@ use stratalog_model::{Error, Result};
 
 use crate::{
     Encoding, Item, TelemetryError,
-    fault::{Refusal, told},
+    fault::{Refusal, message_of},
     json::text::put_text,
     wire::{put_bytes, put_number},
 };
 
 /// Maximal number of errors in a message.
-const ERRORS_TOLD: usize = 3;
+const ERRORS_LISTED_MAX: usize = 3;
 
 /// Approximate maximal size of a message to the client, in bytes.
 const MESSAGE_BYTES_MAX: usize = 2_000;
@@ -71,14 +71,14 @@ impl Outcome {
             self.signal.noun(self.accepted),
             self.rejected
         );
-        for (at, error) in self.errors.iter().take(ERRORS_TOLD).enumerate() {
+        for (at, error) in self.errors.iter().take(ERRORS_LISTED_MAX).enumerate() {
             let _ = write!(message, "{} {error}", if at == 0 { ":" } else { " |" });
         }
         // Refused names may contain control characters.
         message = message.replace(char::is_control, " ");
-        let told = self.errors.len().min(ERRORS_TOLD) as u64;
-        if self.errors_count > told {
-            let _ = write!(message, " | and {} more errors", self.errors_count - told);
+        let listed = self.errors.len().min(ERRORS_LISTED_MAX) as u64;
+        if self.errors_count > listed {
+            let _ = write!(message, " | and {} more errors", self.errors_count - listed);
         }
         if message.len() > MESSAGE_BYTES_MAX {
             message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
@@ -164,7 +164,7 @@ impl Tally {
         self.rejected += count;
         self.errors_count += 1;
         if self.errors.len() < self.errors_max {
-            let message = told(error);
+            let message = message_of(error);
             self.errors.push(TelemetryError { item, number, kind: error.kind(), message });
         }
     }

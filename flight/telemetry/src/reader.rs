@@ -7,7 +7,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
     Encoding, Item, Names, Outcome, Signal, TelemetryLimits,
-    fault::{Refusal, shown},
+    fault::{Refusal, excerpt},
     json,
     name::{VALUE_COLUMN, table_of},
     origin::Origins,
@@ -253,7 +253,7 @@ pub(crate) fn unfit(
         ErrorKind::DatatypeMismatch,
         format!(
             "column \"{name}\" of table \"{}\" is of type {}, but telemetry needs {}",
-            shown(table),
+            excerpt(table),
             column.column_type,
             kind.column_type()
         ),
@@ -293,7 +293,7 @@ pub(crate) fn check_label_value(name: &str, value: &str) -> Result<()> {
     };
     Err(Error::new(
         ErrorKind::UntranslatableCharacter,
-        format!("the value of label \"{}\" has {what}, which a tag cannot contain", shown(name)),
+        format!("the value of label \"{}\" has {what}, which a tag cannot contain", excerpt(name)),
     )
     .with_hint("drop or rewrite the label at the sender"))
 }

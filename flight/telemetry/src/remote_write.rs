@@ -12,7 +12,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
     Item, Layout, Outcome, Signal, TelemetryReader,
-    fault::{Refusal, shown, shown_bytes},
+    fault::{Refusal, excerpt, excerpt_bytes},
     name::{METRIC_COLUMN, NAME_LABEL, VALUE_COLUMN, tag_of},
     reader::{check_label_value, too_large, unfit},
     wire::{Fault, Fields, put_varint},
@@ -252,12 +252,12 @@ fn labels(message: &[u8]) -> Result<Vec<(&str, &str)>, Refusal> {
         let problem = match texts.last() {
             _ if name.is_empty() => Some("a label has an empty name".to_string()),
             Some((last, _)) if *last == name => {
-                Some(format!("label \"{}\" occurs twice", shown(name)))
+                Some(format!("label \"{}\" occurs twice", excerpt(name)))
             }
             Some((last, _)) if *last > name => Some(format!(
                 "label \"{}\" follows \"{}\", but labels must be in the order of their names",
-                shown(name),
-                shown(last)
+                excerpt(name),
+                excerpt(last)
             )),
             _ => None,
         };
@@ -325,7 +325,7 @@ fn native_histograms() -> Error {
 
 fn no_name(labels: &[(&str, &str)]) -> Error {
     let first = labels.first().map_or("no label at all".to_string(), |(name, value)| {
-        format!("{}=\"{}\"", shown(name), shown(value))
+        format!("{}=\"{}\"", excerpt(name), excerpt(value))
     });
     Error::new(
         ErrorKind::InvalidName,
@@ -354,8 +354,8 @@ fn not_utf8(name: &[u8], value: &[u8]) -> Error {
         ErrorKind::InvalidEncoding,
         format!(
             "label \"{}\" with value \"{}\" is not UTF-8",
-            shown_bytes(name),
-            shown_bytes(value)
+            excerpt_bytes(name),
+            excerpt_bytes(value)
         ),
     )
     .with_hint("correct the sender of the series")

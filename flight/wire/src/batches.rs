@@ -14,18 +14,18 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream::BoxStream};
 use stratalog_model::{
     Error, ErrorKind, Result,
-    ipc::{Decoded, IpcDecoder},
+    ipc::{DecodedMessage, IpcDecoder},
 };
 use tonic::{Code, Status};
 
-use crate::ipc::{self, BatchLimits, Fault, Holds};
+use crate::ipc::{self, BatchLimits, Fault, MessageContent};
 
 /// Incoming messages of a call.
-pub type Inbound = BoxStream<'static, Result<FlightData, Status>>;
+pub type InboundMessages = BoxStream<'static, Result<FlightData, Status>>;
 
 /// A batch, with the additional data of its message.
 #[derive(Debug)]
-pub struct Arrived {
+pub struct ArrivedBatch {
     /// The batch's number in the call, from 1.
     pub number: u64,
     /// The rows.
@@ -36,7 +36,7 @@ pub struct Arrived {
 
 /// The batches of a call.
 pub struct Batches {
-    messages: Inbound,
+    messages: InboundMessages,
     checks: Checks,
     decoder: IpcDecoder,
     schema: Option<SchemaRef>,
@@ -90,7 +90,7 @@ impl Batches {
     ///
     /// # Errors
     /// `InvalidBinaryRepresentation` for messages outside the IPC format, or with wrong lengths.
-    pub async fn next(&mut self) -> Option<Result<Arrived>> {
+    pub async fn next(&mut self) -> Option<Result<ArrivedBatch>> {
         loop {
             match self.step().await? {
                 Err(error) => return Some(Err(error)),
@@ -101,7 +101,7 @@ impl Batches {
     }
 
     /// Reads a message; the inner `None` means a schema.
-    async fn step(&mut self) -> Option<Result<Option<Arrived>>> {
+    async fn step(&mut self) -> Option<Result<Option<ArrivedBatch>>> {
         let message = match self.messages.next().await? {
             Ok(message) if message.data_header.is_empty() => return Some(Ok(None)),
             Ok(message) => message,
@@ -119,17 +119,17 @@ impl Batches {
             Ok(Ok(decoded)) => decoded,
         };
         match decoded {
-            Decoded::Nothing => Some(Ok(None)),
-            Decoded::Schema(schema) => {
+            DecodedMessage::Nothing => Some(Ok(None)),
+            DecodedMessage::Schema(schema) => {
                 if self.schema.as_ref().is_some_and(|before| *before != schema) {
                     return Some(Err(self.unreadable("the schema changes midway")));
                 }
                 self.schema = Some(schema);
                 Some(Ok(None))
             }
-            Decoded::Rows(batch) => {
+            DecodedMessage::Rows(batch) => {
                 self.number += 1;
-                Some(Ok(Some(Arrived { number: self.number, batch, metadata })))
+                Some(Ok(Some(ArrivedBatch { number: self.number, batch, metadata })))
             }
         }
     }
@@ -166,7 +166,7 @@ impl Batches {
     ///
     /// # Errors
     /// The same as [`Self::next`]; `LimitExceeded`.
-    pub async fn all(mut self, bytes_max: usize) -> Result<Option<Bound>> {
+    pub async fn all(mut self, bytes_max: usize) -> Result<Option<BoundParameters>> {
         let Some(schema) = self.schema().await? else { return Ok(None) };
         let (mut batches, mut bytes) = (Vec::new(), 0_usize);
         while let Some(arrived) = self.next().await {
@@ -183,20 +183,20 @@ impl Batches {
             }
             batches.push(batch);
         }
-        Ok(Some(Bound { schema, batches }))
+        Ok(Some(BoundParameters { schema, batches }))
     }
 }
 
 /// Parameters of a prepared statement, a row for each execution.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundParameters {
     /// The columns of the parameters.
     pub schema: SchemaRef,
     /// The rows.
     pub batches: Vec<RecordBatch>,
 }
 
-impl Bound {
+impl BoundParameters {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
@@ -206,13 +206,13 @@ impl Bound {
 impl Checks {
     fn check(&mut self, data: &FlightData) -> Result<(), Fault> {
         let (id, bytes, is_delta) = match ipc::check(data, self.schema.as_ref(), &self.limits)? {
-            Holds::Dictionary { id, bytes, is_delta } => (id, bytes, is_delta),
-            Holds::Schema(schema) => {
+            MessageContent::Dictionary { id, bytes, is_delta } => (id, bytes, is_delta),
+            MessageContent::Schema(schema) => {
                 self.schema = Some(schema);
                 self.dictionaries.clear();
                 return Ok(());
             }
-            Holds::Rows | Holds::Nothing => return Ok(()),
+            MessageContent::Rows | MessageContent::Nothing => return Ok(()),
         };
         let before = if is_delta { self.dictionaries.get(&id).copied() } else { None };
         self.dictionaries.insert(id, before.unwrap_or(0).saturating_add(bytes));

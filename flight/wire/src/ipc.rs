@@ -44,7 +44,7 @@ impl BatchLimits {
 
 /// The content of a message, as far as needed before its decoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Holds {
+pub(crate) enum MessageContent {
     /// A schema.
     Schema(Schema),
     /// No content for this reader.
@@ -81,7 +81,7 @@ pub(crate) fn check(
     data: &FlightData,
     schema: Option<&Schema>,
     limits: &BatchLimits,
-) -> Result<Holds, Fault> {
+) -> Result<MessageContent, Fault> {
     let message = root_as_message(&data.data_header)
         .map_err(|error| lies(format!("the header is not a message of Arrow IPC: {error}")))?;
     let no_schema = || lies("a batch precedes the schema".to_string());
@@ -89,7 +89,7 @@ pub(crate) fn check(
         MessageHeader::Schema => {
             schema::check(&message)?;
             let schema = Schema::try_from(data).map_err(|error| lies(error.to_string()))?;
-            Ok(Holds::Schema(schema))
+            Ok(MessageContent::Schema(schema))
         }
         MessageHeader::RecordBatch => {
             let batch = message.header_as_record_batch();
@@ -97,7 +97,7 @@ pub(crate) fn check(
             let fields = schema.ok_or_else(no_schema)?.fields();
             let body = Body { bytes: &data.data_body, limits };
             body.check(batch, fields.iter().map(AsRef::as_ref))?;
-            Ok(Holds::Rows)
+            Ok(MessageContent::Rows)
         }
         MessageHeader::DictionaryBatch => {
             let dictionary = message.header_as_dictionary_batch();
@@ -111,9 +111,9 @@ pub(crate) fn check(
             })?;
             let body = Body { bytes: &data.data_body, limits };
             let bytes = body.check(values, [&field])?;
-            Ok(Holds::Dictionary { id, bytes, is_delta: dictionary.isDelta() })
+            Ok(MessageContent::Dictionary { id, bytes, is_delta: dictionary.isDelta() })
         }
-        _ => Ok(Holds::Nothing),
+        _ => Ok(MessageContent::Nothing),
     }
 }
 

@@ -1,15 +1,16 @@
 //! Readers for data from Flight clients: no input is trusted.
 //!
-//! *What it is*: the readers of tickets ([`Sealed`], [`TextTicket`]), of commands and bodies of
-//! actions ([`command`]), of session options, of batches in Arrow IPC ([`Batches`]) and of their
-//! additional metadata ([`Wish`]). An unreadable input is an error with the problem, the place, and
-//! the correction.
+//! *What it is*: the readers of tickets ([`SealedTicket`], [`TextTicket`]), of commands and bodies
+//! of actions ([`command`]), of session options, of batches in Arrow IPC ([`Batches`]) and of their
+//! additional metadata ([`BatchMetadata`]). An unreadable input is an error with the problem, the
+//! place, and the correction.
 //!
 //! *What it deliberately is not*: a server, a session, or SQL. It opens nothing and keeps nothing.
 //! It does not depend on DataFusion, to allow tests with libFuzzer.
 //!
 //! *Data path*: bytes → checks, where the libraries trust the sender → a message or a batch.
 
+mod batch_metadata;
 mod batches;
 pub mod command;
 mod ipc;
@@ -17,11 +18,12 @@ pub mod options;
 mod seal;
 mod text_ticket;
 mod ticket;
-mod wish;
 
-pub use batches::{Arrived, Batches, Bound, Inbound, broken_off, shutting_down};
+pub use batch_metadata::BatchMetadata;
+pub use batches::{
+    ArrivedBatch, Batches, BoundParameters, InboundMessages, broken_off, shutting_down,
+};
 pub use ipc::BatchLimits;
 pub use seal::Seal;
 pub use text_ticket::TextTicket;
-pub use ticket::{Errand, PreparedErrand, Sealed, StatementErrand, TICKET};
-pub use wish::Wish;
+pub use ticket::{PreparedWork, SealedTicket, StatementWork, TICKET, TicketWork};

@@ -69,12 +69,12 @@ pub const INVALID_VALUE: i32 = 2;
 
 /// The answer to CloseSession.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Closed {
+pub struct CloseOutcome {
     #[prost(int32, tag = "1")]
     status: i32,
 }
 
-impl Closed {
+impl CloseOutcome {
     /// The session is closed.
     pub fn now() -> Self {
         Self { status: 1 }

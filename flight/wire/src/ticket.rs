@@ -14,7 +14,7 @@ pub const TICKET: &str = "ticket";
 
 /// The work for DoGet.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Sealed {
+pub struct SealedTicket {
     /// The caller allowed to redeem the ticket.
     #[prost(bytes = "vec", tag = "1")]
     pub caller: Vec<u8>,
@@ -22,19 +22,19 @@ pub struct Sealed {
     #[prost(sfixed64, tag = "2")]
     pub expires_ns: i64,
     /// The work.
-    #[prost(oneof = "Errand", tags = "3, 4, 5, 6")]
-    pub errand: Option<Errand>,
+    #[prost(oneof = "TicketWork", tags = "3, 4, 5, 6")]
+    pub work: Option<TicketWork>,
 }
 
 /// The work of a ticket.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Errand {
+pub enum TicketWork {
     /// A statement.
     #[prost(message, tag = "3")]
-    Statement(StatementErrand),
+    Statement(StatementWork),
     /// A prepared statement with its bound parameters.
     #[prost(message, tag = "4")]
-    Prepared(PreparedErrand),
+    Prepared(PreparedWork),
     /// A part of a result shared by several endpoints.
     #[prost(uint64, tag = "5")]
     Part(u64),
@@ -45,7 +45,7 @@ pub enum Errand {
 
 /// A statement to run.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct StatementErrand {
+pub struct StatementWork {
     /// Its text.
     #[prost(string, tag = "1")]
     pub sql: String,
@@ -59,7 +59,7 @@ pub struct StatementErrand {
 
 /// A prepared statement to run.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct PreparedErrand {
+pub struct PreparedWork {
     /// Its handle.
     #[prost(bytes = "vec", tag = "1")]
     pub handle: Vec<u8>,
@@ -68,7 +68,7 @@ pub struct PreparedErrand {
     pub number: u64,
 }
 
-impl Sealed {
+impl SealedTicket {
     /// Encodes the ticket for clients.
     pub fn into_ticket(self, seal: &Seal) -> Ticket {
         let sealed = seal.seal(TICKET, self.encode_to_vec());
@@ -81,7 +81,7 @@ impl Sealed {
     /// # Errors
     /// `ProtocolViolation` for a ticket not made by GetFlightInfo; `InvalidAuthorization` for a
     /// forged ticket, for a ticket of another caller, and for an expired ticket.
-    pub fn open(ticket: &[u8], seal: &Seal, caller: &[u8], now_ns: i64) -> Result<Errand> {
+    pub fn open(ticket: &[u8], seal: &Seal, caller: &[u8], now_ns: i64) -> Result<TicketWork> {
         let command = Any::decode(ticket).ok().and_then(|any| Command::try_from(any).ok());
         let handle = match command {
             Some(Command::TicketStatementQuery(query)) => query.statement_handle,
@@ -112,7 +112,7 @@ impl Sealed {
         if now_ns >= sealed.expires_ns {
             return Err(refused("the ticket has expired"));
         }
-        sealed.errand.ok_or_else(|| refused("the ticket is empty"))
+        sealed.work.ok_or_else(|| refused("the ticket is empty"))
     }
 }
 

@@ -37,7 +37,7 @@ use datafusion::{
 use stratalog_functions::time_bucket;
 use stratalog_model::{
     ChronicleDefinition, Tick,
-    aggregate::{AggregateRequest, Statistic, WHOLE_SUM, Wanted, Windows},
+    aggregate::{AggregateRequest, ColumnStatistic, Statistic, WHOLE_SUM, Windows},
     tier::{ScanOrder, ScanRequest},
 };
 
@@ -178,7 +178,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Pus
         .map(|place| place.map_or(Output::Window(keys.len()), Output::Answer))
         .collect();
     let first = keys.len() + usize::from(windows.is_some());
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<ColumnStatistic> = Vec::new();
     for function in aggregate.aggr_expr() {
         let states = function.state_fields()?;
         let Some(needed) = statistics_of(function, read, &states) else { return Ok(None) };
@@ -195,7 +195,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Pus
         }
         fields.extend(states);
     }
-    let request = AggregateRequest { scan: read.clone(), keys, windows, wanted };
+    let request = AggregateRequest { scan: read.clone(), keys, windows, statistics: wanted };
     Ok(Some((request, outputs, Arc::new(Schema::new(fields)))))
 }
 
@@ -211,7 +211,7 @@ fn statistics_of(
     function: &AggregateFunctionExpr,
     read: &ScanRequest,
     states: &[Arc<Field>],
-) -> Option<Vec<Wanted>> {
+) -> Option<Vec<ColumnStatistic>> {
     if function.is_distinct() || !function.order_bys().is_empty() || function.is_reversed() {
         return None;
     }
@@ -221,7 +221,7 @@ fn statistics_of(
     if let Some(literal) = argument.downcast_ref::<Literal>() {
         let counts = function.fun().name() == "count" && !literal.value().is_null();
         return (counts && types == [&DataType::Int64])
-            .then(|| vec![Wanted { column: 0, statistic: Statistic::Rows }]);
+            .then(|| vec![ColumnStatistic { column: 0, statistic: Statistic::Rows }]);
     }
     // `sum` and `avg` widen whole numbers before the addition.
     let widened = argument.downcast_ref::<CastExpr>().map(|cast| (cast.expr(), cast.cast_type()));
@@ -237,11 +237,11 @@ fn statistics_of(
             return None;
         }
     }
-    let one = |statistic| Wanted { column: at, statistic };
+    let one = |statistic| ColumnStatistic { column: at, statistic };
     let needed = match (function.fun().name(), types.as_slice()) {
         ("count", [DataType::Int64]) => match definition.nullable {
             true => vec![one(Statistic::Count)],
-            false => vec![Wanted { column: 0, statistic: Statistic::Rows }],
+            false => vec![ColumnStatistic { column: 0, statistic: Statistic::Rows }],
         },
         ("sum", [DataType::Float64]) if !data_type.is_integer() => vec![one(Statistic::Sum)],
         ("sum", [state]) if **state == WHOLE_SUM && data_type.is_integer() => {
@@ -254,7 +254,7 @@ fn statistics_of(
         ("max", [state]) if **state == data_type => vec![one(Statistic::Max)],
         _ => return None,
     };
-    needed.iter().all(|one| Wanted::of_type(one.statistic, &data_type)).then_some(needed)
+    needed.iter().all(|one| ColumnStatistic::of_type(one.statistic, &data_type)).then_some(needed)
 }
 
 /// The time windows of an expression, if the windows have a constant width in whole ticks.

@@ -13,7 +13,8 @@ use stratalog_pg_catalog::CatalogView as _;
 use stratalog_visor_core::{
     Acquisitions,
     acquisition::{
-        Acquisition, Claim, Door, HolderId, Moment, Pause, Refusal, Standing, Use, Using, Waiting,
+        Acquisition, Claim, DropGuard, HolderId, Moment, Pause, QueuePlace, Refusal, Standing, Use,
+        UseGuard,
     },
 };
 
@@ -58,7 +59,7 @@ pub struct EnteredChronicle {
     /// The acquisition time of the session: nanoseconds since 1970; `None` without an ACQUIRE.
     since_ns: Option<i64>,
     /// The use, until the statement drops it; `None` for a use until the end of the block.
-    pub using: Option<Using>,
+    pub using: Option<UseGuard>,
 }
 
 impl EnteredChronicle {
@@ -76,12 +77,12 @@ pub struct PinnedSnapshot {
     /// The events. A chronicle acquired in part shows only this part, and a chronicle read AS OF
     /// SEALED shows only events that can no longer change.
     pub snapshot: Arc<dyn Snapshot>,
-    uses: Option<Arc<[Using]>>,
+    uses: Option<Arc<[UseGuard]>>,
 }
 
 /// The chronicles that a statement reads, and the parts visible to the statement.
 struct ReadAccess {
-    uses: Option<Arc<[Using]>>,
+    uses: Option<Arc<[UseGuard]>>,
     within: Vec<(ChronicleId, TickRange)>,
 }
 
@@ -93,7 +94,7 @@ impl ReadAccess {
 
 impl PinnedSnapshot {
     /// The uses to hold while rows are read.
-    pub fn uses(&self) -> Option<Arc<[Using]>> {
+    pub fn uses(&self) -> Option<Arc<[UseGuard]>> {
         self.uses.clone()
     }
 }
@@ -105,7 +106,7 @@ pub struct FollowedChronicle {
     /// A weak reference: the session's cursors keep results, and a result must not keep its
     /// session.
     session: Weak<Session>,
-    using: Using,
+    using: UseGuard,
 }
 
 impl FollowedChronicle {
@@ -196,11 +197,11 @@ impl Session {
     ///
     /// # Errors
     /// The errors of [`Self::enter`] for a read.
-    pub(crate) fn enter_beyond_block(&self, reads: &[ChronicleId]) -> Result<Arc<[Using]>> {
+    pub(crate) fn enter_beyond_block(&self, reads: &[ChronicleId]) -> Result<Arc<[UseGuard]>> {
         reads.iter().map(|chronicle| self.enter_outside_block(*chronicle)).collect()
     }
 
-    fn enter_outside_block(&self, chronicle: ChronicleId) -> Result<Using> {
+    fn enter_outside_block(&self, chronicle: ChronicleId) -> Result<UseGuard> {
         let entered = self.acquisitions().enter(chronicle, self.holder, Use::Read);
         entered.map_err(|refusal| self.refusal_error(chronicle, refusal))
     }
@@ -228,7 +229,7 @@ impl Session {
     /// Removes writes of other, still open blocks to a chronicle, if their leases have run out. The
     /// writes can never be committed, and no session may wait for their keys and times.
     pub(super) fn drop_lost_writes(&self, chronicle: ChronicleId) {
-        let holders = self.acquisitions().void(chronicle);
+        let holders = self.acquisitions().void_holders(chronicle);
         if holders.is_empty() {
             return;
         }
@@ -269,7 +270,7 @@ impl Session {
         chronicle: &ChronicleDefinition,
         claim: Claim,
         wait: Wait,
-    ) -> Result<Option<Waiting>> {
+    ) -> Result<Option<QueuePlace>> {
         let acquired = match wait {
             Wait::Not => {
                 let acquired = self.acquisitions().acquire(chronicle.id, self.holder, claim);
@@ -327,7 +328,11 @@ impl Session {
     /// # Errors
     /// `ObjectInUse` if other sessions have acquired the chronicle, `LeaseLost` if the session's
     /// lease on the chronicle has run out. No errors with FORCE.
-    pub(crate) fn close_to_drop(&self, chronicle: ChronicleId, dropping: DropMode) -> Result<Door> {
+    pub(crate) fn close_to_drop(
+        &self,
+        chronicle: ChronicleId,
+        dropping: DropMode,
+    ) -> Result<DropGuard> {
         if dropping == DropMode::Force {
             return Ok(self.acquisitions().close(chronicle, self.holder));
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use stratalog_model::{BoxFuture, Result};
-use stratalog_visor_core::acquisition::Using;
+use stratalog_visor_core::acquisition::UseGuard;
 use tokio::runtime::Handle;
 
 use super::Session;
@@ -17,7 +17,7 @@ use super::Session;
 pub struct CommitTask<T: Send + 'static> {
     work: Option<BoxFuture<'static, T>>,
     began: bool,
-    uses: Vec<Using>,
+    uses: Vec<UseGuard>,
 }
 
 impl Session {
@@ -27,7 +27,7 @@ impl Session {
     /// `LeaseLost` if a lease used for the writes has run out: then nothing is committed.
     pub(crate) fn commit_task<T: Send + 'static>(
         &self,
-        mut uses: Vec<Using>,
+        mut uses: Vec<UseGuard>,
         work: BoxFuture<'static, T>,
     ) -> Result<CommitTask<T>> {
         for using in &mut uses {

@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use stratalog_model::{ChronicleId, Error, ErrorKind, Result};
 use stratalog_pg_catalog::{CursorRow, CursorsView};
-use stratalog_visor_core::acquisition::Using;
+use stratalog_visor_core::acquisition::UseGuard;
 
 use super::{
     cursor::{SharedCursor, SqlCursor},
@@ -58,12 +58,12 @@ pub struct OpenCursor {
 pub struct Reads {
     /// The chronicles.
     pub chronicles: Arc<[ChronicleId]>,
-    _uses: Option<Arc<[Using]>>,
+    _uses: Option<Arc<[UseGuard]>>,
 }
 
 impl Reads {
     /// `uses` belong to a cursor that outlives the declaring block.
-    pub fn new(chronicles: &[ChronicleId], uses: Option<Arc<[Using]>>) -> Self {
+    pub fn new(chronicles: &[ChronicleId], uses: Option<Arc<[UseGuard]>>) -> Self {
         Self { chronicles: chronicles.into(), _uses: uses }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use stratalog_model::{ChronicleId, Error, EventStore, Result};
 use stratalog_visor_core::{
     CatalogState,
-    acquisition::Door,
+    acquisition::DropGuard,
     catalog::{Catalog, Command, NewChronicle},
 };
 
@@ -23,7 +23,7 @@ pub struct Definition {
     /// The version of the common catalog below `state`.
     common_version: u64,
     /// The doors of the dropped chronicles: no session acquires these chronicles meanwhile.
-    doors: Vec<Arc<Door>>,
+    doors: Vec<Arc<DropGuard>>,
     /// Exclusive holds of the chronicles made anew, against writes of other sessions.
     holds: Vec<Arc<ExclusiveHold>>,
 }
@@ -105,7 +105,7 @@ impl Definition {
     }
 
     /// Adds doors that stay shut until the definition ends.
-    pub fn with_doors(mut self, doors: Vec<Door>) -> Definition {
+    pub fn with_doors(mut self, doors: Vec<DropGuard>) -> Definition {
         self.doors.extend(doors.into_iter().map(Arc::new));
         self
     }

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use stratalog_model::{
     Append, ChronicleId, Error, ErrorKind, EventStore, Result, SchemaVersion, Snapshot,
 };
-use stratalog_visor_core::{CatalogState, acquisition::Using};
+use stratalog_visor_core::{CatalogState, acquisition::UseGuard};
 
 use self::lost_rows::missing_append_error;
 pub use self::modes::{Isolation, Modes};
@@ -58,7 +58,7 @@ struct Block {
     savepoints: Vec<Savepoint>,
     /// The chronicles used by the block's statements, each at most once for reading and once for
     /// writing.
-    uses: Vec<Using>,
+    uses: Vec<UseGuard>,
     /// Dropped after the rows written to its tables.
     definition: Option<Definition>,
     /// Set after a lease ran out: the written rows are lost and dropped. The error for each
@@ -94,7 +94,7 @@ pub struct EndedBlock {
     /// The definitions.
     pub definition: Option<Definition>,
     /// The chronicles used by the block.
-    pub uses: Vec<Using>,
+    pub uses: Vec<UseGuard>,
     /// The reason why the written rows cannot be committed.
     pub lost: Option<Error>,
 }

@@ -9,7 +9,7 @@ use std::{
 use arrow::array::RecordBatch;
 use futures::{Stream, stream::BoxStream};
 use stratalog_model::Result;
-use stratalog_visor_core::acquisition::Using;
+use stratalog_visor_core::acquisition::UseGuard;
 
 use super::{Session, transaction::Transaction};
 
@@ -18,7 +18,7 @@ impl Session {
     pub(crate) fn watch(
         &self,
         stream: BoxStream<'static, Result<RecordBatch>>,
-        uses: Option<Arc<[Using]>>,
+        uses: Option<Arc<[UseGuard]>>,
     ) -> BoxStream<'static, Result<RecordBatch>> {
         Box::pin(WatchedRows { stream, transaction: Arc::clone(&self.transaction), _uses: uses })
     }
@@ -27,7 +27,7 @@ impl Session {
 struct WatchedRows {
     stream: BoxStream<'static, Result<RecordBatch>>,
     transaction: Arc<Transaction>,
-    _uses: Option<Arc<[Using]>>,
+    _uses: Option<Arc<[UseGuard]>>,
 }
 
 impl Stream for WatchedRows {

@@ -19,7 +19,7 @@ use datafusion::{
 };
 use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Tick, TickRange};
 use stratalog_pg_catalog::table_of_regclass;
-use stratalog_visor_core::acquisition::{Claim, Mode, Waiting};
+use stratalog_visor_core::acquisition::{Claim, Mode, QueuePlace};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -305,7 +305,7 @@ fn no_null(what: &str) -> Error {
 pub async fn wait_for(
     session: &Session,
     chronicle: &ChronicleDefinition,
-    mut waiting: Waiting,
+    mut waiting: QueuePlace,
 ) -> Result<()> {
     let limit_ms = session.variables().parsed().lock_timeout_ms;
     let deadline = (limit_ms > 0).then(|| Instant::now() + Duration::from_millis(limit_ms));
@@ -317,15 +317,16 @@ pub async fn wait_for(
     };
     tokio::pin!(timed_out);
     loop {
-        let look = waiting.look().map_err(|refusal| match session.missing_error(chronicle) {
-            Some(gone) => gone,
-            None => session.refusal_error(chronicle.id, refusal),
-        });
+        let look =
+            waiting.check_request().map_err(|refusal| match session.missing_error(chronicle) {
+                Some(gone) => gone,
+                None => session.refusal_error(chronicle.id, refusal),
+            });
         let Some(pause) = look? else { return Ok(()) };
         tokio::select! {
             () = wait_out(pause) => {}
             () = &mut timed_out => {
-                return Err(session.timed_out(chronicle, &waiting.in_the_way()));
+                return Err(session.timed_out(chronicle, &waiting.blockers()));
             }
         }
     }

@@ -25,7 +25,7 @@ use datafusion::{
     },
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use stratalog_model::{ColumnType, Error, ErrorKind, Result, store::Moved};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, store::MoveCounts};
 use stratalog_pg_catalog::table_of_regclass;
 
 use super::{
@@ -379,7 +379,7 @@ fn number(value: u64) -> ArrayRef {
     Arc::new(Int64Array::from(vec![i64::try_from(value).unwrap_or(i64::MAX)]))
 }
 
-fn moved(moved: Moved) -> Vec<ArrayRef> {
+fn moved(moved: MoveCounts) -> Vec<ArrayRef> {
     [moved.rows, moved.pieces_added, moved.pieces_removed].map(number).to_vec()
 }
 

@@ -15,11 +15,12 @@ use datafusion::sql::sqlparser::ast::{
     ObjectType, Owner, RenameTableNameKind, SchemaName, Statement,
 };
 use stratalog_model::{
-    Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result, store::Appended,
+    Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result,
+    store::CommittedAppend,
 };
 use stratalog_visor_core::{
     Acquisitions,
-    acquisition::{Door, Use, Using},
+    acquisition::{DropGuard, Use, UseGuard},
     catalog::{CatalogState, Command},
 };
 
@@ -126,8 +127,8 @@ pub async fn carry_out(
 
 /// The chronicles that commands change. No other session changes these chronicles at the same time.
 struct ChangedChronicles {
-    uses: Vec<Using>,
-    doors: Vec<Door>,
+    uses: Vec<UseGuard>,
+    doors: Vec<DropGuard>,
 }
 
 /// Enters the chronicles that commands change or drop. A changed chronicle gets a use for writing.
@@ -173,7 +174,7 @@ impl DroppedStateCleanup {
 }
 
 /// Commits the uses of changed chronicles: from now on the end of a lease does not stop the change.
-fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
+fn committed(session: &Session, mut uses: Vec<UseGuard>) -> Result<Vec<UseGuard>> {
     for using in &mut uses {
         let chronicle = using.chronicle();
         using.commit().map_err(|refusal| session.refusal_error(chronicle, refusal))?;
@@ -216,8 +217,8 @@ pub async fn commit(
     session: &Session,
     definition: Definition,
     append: Option<Box<dyn Append>>,
-    uses: Vec<Using>,
-) -> Result<Option<Appended>> {
+    uses: Vec<UseGuard>,
+) -> Result<Option<CommittedAppend>> {
     let uses = committed(session, uses)?;
     let (catalog, cleanup) =
         (Arc::clone(&session.parts().catalog), DroppedStateCleanup::of(session));

@@ -27,7 +27,7 @@ use datafusion::{
 use futures::StreamExt;
 use stratalog_model::{
     ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
-    store::{AppendOptions, Appended, OnConflict},
+    store::{AppendOptions, CommittedAppend, OnConflict},
 };
 use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::acquisition::Use;
@@ -488,7 +488,7 @@ pub struct WriteResult {
     /// The admitted rows, if kept.
     pub admitted: Vec<stratalog_model::batch::EventBatch>,
     /// The result of the commit; `None` if the block holds the rows.
-    pub appended: Option<Appended>,
+    pub appended: Option<CommittedAppend>,
 }
 
 impl Writer {

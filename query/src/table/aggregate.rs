@@ -247,7 +247,7 @@ impl DisplayAs for ChronicleAggregate {
         }
         let wanted: Vec<String> = self
             .request
-            .wanted
+            .statistics
             .iter()
             .map(|wanted| match wanted.statistic {
                 Statistic::Rows => "rows".to_string(),

@@ -239,7 +239,7 @@ impl DisplayAs for ChronicleScan {
                 None => chronicle.columns.get(filter.column).map(|column| column.name.as_str()),
                 Some(system) => SYSTEM_COLUMNS.get(system).copied(),
             };
-            write!(f, ", values={} {}", name.unwrap_or("?"), filter.wanted)?;
+            write!(f, ", values={} {}", name.unwrap_or("?"), filter.predicate)?;
         }
         f.write_str(match self.request.order {
             ScanOrder::Any => ", order=any",

@@ -10,7 +10,7 @@ use std::{
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::TryStreamExt;
-use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
+use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest, Shelves};
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_model::{Clock, Disk, Error, ErrorKind, EventStore, Result};
 use stratalog_query::{Login, Outcome, Parts, QueryService, QuerySettings, Rows, Session};
@@ -93,8 +93,8 @@ impl Database {
         };
         let manifest = Arc::new(Manifest::open(journal("manifest")).unwrap());
         let now = Arc::clone(&catalog);
-        let definitions = Definitions::new(move |id| now.state().chronicle_by_id(id).cloned());
-        let files = Files { shelves: shelves(directory.path()), manifest, definitions };
+        let definitions = ChronicleLookup::new(move |id| now.state().chronicle_by_id(id).cloned());
+        let files = EngineFiles { shelves: shelves(directory.path()), manifest, definitions };
         let state = catalog.state();
         let store: Arc<dyn EventStore> = Engine::open_with(
             journal("journal"),

@@ -9,7 +9,7 @@ use stratalog::{Embedded, StartError, settings::Settings};
 use stratalog_query::{Login, Outcome, QueryService, Session, TransactionState};
 use stratalog_text::ColumnWriter;
 
-use crate::{Failure, Letter, mode::shown};
+use crate::{Failure, Letter, mode::cell_text};
 
 /// Size of the journal's segments: small, because every file has a new database.
 const SEGMENT_BYTES: u64 = 20 << 20;
@@ -30,11 +30,11 @@ pub(crate) fn not_started(error: StartError) -> Failure {
 
 /// An open database.
 #[derive(Debug)]
-pub struct Instance {
+pub struct InProcessInstance {
     embedded: Embedded,
 }
 
-impl Instance {
+impl InProcessInstance {
     /// Opens the database of `directory`.
     pub async fn open(directory: &Path) -> Result<Self, Failure> {
         let embedded = Embedded::open(&settings(directory)).await.map_err(not_started)?;
@@ -47,8 +47,8 @@ impl Instance {
     }
 
     /// Opens a session.
-    pub fn connect(&self) -> Result<Client, Failure> {
-        Client::connect(self.embedded.service())
+    pub fn connect(&self) -> Result<InProcessClient, Failure> {
+        InProcessClient::connect(self.embedded.service())
     }
 
     /// Closes the database.
@@ -62,7 +62,7 @@ impl Instance {
 
 /// The answer to an SQL string.
 #[derive(Debug)]
-pub enum Answer {
+pub enum SqlAnswer {
     /// The rows of the last statement.
     Rows {
         /// The schema of the rows.
@@ -76,11 +76,11 @@ pub enum Answer {
 
 /// A session.
 #[derive(Debug)]
-pub struct Client {
+pub struct InProcessClient {
     session: Arc<Session>,
 }
 
-impl Client {
+impl InProcessClient {
     /// A session of `service`.
     pub fn connect(service: &Arc<QueryService>) -> Result<Self, Failure> {
         let login = Login {
@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// Runs an SQL string to its end.
-    pub async fn answer(&self, sql: &str) -> Result<Answer, Failure> {
+    pub async fn answer(&self, sql: &str) -> Result<SqlAnswer, Failure> {
         let answer = self.statements(sql).await;
         if answer.is_err() {
             self.session.fail_transaction();
@@ -101,16 +101,16 @@ impl Client {
         answer
     }
 
-    async fn statements(&self, sql: &str) -> Result<Answer, Failure> {
-        let mut answer = Answer::Done(0);
+    async fn statements(&self, sql: &str) -> Result<SqlAnswer, Failure> {
+        let mut answer = SqlAnswer::Done(0);
         for parsed in self.session.parse(sql)? {
             answer = match self.session.run(&parsed).await? {
                 Outcome::Rows(rows) => {
                     let schema = Arc::clone(rows.schema());
-                    Answer::Rows { schema, batches: rows.try_collect().await? }
+                    SqlAnswer::Rows { schema, batches: rows.try_collect().await? }
                 }
-                Outcome::Done(tag) => Answer::Done(count_of(&tag)),
-                Outcome::Empty => Answer::Done(0),
+                Outcome::Done(tag) => SqlAnswer::Done(count_of(&tag)),
+                Outcome::Empty => SqlAnswer::Done(0),
                 Outcome::CopyIn(_) | Outcome::CopyOut(_) => {
                     return Err(Failure::of_harness("COPY is tested over the wire"));
                 }
@@ -122,19 +122,19 @@ impl Client {
     /// Runs an SQL string and renders its rows as PostgreSQL's text.
     pub async fn run(&self, sql: &str) -> Result<DBOutput<Letter>, Failure> {
         match self.answer(sql).await? {
-            Answer::Done(count) => Ok(DBOutput::StatementComplete(count)),
-            Answer::Rows { schema, batches } => {
+            SqlAnswer::Done(count) => Ok(DBOutput::StatementComplete(count)),
+            SqlAnswer::Rows { schema, batches } => {
                 let types = schema.fields().iter().map(|field| Letter::of(field)).collect();
                 let mut rows = Vec::new();
                 for batch in &batches {
-                    rows.extend(self.shown_rows(&schema, batch)?);
+                    rows.extend(self.row_texts(&schema, batch)?);
                 }
                 Ok(DBOutput::Rows { types, rows })
             }
         }
     }
 
-    fn shown_rows(
+    fn row_texts(
         &self,
         schema: &SchemaRef,
         batch: &RecordBatch,
@@ -149,7 +149,7 @@ impl Client {
         let cell = |writer: &ColumnWriter<'_>, row| {
             let mut text = Vec::new();
             let present = writer.write(row, &mut text);
-            shown(present.then(|| String::from_utf8_lossy(&text)).as_deref())
+            cell_text(present.then(|| String::from_utf8_lossy(&text)).as_deref())
         };
         Ok((0..batch.num_rows())
             .map(|row| writers.iter().map(|writer| cell(writer, row)).collect())

@@ -9,17 +9,17 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::{
     Failure, Letter,
-    mode::{in_process, shown},
+    mode::{cell_text, in_process},
 };
 
 /// A server on a free loopback port.
 #[derive(Debug)]
-pub struct Instance {
+pub struct WireInstance {
     server: Server,
     port: u16,
 }
 
-impl Instance {
+impl WireInstance {
     /// Starts a server over `directory`.
     pub async fn open(directory: &Path) -> Result<Self, Failure> {
         let mut settings = in_process::settings(directory);
@@ -37,14 +37,14 @@ impl Instance {
     }
 
     /// Connects.
-    pub async fn connect(&self) -> Result<Client, Failure> {
+    pub async fn connect(&self) -> Result<WireClient, Failure> {
         // Nine fraction digits of times, as in the other modes.
         let parameters = format!(
             "host=127.0.0.1 port={} user=stratalog dbname=stratalog options='-c stratalog.fraction_digits=9'",
             self.port
         );
         let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await?;
-        Ok(Client { client, driver: tokio::spawn(connection) })
+        Ok(WireClient { client, driver: tokio::spawn(connection) })
     }
 
     /// Stops the server.
@@ -55,12 +55,12 @@ impl Instance {
 
 /// A connection.
 #[derive(Debug)]
-pub struct Client {
-    client: tokio_postgres::Client,
+pub struct WireClient {
+    client: tokio_postgres::WireClient,
     driver: JoinHandle<Result<(), tokio_postgres::Error>>,
 }
 
-impl Client {
+impl WireClient {
     /// Runs an SQL string.
     pub async fn run(&mut self, sql: &str) -> Result<DBOutput<Letter>, Failure> {
         let mut rows = Vec::new();
@@ -72,7 +72,7 @@ impl Client {
                     types = Some(vec![Letter::Any; columns.len()]);
                 }
                 SimpleQueryMessage::Row(row) => {
-                    rows.push((0..row.len()).map(|at| shown(row.get(at))).collect());
+                    rows.push((0..row.len()).map(|at| cell_text(row.get(at))).collect());
                 }
                 SimpleQueryMessage::CommandComplete(affected) => count = affected,
                 _ => {}
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for WireClient {
     fn drop(&mut self) {
         self.driver.abort();
     }

@@ -10,7 +10,7 @@ use stratalog_model::ColumnType;
 use super::{render, rewrite};
 use crate::{
     Failure, Letter,
-    mode::in_process::{Answer, Client},
+    mode::in_process::{InProcessClient, SqlAnswer},
 };
 
 /// Timeout of a record.
@@ -19,14 +19,14 @@ const RECORD_SECONDS_MAX: u64 = 60;
 /// A session of the upstream mode.
 #[derive(Debug)]
 pub struct UpstreamSession {
-    client: Client,
+    client: InProcessClient,
     /// The columns of each created table, without its tick.
     tables: HashMap<String, Vec<String>>,
 }
 
 impl UpstreamSession {
     /// A session over `client`.
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: InProcessClient) -> Self {
         Self { client, tables: HashMap::new() }
     }
 
@@ -39,8 +39,8 @@ impl UpstreamSession {
             Some(format!("INSERT INTO {name} ({}) {source}", columns.join(", ")))
         });
         match self.client.answer(named.as_deref().unwrap_or(sql)).await? {
-            Answer::Done(count) => Ok(DBOutput::StatementComplete(count)),
-            Answer::Rows { schema, batches } => {
+            SqlAnswer::Done(count) => Ok(DBOutput::StatementComplete(count)),
+            SqlAnswer::Rows { schema, batches } => {
                 let left_out = left_out(&schema);
                 let mut rows = Vec::new();
                 for batch in &batches {
@@ -91,7 +91,7 @@ impl UpstreamSession {
 
     /// Column definitions for the result of a query.
     async fn definitions_of(&mut self, query: &str) -> Result<Vec<String>, Failure> {
-        let Answer::Rows { schema, .. } = self.client.answer(query).await? else {
+        let SqlAnswer::Rows { schema, .. } = self.client.answer(query).await? else {
             return Err(Failure::of_harness("CREATE TABLE AS without rows"));
         };
         schema

@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use stratalog_engine::Held;
+use stratalog_engine::BackupHold;
 use stratalog_journal::Extent;
 use stratalog_model::{Disk, Error, ErrorKind, Log as _, Lsn, Result};
 
@@ -23,8 +23,8 @@ const TRIES: usize = 1000;
 
 /// The parts of a database to copy.
 #[derive(Debug)]
-pub struct Captured {
-    pub held: Held,
+pub struct CapturedState {
+    pub hold: BackupHold,
     pub manifest: Bytes,
     pub events: Vec<Extent>,
     pub commands: Vec<Extent>,
@@ -36,28 +36,28 @@ pub struct Captured {
 ///
 /// # Errors
 /// `Io`, also for a stopped journal; `ObjectInUse` if definitions change during [`TRIES`] attempts.
-pub async fn capture(source: &Source) -> Result<Captured> {
-    let held = source.engine.hold()?;
-    let manifest = held.manifest()?;
-    let (events, commands) = extents(source, &held).await?;
-    let needed = events.iter().rposition(|extent| extent.first <= held.floor());
+pub async fn capture(source: &Source) -> Result<CapturedState> {
+    let hold = source.engine.hold()?;
+    let manifest = hold.manifest()?;
+    let (events, commands) = extents(source, &hold).await?;
+    let needed = events.iter().rposition(|extent| extent.first <= hold.floor());
     let events = match needed {
         Some(first) => events.into_iter().skip(first).collect(),
         // The floor was never set.
-        None if held.floor() == Lsn(0) => events,
+        None if hold.floor() == Lsn(0) => events,
         None => return Err(Error::internal("the beginning of the journal was released")),
     };
     let disk = source.disk.as_ref();
     let clock = whole_file(disk, &source.directory.join("clock").join("clock"))?;
     let format = whole_file(disk, &source.directory.join("FORMAT"))?;
-    Ok(Captured { held, manifest, events, commands, clock, format })
+    Ok(CapturedState { hold, manifest, events, commands, clock, format })
 }
 
-async fn extents(source: &Source, held: &Held) -> Result<(Vec<Extent>, Vec<Extent>)> {
+async fn extents(source: &Source, hold: &BackupHold) -> Result<(Vec<Extent>, Vec<Extent>)> {
     let mut tries = 0;
     loop {
         let before = source.commands.status().written;
-        held.sync().await?;
+        hold.sync().await?;
         let events = source.events.extents()?;
         let commands = source.commands.extents()?;
         if commands.last().is_some_and(|extent| extent.last == before) {

@@ -14,14 +14,14 @@ use crate::Watch;
 pub const CHUNK_BYTES: u64 = 4 << 20;
 
 /// The beginning of a file on a disk.
-pub struct OfFile {
+pub struct FileContent {
     pub disk: Arc<dyn Disk>,
     pub path: PathBuf,
     pub bytes: u64,
 }
 
 #[async_trait]
-impl Content for OfFile {
+impl Content for FileContent {
     fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -56,14 +56,14 @@ pub fn lost(place: &str, what: &str) -> Error {
 }
 
 /// A story on any shelf.
-pub struct OfStory {
+pub struct StoryContent {
     pub stories: Arc<Stories>,
     pub name: StoryName,
     pub bytes: u64,
 }
 
 #[async_trait]
-impl Content for OfStory {
+impl Content for StoryContent {
     fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -74,10 +74,10 @@ impl Content for OfStory {
 }
 
 /// Bytes in memory.
-pub struct InMemory(pub Bytes);
+pub struct BytesContent(pub Bytes);
 
 #[async_trait]
-impl Content for InMemory {
+impl Content for BytesContent {
     fn bytes(&self) -> u64 {
         self.0.len() as u64
     }
@@ -92,14 +92,14 @@ impl Content for InMemory {
 }
 
 /// Computes the checksum of content during one sequential read. Reads fail after a cancellation.
-pub struct Summed<'a> {
+pub struct ChecksummedContent<'a> {
     content: &'a dyn Content,
     watch: &'a Watch,
     /// The end of the bytes read so far, and their checksum.
     sum: Mutex<(u64, u32)>,
 }
 
-impl<'a> Summed<'a> {
+impl<'a> ChecksummedContent<'a> {
     pub fn new(content: &'a dyn Content, watch: &'a Watch) -> Self {
         Self { content, watch, sum: Mutex::new((0, 0)) }
     }
@@ -118,7 +118,7 @@ impl<'a> Summed<'a> {
 }
 
 #[async_trait]
-impl Content for Summed<'_> {
+impl Content for ChecksummedContent<'_> {
     fn bytes(&self) -> u64 {
         self.content.bytes()
     }

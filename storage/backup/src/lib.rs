@@ -23,18 +23,18 @@
 
 mod capture;
 mod content;
-mod keep;
 mod list;
 mod place;
 mod restore;
+mod retention;
 mod save;
 mod source;
 mod watch;
 
-pub use keep::{Backup, Kept, Summary, backups, keep};
 pub use list::{Entry, FORMAT_VERSION, List};
 pub use place::{Place, PlaceGuard};
-pub use restore::{RESTORING, Restored, Target, restore};
-pub use save::{Saved, save};
+pub use restore::{RESTORING, RestoreResult, Target, restore};
+pub use retention::{Backup, RemovalResult, Summary, backups, keep};
+pub use save::{SavedBackup, save};
 pub use source::Source;
 pub use watch::Watch;

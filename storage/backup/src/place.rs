@@ -22,7 +22,7 @@ use stratalog_story::{
     Content, Objects, RemoteSettings, environment, make_folder, without_secrets,
 };
 
-use crate::content::{InMemory, chunks, lost, read_file};
+use crate::content::{BytesContent, chunks, lost, read_file};
 
 /// Folder of the files.
 pub(crate) const FILES: &str = "files";
@@ -147,7 +147,7 @@ impl Place {
     }
 
     async fn lock_remote(&self, objects: &Arc<Objects>) -> Result<PlaceGuard> {
-        let token = InMemory(Bytes::from(token()));
+        let token = BytesContent(Bytes::from(token()));
         for _ in 0..3 {
             // An answer may have been lost: the content of the lock shows the holder.
             objects.put_first(REMOTE_LOCK, &token).await?;
@@ -316,7 +316,7 @@ impl Guard {
                 tokio::time::sleep(Duration::from_secs(RENEWAL_SECONDS)).await;
                 match read_all(&store, REMOTE_LOCK).await {
                     Ok(Some(found)) if found == mine => {
-                        if let Err(error) = store.replace(REMOTE_LOCK, &InMemory(found)).await {
+                        if let Err(error) = store.replace(REMOTE_LOCK, &BytesContent(found)).await {
                             tracing::warn!(%error, "the lock of the backups is not renewed");
                         }
                     }

@@ -23,8 +23,8 @@ use stratalog_story::{Shelf, Spool, StoryName, make_folder};
 use crate::{
     Entry, List, Place, Watch,
     content::chunks,
-    keep,
     place::{FILES, damaged},
+    retention,
     save::MANIFEST_PATH,
 };
 
@@ -48,14 +48,14 @@ pub struct Target {
     /// The shelf of the stories, if outside of the directory; must be empty.
     pub stories: Option<Arc<dyn Shelf>>,
     /// Additional files of the directory, by name.
-    pub own: Vec<(String, Bytes)>,
+    pub own_files: Vec<(String, Bytes)>,
     /// Settings of the manifest's journal.
     pub manifest: JournalSettings,
 }
 
 /// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreResult {
     /// Name of the backup.
     pub name: String,
     /// Files.
@@ -76,10 +76,10 @@ pub async fn restore(
     backup: Option<&str>,
     target: &Target,
     watch: &Watch,
-) -> Result<Restored> {
+) -> Result<RestoreResult> {
     let list = find(place, backup).await?;
     watch.begin(list.bytes());
-    let Target { disk, directory, stories, own, manifest } = target;
+    let Target { disk, directory, stories, own_files, manifest } = target;
     let _lock = begin(disk, directory)?;
     if let Some(shelf) = stories
         && let Some(name) = shelf.list().await?.keys().next()
@@ -91,12 +91,12 @@ pub async fn restore(
     }
     check_room(disk.as_ref(), directory, &list)?;
     let folders = BTreeSet::new();
-    let mut restoring = Restoring { place, disk, directory, manifest, watch, folders };
+    let mut restoring = RestoreTask { place, disk, directory, manifest, watch, folders };
     let format = list.files.iter().find(|file| file.path == FORMAT);
     let format = format
         .ok_or_else(|| damaged(&place.root(), "the list of the backup names no file FORMAT"))?;
     restoring.write(format, &directory.join(RESTORING)).await?;
-    for (name, bytes) in own {
+    for (name, bytes) in own_files {
         let path = directory.join(name);
         let made = disk.create(&path).and_then(|file| {
             file.write_all_at(bytes, 0)?;
@@ -113,11 +113,11 @@ pub async fn restore(
         restoring.add(file, stories.as_deref()).await?;
     }
     restoring.complete()?;
-    Ok(Restored { files: list.files.len() as u64, bytes: list.bytes(), name: list.name })
+    Ok(RestoreResult { files: list.files.len() as u64, bytes: list.bytes(), name: list.name })
 }
 
 async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
-    let names = keep::names(place).await?;
+    let names = retention::names(place).await?;
     let found = match backup {
         Some(name) => names.get_key_value(name),
         None => names.last_key_value(),
@@ -130,7 +130,7 @@ async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
         )
         .with_hint("\"stratalog backups --from URL\" lists the existing backups"));
     };
-    keep::read(place, name, *bytes).await
+    retention::read(place, name, *bytes).await
 }
 
 /// Makes and locks an empty directory.
@@ -178,7 +178,7 @@ fn check_room(disk: &dyn Disk, directory: &Path, list: &List) -> Result<()> {
     .with_hint("free space on the disk, or restore to another disk"))
 }
 
-struct Restoring<'a> {
+struct RestoreTask<'a> {
     place: &'a Place,
     disk: &'a Arc<dyn Disk>,
     directory: &'a Path,
@@ -188,7 +188,7 @@ struct Restoring<'a> {
     folders: BTreeSet<PathBuf>,
 }
 
-impl Restoring<'_> {
+impl RestoreTask<'_> {
     async fn add(&mut self, file: &Entry, stories: Option<&dyn Shelf>) -> Result<()> {
         let story = file.path.strip_prefix("stories/").and_then(|name| name.parse().ok());
         match (file.path.as_str(), story, stories) {
@@ -239,14 +239,14 @@ impl Restoring<'_> {
         mut take: impl FnMut(u64, &Bytes) -> Result<()>,
     ) -> Result<()> {
         let name = format!("{FILES}/{}", file.object);
-        let told = |error: Error| match error.kind() {
+        let with_place = |error: Error| match error.kind() {
             ErrorKind::DataCorrupted => hinted(error),
             _ => error,
         };
         let mut checksum = 0;
         for range in chunks(file.bytes) {
             self.watch.check()?;
-            let bytes = self.place.read(&name, range.clone()).await.map_err(told)?;
+            let bytes = self.place.read(&name, range.clone()).await.map_err(with_place)?;
             checksum = crc32c::crc32c_append(checksum, &bytes);
             take(range.start, &bytes)?;
         }

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat};
 use sha2::{Digest as _, Sha256};
-use stratalog_engine::{Held, HeldPiece};
+use stratalog_engine::{BackupHold, HeldPiece};
 use stratalog_journal::{Extent, Journal};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_story::Content;
 
 use crate::{
     Entry, List, Place, PlaceGuard, Source, Watch,
-    capture::{Captured, capture},
-    content::{InMemory, OfFile, OfStory, Summed, chunks},
-    keep,
+    capture::{CapturedState, capture},
+    content::{BytesContent, ChecksummedContent, FileContent, StoryContent, chunks},
     place::{BACKUPS, FILES, damaged},
+    retention,
 };
 
 /// Path of the manifest's state in a backup; a data directory has no such file.
@@ -26,7 +26,7 @@ const LISTS_READ: usize = 3;
 
 /// A complete backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
+pub struct SavedBackup {
     /// The name.
     pub name: String,
     /// Files of the backup.
@@ -47,7 +47,12 @@ pub struct Saved {
 /// database, or if the place returns other bytes than were stored; `DiskFull`, `Io`,
 /// `ConnectionFailure`; `QueryCanceled`. After an error, no new backup exists, and the other
 /// backups are unchanged.
-pub async fn save(source: &Source, place: &Place, time_ns: i64, watch: &Watch) -> Result<Saved> {
+pub async fn save(
+    source: &Source,
+    place: &Place,
+    time_ns: i64,
+    watch: &Watch,
+) -> Result<SavedBackup> {
     let guard = place.guard().await?;
     let saved = save_guarded(source, place, &guard, time_ns, watch).await;
     guard.end().await;
@@ -60,21 +65,22 @@ async fn save_guarded(
     guard: &PlaceGuard,
     time_ns: i64,
     watch: &Watch,
-) -> Result<Saved> {
-    let names = keep::names(place).await?;
-    let mut known = BTreeMap::new();
+) -> Result<SavedBackup> {
+    let names = retention::names(place).await?;
+    let mut earlier_files = BTreeMap::new();
     for (name, bytes) in names.iter().rev().take(LISTS_READ) {
         // Without a readable list, the files are compared with the stored files.
-        if let Ok(list) = keep::read(place, name, *bytes).await {
-            known.extend(
+        if let Ok(list) = retention::read(place, name, *bytes).await {
+            earlier_files.extend(
                 list.files.into_iter().map(|file| (file.object, (file.bytes, file.checksum))),
             );
         }
     }
     let newest = names.keys().next_back().cloned();
-    let there = place.list(FILES).await?;
+    let stored_files = place.list(FILES).await?;
     let captured = capture(source).await?;
-    let mut store = Store { place, watch, known, there, files: Vec::new(), stored: (0, 0) };
+    let mut store =
+        Store { place, watch, earlier_files, stored_files, files: Vec::new(), stored: (0, 0) };
     store.add_all(source, captured).await?;
     let Store { files, stored, .. } = store;
     let name = name(time_ns, newest.as_deref())?;
@@ -82,7 +88,7 @@ async fn save_guarded(
     watch.check()?;
     guard.check().await?;
     put_list(place, &list).await?;
-    Ok(Saved {
+    Ok(SavedBackup {
         name,
         files: list.files.len() as u64,
         bytes: list.bytes(),
@@ -94,7 +100,7 @@ async fn save_guarded(
 /// Stores the list, which completes the backup, and checks again that all files exist.
 async fn put_list(place: &Place, list: &List) -> Result<()> {
     let text = Bytes::from(list.encode()?);
-    if text.len() as u64 > keep::LIST_BYTES_MAX {
+    if text.len() as u64 > retention::LIST_BYTES_MAX {
         let files = list.files.len();
         return Err(Error::new(
             ErrorKind::LimitExceeded,
@@ -104,8 +110,8 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
         )
         .with_hint("CALL stratalog.compact brings tables into fewer files"));
     }
-    let name = format!("{BACKUPS}/{}{}", list.name, keep::SUFFIX);
-    if !place.put(&name, &InMemory(text.clone())).await? {
+    let name = format!("{BACKUPS}/{}{}", list.name, retention::SUFFIX);
+    if !place.put(&name, &BytesContent(text.clone())).await? {
         return Err(Error::new(
             ErrorKind::ObjectInUse,
             format!("the backup {} already exists", list.name),
@@ -115,8 +121,8 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
         if place.read(&name, 0..text.len() as u64).await? != text {
             return Err(unfaithful(&place.place(&name)));
         }
-        let there = place.list(FILES).await?;
-        match list.files.iter().find(|file| there.get(&file.object) != Some(&file.bytes)) {
+        let stored_files = place.list(FILES).await?;
+        match list.files.iter().find(|file| stored_files.get(&file.object) != Some(&file.bytes)) {
             Some(file) => {
                 let file = place.place(&format!("{FILES}/{}", file.object));
                 Err(damaged(&file, "the file was removed or changed during the backup"))
@@ -143,7 +149,7 @@ fn name(time_ns: i64, newest: Option<&str>) -> Result<String> {
             return Ok(text);
         };
         // The clock of the newest backup's maker is ahead.
-        ms = keep::time_ms(newest).unwrap_or(ms).max(ms) + 1;
+        ms = retention::time_ms(newest).unwrap_or(ms).max(ms) + 1;
     }
 }
 
@@ -152,18 +158,18 @@ struct Store<'a> {
     place: &'a Place,
     watch: &'a Watch,
     /// Length and checksum of each file of an earlier backup.
-    known: BTreeMap<String, (u64, u32)>,
+    earlier_files: BTreeMap<String, (u64, u32)>,
     /// Length of each stored file.
-    there: BTreeMap<String, u64>,
+    stored_files: BTreeMap<String, u64>,
     files: Vec<Entry>,
     /// Newly stored files and bytes.
     stored: (u64, u64),
 }
 
 impl Store<'_> {
-    async fn add_all(&mut self, source: &Source, captured: Captured) -> Result<()> {
-        let Captured { mut held, manifest, events, commands, clock, format } = captured;
-        let pieces = held.pieces();
+    async fn add_all(&mut self, source: &Source, captured: CapturedState) -> Result<()> {
+        let CapturedState { mut hold, manifest, events, commands, clock, format } = captured;
+        let pieces = hold.pieces();
         let segments = events.iter().chain(&commands).map(|extent| extent.used_bytes);
         let bytes = pieces.iter().map(HeldPiece::bytes).chain(segments).sum::<u64>();
         self.watch.begin(bytes + (manifest.len() + clock.len() + format.len()) as u64);
@@ -172,16 +178,16 @@ impl Store<'_> {
         self.add_bytes(MANIFEST_PATH, manifest).await?;
         // The journal comes first, to hold it only for a short time.
         for extent in &events {
-            held.check_room().await?;
+            hold.check_room().await?;
             self.add_segment(source, &source.events, "journal", extent).await?;
         }
-        held.let_journal_go();
+        hold.let_journal_go();
         for extent in &commands {
             self.add_segment(source, &source.commands, "catalog", extent).await?;
         }
         for piece in &pieces {
-            held.check_room().await?;
-            self.add_piece(&held, piece).await?;
+            hold.check_room().await?;
+            self.add_piece(&hold, piece).await?;
         }
         Ok(())
     }
@@ -189,7 +195,7 @@ impl Store<'_> {
     async fn add_bytes(&mut self, path: &str, bytes: Bytes) -> Result<()> {
         let object = format!("{}-{}", path.replace('/', "-"), hash(&bytes));
         let length = bytes.len() as u64;
-        self.add(path.to_string(), object, length, &InMemory(bytes)).await
+        self.add(path.to_string(), object, length, &BytesContent(bytes)).await
     }
 
     /// Adds a segment without the zeros behind its last frame.
@@ -202,7 +208,7 @@ impl Store<'_> {
     ) -> Result<()> {
         journal.verify(extent)?;
         let (disk, path) = (std::sync::Arc::clone(&source.disk), extent.path.clone());
-        let mut content = OfFile { disk, path, bytes: extent.used_bytes };
+        let mut content = FileContent { disk, path, bytes: extent.used_bytes };
         let (hash, bytes) = self.hash_without_zeros(&content).await?;
         content.bytes = bytes;
         let name = extent.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -232,32 +238,33 @@ impl Store<'_> {
 
     /// Adds a piece. The name of the object is a hash of the manifest's description, which includes
     /// the checksum of the piece's checksums.
-    async fn add_piece(&mut self, held: &Held, piece: &HeldPiece) -> Result<()> {
+    async fn add_piece(&mut self, hold: &BackupHold, piece: &HeldPiece) -> Result<()> {
         let hash = hash(&piece.described()?);
         let (path, object, content): (_, _, Box<dyn Content>) = match piece.story() {
             Some(built) => {
                 let name = built.name();
-                let stories = std::sync::Arc::clone(held.stories());
-                let story = OfStory { stories, name, bytes: piece.bytes() };
+                let stories = std::sync::Arc::clone(hold.stories());
+                let story = StoryContent { stories, name, bytes: piece.bytes() };
                 (format!("stories/{name}"), format!("story-{}-{hash}", piece.id()), Box::new(story))
             }
             None => {
-                let (disk, path) = piece.tablet_path(held);
+                let (disk, path) = piece.tablet_path(hold);
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let file = OfFile { disk, path, bytes: piece.bytes() };
+                let file = FileContent { disk, path, bytes: piece.bytes() };
                 (format!("tablets/{name}"), format!("tablet-{}-{hash}", piece.id()), Box::new(file))
             }
         };
         if !self.has(&object, piece.bytes()) {
-            held.verify(piece).await?;
+            hold.verify(piece).await?;
         }
         self.add(path, object, piece.bytes(), content.as_ref()).await
     }
 
     /// Whether an earlier backup has the file, and the file exists.
     fn has(&self, object: &str, bytes: u64) -> bool {
-        let known = self.known.get(object).is_some_and(|known| known.0 == bytes);
-        known && self.there.get(object) == Some(&bytes)
+        let earlier_files =
+            self.earlier_files.get(object).is_some_and(|earlier_files| earlier_files.0 == bytes);
+        earlier_files && self.stored_files.get(object) == Some(&bytes)
     }
 
     async fn add(
@@ -269,12 +276,12 @@ impl Store<'_> {
     ) -> Result<()> {
         self.watch.check()?;
         let bytes = content.bytes();
-        let checksum = match self.known.get(&object) {
+        let checksum = match self.earlier_files.get(&object) {
             Some((_, checksum)) if self.has(&object, bytes) => *checksum,
             _ => self.store(&object, content).await?,
         };
-        self.known.insert(object.clone(), (bytes, checksum));
-        self.there.insert(object.clone(), bytes);
+        self.earlier_files.insert(object.clone(), (bytes, checksum));
+        self.stored_files.insert(object.clone(), bytes);
         self.watch.advance(bytes);
         self.files.push(Entry { path, object, bytes, checksum, restored_bytes });
         Ok(())
@@ -284,9 +291,9 @@ impl Store<'_> {
     async fn store(&mut self, object: &str, content: &dyn Content) -> Result<u32> {
         let name = format!("{FILES}/{object}");
         let bytes = content.bytes();
-        if let Some(length) = self.there.get(object) {
+        if let Some(length) = self.stored_files.get(object) {
             if *length == bytes {
-                let summed = Summed::new(content, self.watch);
+                let summed = ChecksummedContent::new(content, self.watch);
                 for range in chunks(bytes) {
                     summed.read(range).await?;
                 }
@@ -298,7 +305,7 @@ impl Store<'_> {
             }
             self.place.remove(&name).await?;
         }
-        let summed = Summed::new(content, self.watch);
+        let summed = ChecksummedContent::new(content, self.watch);
         if !self.place.put(&name, &summed).await? {
             return Err(damaged(&self.place.place(&name), "the file is from another source"));
         }

@@ -21,12 +21,12 @@ use crate::{
 
 /// Blocks of a tablet in memory, by number, until the drop.
 #[derive(Debug)]
-pub struct Kept {
+pub struct BlockCache {
     blocks: BTreeMap<u32, Block>,
     claim: Claim,
 }
 
-impl Kept {
+impl BlockCache {
     /// A block.
     pub fn block(&self, number: u32) -> Option<&Block> {
         self.blocks.get(&number)
@@ -43,13 +43,13 @@ impl Kept {
 pub struct Backlog {
     budget: Arc<Budget>,
     /// By commit time of the oldest events, and number of the tablet.
-    kept: Mutex<BTreeMap<(i64, u64), Weak<OpenPiece>>>,
+    tablets: Mutex<BTreeMap<(i64, u64), Weak<OpenPiece>>>,
 }
 
 impl Backlog {
     /// A backlog of `bytes_max`; 0 keeps nothing.
     pub fn new(bytes_max: u64) -> Self {
-        Self { budget: Budget::new(bytes_max), kept: Mutex::default() }
+        Self { budget: Budget::new(bytes_max), tablets: Mutex::default() }
     }
 
     /// True if the backlog may keep blocks.
@@ -72,37 +72,37 @@ impl Backlog {
             return;
         }
         // Dropped after the lock: the drop may remove a doomed file.
-        let mut gone = Vec::new();
-        let mut kept = self.kept.lock();
-        kept.retain(|_, piece| piece.strong_count() > 0);
+        let mut evicted = Vec::new();
+        let mut tablets = self.tablets.lock();
+        tablets.retain(|_, piece| piece.strong_count() > 0);
         let claim = loop {
             match self.budget.claim(bytes) {
                 Ok(claim) => break claim,
-                Err(_) => match let_go(&mut kept, of(piece), of) {
-                    Some(piece) => gone.push(piece),
+                Err(_) => match evict_oldest(&mut tablets, of(piece), of) {
+                    Some(piece) => evicted.push(piece),
                     None => return,
                 },
             }
         };
-        kept.insert((piece.record().since_ns, piece.record().id), Arc::downgrade(piece));
-        piece.keep(Some(Arc::new(Kept { blocks, claim })));
+        tablets.insert((piece.record().since_ns, piece.record().id), Arc::downgrade(piece));
+        piece.keep(Some(Arc::new(BlockCache { blocks, claim })));
     }
 }
 
 /// Removes the oldest unpinned tablet, or with `any` the oldest tablet if all are pinned; `None`
 /// without a candidate.
-fn let_go(
-    kept: &mut BTreeMap<(i64, u64), Weak<OpenPiece>>,
+fn evict_oldest(
+    tablets: &mut BTreeMap<(i64, u64), Weak<OpenPiece>>,
     any: bool,
     is_pinned: impl Fn(&OpenPiece) -> bool,
 ) -> Option<Option<Arc<OpenPiece>>> {
     let free = |piece: &Weak<OpenPiece>| piece.upgrade().is_none_or(|piece| !is_pinned(&piece));
-    let oldest = kept
+    let oldest = tablets
         .iter()
         .find(|(_, piece)| free(piece))
-        .or_else(|| kept.first_key_value().filter(|_| any));
+        .or_else(|| tablets.first_key_value().filter(|_| any));
     let place = oldest.map(|(place, _)| *place)?;
-    let piece = kept.remove(&place).and_then(|piece| piece.upgrade());
+    let piece = tablets.remove(&place).and_then(|piece| piece.upgrade());
     piece.iter().for_each(|piece| piece.keep(None));
     Some(piece)
 }

@@ -90,7 +90,7 @@ impl Claim {
     }
 
     /// Another claim on the same budget, even beyond the budget: for data derived from the events.
-    pub fn beside(&self, bytes: usize) -> Self {
+    pub fn derived(&self, bytes: usize) -> Self {
         self.budget.claim_anyway(bytes)
     }
 

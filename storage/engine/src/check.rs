@@ -27,10 +27,10 @@ use stratalog_model::{
 };
 
 pub use rebuild::Rebuild;
-pub use report::{Cure, Line, PartKind, Report, State};
-pub use subject::{Known, Subject};
+pub use report::{Line, PartKind, Repair, Report, Severity};
+pub use subject::{CatalogEntry, Subject};
 
-use journal::Journaled;
+use journal::JournalContent;
 
 /// Called with the number of bytes read since the last call; an error ends the check.
 pub type Progress<'a> = dyn FnMut(u64) -> Result<()> + 'a;
@@ -40,13 +40,13 @@ pub struct Check<'a> {
     subject: &'a Subject,
     progress: &'a mut Progress<'a>,
     report: Report,
-    journaled: Journaled,
+    journaled: JournalContent,
 }
 
 impl<'a> Check<'a> {
     /// A check of `subject`.
     pub fn new(subject: &'a Subject, progress: &'a mut Progress<'a>) -> Self {
-        let journaled = Journaled::new(&subject.state.floor, subject.decision.as_ref());
+        let journaled = JournalContent::new(&subject.state.floor, subject.decision.as_ref());
         Self { subject, progress, report: Report::default(), journaled }
     }
 
@@ -90,8 +90,8 @@ fn times(definition: Option<&ChronicleDefinition>, ticks: &TickRange) -> String 
     let Some(definition) = definition else {
         return format!("ticks {} to {last}", ticks.start);
     };
-    let shown = |tick| definition.scale.time_ns_of(tick).map(timestamp);
-    match (shown(ticks.start), shown(last)) {
+    let time = |tick| definition.scale.time_ns_of(tick).map(timestamp);
+    match (time(ticks.start), time(last)) {
         (Some(first), Some(last)) => format!("{first} to {last}"),
         _ => format!("ticks {} to {last}", ticks.start),
     }
@@ -122,7 +122,7 @@ fn is_finding(error: &Error) -> bool {
 }
 
 /// An error in one line: message and detail.
-fn told(error: &Error) -> String {
+fn message_of(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}; {detail}", error.message()),
         None => error.message().to_string(),
@@ -131,7 +131,7 @@ fn told(error: &Error) -> String {
 
 /// Rows and bytes of the parts of one kind.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
+struct PartTally {
     files: u64,
     rows: u64,
     bytes: u64,
@@ -139,4 +139,4 @@ struct Tally {
 }
 
 /// Tallies by chronicle.
-type Tallies = BTreeMap<ChronicleId, Tally>;
+type Tallies = BTreeMap<ChronicleId, PartTally>;

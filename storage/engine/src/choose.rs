@@ -44,7 +44,7 @@ const ACQUIRERS_MAX: u32 = 7;
 
 /// Size of the largest pieces of a tier.
 #[derive(Debug, Clone, Copy)]
-pub struct Largest {
+pub struct LargestPiece {
     /// Events.
     pub rows: u64,
     /// Uncompressed bytes of the events.
@@ -70,7 +70,7 @@ impl Pressure {
     }
 }
 
-impl Largest {
+impl LargestPiece {
     /// For tablets.
     pub fn tablet(settings: &EngineSettings) -> Self {
         Self { rows: settings.tablet_rows_max as u64, unpacked_bytes: settings.move_bytes }
@@ -176,7 +176,7 @@ pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
 
 /// A chronicle's data above its stories, allowed to leave the journal by now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Upper {
+pub struct UpperTiers {
     /// Events in the journal.
     pub rows: u64,
     /// Bytes of the events in memory.
@@ -196,7 +196,7 @@ pub struct Upper {
 /// True if a chronicle's events leave the journal without a shortage, because the events close the
 /// epoch of the next story (F35): by number or bytes, together with the events in tablets, or by
 /// age. `settings` are the settings for the chronicle.
-pub fn descend(upper: &Upper, settings: &EngineSettings) -> bool {
+pub fn descend(upper: &UpperTiers, settings: &EngineSettings) -> bool {
     if upper.rows == 0 {
         return false;
     }
@@ -225,7 +225,7 @@ pub fn descend(upper: &Upper, settings: &EngineSettings) -> bool {
 /// tick, or at least `fan_in` neighbours together no larger than `largest`. The deepest overlap
 /// comes first: a read of its ticks goes through all overlapping pieces. From too many overlapping
 /// pieces, the merge takes the smallest.
-pub fn merge(pieces: &[PieceRecord], largest: Largest, fan_in: usize) -> Option<Vec<u64>> {
+pub fn merge(pieces: &[PieceRecord], largest: LargestPiece, fan_in: usize) -> Option<Vec<u64>> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     for piece in pieces {
         by_shape.entry(piece.schema_version).or_default().push(piece);
@@ -249,7 +249,7 @@ const PIN_PARTS: i64 = 4;
 /// time through a merge.
 pub fn merge_tablets(
     pieces: &[PieceRecord],
-    largest: Largest,
+    largest: LargestPiece,
     fan_in: usize,
     pin_for_ns: Option<i64>,
 ) -> Option<Vec<u64>> {
@@ -282,7 +282,7 @@ pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64
         alike.sort_by_key(|piece| (piece.ticks.start, piece.id));
         let most = deepest(&alike, FAN_IN_MAX)?;
         let bytes: u64 = most.iter().map(|piece| piece.unpacked_bytes).sum();
-        let largest = Largest::tablet(settings);
+        let largest = LargestPiece::tablet(settings);
         let much = bytes > largest.unpacked_bytes.saturating_mul(OVERLAP_SHARE);
         much.then(|| few(most, largest).iter().map(|piece| piece.id).collect())
     })
@@ -366,11 +366,11 @@ pub fn unsettled(pieces: &[PieceRecord], settings: &EngineSettings) -> BTreeSet<
     unsettled
 }
 
-trait Longer {
+trait LongerList {
     fn max_by_len(self, other: Self) -> Self;
 }
 
-impl<T> Longer for Option<Vec<T>> {
+impl<T> LongerList for Option<Vec<T>> {
     fn max_by_len(self, other: Self) -> Self {
         let len = |list: &Self| list.as_ref().map_or(0, Vec::len);
         if len(&other) > len(&self) { other } else { self }
@@ -395,7 +395,7 @@ fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a Piec
 }
 
 /// The smallest of the overlapping pieces, at least two: a merge holds all its pieces in memory.
-fn few(mut pieces: Vec<&PieceRecord>, largest: Largest) -> Vec<&PieceRecord> {
+fn few(mut pieces: Vec<&PieceRecord>, largest: LargestPiece) -> Vec<&PieceRecord> {
     pieces.sort_by_key(|piece| (piece.unpacked_bytes, piece.id));
     let bytes_max = largest.unpacked_bytes.saturating_mul(OVERLAP_SHARE);
     let mut bytes = 0;
@@ -411,7 +411,7 @@ fn few(mut pieces: Vec<&PieceRecord>, largest: Largest) -> Vec<&PieceRecord> {
 /// The longest run of neighbours within the size `largest`.
 fn small<'a>(
     pieces: &[&'a PieceRecord],
-    largest: Largest,
+    largest: LargestPiece,
     fan_in: usize,
 ) -> Option<Vec<&'a PieceRecord>> {
     let (mut from, mut rows, mut bytes) = (0, 0, 0);

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn,
     PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, TierName,
-    store::{MoveKind, Moved},
+    store::{MoveCounts, MoveKind},
 };
 use tokio::sync::oneshot;
 
@@ -24,38 +24,38 @@ use crate::{
     manifest::{Edit, Manifest, Move},
     memtable::batch::MemoryBatch,
     pieces::{
-        build::{self, From, Sizes, Written},
-        numbers::Numbers,
+        build::{self, EventSource, Sizes, WrittenPiece},
         piece::{OpenPiece, Shelves},
+        piece_numbers::PieceNumbers,
     },
     rewrite, sabotage,
-    version::{Fence, Version, published::Pinned},
+    version::{Fence, Version, published_versions::PinnedVersion},
 };
 
 pub mod floor;
-pub mod places;
+pub mod floor_candidates;
 
 /// Most replaced events in one edit.
 const MARKS_MAX: usize = 200_000;
 
 /// The engine's files beside the log.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub struct EngineFiles {
     /// The folders and stores of the files.
     pub shelves: Shelves,
     /// The record of valid files.
     pub manifest: Arc<Manifest>,
     /// Definitions of the chronicles with events in the files.
-    pub definitions: Definitions,
+    pub definitions: ChronicleLookup,
 }
 
-type Find = dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync;
+type LookupFn = dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync;
 
 /// Looks up the existing chronicles.
 #[derive(Clone)]
-pub struct Definitions(Arc<Find>);
+pub struct ChronicleLookup(Arc<LookupFn>);
 
-impl Definitions {
+impl ChronicleLookup {
     /// A lookup through `find`, called at any time.
     pub fn new(
         find: impl Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync + 'static,
@@ -69,7 +69,7 @@ impl Definitions {
     }
 }
 
-impl fmt::Debug for Definitions {
+impl fmt::Debug for ChronicleLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Definitions")
     }
@@ -79,21 +79,21 @@ impl fmt::Debug for Definitions {
 ///
 /// # Errors
 /// `DiskFull`, `Io`: earlier moves keep their effect. `FeatureNotSupported` without files.
-pub async fn collect(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
-    let _turn = core.moving.lock().await;
+pub async fn collect(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
+    let _turn = core.move_lock.lock().await;
     collect_now(core, id).await
 }
 
-/// Like [`collect`]. Only for the holder of the lock `moving`.
+/// Like [`collect`]. Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// Like [`collect`].
-pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
+pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
     let files = files_of(core)?;
-    let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
-    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Flush);
+    let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
+    let number = core.move_history.begin(core.clock.as_ref(), id, MoveKind::Flush);
     let result = collect_all(core, files, &chronicle).await;
-    core.moves.end(core.clock.as_ref(), number, &result);
+    core.move_history.end(core.clock.as_ref(), number, &result);
     result
 }
 
@@ -102,20 +102,20 @@ pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
 ///
 /// # Errors
 /// Like [`collect`].
-pub async fn collect_due(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
-    let Some(files) = &core.files else { return Ok(Moved::default()) };
-    let _turn = core.moving.lock().await;
-    let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
-    let Some(definition) = files.definitions.of(id) else { return Ok(Moved::default()) };
+pub async fn collect_due(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
+    let Some(files) = &core.files else { return Ok(MoveCounts::default()) };
+    let _turn = core.move_lock.lock().await;
+    let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
+    let Some(definition) = files.definitions.of(id) else { return Ok(MoveCounts::default()) };
     let Some((upper, until)) = upper_of(core, &chronicle, &definition) else {
-        return Ok(Moved::default());
+        return Ok(MoveCounts::default());
     };
     if !choose::descend(&upper, &core.settings.for_chronicle(&definition.tiering)) {
-        return Ok(Moved::default());
+        return Ok(MoveCounts::default());
     }
-    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Flush);
+    let number = core.move_history.begin(core.clock.as_ref(), id, MoveKind::Flush);
     let result = collect_until(core, files, &chronicle, until).await;
-    core.moves.end(core.clock.as_ref(), number, &result);
+    core.move_history.end(core.clock.as_ref(), number, &result);
     result
 }
 
@@ -125,7 +125,7 @@ fn upper_of(
     core: &Core,
     chronicle: &Chronicle,
     definition: &ChronicleDefinition,
-) -> Option<(choose::Upper, Gsn)> {
+) -> Option<(choose::UpperTiers, Gsn)> {
     let published = core.published();
     let version = Arc::clone(&chronicle.state().version);
     let oldest_gsn = version.batches().next()?.first_gsn();
@@ -144,7 +144,7 @@ fn upper_of(
         .map(|p| p.record());
     let (tablet_rows, tablet_bytes) =
         tablets.fold((0, 0), |(rows, bytes), record| (rows + record.rows, bytes + record.bytes));
-    let upper = choose::Upper {
+    let upper = choose::UpperTiers {
         rows,
         bytes,
         age_ns: choose::age_ns(core.commit_times.of(oldest_gsn, now_ns), now_ns),
@@ -156,7 +156,11 @@ fn upper_of(
     Some((upper, until))
 }
 
-async fn collect_all(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>) -> Result<Moved> {
+async fn collect_all(
+    core: &Arc<Core>,
+    files: &EngineFiles,
+    chronicle: &Arc<Chronicle>,
+) -> Result<MoveCounts> {
     // Later commits wait for the next collection.
     let until = core.published().gsn;
     collect_until(core, files, chronicle, until).await
@@ -164,14 +168,14 @@ async fn collect_all(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>
 
 async fn collect_until(
     core: &Arc<Core>,
-    files: &Files,
+    files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
     until: Gsn,
-) -> Result<Moved> {
-    let mut moved = Moved::default();
+) -> Result<MoveCounts> {
+    let mut moved = MoveCounts::default();
     loop {
         // Read first: every snapshot of the version below has at least this gsn.
-        let shown = core.published().gsn;
+        let snapshot_gsn = core.published().gsn;
         // From here on, merges leave these batches alone.
         let (version, batches, through) = core.change(|_| {
             let version = Arc::clone(&chronicle.state().version);
@@ -183,7 +187,7 @@ async fn collect_until(
         if batches.is_empty() {
             return Ok(moved);
         }
-        let done = move_out(core, files, chronicle, &version, batches, through, shown).await;
+        let done = move_out(core, files, chronicle, &version, batches, through, snapshot_gsn).await;
         // After an error the batches stay. A cancelled move may still complete: its batches stay
         // marked as leaving.
         if done.is_err() {
@@ -197,14 +201,14 @@ async fn collect_until(
 ///
 /// # Errors
 /// Like [`collect`].
-pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
+pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
     let files = files_of(core)?;
     let collected = collect(core, id).await?;
-    let turn = core.moving.lock().await;
+    let turn = core.move_lock.lock().await;
     let Some(chronicle) = core.known(id) else { return Ok(collected) };
-    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Archive);
+    let number = core.move_history.begin(core.clock.as_ref(), id, MoveKind::Archive);
     let result = rewrite::settle(core, files, &chronicle).await;
-    core.moves.end(core.clock.as_ref(), number, &result);
+    core.move_history.end(core.clock.as_ref(), number, &result);
     let moved = collected.and(result?);
     drop(turn);
     remove_doomed(files).await;
@@ -215,21 +219,21 @@ pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
 ///
 /// # Errors
 /// Like [`collect`].
-pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<Moved> {
+pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<MoveCounts> {
     let files = files_of(core)?;
-    let _turn = core.moving.lock().await;
-    let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
+    let _turn = core.move_lock.lock().await;
+    let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
     let Some((kind, target, inputs)) = rewrite::next(core, &chronicle, fan_in).await? else {
-        return Ok(Moved::default());
+        return Ok(MoveCounts::default());
     };
-    let number = core.moves.begin(core.clock.as_ref(), id, kind);
+    let number = core.move_history.begin(core.clock.as_ref(), id, kind);
     let result = rewrite::rewrite(core, files, &chronicle, &inputs, target).await;
-    core.moves.end(core.clock.as_ref(), number, &result);
+    core.move_history.end(core.clock.as_ref(), number, &result);
     result
 }
 
 /// Removes doomed stories. Not while other moves wait: the store may be remote and slow.
-pub async fn remove_doomed(files: &Files) {
+pub async fn remove_doomed(files: &EngineFiles) {
     if let Err(error) = files.shelves.stories.remove_doomed().await {
         tracing::warn!(%error, "cannot remove unused stories; the server tries again later");
     }
@@ -239,7 +243,7 @@ pub async fn remove_doomed(files: &Files) {
 ///
 /// # Errors
 /// `FeatureNotSupported` without files.
-pub fn files_of(core: &Core) -> Result<&Files> {
+pub fn files_of(core: &Core) -> Result<&EngineFiles> {
     let none = || Error::not_yet("moving events out of a journal without files beside it");
     core.files.as_ref().ok_or_else(none)
 }
@@ -294,26 +298,26 @@ fn border(version: &Version, moved: usize, until: Gsn) -> Gsn {
 
 async fn move_out(
     core: &Arc<Core>,
-    files: &Files,
+    files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
     version: &Version,
     batches: Vec<Arc<MemoryBatch>>,
     through: Gsn,
-    shown: Gsn,
-) -> Result<Moved> {
+    snapshot_gsn: Gsn,
+) -> Result<MoveCounts> {
     sync(core).await?;
     let id = chronicle.id();
     let fences = version.fences();
     let sizes = Sizes::of(&core.settings, core.backlog.is_open());
     let now_ns = core.clock.now_ns();
     let oldest = batches.first().map(|batch| core.commit_times.of(batch.first_gsn(), now_ns));
-    let from = From { shown, since_ns: oldest.unwrap_or(now_ns) };
+    let from = EventSource { snapshot_gsn, since_ns: oldest.unwrap_or(now_ns) };
     let tablets = &files.shelves.tablets;
-    let mut numbers = Numbers::new(core, files, id, TierName::Tablet);
+    let mut numbers = PieceNumbers::new(core, files, id, TierName::Tablet);
     let number = &mut || numbers.take();
     let written = build::build(tablets, id, &batches, fences, from, number, sizes)?;
     drop(batches);
-    let moved = Moved {
+    let moved = MoveCounts {
         rows: written.iter().map(|written| written.record.rows).sum(),
         pieces_added: written.len() as u64,
         pieces_removed: 0,
@@ -321,12 +325,12 @@ async fn move_out(
     let added = open(files, chronicle, &written)?;
     let kept = added.clone();
     let (removed, forgotten) = (Vec::new(), Vec::new());
-    let change = Change { through, written: &written, removed, forgotten, version };
+    let change = PieceChange { through, written: &written, removed, forgotten, version };
     let (publishing, moving) = (Arc::clone(core), Arc::clone(chronicle));
     let publish = move || {
         publishing.change(|_| {
-            let version = moving.move_out(added, through, shown);
-            (Some(Pinned { chronicle: Arc::clone(&moving), version }), ())
+            let version = moving.move_out(added, through, snapshot_gsn);
+            (Some(PinnedVersion { chronicle: Arc::clone(&moving), version }), ())
         });
     };
     commit(files, chronicle, change, numbers, publish).await?;
@@ -339,9 +343,9 @@ async fn move_out(
 /// # Errors
 /// `Internal`.
 pub fn open(
-    files: &Files,
+    files: &EngineFiles,
     chronicle: &Chronicle,
-    written: &[Written],
+    written: &[WrittenPiece],
 ) -> Result<Vec<Arc<OpenPiece>>> {
     let mut opened = Vec::with_capacity(written.len());
     for written in written {
@@ -357,7 +361,7 @@ pub fn open(
 }
 
 /// Keeps the wanted blocks of new pieces in memory; the manifest already names the pieces.
-pub fn keep(core: &Core, pieces: &[Arc<OpenPiece>], written: Vec<Written>) {
+pub fn keep(core: &Core, pieces: &[Arc<OpenPiece>], written: Vec<WrittenPiece>) {
     let is_pinned =
         |id, since_ns| choose::is_pinned(since_ns, stay_ns(core, id), core.clock.now_ns());
     for (piece, written) in pieces.iter().zip(written) {
@@ -380,11 +384,11 @@ pub fn stay_ns(core: &Core, id: ChronicleId) -> i64 {
 }
 
 /// A change of a chronicle's pieces.
-pub struct Change<'a> {
+pub struct PieceChange<'a> {
     /// The border after the change.
     pub through: Gsn,
     /// New pieces, durable and read back.
-    pub written: &'a [Written],
+    pub written: &'a [WrittenPiece],
     /// Numbers of removed pieces.
     pub removed: Vec<u64>,
     /// Arrival numbers of replaced events no longer held by any piece.
@@ -399,10 +403,10 @@ pub struct Change<'a> {
 /// The errors of the manifest. After an error the new pieces, known by `numbers`, are removed,
 /// unless the manifest may already have the edit.
 pub async fn commit(
-    files: &Files,
+    files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
-    change: Change<'_>,
-    mut numbers: Numbers<'_>,
+    change: PieceChange<'_>,
+    mut numbers: PieceNumbers<'_>,
     publish: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let given = numbers.hand_over();
@@ -422,12 +426,12 @@ pub async fn commit(
 /// # Errors
 /// The errors of the manifest.
 pub async fn apply(
-    files: &Files,
+    files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
-    change: Change<'_>,
+    change: PieceChange<'_>,
     publish: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
-    let Change { through, written, removed, forgotten, version } = change;
+    let PieceChange { through, written, removed, forgotten, version } = change;
     let edit = |through, replaced| Move {
         chronicle: chronicle.id(),
         through,
@@ -454,14 +458,19 @@ pub async fn apply(
 }
 
 /// Events of pieces replaced up to `through`, and not yet recorded in the manifest as replaced.
-pub fn news(files: &Files, id: ChronicleId, version: &Version, through: Gsn) -> Vec<(u64, u64)> {
+pub fn news(
+    files: &EngineFiles,
+    id: ChronicleId,
+    version: &Version,
+    through: Gsn,
+) -> Vec<(u64, u64)> {
     let state = files.manifest.state();
     let known = state.chronicles.get(&id).map(|owned| &owned.replaced);
     let new = |(seq, _): &(u64, u64)| known.is_none_or(|known| !known.contains_key(seq));
     version.pieces().replaced_through(through).into_iter().filter(new).collect()
 }
 
-fn owned_through(files: &Files, id: ChronicleId) -> Gsn {
+fn owned_through(files: &EngineFiles, id: ChronicleId) -> Gsn {
     files.manifest.state().chronicles.get(&id).map_or(Gsn(0), |owned| owned.through)
 }
 

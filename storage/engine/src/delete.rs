@@ -25,8 +25,8 @@ use crate::{
     memtable::{batch::MemoryBatch, compact},
     version::{
         Fence, Version,
-        published::Pinned,
-        survey::{Area, Found},
+        published_versions::PinnedVersion,
+        survey::{SurveyArea, VisibleEvents},
     },
 };
 
@@ -62,28 +62,29 @@ pub async fn delete(
         .with_detail(format!("{before} events are before the range and {after} events are after the range"))
         .with_hint("a chronicle is append-only: extend the range to the beginning or the end of the chronicle"));
     }
-    let there = if range.is_empty() { Found::NOTHING } else { found(range).await? };
-    if there.rows == 0 {
+    let visible_events =
+        if range.is_empty() { VisibleEvents::NOTHING } else { found(range).await? };
+    if visible_events.rows == 0 {
         return Ok(0);
     }
     let chronicle = Arc::clone(&pinned.chronicle);
-    let known = Known { through: published.gsn, gsns: there.gsns };
+    let positions = SurveyedPositions { through: published.gsn, gsns: visible_events.gsns };
     drop(published);
 
     let kind = (FrameKind::Delete, definition.schema_version);
-    let frame = Frame { payload: known.encode(), ticks: range, ..frame(definition.id, kind) };
+    let frame = Frame { payload: positions.encode(), ticks: range, ..frame(definition.id, kind) };
     let raising = Arc::clone(&chronicle);
-    let raise = move |core: &Core| raise_fence(core, &raising, range, Some(known));
+    let raise = move |core: &Core| raise_fence(core, &raising, range, Some(positions));
     let deleted = submit(&core, &definition, frame, raise).await?;
     let found = survey(&deleted.version, range, deleted.fence.gsn).await;
     drop(deleted);
     free(&core, &chronicle)?;
     // The events are deleted, even if the second count fails.
-    Ok(found.unwrap_or(there).rows)
+    Ok(found.unwrap_or(visible_events).rows)
 }
 
-async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<Found> {
-    version.survey(Area { ticks, gsns: GsnRange::ALL }, visible).await
+async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<VisibleEvents> {
+    version.survey(SurveyArea { ticks, gsns: GsnRange::ALL }, visible).await
 }
 
 /// Writes the frame of a delete, and carries out the delete after the frame is durable.
@@ -111,13 +112,13 @@ async fn submit<T: Send + 'static>(
 
 /// The positions of the events of a DELETE, in the form of its frame.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
+pub struct SurveyedPositions {
     /// Highest gsn of the survey: later events were not counted.
     through: Gsn,
     gsns: GsnRange,
 }
 
-impl Known {
+impl SurveyedPositions {
     /// The positions of the visible events of `ticks`.
     ///
     /// # Errors
@@ -163,7 +164,7 @@ impl Known {
 }
 
 /// The version before a delete, and the fence of the delete.
-struct Deleted {
+struct DeletedVersion {
     version: Arc<Version>,
     fence: Fence,
 }
@@ -172,10 +173,10 @@ fn raise_fence(
     core: &Core,
     chronicle: &Arc<Chronicle>,
     ticks: TickRange,
-    known: Option<Known>,
-) -> Deleted {
+    positions: Option<SurveyedPositions>,
+) -> DeletedVersion {
     core.change(|gsn| {
-        let (pinned, deleted) = fence_off(chronicle, ticks, known, gsn);
+        let (pinned, deleted) = fence_off(chronicle, ticks, positions, gsn);
         (Some(pinned), deleted)
     })
 }
@@ -185,26 +186,31 @@ fn raise_fence(
 fn fence_off(
     chronicle: &Arc<Chronicle>,
     ticks: TickRange,
-    known: Option<Known>,
+    positions: Option<SurveyedPositions>,
     gsn: Gsn,
-) -> (Pinned, Deleted) {
+) -> (PinnedVersion, DeletedVersion) {
     let fence = Fence { ticks, gsn, raised: None };
-    let (before, version) = chronicle.delete(fence, |version| gone(version, fence, known));
-    let pinned = Pinned { chronicle: Arc::clone(chronicle), version };
-    (pinned, Deleted { version: before, fence })
+    let (before, version) =
+        chronicle.delete(fence, |version| fenced_positions(version, fence, positions));
+    let pinned = PinnedVersion { chronicle: Arc::clone(chronicle), version };
+    (pinned, DeletedVersion { version: before, fence })
 }
 
 /// The positions of the events deleted by a fence: the known positions, the positions in memory,
 /// and the later positions of the pieces that overlap the fence.
-fn gone(version: &Version, fence: Fence, known: Option<Known>) -> GsnRange {
-    let looked_at = known.map_or(Gsn(0), |known| known.through);
+fn fenced_positions(
+    version: &Version,
+    fence: Fence,
+    positions: Option<SurveyedPositions>,
+) -> GsnRange {
+    let looked_at = positions.map_or(Gsn(0), |positions| positions.through);
     let in_memory =
-        version.survey_memory(Area { ticks: fence.ticks, gsns: GsnRange::ALL }, fence.gsn);
+        version.survey_memory(SurveyArea { ticks: fence.ticks, gsns: GsnRange::ALL }, fence.gsn);
     let later = GsnRange::between(Gsn(looked_at.0 + 1), fence.gsn);
     let filed = version.pieces().iter().filter(|piece| fence.ticks.overlaps(&piece.record().ticks));
     let filed = filed.map(|piece| piece.gsns().intersect(&later));
-    let known = known.map_or(GsnRange::EMPTY, |known| known.gsns);
-    filed.fold(known.hull(&in_memory.gsns), |hull, gsns| hull.hull(&gsns))
+    let positions = positions.map_or(GsnRange::EMPTY, |positions| positions.gsns);
+    filed.fold(positions.hull(&in_memory.gsns), |hull, gsns| hull.hull(&gsns))
 }
 
 /// Applies a replayed Delete frame.
@@ -212,7 +218,7 @@ fn gone(version: &Version, fence: Fence, known: Option<Known>) -> GsnRange {
 /// # Errors
 /// `DataCorrupted`.
 pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
-    raise_fence(core, chronicle, frame.ticks, Known::of(frame)?);
+    raise_fence(core, chronicle, frame.ticks, SurveyedPositions::of(frame)?);
     Ok(())
 }
 
@@ -224,7 +230,7 @@ pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<
 pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
     loop {
         // Read first: every snapshot of the version below has at least this gsn.
-        let shown = core.published().gsn;
+        let snapshot_gsn = core.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
         // Batches moving into pieces are not copied again.
         let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
@@ -237,7 +243,7 @@ pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
         });
         let Some(cut) = cut else { return Ok(()) };
         let old = [Arc::clone(cut)];
-        let merged = compact::merge(&old, version.fences(), shown, &core.budget)?;
+        let merged = compact::merge(&old, version.fences(), snapshot_gsn, &core.budget)?;
         // Another thread may have merged the batch meanwhile: look again.
         core.replace(chronicle, &old, merged);
     }

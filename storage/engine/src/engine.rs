@@ -22,7 +22,7 @@ use stratalog_model::{
     ErrorKind, EventStore, Gsn, LatePolicy, Log, Lsn, ProducerId, Result, StatementId, Tick,
     TickRange,
     store::{
-        AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, Snapshot, StoreStatus,
+        AppendOptions, ChronicleStatus, MoveCounts, MoveStatus, PieceStatus, Snapshot, StoreStatus,
         Watermarks,
     },
     subscribe::{SubscribeRequest, Subscription},
@@ -31,33 +31,33 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::{
     backlog::Backlog,
+    backpressure::Backpressure,
+    backup_hold::JournalRelease,
+    blocking_pool::BlockingPool,
     budget::Budget,
-    collect::{self, Files, places::Places},
+    collect::{self, EngineFiles, floor_candidates::FloorCandidates},
     commit_times::CommitTimes,
     delete::{self, deletion::Deletion, trim},
-    hold::Release,
     keeper::{
         append::OpenAppend,
         chronicle::Chronicle,
         chunk::Chunk,
-        feed::{FeedBytes, Following},
-        outcome::Waits,
+        feed::{FeedBytes, FeedFollower},
+        outcome::WaitGraph,
         producers::Producers,
         step::Step,
     },
     memtable::batch::MemoryBatch,
-    moves::Moves,
-    pace::Pace,
+    move_history::MoveHistory,
     pieces::{piece::OpenPiece, status},
     player::{follow, snapshot::PinnedSnapshot},
     recovery,
-    relief::Relief,
     settings::EngineSettings,
     version::{
         Version, numberings,
-        published::{Pinned, Published},
+        published_versions::{PinnedVersion, PublishedVersions},
     },
-    waiting::Waiting,
+    write_throttle::WriteThrottle,
 };
 
 /// Divisor of the memory budget for followers: one share for the commits not yet delivered to
@@ -88,25 +88,25 @@ pub struct Core {
     /// Memory for the commits that followers have not seen yet.
     feeds: Arc<FeedBytes>,
     /// Memory for history not yet delivered to followers.
-    pub untold: Arc<Budget>,
+    pub history_budget: Arc<Budget>,
     /// The appends waiting for memory of the budget.
-    pub relief: Relief,
+    pub backpressure: Backpressure,
     /// Events both in tablets and in memory.
     pub backlog: Backlog,
     /// Commit times of events.
     pub commit_times: CommitTimes,
     /// Write rate of merges and stories.
-    pub pace: Pace,
+    pub write_throttle: WriteThrottle,
     /// Idempotent producers.
     pub producers: Mutex<Producers>,
     /// Statements waiting for each other.
-    pub waits: Waits,
+    pub wait_graph: WaitGraph,
     /// Counts the sessions with an acquisition of a chronicle; empty without a source of
     /// acquisitions.
     pub acquirers: OnceLock<Arc<dyn Acquirers>>,
     /// Highest committed gsn. The holder of the lock may change versions.
     publisher: Mutex<u64>,
-    published: Mutex<Arc<Published>>,
+    published: Mutex<Arc<PublishedVersions>>,
     /// Permits for readers of history in the order of commits.
     pub sweeps: Arc<Semaphore>,
     /// Highest published gsn.
@@ -118,17 +118,17 @@ pub struct Core {
     pub dropped: Mutex<BTreeMap<ChronicleId, Vec<Arc<OpenPiece>>>>,
     last_statement: AtomicU64,
     /// Files for events that leave the journal; `None` keeps all events in the journal.
-    pub files: Option<Files>,
+    pub files: Option<EngineFiles>,
     /// Candidates for the beginning of the journal.
-    pub places: Places,
+    pub floor_candidates: FloorCandidates,
     /// Holders of the journal's segments.
-    pub release: Release,
+    pub journal_release: JournalRelease,
     /// The lock for moves of events: one move at a time.
-    pub moving: tokio::sync::Mutex<()>,
+    pub move_lock: tokio::sync::Mutex<()>,
     /// Statistics of the moves.
-    pub moves: Moves,
+    pub move_history: MoveHistory,
     /// Runtime for waits of recovery and of the grapher.
-    pub waiting: Waiting,
+    pub blocking_pool: BlockingPool,
     /// Highest number given to a piece, also without a record of this piece in the manifest.
     last_piece: AtomicU64,
     /// True while a task tidies.
@@ -162,7 +162,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
         settings: EngineSettings,
         definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
-        files: Option<Files>,
+        files: Option<EngineFiles>,
     ) -> Result<Arc<Self>> {
         Self::open_decided(log, clock, settings, definitions, files, None, &|| Ok(()))
     }
@@ -179,7 +179,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
         settings: EngineSettings,
         definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
-        files: Option<Files>,
+        files: Option<EngineFiles>,
         decision: Option<&Decision>,
         verify: &dyn Fn() -> Result<()>,
     ) -> Result<Arc<Self>> {
@@ -187,19 +187,19 @@ impl Engine {
             budget: Budget::new(settings.memory_bytes_max),
             numbers: Budget::new(numberings::BYTES_MAX),
             feeds: Arc::new(FeedBytes::new(settings.memory_bytes_max / FEEDS_SHARE)),
-            untold: Budget::new(settings.memory_bytes_max / FEEDS_SHARE),
+            history_budget: Budget::new(settings.memory_bytes_max / FEEDS_SHARE),
             head: watch::Sender::new(0),
             sweeps: Arc::new(Semaphore::new(follow::SWEEPS_MAX)),
             backlog: Backlog::new(settings.backlog_bytes_max),
             commit_times: CommitTimes::default(),
-            pace: Pace::new(settings.move_bytes_per_second_max),
+            write_throttle: WriteThrottle::new(settings.move_bytes_per_second_max),
             producers: Mutex::new(Producers::new(settings.producers_max)),
             log,
             opened_ns: clock.now_ns(),
             clock,
             settings,
-            relief: Relief::default(),
-            waits: Waits::default(),
+            backpressure: Backpressure::default(),
+            wait_graph: WaitGraph::default(),
             acquirers: OnceLock::new(),
             publisher: Mutex::default(),
             published: Mutex::default(),
@@ -208,11 +208,11 @@ impl Engine {
             dropped: Mutex::default(),
             last_statement: AtomicU64::new(0),
             files,
-            places: Places::default(),
-            release: Release::default(),
-            moving: tokio::sync::Mutex::default(),
-            moves: Moves::default(),
-            waiting: Waiting::new()?,
+            floor_candidates: FloorCandidates::default(),
+            journal_release: JournalRelease::default(),
+            move_lock: tokio::sync::Mutex::default(),
+            move_history: MoveHistory::default(),
+            blocking_pool: BlockingPool::new()?,
             last_piece: AtomicU64::new(0),
             tidying: AtomicBool::new(false),
             untidy: Mutex::default(),
@@ -282,14 +282,14 @@ impl EventStore for Engine {
         follow::subscribe(&self.core, request)
     }
 
-    fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
+    fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>> {
         let core = Arc::clone(&self.core);
-        aside(move || async move { collect::collect(&core, chronicle).await })
+        spawn_move(move || async move { collect::collect(&core, chronicle).await })
     }
 
-    fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
+    fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>> {
         let core = Arc::clone(&self.core);
-        aside(move || async move { collect::compact(&core, chronicle).await })
+        spawn_move(move || async move { collect::compact(&core, chronicle).await })
     }
 
     fn pieces(&self) -> Vec<PieceStatus> {
@@ -304,7 +304,7 @@ impl EventStore for Engine {
     }
 
     fn moves(&self) -> Vec<MoveStatus> {
-        self.core.moves.list()
+        self.core.move_history.list()
     }
 
     fn watermarks(&self) -> Vec<Watermarks> {
@@ -401,12 +401,12 @@ impl Core {
     }
 
     /// The visible state now.
-    pub fn published(&self) -> Arc<Published> {
+    pub fn published(&self) -> Arc<PublishedVersions> {
         Arc::clone(&self.published.lock())
     }
 
-    /// A number above the number of every piece. Only for the holder of the lock `moving`.
-    pub fn next_piece(&self, files: &Files) -> u64 {
+    /// A number above the number of every piece. Only for the holder of the lock `move_lock`.
+    pub fn next_piece(&self, files: &EngineFiles) -> u64 {
         let named = files.manifest.state().last_piece;
         self.last_piece.fetch_max(named, Ordering::Relaxed);
         self.last_piece.fetch_add(1, Ordering::Relaxed) + 1
@@ -471,7 +471,7 @@ impl Core {
                     {
                         followed.push((Arc::clone(&chronicle), Arc::clone(batch)));
                     }
-                    versions.push(Pinned { chronicle, version });
+                    versions.push(PinnedVersion { chronicle, version });
                 }
                 None => forgotten = true,
             }
@@ -479,7 +479,11 @@ impl Core {
         if let Some((producer, number)) = producer {
             self.producers.lock().committed(producer, number);
         }
-        self.places.committed(lsn, *committed, self.last_statement.load(Ordering::Relaxed));
+        self.floor_candidates.committed(
+            lsn,
+            *committed,
+            self.last_statement.load(Ordering::Relaxed),
+        );
         self.show(*committed, versions);
         // After `show`: a woken follower must find the commit visible.
         for (chronicle, batch) in followed {
@@ -500,8 +504,8 @@ impl Core {
         steps: impl IntoIterator<Item = Step<&'a Chunk, &'a Deletion>>,
     ) -> Result<()> {
         let forgotten = self.forgotten.read();
-        let gone = |step: Step<&Chunk, &Deletion>| forgotten.contains(&step.chronicle().id());
-        if steps.into_iter().any(gone) { Err(dropped()) } else { Ok(()) }
+        let is_dropped = |step: Step<&Chunk, &Deletion>| forgotten.contains(&step.chronicle().id());
+        if steps.into_iter().any(is_dropped) { Err(dropped()) } else { Ok(()) }
     }
 
     /// Sets the highest committed gsn after recovery.
@@ -511,7 +515,7 @@ impl Core {
 
     /// Runs `change` under the publisher's lock. `change` receives the highest committed gsn; its
     /// result is published.
-    pub fn change<T>(&self, change: impl FnOnce(Gsn) -> (Option<Pinned>, T)) -> T {
+    pub fn change<T>(&self, change: impl FnOnce(Gsn) -> (Option<PinnedVersion>, T)) -> T {
         let committed = self.publisher.lock();
         let (pinned, result) = change(Gsn(*committed));
         self.show(*committed, pinned);
@@ -522,7 +526,7 @@ impl Core {
     ///
     /// # Errors
     /// `Internal` outside of a runtime.
-    pub fn follow(&self, chronicle: &Chronicle) -> Result<(Following, Gsn)> {
+    pub fn follow(&self, chronicle: &Chronicle) -> Result<(FeedFollower, Gsn)> {
         let committed = self.publisher.lock();
         let following = chronicle.feed().follow(Gsn(*committed))?;
         Ok((following, Gsn(*committed)))
@@ -548,7 +552,8 @@ impl Core {
             let version = chronicle.seal(definition, &now);
             let sealed = chronicle.state().version.open_from().map(before);
             let news = version.filter(|version| !self.shows(chronicle.id(), version));
-            let pinned = news.map(|version| Pinned { chronicle: Arc::clone(&chronicle), version });
+            let pinned =
+                news.map(|version| PinnedVersion { chronicle: Arc::clone(&chronicle), version });
             (pinned, sealed)
         }))
     }
@@ -561,7 +566,7 @@ impl Core {
 
     /// Makes versions and the head visible. A snapshot of the current state makes this function
     /// copy the list of all chronicles; without a change the function returns before the copy.
-    pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = Pinned>) {
+    pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = PinnedVersion>) {
         let mut versions = versions.into_iter().peekable();
         let mut untidy = Vec::new();
         let mut guard = self.published.lock();
@@ -595,7 +600,7 @@ fn before(tick: Tick) -> Tick {
 }
 
 /// Runs the work of a move on a thread of its own. The work continues without a waiting caller.
-fn aside<T: Send + 'static, F: Future<Output = Result<T>>>(
+fn spawn_move<T: Send + 'static, F: Future<Output = Result<T>>>(
     work: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T>> {
     Box::pin(async move {

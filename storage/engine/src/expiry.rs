@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use stratalog_model::{
     ChronicleId, Result, Tick, TickRange, TierName,
-    store::{MoveKind, Moved},
+    store::{MoveCounts, MoveKind},
 };
 
 use crate::{
     choose::ns_of_ms,
-    collect::{self, Files},
+    collect::{self, EngineFiles},
     delete,
     engine::Core,
     keeper::chronicle::Chronicle,
     pieces::piece::OpenPiece,
     rewrite, sabotage,
-    version::{Version, published::Pinned},
+    version::{Version, published_versions::PinnedVersion},
 };
 
 /// Parts of the retention: a DELETE waits until the oldest event exceeds the retention by one part.
@@ -30,53 +30,53 @@ const RETENTION_STEPS: u64 = 64;
 ///
 /// # Errors
 /// The errors of the manifest.
-pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
+pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
     let files = collect::files_of(core)?;
-    let _turn = core.moving.lock().await;
-    let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
+    let _turn = core.move_lock.lock().await;
+    let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
     // Read first: every snapshot of the version below has at least this gsn.
-    let shown = core.published().gsn;
+    let snapshot_gsn = core.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
     let pieces = version.pieces();
     let dead = |piece: &&Arc<OpenPiece>| {
         let record = piece.record();
-        let mut fences = version.fences().iter().filter(|fence| fence.raised() <= shown);
+        let mut fences = version.fences().iter().filter(|fence| fence.raised() <= snapshot_gsn);
         fences.any(|fence| fence.ticks.covers(&record.ticks) && record.gsns.1 <= fence.gsn)
     };
     let dead: Vec<Arc<OpenPiece>> = pieces.iter().filter(dead).cloned().collect();
     if dead.is_empty() {
-        return Ok(Moved::default());
+        return Ok(MoveCounts::default());
     }
-    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Retention);
+    let number = core.move_history.begin(core.clock.as_ref(), id, MoveKind::Retention);
     let result = if pieces.has_replaced() {
         // Reads the pieces: the records of their replaced events go together with the pieces.
         rewrite::rewrite(core, files, &chronicle, &dead, TierName::Tablet).await
     } else {
         give_up(core, files, &chronicle, &version, &dead).await
     };
-    core.moves.end(core.clock.as_ref(), number, &result);
+    core.move_history.end(core.clock.as_ref(), number, &result);
     result
 }
 
 async fn give_up(
     core: &Arc<Core>,
-    files: &Files,
+    files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
     version: &Version,
     dead: &[Arc<OpenPiece>],
-) -> Result<Moved> {
+) -> Result<MoveCounts> {
     collect::sync(core).await?;
     let removed: Vec<u64> = dead.iter().map(|piece| piece.record().id).collect();
     let (publishing, moving, gone) = (Arc::clone(core), Arc::clone(chronicle), removed.clone());
     let publish = move || {
         publishing.change(|_| {
             let version = moving.swap_pieces(Vec::new(), &gone, &[]);
-            (Some(Pinned { chronicle: Arc::clone(&moving), version }), ())
+            (Some(PinnedVersion { chronicle: Arc::clone(&moving), version }), ())
         });
     };
-    let moved = Moved { pieces_removed: removed.len() as u64, ..Moved::default() };
+    let moved = MoveCounts { pieces_removed: removed.len() as u64, ..MoveCounts::default() };
     let (through, forgotten) = (version.pieces().through, Vec::new());
-    let change = collect::Change { through, written: &[], removed, forgotten, version };
+    let change = collect::PieceChange { through, written: &[], removed, forgotten, version };
     collect::apply(files, chronicle, change, publish).await?;
     dead.iter().for_each(|piece| piece.doom());
     Ok(moved)

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use stratalog_model::{ChronicleId, Error, ErrorKind, Result, store::Moved};
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result, store::MoveCounts};
 
 use crate::{
     Engine,
@@ -27,8 +27,8 @@ use crate::{
     collect::{self, floor},
     engine::Core,
     expiry,
-    urgent::{self, Turn},
-    warm::Warm,
+    prefetch::Prefetch,
+    pressure_flush::{self, MoveOutcome},
 };
 
 /// Time between two looks.
@@ -61,18 +61,18 @@ impl Grapher {
         let (wake, woken) = channel();
         let core = Arc::downgrade(engine.core());
         let stop = Arc::new(AtomicBool::new(false));
-        let work = Work {
+        let work = GrapherLoop {
             core: core.clone(),
             stop: Arc::clone(&stop),
             rests: 0,
             looks: 0,
-            again: false,
+            look_again: false,
             settled: None,
-            warm: Warm::default(),
+            prefetch: Prefetch::default(),
         };
         let builder = std::thread::Builder::new().name("grapher".to_string());
         let thread = builder.spawn(move || work.run(&woken))?;
-        engine.core().relief.begin(wake.clone());
+        engine.core().backpressure.begin(wake.clone());
         Ok(Self { core, stop, wake, thread: Some(thread) })
     }
 }
@@ -81,7 +81,7 @@ impl Drop for Grapher {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(core) = self.core.upgrade() {
-            core.pace.end();
+            core.write_throttle.end();
         }
         // The thread may have ended already, and dropped the receiver.
         self.wake.send(()).ok();
@@ -91,12 +91,12 @@ impl Drop for Grapher {
             tracing::error!("the grapher panicked");
         }
         if let Some(core) = self.core.upgrade() {
-            core.relief.end();
+            core.backpressure.end();
         }
     }
 }
 
-struct Work {
+struct GrapherLoop {
     core: Weak<Core>,
     stop: Arc<AtomicBool>,
     /// Looks to skip.
@@ -104,16 +104,16 @@ struct Work {
     /// Number of looks so far.
     looks: u64,
     /// True after a look over all chronicles with moved events: the next look follows at once.
-    again: bool,
+    look_again: bool,
     /// The last chronicle before the interruption of a look over all chronicles.
     settled: Option<ChronicleId>,
-    warm: Warm,
+    prefetch: Prefetch,
 }
 
-impl Work {
+impl GrapherLoop {
     fn run(mut self, woken: &Receiver<()>) {
         loop {
-            let pause = if self.again { Duration::ZERO } else { PAUSE };
+            let pause = if self.look_again { Duration::ZERO } else { PAUSE };
             if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
@@ -125,27 +125,27 @@ impl Work {
             }
             core.note_commits();
             self.rests = self.rests.saturating_sub(1);
-            if self.rests > 0 && core.relief.wanted() == 0 {
-                self.again = false;
+            if self.rests > 0 && core.backpressure.demand_bytes() == 0 {
+                self.look_again = false;
                 continue;
             }
             self.looks += 1;
-            let all = self.again || self.looks.is_multiple_of(SETTLE_EVERY);
-            core.relief.turn_begins();
+            let all = self.look_again || self.looks.is_multiple_of(SETTLE_EVERY);
+            core.backpressure.turn_begins();
             let settled = &mut self.settled;
-            let work = AssertUnwindSafe(|| core.waiting.block_on(step(&core, all, settled)));
+            let work = AssertUnwindSafe(|| core.blocking_pool.block_on(step(&core, all, settled)));
             let turn = catch_unwind(work).unwrap_or_else(|_| {
-                core.moves.break_off(core.clock.as_ref());
+                core.move_history.break_off(core.clock.as_ref());
                 Err(Error::internal("a move failed"))
             });
-            core.relief.turn_ends(&turn);
-            self.again = all && matches!(turn, Ok(Some(Turn { useful: true })));
+            core.backpressure.turn_ends(&turn);
+            self.look_again = all && matches!(turn, Ok(Some(MoveOutcome { useful: true })));
             match turn {
-                Ok(None) => self.warm(&core, all),
-                Ok(Some(Turn { useful: true })) => {}
-                Ok(Some(Turn { useful: false })) => self.rests = RESTS,
+                Ok(None) => self.prefetch(&core, all),
+                Ok(Some(MoveOutcome { useful: true })) => {}
+                Ok(Some(MoveOutcome { useful: false })) => self.rests = RESTS,
                 Err(error) if error.kind() == ErrorKind::Shutdown => {
-                    core.relief.end();
+                    core.backpressure.end();
                     return;
                 }
                 Err(error) => {
@@ -157,23 +157,23 @@ impl Work {
     }
 }
 
-impl Work {
+impl GrapherLoop {
     /// Without a due move: decodes some of the stories likely to be read soon.
-    fn warm(&mut self, core: &Arc<Core>, all: bool) {
-        let warm = &mut self.warm;
+    fn prefetch(&mut self, core: &Arc<Core>, all: bool) {
+        let prefetch = &mut self.prefetch;
         let work = AssertUnwindSafe(|| {
-            core.waiting.block_on(async {
+            core.blocking_pool.block_on(async {
                 if all {
-                    warm.look(core).await?;
+                    prefetch.look(core).await?;
                 }
-                warm.turn().await
+                prefetch.turn().await
             })
         });
         match catch_unwind(work) {
             // A query of the story reports the error.
             Ok(Err(error)) => tracing::debug!(%error, "a story is not decoded in advance"),
             Ok(Ok(())) => {}
-            Err(_) => self.warm = Warm::default(),
+            Err(_) => self.prefetch = Prefetch::default(),
         }
     }
 }
@@ -183,11 +183,11 @@ async fn step(
     core: &Arc<Core>,
     all: bool,
     settled: &mut Option<ChronicleId>,
-) -> Result<Option<Turn>> {
+) -> Result<Option<MoveOutcome>> {
     let pressure = Pressure::on(core);
     if pressure.is_high() {
-        let _turn = core.moving.lock().await;
-        if let Some(turn) = urgent::flush(core).await? {
+        let _turn = core.move_lock.lock().await;
+        if let Some(turn) = pressure_flush::flush(core).await? {
             return Ok(Some(turn));
         }
     }
@@ -200,12 +200,12 @@ async fn tidy(
     pressure: &Pressure,
     all: bool,
     settled: &mut Option<ChronicleId>,
-) -> Result<Option<Turn>> {
+) -> Result<Option<MoveOutcome>> {
     let dropped = !core.dropped.lock().is_empty();
     if dropped || (all && pressure.is_journal_long()) {
         let freed = floor::raise_floor(core).await?;
         if freed > 0 {
-            return Ok(Some(Turn { useful: true }));
+            return Ok(Some(MoveOutcome { useful: true }));
         }
     }
     if !all {
@@ -230,7 +230,7 @@ async fn tidy(
         // Memory may be short by now.
         let elapsed = Duration::from_nanos(core.clock.monotonic_ns().saturating_sub(began_ns));
         if useful && elapsed >= PAUSE {
-            return Ok(Some(Turn { useful }));
+            return Ok(Some(MoveOutcome { useful }));
         }
     }
     *settled = None;
@@ -239,7 +239,7 @@ async fn tidy(
     }
     match useful {
         // The next look meets the first failure again.
-        true => Ok(Some(Turn { useful })),
+        true => Ok(Some(MoveOutcome { useful })),
         false => failed,
     }
 }
@@ -248,19 +248,19 @@ async fn tidy(
 async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
     let expired = expiry::expire(core, id).await?;
     let dropped = expiry::drop_dead(core, id).await?;
-    if expired > 0 || dropped != Moved::default() {
+    if expired > 0 || dropped != MoveCounts::default() {
         let pieces = dropped.pieces_removed;
         tracing::debug!(chronicle = %id, expired, pieces, "events have expired");
         return Ok(true);
     }
     let moved = collect::collect_due(core, id).await?;
-    if moved != Moved::default() {
+    if moved != MoveCounts::default() {
         tracing::debug!(chronicle = %id, rows = moved.rows, "events moved into tablets by number or age");
         floor::raise_floor(core).await?;
         return Ok(true);
     }
     let moved = collect::merge(core, id, MERGE_FAN_IN).await?;
-    if moved != Moved::default() {
+    if moved != MoveCounts::default() {
         tracing::debug!(chronicle = %id, rows = moved.rows, "pieces merged");
         return Ok(true);
     }

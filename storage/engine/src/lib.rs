@@ -14,7 +14,7 @@
 //! ```text
 //!   push ─► ticks ─► stored columns ─► admit: keys reserved, events numbered ─► payload ─► Log
 //!                                                                                          │
-//!   scan ◄─ player ◄─ snapshot ◄─ Published {gsn, versions} ◄─ publish: gsn's ◄─ durable ◄─┘
+//!   scan ◄─ player ◄─ snapshot ◄─ PublishedVersions ◄───────── publish: gsn's ◄─ durable ◄─┘
 //! ```
 //!
 //! | to change | look at |
@@ -26,6 +26,9 @@
 //! | order of scans | `player/merge.rs` |
 
 mod backlog;
+mod backpressure;
+mod backup_hold;
+mod blocking_pool;
 mod budget;
 pub mod check;
 mod choose;
@@ -35,32 +38,29 @@ mod delete;
 mod engine;
 mod expiry;
 mod grapher;
-mod hold;
 mod keeper;
 mod manifest;
 mod memtable;
-mod moves;
-mod pace;
+mod move_history;
 mod pieces;
 mod player;
+mod prefetch;
+mod pressure_flush;
 mod recovery;
-mod relief;
 mod rewrite;
 mod sabotage;
 mod settings;
 mod tidy;
-mod urgent;
 mod version;
-mod waiting;
-mod warm;
+mod write_throttle;
 
-pub use collect::{Definitions, Files};
+pub use backup_hold::{BackupHold, HeldPiece, write_manifest};
+pub use blocking_pool::BlockingPool;
+pub use collect::{ChronicleLookup, EngineFiles};
 pub use engine::Engine;
 pub use grapher::Grapher;
-pub use hold::{Held, HeldPiece, write_manifest};
 pub use manifest::{Manifest, ManifestReplay};
 pub use pieces::piece::Shelves;
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
 pub use settings::EngineSettings;
-pub use waiting::Waiting;

@@ -7,7 +7,7 @@
 //!   log:  edit edit edit … │ snapshot │ edit edit …        the part before the last snapshot
 //!                          └ one statement of frames       is given up, segment by segment
 //! ```
-//! The journal owns the events of a chronicle above [`Owned::through`]; pieces own the events up to
+//! The journal owns the events of a chronicle above [`OwnedEvents::through`]; pieces own the events up to
 //! this gsn. One edit moves the border and names the pieces. Files without a record in the state do
 //! not exist for the engine.
 
@@ -23,7 +23,7 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-pub use state::{Edit, Floor, ManifestState, Move, Owned, PieceFile, PieceRecord};
+pub use state::{Edit, Floor, ManifestState, Move, OwnedEvents, PieceFile, PieceRecord};
 
 /// Least number of edits before a snapshot is worth its bytes.
 const EDITS_MIN: usize = 256;
@@ -35,13 +35,13 @@ const SNAPSHOT_FRAME_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Manifest {
     log: Arc<dyn Log>,
-    current: Arc<Mutex<Current>>,
+    current: Arc<Mutex<CurrentState>>,
     /// Held from the decision on an edit until the edit is durable.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct CurrentState {
     state: Arc<ManifestState>,
     /// Edits since the last snapshot.
     edits: usize,
@@ -60,7 +60,7 @@ impl Manifest {
         log.replay(&mut |lsn, frame| replay.frame(lsn, frame))?;
         let (edits, snapshots) = (replay.edits, replay.snapshots);
         let state = replay.finish()?;
-        let current = Current { state: Arc::new(state), edits, snapshots };
+        let current = CurrentState { state: Arc::new(state), edits, snapshots };
         Ok(Self { log, current: Arc::new(Mutex::new(current)), turn: Arc::default() })
     }
 

@@ -7,28 +7,28 @@
 //!                            (rewrite)         (slice_rows_max)         (1 row group each)
 //! ```
 
+pub mod aggregate_cache;
 pub mod block;
 pub mod build;
-pub mod chosen;
 pub mod edge;
 pub mod events;
+pub mod filtered_rows;
 pub mod group_edge;
-pub mod keyed;
-pub mod leading;
+pub mod keyed_rows;
+pub mod leading_keys;
 pub mod lookup;
 pub mod marks;
 pub mod newest;
-pub mod numbered;
-pub mod numbers;
+pub mod numbered_rows;
 pub mod order;
-pub mod picked;
 pub mod piece;
+pub mod piece_numbers;
 pub mod read;
 pub mod reader;
 pub mod rows;
 pub mod runs;
+pub mod series_selection;
 pub mod set;
 pub mod statistics;
 pub mod status;
 pub mod story;
-pub mod told;

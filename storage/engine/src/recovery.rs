@@ -38,7 +38,7 @@ use stratalog_story::{Stories, StoryName};
 use stratalog_tablet::TabletId;
 
 use crate::{
-    collect::Files,
+    collect::EngineFiles,
     delete,
     engine::Core,
     keeper::{chronicle::Chronicle, keys::Groups, ticks},
@@ -48,7 +48,7 @@ use crate::{
         piece::{OpenPiece, Shelves},
         set::PieceSet,
     },
-    version::published::Pinned,
+    version::published_versions::PinnedVersion,
 };
 
 /// Longest wait of a start for the list of stories.
@@ -63,21 +63,21 @@ const PARCEL_FRAMES_MAX: usize = 512;
 /// Bytes of payloads from which a parcel is sent.
 const PARCEL_BYTES: usize = 4 << 20;
 
-type Definition = Option<Arc<ChronicleDefinition>>;
+type FrameDefinition = Option<Arc<ChronicleDefinition>>;
 
 /// A frame on its way from the log to the decoder.
-type Read = (Lsn, Frame, Definition);
+type ReadFrame = (Lsn, Frame, FrameDefinition);
 
 /// A frame with decoded events.
-struct Decoded {
+struct DecodedFrame {
     frame: Frame,
     chronicle: Option<Arc<Chronicle>>,
     /// `None` for other frames. An error fails the recovery if the events are committed: the schema
     /// version of rolled-back events may no longer exist.
-    events: Option<Result<Events>>,
+    events: Option<Result<FrameEvents>>,
 }
 
-struct Events {
+struct FrameEvents {
     shape: Arc<Shape>,
     columns: Vec<Column>,
     ticks: ScalarBuffer<i64>,
@@ -92,19 +92,19 @@ struct Events {
 /// for a decided append with a missing part.
 pub fn recover(
     core: &Arc<Core>,
-    definitions: &dyn Fn(ChronicleId) -> Definition,
+    definitions: &dyn Fn(ChronicleId) -> FrameDefinition,
     decision: Option<&Decision>,
     verify: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     let started_ns = core.clock.monotonic_ns();
     let floor = adopt(core, definitions)?;
-    let (read, to_decode) = sync_channel::<Vec<Read>>(QUEUE_PARCELS_MAX);
-    let (decoded, to_apply) = sync_channel::<Vec<Decoded>>(QUEUE_PARCELS_MAX);
+    let (read, to_decode) = sync_channel::<Vec<ReadFrame>>(QUEUE_PARCELS_MAX);
+    let (decoded, to_apply) = sync_channel::<Vec<DecodedFrame>>(QUEUE_PARCELS_MAX);
     let mut frames = 0_u64;
     let unwritten = std::thread::scope(|scope| {
         let decoder = scope.spawn(|| decode_all(core, to_decode, decoded));
         let applier = scope.spawn(|| apply::apply_all(core, to_apply, floor.gsn.0, decision));
-        let mut known: HashMap<ChronicleId, Definition, RandomState> = HashMap::default();
+        let mut known: HashMap<ChronicleId, FrameDefinition, RandomState> = HashMap::default();
         let (mut parcel, mut bytes) = (Vec::new(), 0);
         let replayed = core.log.replay(&mut |lsn, frame| {
             if lsn < floor.lsn {
@@ -140,7 +140,11 @@ pub fn recover(
         delete::free(core, &pinned.chronicle)?;
     }
     // No statement is open: unfinished statements are rolled back.
-    core.places.committed(core.log.status().written, published.gsn.0, core.last_statement().0);
+    core.floor_candidates.committed(
+        core.log.status().written,
+        published.gsn.0,
+        core.last_statement().0,
+    );
     tracing::info!(
         frames,
         gsn = published.gsn.0,
@@ -169,7 +173,7 @@ fn reaches_pieces(core: &Core, gsn: Gsn) -> Result<()> {
 
 /// Installs the pieces of the manifest, and removes the files not named by the manifest. Returns
 /// the beginning of the log.
-fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<Floor> {
+fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> FrameDefinition) -> Result<Floor> {
     let Some(files) = &core.files else { return Ok(Floor::default()) };
     let state = files.manifest.state();
     wait(core, keep(files, &state))?;
@@ -192,7 +196,7 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> R
         let hidden = (owned.fences.clone(), owned.lost.clone());
         let version = chronicle.adopt(set, hidden, owned.next_seq, owned.highest());
         core.set_committed(state.floor.gsn.0);
-        core.show(state.floor.gsn.0, [Pinned { chronicle, version }]);
+        core.show(state.floor.gsn.0, [PinnedVersion { chronicle, version }]);
     }
     core.seen_statement(state.floor.statement);
     let mut producers = core.producers.lock();
@@ -203,7 +207,7 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> R
 }
 
 /// Removes the files not named by the manifest, and checks the named files.
-async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
+async fn keep(files: &EngineFiles, state: &ManifestState) -> Result<()> {
     let Shelves { tablets, stories } = &files.shelves;
     let (mut blocks, mut names) = (BTreeSet::new(), BTreeSet::new());
     for (chronicle, record) in state.pieces() {
@@ -212,30 +216,31 @@ async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
             None => drop(blocks.insert(TabletId(record.id))),
         }
     }
-    let there = (tablets.files()?, within_reach(stories).await?);
-    let latest_tablet = there.0.keys().map(|id| id.0).max();
-    let latest_story = there.1.iter().flat_map(|files| files.keys()).map(|name| name.id.0).max();
+    let existing_files = (tablets.files()?, existing_stories(stories).await?);
+    let latest_tablet = existing_files.0.keys().map(|id| id.0).max();
+    let latest_story =
+        existing_files.1.iter().flat_map(|files| files.keys()).map(|name| name.id.0).max();
     let latest = latest_tablet.max(latest_story);
     for (chronicle, record) in state.pieces() {
-        let checked = match (record.story(chronicle), &there.1) {
-            (Some(built), Some(there)) => stories.check(&built, there),
+        let checked = match (record.story(chronicle), &existing_files.1) {
+            (Some(built), Some(existing_files)) => stories.check(&built, existing_files),
             // Checked when a query reads the story.
             (Some(_), None) => Ok(()),
-            (None, _) => tablets.check(TabletId(record.id), record.bytes, &there.0),
+            (None, _) => tablets.check(TabletId(record.id), record.bytes, &existing_files.0),
         };
-        checked.map_err(|error| perhaps_older(error, state.last_piece, latest))?;
+        checked.map_err(|error| with_age_hint(error, state.last_piece, latest))?;
     }
     // Only after the checks: after a loss of edits, these files may hold events missing elsewhere.
     tablets.keep_only(&blocks)?;
-    if let Some(there) = &there.1 {
-        stories.keep_only(&names, there).await?;
+    if let Some(existing_files) = &existing_files.1 {
+        stories.keep_only(&names, existing_files).await?;
     }
     Ok(())
 }
 
 /// The error of a file named by the manifest, with a hint if a file has a number above all numbers
 /// known to the manifest.
-fn perhaps_older(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
+fn with_age_hint(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
     match latest.filter(|latest| *latest > last_piece) {
         None => error,
         Some(latest) => error
@@ -248,7 +253,7 @@ fn perhaps_older(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
 
 /// The existing stories; `None` if the store is out of reach. A store out of reach does not prevent
 /// a start: the other tiers stay usable.
-async fn within_reach(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u64>>> {
+async fn existing_stories(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u64>>> {
     let files = tokio::time::timeout(REACH_MAX, stories.files()).await;
     let error = match files {
         Ok(Ok(files)) => return Ok(Some(files)),
@@ -265,8 +270,8 @@ async fn within_reach(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u6
 
 fn decode_all(
     core: &Core,
-    parcels: Receiver<Vec<Read>>,
-    out: SyncSender<Vec<Decoded>>,
+    parcels: Receiver<Vec<ReadFrame>>,
+    out: SyncSender<Vec<DecodedFrame>>,
 ) -> Result<()> {
     for parcel in parcels {
         let mut decoded = Vec::with_capacity(parcel.len());
@@ -280,9 +285,14 @@ fn decode_all(
     Ok(())
 }
 
-fn decode(core: &Core, lsn: Lsn, frame: Frame, definition: Definition) -> Result<Decoded> {
+fn decode(
+    core: &Core,
+    lsn: Lsn,
+    frame: Frame,
+    definition: FrameDefinition,
+) -> Result<DecodedFrame> {
     let Some(definition) = definition else {
-        return Ok(Decoded { frame, chronicle: None, events: None });
+        return Ok(DecodedFrame { frame, chronicle: None, events: None });
     };
     let chronicle = core.chronicle(&definition)?;
     let events = (frame.kind == FrameKind::Events).then(|| {
@@ -296,14 +306,14 @@ fn decode(core: &Core, lsn: Lsn, frame: Frame, definition: Definition) -> Result
             }
         })
     });
-    Ok(Decoded { frame, chronicle: Some(chronicle), events })
+    Ok(DecodedFrame { frame, chronicle: Some(chronicle), events })
 }
 
 fn events_of(
     frame: &Frame,
     chronicle: &Chronicle,
     definition: &ChronicleDefinition,
-) -> Result<Events> {
+) -> Result<FrameEvents> {
     let shape = chronicle.shape(definition, frame.schema_version)?;
     let rows = frame.count as usize;
     let decoded = encode::decode(&frame.payload, &shape.schema, rows)?;
@@ -321,14 +331,14 @@ fn events_of(
         true => Groups::of(&decoded.columns, &shape.keys, rows)?,
         false => Groups::default(),
     };
-    Ok(Events { shape, columns: decoded.columns, ticks, groups })
+    Ok(FrameEvents { shape, columns: decoded.columns, ticks, groups })
 }
 
 /// Runs a future to its end on a new thread: the opener of an engine may not be allowed to block.
 fn wait<T: Send>(core: &Core, future: impl Future<Output = Result<T>> + Send) -> Result<T> {
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| core.waiting.block_on(future));
-        waiting.join().unwrap_or_else(|_| Err(Error::internal("a step of recovery panicked")))
+        let thread = scope.spawn(|| core.blocking_pool.block_on(future));
+        thread.join().unwrap_or_else(|_| Err(Error::internal("a step of recovery panicked")))
     })
 }
 

@@ -11,27 +11,26 @@ use std::{collections::BTreeMap, sync::Arc};
 use stratalog_model::{
     ChronicleDefinition, Gsn, Result, SchemaVersion, TierName,
     aggregate::Windows,
-    store::{MoveKind, Moved},
+    store::{MoveCounts, MoveKind},
 };
 use stratalog_story::{StorySchema, StorySettings};
 
 use crate::{
-    choose::{self, Largest},
-    collect::{self, Files},
+    choose::{self, LargestPiece},
+    collect::{self, EngineFiles},
     engine::Core,
     keeper::chronicle::Chronicle,
     manifest::PieceRecord,
     pieces::{
-        build::{self, From, Sizes, Written},
-        numbers::Numbers,
+        build::{self, EventSource, Sizes, WrittenPiece},
         piece::{OpenPiece, Part},
-        rows::Rows,
+        piece_numbers::PieceNumbers,
+        rows::EventRows,
         story::StoryWriter,
     },
-    sabotage,
+    pressure_flush, sabotage,
     settings::EngineSettings,
-    urgent,
-    version::{Version, published::Pinned},
+    version::{Version, published_versions::PinnedVersion},
 };
 
 /// Rewrites all pieces of a chronicle into few disjoint stories. Only for the holder of the lock
@@ -39,8 +38,12 @@ use crate::{
 ///
 /// # Errors
 /// Like [`rewrite`]; finished rewrites keep their effect.
-pub async fn settle(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>) -> Result<Moved> {
-    let mut moved = Moved::default();
+pub async fn settle(
+    core: &Arc<Core>,
+    files: &EngineFiles,
+    chronicle: &Arc<Chronicle>,
+) -> Result<MoveCounts> {
+    let mut moved = MoveCounts::default();
     // Deep overlaps first, to hold few pieces in memory at a time.
     while let Some(inputs) = overlapping(core, chronicle) {
         let merged = rewrite(core, files, chronicle, &inputs, TierName::Tablet).await?;
@@ -116,14 +119,14 @@ pub async fn next(
         Some((MoveKind::Archive, TierName::Story, chosen))
     };
     let merge = || {
-        let largest = Largest::tablet(&core.settings);
+        let largest = LargestPiece::tablet(&core.settings);
         let chosen = choose::merge_tablets(&records, largest, fan_in, pin_for_ns)?;
         Some((MoveKind::Merge, TierName::Tablet, chosen))
     };
     let join = || {
         let stories: Vec<PieceRecord> =
             records.iter().filter(|record| record.tier() == TierName::Story).copied().collect();
-        let largest = Largest::story(&settings_of(core, chronicle));
+        let largest = LargestPiece::story(&settings_of(core, chronicle));
         let chosen = choose::merge(&stories, largest, fan_in)?;
         Some((MoveKind::Merge, TierName::Story, chosen))
     };
@@ -152,44 +155,44 @@ fn pieces_of(chronicle: &Chronicle) -> Vec<Arc<OpenPiece>> {
 }
 
 /// Rewrites pieces of a chronicle into new pieces of a tier. Moves nothing for a dropped chronicle.
-/// Only for the holder of the lock `moving`.
+/// Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: then nothing has changed.
 pub async fn rewrite(
     core: &Arc<Core>,
-    files: &Files,
+    files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
     inputs: &[Arc<OpenPiece>],
     target: TierName,
-) -> Result<Moved> {
+) -> Result<MoveCounts> {
     // Read first: every snapshot of the version below has at least this gsn.
-    let shown = core.published().gsn;
+    let snapshot_gsn = core.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
     // The events of a chronicle dropped in the meantime are no longer needed.
     let Some(definition) = files.definitions.of(chronicle.id()) else {
-        return Ok(Moved::default());
+        return Ok(MoveCounts::default());
     };
     // Frames of replacements and deletes must be durable before the rewrite leaves out events.
     collect::sync(core).await?;
     let since_ns = inputs.iter().map(|piece| piece.record().since_ns).min();
-    let from = From { shown, since_ns: since_ns.unwrap_or_default() };
-    let mut writing = Writing {
+    let from = EventSource { snapshot_gsn, since_ns: since_ns.unwrap_or_default() };
+    let mut writing = PieceWriting {
         core,
         files,
         chronicle,
         definition: &definition,
         from,
         target,
-        numbers: Numbers::new(core, files, chronicle.id(), target),
+        numbers: PieceNumbers::new(core, files, chronicle.id(), target),
         keep_blocks: mostly_kept(inputs),
         written: Vec::new(),
         dropped: Vec::new(),
     };
-    urgent::beside(core, writing.write(inputs, &version)).await?;
-    let Writing { written, dropped, numbers, .. } = writing;
+    pressure_flush::run_with_flushes(core, writing.write(inputs, &version)).await?;
+    let PieceWriting { written, dropped, numbers, .. } = writing;
     let removed: Vec<u64> = inputs.iter().map(|piece| piece.record().id).collect();
-    let moved = Moved {
+    let moved = MoveCounts {
         rows: written.iter().map(|written| written.record.rows).sum(),
         pieces_added: written.len() as u64,
         pieces_removed: removed.len() as u64,
@@ -198,12 +201,12 @@ pub async fn rewrite(
     let kept = added.clone();
     // Meanwhile events may have left the journal, other events may have been deleted, or the
     // chronicle may have been dropped.
-    let Some(version) = chronicle.version() else { return Ok(Moved::default()) };
+    let Some(version) = chronicle.version() else { return Ok(MoveCounts::default()) };
     // Deletes in the edit must not be more durable than their frames.
     if !sabotage::active("rewrite-before-sync") {
         collect::sync(core).await?;
     }
-    let change = collect::Change {
+    let change = collect::PieceChange {
         through: version.pieces().through,
         written: &written,
         removed: removed.clone(),
@@ -214,7 +217,7 @@ pub async fn rewrite(
     let publish = move || {
         publishing.change(|_| {
             let version = moving.swap_pieces(added, &removed, &dropped);
-            (Some(Pinned { chronicle: Arc::clone(&moving), version }), ())
+            (Some(PinnedVersion { chronicle: Arc::clone(&moving), version }), ())
         });
     };
     collect::commit(files, chronicle, change, numbers, publish).await?;
@@ -228,28 +231,28 @@ pub async fn rewrite(
 
 /// True if most of the events are in memory.
 fn mostly_kept(inputs: &[Arc<OpenPiece>]) -> bool {
-    let kept = inputs.iter().filter(|piece| piece.kept_bytes() > 0);
+    let kept = inputs.iter().filter(|piece| piece.cached_bytes() > 0);
     let rows: u64 = inputs.iter().map(|piece| piece.record().rows).sum();
     kept.map(|piece| piece.record().rows).sum::<u64>() * 2 > rows
 }
 
 /// New pieces during their writing.
-struct Writing<'a> {
+struct PieceWriting<'a> {
     core: &'a Core,
-    files: &'a Files,
+    files: &'a EngineFiles,
     chronicle: &'a Chronicle,
     definition: &'a ChronicleDefinition,
-    from: From,
+    from: EventSource,
     target: TierName,
-    numbers: Numbers<'a>,
+    numbers: PieceNumbers<'a>,
     /// True if the events are in memory, and shall stay in memory.
     keep_blocks: bool,
-    written: Vec<Written>,
+    written: Vec<WrittenPiece>,
     /// Arrival numbers of replaced events, left out of the new pieces.
     dropped: Vec<u64>,
 }
 
-impl Writing<'_> {
+impl PieceWriting<'_> {
     /// Writes the events of `inputs` without deleted and replaced events.
     async fn write(&mut self, inputs: &[Arc<OpenPiece>], version: &Version) -> Result<()> {
         let mut by_shape: BTreeMap<SchemaVersion, Vec<(&OpenPiece, Part)>> = BTreeMap::new();
@@ -259,10 +262,10 @@ impl Writing<'_> {
         }
         for (schema_version, mut parts) in by_shape {
             parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
-            let shown = self.from.shown;
-            let mut sweep = Sweep {
+            let snapshot_gsn = self.from.snapshot_gsn;
+            let mut sweep = PartSweep {
                 version,
-                shown,
+                snapshot_gsn,
                 parts: parts.into_iter(),
                 next: None,
                 pool: Vec::new(),
@@ -279,28 +282,28 @@ impl Writing<'_> {
         Ok(())
     }
 
-    async fn tablets(&mut self, sweep: &mut Sweep<'_>) -> Result<()> {
+    async fn tablets(&mut self, sweep: &mut PartSweep<'_>) -> Result<()> {
         let settings = &self.core.settings;
         // One window is one tablet, for any number of events in a tick.
         let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
-        let most = Most { rows: settings.tablet_rows_max, bytes: usize::MAX };
+        let most = WindowLimit { rows: settings.tablet_rows_max, bytes: usize::MAX };
         while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
             let (from, number) = (self.from, &mut || self.numbers.take());
             let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;
             let bytes = tablets.iter().map(|written| written.record.bytes).sum();
             self.written.extend(tablets);
-            self.core.pace.keep(bytes).await;
+            self.core.write_throttle.throttle(bytes).await;
         }
         Ok(())
     }
 
-    async fn stories(&mut self, version: SchemaVersion, sweep: &mut Sweep<'_>) -> Result<()> {
+    async fn stories(&mut self, version: SchemaVersion, sweep: &mut PartSweep<'_>) -> Result<()> {
         let settings = self.core.settings.for_chronicle(&self.definition.tiering);
         let schema = StorySchema::of(self.definition, version)?;
         let mut open: Option<StoryWriter> = None;
-        let most = Most { rows: settings.slice_rows_max, bytes: settings.slice_bytes_max };
+        let most = WindowLimit { rows: settings.slice_rows_max, bytes: settings.slice_bytes_max };
         while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
             let mut writer = match open.take() {
                 Some(writer) => writer,
@@ -313,7 +316,7 @@ impl Writing<'_> {
             };
             let before = writer.bytes();
             writer.push(&rows)?;
-            self.core.pace.keep(writer.bytes().saturating_sub(before)).await;
+            self.core.write_throttle.throttle(writer.bytes().saturating_sub(before)).await;
             let full = writer.rows() >= settings.story_rows_max
                 || writer.bytes() >= settings.story_bytes_max;
             match full {
@@ -328,65 +331,71 @@ impl Writing<'_> {
     }
 
     async fn finish(&mut self, writer: StoryWriter) -> Result<()> {
-        let record = writer.finish(self.from.shown, self.from.since_ns).await?;
-        self.written.push(Written { record, tablet: None });
+        let record = writer.finish(self.from.snapshot_gsn, self.from.since_ns).await?;
+        self.written.push(WrittenPiece { record, tablet: None });
         Ok(())
     }
 }
 
 /// Sweeps through parts of pieces by time, with only overlapping parts in memory.
-struct Sweep<'a> {
+struct PartSweep<'a> {
     version: &'a Version,
-    shown: Gsn,
+    snapshot_gsn: Gsn,
     parts: std::vec::IntoIter<(&'a OpenPiece, Part)>,
     next: Option<(&'a OpenPiece, Part)>,
     /// Events not yet in a window.
-    pool: Vec<Rows>,
+    pool: Vec<EventRows>,
     /// Windows of time, the widest first: a slice ends at the end of a window if possible.
     windows: Vec<Windows>,
 }
 
 /// Approximate size of a window.
 #[derive(Debug, Clone, Copy)]
-struct Most {
+struct WindowLimit {
     rows: usize,
     bytes: usize,
 }
 
-impl Most {
+impl WindowLimit {
     /// Most rows of a window, at the average row size of `pool`.
-    fn rows_of(self, pool: &[Rows]) -> usize {
-        let rows: usize = pool.iter().map(Rows::len).sum();
-        let bytes: usize = pool.iter().map(Rows::bytes).sum();
+    fn rows_of(self, pool: &[EventRows]) -> usize {
+        let rows: usize = pool.iter().map(EventRows::len).sum();
+        let bytes: usize = pool.iter().map(EventRows::bytes).sum();
         let fitting = self.bytes as u128 * rows as u128 / bytes.max(1) as u128;
         self.rows.min(usize::try_from(fitting).unwrap_or(usize::MAX)).max(1)
     }
 }
 
-impl Sweep<'_> {
+impl PartSweep<'_> {
     /// The next window of ticks: about the size `most`, with all events of its ticks.
-    async fn window(&mut self, most: Most, dropped: &mut Vec<u64>) -> Result<Option<Rows>> {
+    async fn window(
+        &mut self,
+        most: WindowLimit,
+        dropped: &mut Vec<u64>,
+    ) -> Result<Option<EventRows>> {
         loop {
             let rows_max = most.rows_of(&self.pool);
             // Gives way to urgent moves.
             tokio::task::yield_now().await;
             self.next = self.next.take().or_else(|| self.parts.next());
             let Some((piece, part)) = self.next.take() else {
-                let Some(pool) = Rows::concat(std::mem::take(&mut self.pool))? else {
+                let Some(pool) = EventRows::concat(std::mem::take(&mut self.pool))? else {
                     return Ok(None);
                 };
                 return self.cut(pool, rows_max, None).map(Some);
             };
             // No later part has events before this tick.
             let frontier = part.hull.start.0;
-            let settled = |rows: &Rows| rows.ticks.iter().filter(|tick| **tick < frontier).count();
+            let settled =
+                |rows: &EventRows| rows.ticks.iter().filter(|tick| **tick < frontier).count();
             if self.pool.iter().map(settled).sum::<usize>() >= rows_max
-                && let Some(pool) = Rows::concat(std::mem::take(&mut self.pool))?
+                && let Some(pool) = EventRows::concat(std::mem::take(&mut self.pool))?
             {
                 self.next = Some((piece, part));
                 return self.cut(pool, rows_max, Some(frontier)).map(Some);
             }
-            let rows = Rows::of_part(piece, &part, self.version, self.shown, dropped).await?;
+            let rows =
+                EventRows::of_part(piece, &part, self.version, self.snapshot_gsn, dropped).await?;
             if self.pool.is_empty() || !sabotage::active("late-lost-in-merge") {
                 self.pool.extend(rows);
             }
@@ -396,7 +405,12 @@ impl Sweep<'_> {
     /// Takes the first `rows_max` events before the frontier, together with all events of their
     /// last tick. Takes fewer events, at least half of `rows_max`, if a window of time ends there.
     /// The remaining events stay in the pool.
-    fn cut(&mut self, pool: Rows, rows_max: usize, frontier: Option<i64>) -> Result<Rows> {
+    fn cut(
+        &mut self,
+        pool: EventRows,
+        rows_max: usize,
+        frontier: Option<i64>,
+    ) -> Result<EventRows> {
         let tick = |row: &u32| pool.ticks.get(*row as usize).copied().unwrap_or_default();
         let before = |row: &u32| frontier.is_none_or(|frontier| tick(row) < frontier);
         let mut order: Vec<u32> = (0..pool.len() as u32).collect();

@@ -12,7 +12,7 @@ use crate::{
     keeper::chronicle::Chronicle,
     memtable::{batch::MemoryBatch, compact},
     settings::EngineSettings,
-    version::{Version, published::Pinned},
+    version::{Version, published_versions::PinnedVersion},
 };
 
 impl Core {
@@ -23,7 +23,7 @@ impl Core {
             return;
         }
         // The drop resets the mark, also after a panic: the next run may succeed.
-        let _turn = TidyTurn(&self.tidying);
+        let _turn = TidyGuard(&self.tidying);
         let ids: Vec<ChronicleId> = self.untidy.lock().drain().collect();
         for id in ids {
             if let Some(chronicle) = self.known(id)
@@ -43,15 +43,15 @@ impl Core {
             return Ok(());
         }
         // Read first: every snapshot of the version below has at least this gsn.
-        let shown = self.published().gsn;
+        let snapshot_gsn = self.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
         let rows_sealed = self.settings.compaction_rows_max;
         let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
         let large = version.tail().iter().filter(|batch| batch.weight() >= rows_sealed);
         for batch in version.sealed().iter().chain(large).filter(stays) {
-            if compact::is_worn(batch.rows(), batch.superseded_through(shown.0)) {
+            if compact::is_worn(batch.rows(), batch.superseded_through(snapshot_gsn.0)) {
                 let old = [Arc::clone(batch)];
-                let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
+                let merged = compact::merge(&old, version.fences(), snapshot_gsn, &self.budget)?;
                 self.replace(chronicle, &old, merged);
             } else if compact::is_worn(batch.rows(), batch.superseded().len()) {
                 // Some replacements are not visible yet.
@@ -69,11 +69,11 @@ impl Core {
     ) -> Result<()> {
         loop {
             // Read first: every snapshot of the version below has at least this gsn.
-            let shown = self.published().gsn;
+            let snapshot_gsn = self.published().gsn;
             let version = Arc::clone(&chronicle.state().version);
             let old = choose_neighbours(chronicle.staying(list(&version)), &self.settings);
             let Some(old) = old else { return Ok(()) };
-            let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
+            let merged = compact::merge(&old, version.fences(), snapshot_gsn, &self.budget)?;
             if !self.replace(chronicle, &old, merged) {
                 return Ok(());
             }
@@ -88,16 +88,18 @@ impl Core {
         merged: Option<MemoryBatch>,
     ) -> bool {
         self.change(|_| match chronicle.replace(old, merged) {
-            Some(version) => (Some(Pinned { chronicle: Arc::clone(chronicle), version }), true),
+            Some(version) => {
+                (Some(PinnedVersion { chronicle: Arc::clone(chronicle), version }), true)
+            }
             None => (None, false),
         })
     }
 }
 
 /// The running merge. The drop resets the mark.
-struct TidyTurn<'a>(&'a AtomicBool);
+struct TidyGuard<'a>(&'a AtomicBool);
 
-impl Drop for TidyTurn<'_> {
+impl Drop for TidyGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

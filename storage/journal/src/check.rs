@@ -17,11 +17,11 @@ use stratalog_model::{Disk, DiskFile, Error, Frame, Lsn, Result, SegmentId};
 
 use crate::{
     JournalSettings,
-    frame::{self, Header, Parsed, Record},
-    journal::Beginning,
+    frame::{self, Header, ParsedRecord, Record},
+    journal::RequiredSegments,
     reader::{FrameReader, Step, Stop, frame_of},
     recovery,
-    rotation::Place,
+    rotation::JournalPlace,
     segment::{self, Segment},
     tail::{self, unreadable},
 };
@@ -36,7 +36,7 @@ const ZEROS: &str = "found zeros instead";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The whole journal; no process has the journal open.
-    Closed(Beginning),
+    Closed(RequiredSegments),
     /// The durable frames between two lsn's, both included. Meanwhile a writer may append frames,
     /// and may release segments before the first lsn.
     Durable(Lsn, Lsn),
@@ -44,7 +44,7 @@ pub enum Scope {
 
 /// A result of a check, in the order of lsn's.
 #[derive(Debug)]
-pub enum Sight<'a> {
+pub enum CheckEvent<'a> {
     /// A frame with valid checksums.
     Frame {
         /// The segment's file.
@@ -57,23 +57,23 @@ pub enum Sight<'a> {
         frame: Frame,
     },
     /// A fault.
-    Fault(Fault),
+    Fault(JournalFault),
 }
 
 /// A fault of the journal.
 #[derive(Debug)]
-pub struct Fault {
+pub struct JournalFault {
     /// The file.
     pub path: PathBuf,
     /// The error that a start reports, or may report.
     pub error: Error,
     /// The unreadable frames.
-    pub lost: Option<Lost>,
+    pub lost: Option<LostFrames>,
 }
 
 /// Unreadable frames.
 #[derive(Debug)]
-pub struct Lost {
+pub struct LostFrames {
     /// The first.
     pub first: Lsn,
     /// The last, if known.
@@ -110,9 +110,9 @@ pub fn check(
     directory: &Path,
     settings: &JournalSettings,
     scope: Scope,
-    visit: &mut dyn FnMut(Sight<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(CheckEvent<'_>) -> Result<()>,
 ) -> Result<Summary> {
-    let place = Place {
+    let place = JournalPlace {
         disk: Arc::clone(disk),
         directory: directory.to_path_buf(),
         settings: Arc::new(settings.clone()),
@@ -126,16 +126,16 @@ pub fn check(
 }
 
 struct Check<'a> {
-    place: Place,
+    place: JournalPlace,
     scope: Scope,
-    visit: &'a mut dyn FnMut(Sight<'_>) -> Result<()>,
+    visit: &'a mut dyn FnMut(CheckEvent<'_>) -> Result<()>,
     summary: Summary,
 }
 
 impl Check<'_> {
     fn run(&mut self) -> Result<()> {
         let directory = self.place.directory.clone();
-        if let Err(error) = recovery::check_there(&self.place) {
+        if let Err(error) = recovery::check_directory(&self.place) {
             return self.fault(directory, error, None);
         }
         let names = recovery::names(&self.place)?;
@@ -161,8 +161,8 @@ impl Check<'_> {
         self.leave_out_released(&mut segments);
         self.check_order(&segments)?;
         if segments.is_empty() {
-            let shown = directory.display();
-            let lost = recovery::lost(format!("the journal {shown} has lost all of its segments"));
+            let path = directory.display();
+            let lost = recovery::lost(format!("the journal {path} has lost all of its segments"));
             return self.fault(directory.clone(), lost, None);
         }
         for (at, (number, segment)) in segments.iter().enumerate() {
@@ -178,8 +178,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn fault(&mut self, path: PathBuf, error: Error, lost: Option<Lost>) -> Result<()> {
-        (self.visit)(Sight::Fault(Fault { path, error, lost }))
+    fn fault(&mut self, path: PathBuf, error: Error, lost: Option<LostFrames>) -> Result<()> {
+        (self.visit)(CheckEvent::Fault(JournalFault { path, error, lost }))
     }
 
     /// Whether the file was released and removed meanwhile.
@@ -191,7 +191,7 @@ impl Check<'_> {
     /// Leaves out segments with only released frames: a start removes the files.
     fn leave_out_released(&mut self, segments: &mut Vec<(SegmentId, Option<Segment>)>) {
         let (from, closed) = match self.scope {
-            Scope::Closed(Beginning::At(from)) => (from, true),
+            Scope::Closed(RequiredSegments::At(from)) => (from, true),
             Scope::Durable(from, _) => (from, false),
             Scope::Closed(_) => return,
         };
@@ -214,8 +214,10 @@ impl Check<'_> {
         let Some((oldest, header)) = segments.first() else { return Ok(()) };
         let late = |from: Lsn| header.as_ref().is_some_and(|found| found.header.first_lsn > from);
         let mut expected = match self.scope {
-            Scope::Closed(Beginning::First) => SegmentId(1),
-            Scope::Closed(Beginning::At(from)) if late(from) => SegmentId((oldest.0 - 1).max(1)),
+            Scope::Closed(RequiredSegments::First) => SegmentId(1),
+            Scope::Closed(RequiredSegments::At(from)) if late(from) => {
+                SegmentId((oldest.0 - 1).max(1))
+            }
             _ => *oldest,
         };
         let mut previous = Lsn(1);
@@ -262,7 +264,7 @@ impl Check<'_> {
                 Err(error) => refused = Some(error),
             }
         }
-        let mut walk = Walk {
+        let mut walk = SegmentWalk {
             reader: FrameReader::new(file.as_ref(), segment),
             file: file.as_ref(),
             segment,
@@ -273,10 +275,10 @@ impl Check<'_> {
             refused,
         };
         match self.walk(&mut walk, end) {
-            Err(Stopped::Disk(error)) => {
+            Err(StopReason::Disk(error)) => {
                 self.fault(segment.path.clone(), unreadable(&segment.path, error), None)?;
             }
-            Err(Stopped::Visitor(error)) => return Err(error),
+            Err(StopReason::Visitor(error)) => return Err(error),
             Ok(()) => {}
         }
         if let Some(error) = walk.refused.take() {
@@ -287,7 +289,7 @@ impl Check<'_> {
             let what = "the next segment follows other frames";
             let (first, last) = (walk.expected, Lsn(next.header.first_lsn.0.saturating_sub(1)));
             let error = tail::damaged(&segment.path, walk.reader.offset(), first, Some(last), what);
-            let lost = Lost { first, last: Some(last), frame: None };
+            let lost = LostFrames { first, last: Some(last), frame: None };
             return self.fault(segment.path.clone(), error, Some(lost));
         }
         if walk.checksum.is_some_and(|checksum| checksum != next.header.previous_checksum) {
@@ -299,7 +301,7 @@ impl Check<'_> {
     }
 
     /// Hands out frames up to `end`, or up to the last sound frame.
-    fn walk(&mut self, walk: &mut Walk<'_>, end: Option<u64>) -> Result<(), Stopped> {
+    fn walk(&mut self, walk: &mut SegmentWalk<'_>, end: Option<u64>) -> Result<(), StopReason> {
         loop {
             if end.is_some_and(|end| walk.reader.offset() >= end) {
                 return Ok(());
@@ -328,8 +330,8 @@ impl Check<'_> {
                     let Some(frame) = frame_of(&header, payload) else { continue };
                     self.summary.frames += 1;
                     let path = walk.segment.path.as_path();
-                    (self.visit)(Sight::Frame { path, offset, lsn: header.lsn, frame })
-                        .map_err(Stopped::Visitor)?;
+                    (self.visit)(CheckEvent::Frame { path, offset, lsn: header.lsn, frame })
+                        .map_err(StopReason::Visitor)?;
                 }
                 Step::Stop(stop) => {
                     // No frame before the next segment is missing.
@@ -345,7 +347,7 @@ impl Check<'_> {
     }
 
     /// Reports damage, and moves to the next sound header; `false` without a later sound header.
-    fn skip(&mut self, walk: &mut Walk<'_>, stop: Stop) -> Result<bool, Stopped> {
+    fn skip(&mut self, walk: &mut SegmentWalk<'_>, stop: Stop) -> Result<bool, StopReason> {
         let offset = walk.reader.offset();
         if let Stop::DamagedPayload(header) = &stop
             && header.lsn == walk.expected
@@ -380,12 +382,12 @@ impl Check<'_> {
     /// Reports the frames from `walk.expected` up to `until` (excluded) as unreadable.
     fn lose(
         &mut self,
-        walk: &mut Walk<'_>,
+        walk: &mut SegmentWalk<'_>,
         offset: u64,
         until: Option<Lsn>,
         frame: Option<Frame>,
         what: &str,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), StopReason> {
         let first = walk.expected;
         let last = until.map(|until| Lsn(until.0.saturating_sub(1).max(first.0)));
         let path = walk.segment.path.clone();
@@ -393,13 +395,13 @@ impl Check<'_> {
         let error = walk.refused.take().unwrap_or_else(own);
         walk.expected = until.map_or(first, |until| until.max(first));
         walk.checksum = None;
-        let lost = Some(Lost { first, last, frame });
-        self.fault(walk.segment.path.clone(), error, lost).map_err(Stopped::Visitor)
+        let lost = Some(LostFrames { first, last, frame });
+        self.fault(walk.segment.path.clone(), error, lost).map_err(StopReason::Visitor)
     }
 }
 
 /// A walk through one segment.
-struct Walk<'a> {
+struct SegmentWalk<'a> {
     reader: FrameReader<'a>,
     file: &'a dyn DiskFile,
     segment: &'a Segment,
@@ -414,7 +416,7 @@ struct Walk<'a> {
     refused: Option<Error>,
 }
 
-impl Walk<'_> {
+impl SegmentWalk<'_> {
     /// The first sound header from `from` on whose lsn may follow the frames so far.
     fn next_header(&self, from: u64) -> io::Result<Option<(u64, Header)>> {
         let mut buffer = vec![0; SEARCH_BYTES];
@@ -431,7 +433,7 @@ impl Walk<'_> {
                 .chunks(frame::ALIGNMENT as usize)
                 .zip((at..).step_by(frame::ALIGNMENT as usize))
             {
-                if let Parsed::Header(header, _) = Header::parse(place, self.segment.seed)
+                if let ParsedRecord::Header(header, _) = Header::parse(place, self.segment.seed)
                     && header.lsn >= self.expected
                 {
                     return Ok(Some((offset, header)));
@@ -443,12 +445,12 @@ impl Walk<'_> {
 }
 
 /// The reason for an early end of a walk.
-enum Stopped {
+enum StopReason {
     Disk(io::Error),
     Visitor(Error),
 }
 
-impl From<io::Error> for Stopped {
+impl From<io::Error> for StopReason {
     fn from(error: io::Error) -> Self {
         Self::Disk(error)
     }

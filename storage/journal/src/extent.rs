@@ -13,7 +13,7 @@ use stratalog_model::{Lsn, Result};
 use crate::{
     reader::FrameReader,
     recovery,
-    rotation::Place,
+    rotation::JournalPlace,
     segment,
     tail::{self, damaged},
 };
@@ -34,7 +34,7 @@ pub struct Extent {
 }
 
 /// Reads all frames of an extent and compares their checksums.
-pub(crate) fn verify(place: &Place, extent: &Extent) -> Result<()> {
+pub(crate) fn verify(place: &JournalPlace, extent: &Extent) -> Result<()> {
     let name = extent.path.file_name().unwrap_or_default().to_string_lossy();
     let wrong = |what| Err(damaged(&extent.path, 0, extent.first, None, what));
     let Some(number) = segment::parse_name(&name) else {

@@ -66,7 +66,7 @@ pub(crate) fn mended(bytes: &[u8], seed: u32) -> Option<u32> {
         let Some(was) = tried.get(at).copied() else { continue };
         for value in (0..=u8::MAX).filter(|value| *value != was) {
             tried.iter_mut().skip(at).take(1).for_each(|byte| *byte = value);
-            if let Parsed::Header(header, _) = Header::parse(&tried, seed) {
+            if let ParsedRecord::Header(header, _) = Header::parse(&tried, seed) {
                 return Some(header.payload_bytes);
             }
         }
@@ -108,7 +108,7 @@ pub(crate) struct Header {
 
 /// The result of parsing 128 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub(crate) enum ParsedRecord {
     /// Zeros: unwritten.
     Blank,
     /// Neither zeros nor a header with a valid checksum.
@@ -202,17 +202,21 @@ impl Header {
 
     /// Parses 128 bytes. Apart from magic and checksum, no field is used before verification
     /// (CL-6).
-    pub(crate) fn parse(bytes: &[u8], seed: u32) -> Parsed {
-        let Some((magic, rest)) = bytes.split_first_chunk::<4>() else { return Parsed::Damaged };
-        let Some((checksum, body)) = rest.split_first_chunk::<4>() else { return Parsed::Damaged };
-        let Some(body) = body.first_chunk::<{ HEADER - 8 }>() else { return Parsed::Damaged };
+    pub(crate) fn parse(bytes: &[u8], seed: u32) -> ParsedRecord {
+        let Some((magic, rest)) = bytes.split_first_chunk::<4>() else {
+            return ParsedRecord::Damaged;
+        };
+        let Some((checksum, body)) = rest.split_first_chunk::<4>() else {
+            return ParsedRecord::Damaged;
+        };
+        let Some(body) = body.first_chunk::<{ HEADER - 8 }>() else { return ParsedRecord::Damaged };
         if magic != MAGIC {
             let blank = bytes.get(..HEADER).is_some_and(crate::aligned::is_zero);
-            return if blank { Parsed::Blank } else { Parsed::Damaged };
+            return if blank { ParsedRecord::Blank } else { ParsedRecord::Damaged };
         }
         let checksum = u32::from_le_bytes(*checksum);
         if crc32c::crc32c_append(seed, body) != checksum {
-            return Parsed::Damaged;
+            return ParsedRecord::Damaged;
         }
         let mut fields = body.as_slice();
         let payload_checksum = fields.get_u32_le();
@@ -235,10 +239,10 @@ impl Header {
             Some(kind) => Record::Frame(kind),
             None if kind == MARK => Record::Mark,
             None if kind == CONTINUED => Record::Continued,
-            None => return Parsed::Unknown,
+            None => return ParsedRecord::Unknown,
         };
         if flags & !FLAG_PRODUCER != 0 {
-            return Parsed::Unknown;
+            return ParsedRecord::Unknown;
         }
         let producer = (flags & FLAG_PRODUCER != 0).then_some((producer, sequence));
         let header = Header {
@@ -256,7 +260,7 @@ impl Header {
             payload_bytes,
             payload_checksum,
         };
-        Parsed::Header(header, checksum)
+        ParsedRecord::Header(header, checksum)
     }
 }
 

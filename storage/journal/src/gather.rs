@@ -68,7 +68,7 @@ impl Gather {
     }
 
     /// Learns from a wait that ended with `frames`.
-    pub(crate) fn waited(&mut self, wait: Wait, frames: usize) {
+    pub(crate) fn learn_wait(&mut self, wait: Wait, frames: usize) {
         if wait.explores {
             self.expected = self.expected.max(frames);
         } else if frames < self.expected {

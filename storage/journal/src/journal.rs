@@ -12,10 +12,10 @@ use crate::{
     JournalSettings,
     extent::{self, Extent},
     frame,
-    queue::{Answer, Pending, Shared},
+    queue::{FrameCompletion, PendingFrame, SharedQueue},
     reader::{FrameReader, frame_of},
     recovery,
-    rotation::Place,
+    rotation::JournalPlace,
     sabotaged,
     segment::Segment,
     tail::{self, Tail, unreadable},
@@ -26,7 +26,7 @@ use crate::{
 ///
 /// Keeps CL-1 for the two durabilities of one machine, CL-6 for its files, and CL-7.
 pub struct Journal {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The recovered segments, for `replay`.
     segments: Vec<Segment>,
@@ -37,7 +37,7 @@ pub struct Journal {
 
 /// The segments that a journal must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beginning {
+pub enum RequiredSegments {
     /// All segments, from the first frame on.
     First,
     /// The segments with frames from this lsn on.
@@ -82,7 +82,7 @@ impl Journal {
         disk: Arc<dyn Disk>,
         directory: PathBuf,
         settings: JournalSettings,
-        beginning: Beginning,
+        beginning: RequiredSegments,
     ) -> Result<Self> {
         Self::open_if(disk, directory, settings, Some(beginning))
     }
@@ -91,12 +91,12 @@ impl Journal {
         disk: Arc<dyn Disk>,
         directory: PathBuf,
         settings: JournalSettings,
-        existing: Option<Beginning>,
+        existing: Option<RequiredSegments>,
     ) -> Result<Self> {
         settings.validate()?;
-        let place = Place { disk, directory, settings: Arc::new(settings) };
+        let place = JournalPlace { disk, directory, settings: Arc::new(settings) };
         if existing.is_some() {
-            recovery::check_there(&place)?;
+            recovery::check_directory(&place)?;
         }
         let lock = recovery::lock(&place)?;
         let recovered = recovery::recover(&place, existing)?;
@@ -104,7 +104,7 @@ impl Journal {
         let tail = recovered.tail;
         let writer = Writer::new(place.clone(), recovered)
             .ok_or_else(|| Error::internal("a journal without a segment"))?;
-        let shared = Arc::new(Shared::new(place, writer));
+        let shared = Arc::new(SharedQueue::new(place, writer));
         let serving = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("journal-writer".to_string())
@@ -143,7 +143,7 @@ impl Journal {
         next: Option<&Segment>,
         visit: &mut dyn FnMut(Lsn, Frame) -> Result<()>,
     ) -> Result<()> {
-        let Place { disk, settings, .. } = &self.shared.place;
+        let JournalPlace { disk, settings, .. } = &self.shared.place;
         let failed = |error| unreadable(&segment.path, error);
         let file = disk.open(&segment.path).map_err(failed)?;
         let mut reader = FrameReader::new(file.as_ref(), segment);
@@ -207,8 +207,8 @@ impl Log for Journal {
             return done(Err(error));
         }
         let checksum = frame::payload_checksum(&frame.payload);
-        let done = Answer::new(done);
-        self.shared.push(Pending { frame, checksum, durability, done, reservation });
+        let completion = FrameCompletion::new(done);
+        self.shared.push(PendingFrame { frame, checksum, durability, completion, reservation });
     }
 
     fn replay(&self, visit: &mut dyn FnMut(Lsn, Frame) -> Result<()>) -> Result<()> {

@@ -41,10 +41,10 @@ mod settings;
 mod tail;
 mod writer;
 
-pub use check::{Fault, Lost, Scope, Sight, Summary, check};
+pub use check::{CheckEvent, JournalFault, LostFrames, Scope, Summary, check};
 pub use extent::Extent;
 pub use frame::FRAME_OVERHEAD_BYTES;
-pub use journal::{Beginning, Journal};
+pub use journal::{Journal, RequiredSegments};
 pub use local_disk::LocalDisk;
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;

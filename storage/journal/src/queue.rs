@@ -4,7 +4,8 @@
 //!   appends overlap   appender ─► queue ─► thread: gather, write, sync ─► completions
 //!   a lone appender   appender: write, sync if requested, completion   (no thread is woken)
 //! ```
-//! The serving thread holds the desk: frames are taken, written and completed in one order.
+//! The serving thread holds the writer's context: frames are taken, written and completed in one
+//! order.
 
 use std::{
     collections::VecDeque,
@@ -22,11 +23,13 @@ use stratalog_model::{
 };
 use tokio::sync::Semaphore;
 
-use crate::{extent::Extent, frame, gather::Gather, rotation::Place, sabotaged, writer::Writer};
+use crate::{
+    extent::Extent, frame, gather::Gather, rotation::JournalPlace, sabotaged, writer::Writer,
+};
 
 mod serve;
 
-use self::serve::Whom;
+use self::serve::GroupFrames;
 
 /// Reserved bytes between two checks of the free space. Each reservation counts as at least
 /// [`FREE_CHECK_WEIGHT`] bytes.
@@ -38,20 +41,20 @@ const FREE_CHECK_WEIGHT: u64 = FREE_CHECK_BYTES / 16;
 const OWN_BYTES_MAX: u64 = 64 << 10;
 
 /// A frame on its way to the disk.
-pub(crate) struct Pending {
+pub(crate) struct PendingFrame {
     pub(crate) frame: Frame,
     /// Checksum of payload and padding, computed by the submitting thread.
     pub(crate) checksum: u32,
     pub(crate) durability: Durability,
-    pub(crate) done: Answer,
+    pub(crate) completion: FrameCompletion,
     /// Releases its room in the queue after the frame is done.
     pub(crate) reservation: Reservation,
 }
 
 /// A completion that is called even after a panic of the writer.
-pub(crate) struct Answer(Option<Completion>);
+pub(crate) struct FrameCompletion(Option<Completion>);
 
-impl Answer {
+impl FrameCompletion {
     pub(crate) fn new(done: Completion) -> Self {
         Self(Some(done))
     }
@@ -63,7 +66,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for FrameCompletion {
     fn drop(&mut self) {
         if let Some(done) = self.0.take() {
             done(Err(Error::internal("the journal's writer panicked: a frame's fate is unknown")));
@@ -71,28 +74,28 @@ impl Drop for Answer {
     }
 }
 
-impl Pending {
+impl PendingFrame {
     /// Bytes of the frame on disk.
     pub(crate) fn extent(&self) -> u64 {
         frame::extent_bytes(self.frame.payload.len() as u64)
     }
 
     fn complete(self, outcome: Result<Lsn>) {
-        let Self { done, reservation, frame, .. } = self;
+        let Self { completion, reservation, frame, .. } = self;
         drop(frame);
         drop(reservation);
-        done.give(outcome);
+        completion.give(outcome);
     }
 }
 
 /// State shared by the journal's callers and the writer.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) place: Place,
+pub(crate) struct SharedQueue {
+    pub(crate) place: JournalPlace,
     /// Bytes available for reservations. Closed when the journal accepts no more frames.
     pub(crate) room: Arc<Semaphore>,
-    desk: Mutex<Desk>,
-    state: Mutex<State>,
+    context: Mutex<WriterContext>,
+    state: Mutex<QueueState>,
     work: Condvar,
     /// Free bytes above `free_bytes_min` that end a lack of room; 0 while the disk has room.
     /// Without this margin, a small deletion would already end the lack of room.
@@ -105,7 +108,7 @@ pub(crate) struct Shared {
 
 /// State that only the serving thread may touch.
 #[derive(Debug)]
-struct Desk {
+struct WriterContext {
     writer: Writer,
     gather: Gather,
     /// Duration of the last group.
@@ -113,11 +116,11 @@ struct Desk {
 }
 
 #[derive(Default)]
-struct State {
-    queue: VecDeque<Pending>,
+struct QueueState {
+    queue: VecDeque<PendingFrame>,
     queued_bytes: u64,
     /// The writer sleeps until this number of frames waits.
-    wanted: usize,
+    wanted_frames: usize,
     /// The thread sleeps without a timeout, and does not know that a mark is wanted.
     asleep: bool,
     wants_mark: bool,
@@ -129,7 +132,7 @@ struct State {
     status: LogStatus,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for QueueState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("queued", &self.queue.len()).finish_non_exhaustive()
     }
@@ -144,16 +147,20 @@ enum Task {
     Stop,
 }
 
-impl Shared {
-    pub(crate) fn new(place: Place, writer: Writer) -> Self {
-        let mut state = State { wants_mark: writer.wants_mark(), ..State::default() };
+impl SharedQueue {
+    pub(crate) fn new(place: JournalPlace, writer: Writer) -> Self {
+        let mut state = QueueState { wants_mark: writer.wants_mark(), ..QueueState::default() };
         writer.report(&mut state.status);
         let gather = Gather::new(Duration::from_micros(place.settings.gather_us_max));
         let room = usize::try_from(place.settings.queue_bytes_max).unwrap_or(usize::MAX);
         Self {
             room: Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS))),
             place,
-            desk: Mutex::new(Desk { writer, gather, took: Duration::from_micros(u64::MAX) }),
+            context: Mutex::new(WriterContext {
+                writer,
+                gather,
+                took: Duration::from_micros(u64::MAX),
+            }),
             state: Mutex::new(state),
             work: Condvar::new(),
             wanted_free: AtomicU64::new(0),
@@ -182,9 +189,9 @@ impl Shared {
             return Ok(0);
         }
         let released = {
-            let mut desk = self.desk.lock();
-            let released = desk.writer.release(before);
-            desk.writer.report(&mut self.state.lock().status);
+            let mut context = self.context.lock();
+            let released = context.writer.release(before);
+            context.writer.report(&mut self.state.lock().status);
             released
         };
         let mut bytes = 0;
@@ -193,9 +200,9 @@ impl Shared {
             if let Err(error) = self.place.disk.remove_file(&segment.path) {
                 let path = segment.path.display();
                 let error = Error::io(format_args!("cannot remove {path}"), error);
-                let mut desk = self.desk.lock();
-                desk.writer.take_back(std::iter::once(segment).chain(released));
-                desk.writer.report(&mut self.state.lock().status);
+                let mut context = self.context.lock();
+                context.writer.take_back(std::iter::once(segment).chain(released));
+                context.writer.report(&mut self.state.lock().status);
                 return Err(error);
             }
             // One segment at a time: no power cut leaves a gap.
@@ -214,10 +221,10 @@ impl Shared {
     /// # Errors
     /// `Io` for a poisoned journal.
     pub(crate) fn extents(&self) -> Result<Vec<Extent>> {
-        let desk = self.desk.lock();
+        let context = self.context.lock();
         match self.refusal() {
             Some(error) if error.kind() == ErrorKind::Io => Err(error),
-            _ => Ok(desk.writer.extents()),
+            _ => Ok(context.writer.extents()),
         }
     }
 
@@ -232,7 +239,7 @@ impl Shared {
         self.refusal_in(&state)
     }
 
-    fn refusal_in(&self, state: &State) -> Option<Error> {
+    fn refusal_in(&self, state: &QueueState) -> Option<Error> {
         let directory = self.place.directory.display();
         if let Some(reason) = &state.poisoned {
             let message = format!("the journal {directory} has stopped for good: {reason}");
@@ -255,7 +262,7 @@ impl Shared {
             return Ok(());
         }
         self.unchecked.store(0, Ordering::Relaxed);
-        let Place { disk, directory, settings } = &self.place;
+        let JournalPlace { disk, directory, settings } = &self.place;
         let free = disk.free_bytes(directory).map_err(|error| {
             Error::io(format_args!("cannot read the free space of {}", directory.display()), error)
         })?;
@@ -286,7 +293,7 @@ impl Shared {
 
     /// Queues a frame; or writes the frame if no other thread serves the queue; or fails the frame
     /// at once.
-    pub(crate) fn push(&self, pending: Pending) {
+    pub(crate) fn push(&self, pending: PendingFrame) {
         let mut state = self.state.lock();
         if let Some(error) = self.refusal_in(&state) {
             drop(state);
@@ -296,38 +303,40 @@ impl Shared {
         state.queued_bytes += pending.extent();
         let synced = pending.durability >= Durability::Disk;
         state.queue.push_back(pending);
-        if let Some(mut desk) = self.lone_desk(&state) {
+        if let Some(mut context) = self.lone_context(&state) {
             drop(state);
-            return self.serve_once(&mut desk, synced);
+            return self.serve_once(&mut context, synced);
         }
-        if state.queue.len() >= state.wanted {
+        if state.queue.len() >= state.wanted_frames {
             self.work.notify_one();
         }
     }
 
-    /// The desk for the appender of the only waiting frame, if recent appends did not overlap and
-    /// the disk is fast.
-    fn lone_desk(&self, state: &State) -> Option<MutexGuard<'_, Desk>> {
+    /// The writer's context for the appender of the only waiting frame, if recent appends did not
+    /// overlap and the disk is fast.
+    fn lone_context(&self, state: &QueueState) -> Option<MutexGuard<'_, WriterContext>> {
         let lone_us_max = self.place.settings.lone_us_max;
         let alone = lone_us_max > 0 && state.queue.len() == 1 && !state.closing;
         if !alone || sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
             return None;
         }
-        let extent = state.queue.front().map_or(0, Pending::extent);
-        // The holder of the desk may wait for the state: `try_lock` avoids a deadlock.
-        let desk = self.desk.try_lock()?;
-        let quick = desk.took <= Duration::from_micros(lone_us_max)
-            && extent <= OWN_BYTES_MAX.min(desk.writer.room());
-        (quick && desk.gather.is_lone()).then_some(desk)
+        let extent = state.queue.front().map_or(0, PendingFrame::extent);
+        // The holder of the context may wait for the state: `try_lock` avoids a deadlock.
+        let context = self.context.try_lock()?;
+        let quick = context.took <= Duration::from_micros(lone_us_max)
+            && extent <= OWN_BYTES_MAX.min(context.writer.room());
+        (quick && context.gather.is_lone()).then_some(context)
     }
 
     /// Serves the queue once, on the appender's thread. An unsynced frame is only copied: the copy
     /// takes less time than a handover of the runtime to another thread. In this case, frames that
     /// arrive meanwhile stay in the queue, because these frames may need a sync.
-    fn serve_once(&self, desk: &mut Desk, synced: bool) {
+    fn serve_once(&self, context: &mut WriterContext, synced: bool) {
         let served = match synced {
-            true => beside_the_runtime(|| self.unharmed(|| self.serve_group(desk, Whom::All))),
-            false => self.unharmed(|| self.serve_group(desk, Whom::First)),
+            true => {
+                run_blocking(|| self.catch_panic(|| self.serve_group(context, GroupFrames::All)))
+            }
+            false => self.catch_panic(|| self.serve_group(context, GroupFrames::First)),
         };
         if let Err(reason) = served {
             self.poison(reason, Vec::new());
@@ -384,7 +393,7 @@ impl Shared {
             return;
         }
         let Some(wait) = gather.wait(state.queue.len(), state.queued_bytes) else { return };
-        state.wanted = wait.frames;
+        state.wanted_frames = wait.frames;
         let mut left = wait.longest;
         let mut frames = state.queue.len();
         while frames < wait.frames && !left.is_zero() && !state.closing {
@@ -396,12 +405,12 @@ impl Shared {
             frames = state.queue.len();
             left -= pause;
         }
-        state.wanted = 0;
-        gather.waited(wait, state.queue.len());
+        state.wanted_frames = 0;
+        gather.learn_wait(wait, state.queue.len());
     }
 
     /// The first waiting frames, up to `bytes`, but at least one frame.
-    fn take(&self, bytes: u64) -> Vec<Pending> {
+    fn take(&self, bytes: u64) -> Vec<PendingFrame> {
         let mut state = self.state.lock();
         let mut taken = 0;
         let count = state
@@ -414,15 +423,15 @@ impl Shared {
             .count()
             .max(1)
             .min(state.queue.len());
-        let group: Vec<Pending> = state.queue.drain(..count).collect();
-        state.queued_bytes -= group.iter().map(Pending::extent).sum::<u64>();
+        let group: Vec<PendingFrame> = state.queue.drain(..count).collect();
+        state.queued_bytes -= group.iter().map(PendingFrame::extent).sum::<u64>();
         group
     }
 }
 
 /// Runs blocking work. Meanwhile another thread runs the tasks and sockets of this thread's
 /// runtime: a slow disk delays no other task.
-fn beside_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),

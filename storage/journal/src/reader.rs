@@ -7,7 +7,7 @@ use stratalog_model::{DiskFile, Frame};
 
 use crate::{
     aligned::AlignedBuffer,
-    frame::{self, Header, Parsed, Record},
+    frame::{self, Header, ParsedRecord, Record},
     segment::{self, Segment},
 };
 
@@ -92,10 +92,10 @@ impl<'a> FrameReader<'a> {
             return Ok(Step::Stop(if blank { Stop::Blank } else { Stop::DamagedHeader }));
         }
         let (header, checksum) = match Header::parse(&bytes, self.seed) {
-            Parsed::Blank => return Ok(Step::Stop(Stop::Blank)),
-            Parsed::Damaged => return Ok(Step::Stop(Stop::DamagedHeader)),
-            Parsed::Unknown => return Ok(Step::Stop(Stop::Unknown)),
-            Parsed::Header(header, checksum) => (header, checksum),
+            ParsedRecord::Blank => return Ok(Step::Stop(Stop::Blank)),
+            ParsedRecord::Damaged => return Ok(Step::Stop(Stop::DamagedHeader)),
+            ParsedRecord::Unknown => return Ok(Step::Stop(Stop::Unknown)),
+            ParsedRecord::Header(header, checksum) => (header, checksum),
         };
         if self.offset.saturating_add(header.extent()) > self.end {
             return Ok(Step::Stop(Stop::Overrun(header)));

@@ -8,8 +8,8 @@ use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
 use crate::{
     aligned,
     continuation::Continuation,
-    journal::Beginning,
-    rotation::{self, Fault, Place},
+    journal::RequiredSegments,
+    rotation::{self, JournalPlace, WriterFailure},
     sabotaged,
     segment::{self, Segment, SegmentHeader},
     tail::{self, Tail, unreadable},
@@ -20,7 +20,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 
 /// A recovered directory for a writer.
 #[derive(Debug)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredJournal {
     /// Segments in order; the writer continues in the last segment.
     pub(crate) segments: Vec<Segment>,
     /// The open file of the last segment.
@@ -32,7 +32,7 @@ pub(crate) struct Recovered {
 }
 
 /// Makes the directory if missing, and takes its lock.
-pub(crate) fn lock(place: &Place) -> Result<Box<dyn Send + Sync>> {
+pub(crate) fn lock(place: &JournalPlace) -> Result<Box<dyn Send + Sync>> {
     let directory = &place.directory;
     let failed = |error| Error::io(format_args!("cannot create {}", directory.display()), error);
     place.disk.create_dir_all(directory).map_err(failed)?;
@@ -49,7 +49,7 @@ pub(crate) fn lock(place: &Place) -> Result<Box<dyn Send + Sync>> {
 
 /// Makes the path of the journal's directory durable: a killed process may have made each directory
 /// of the path without a sync.
-fn sync_way(place: &Place) -> Result<()> {
+fn sync_path(place: &JournalPlace) -> Result<()> {
     for (above, parent) in place.directory.ancestors().skip(1).enumerate() {
         let here = parent.as_os_str().is_empty();
         match place.disk.sync_dir(if here { Path::new(".") } else { parent }) {
@@ -64,7 +64,7 @@ fn sync_way(place: &Place) -> Result<()> {
 }
 
 /// Refuses a missing directory, before any file is made.
-pub(crate) fn check_there(place: &Place) -> Result<()> {
+pub(crate) fn check_directory(place: &JournalPlace) -> Result<()> {
     let directory = &place.directory;
     match place.disk.exists(directory) {
         Ok(true) => Ok(()),
@@ -81,14 +81,17 @@ pub(crate) fn lost(what: String) -> Error {
 }
 
 /// Recovers the journal of a locked directory, or makes a new journal if allowed.
-pub(crate) fn recover(place: &Place, existing: Option<Beginning>) -> Result<Recovered> {
+pub(crate) fn recover(
+    place: &JournalPlace,
+    existing: Option<RequiredSegments>,
+) -> Result<RecoveredJournal> {
     let numbers = list(place)?;
     let mut segments = Vec::with_capacity(numbers.len());
     for number in &numbers {
         segments.push(read_header(place, *number)?);
     }
-    let beginning = existing.unwrap_or(Beginning::First);
-    if let Beginning::At(lsn) = beginning {
+    let beginning = existing.unwrap_or(RequiredSegments::First);
+    if let RequiredSegments::At(lsn) = beginning {
         remove_released(place, &mut segments, lsn)?;
     }
     check_order(&segments, place, beginning)?;
@@ -120,11 +123,11 @@ pub(crate) fn recover(place: &Place, existing: Option<Beginning>) -> Result<Reco
         }
         _ => None,
     };
-    Ok(Recovered { file, tail, segments, continuation })
+    Ok(RecoveredJournal { file, tail, segments, continuation })
 }
 
 /// Numbers of the segments. Removes a spare, and refuses any other file except the lock.
-fn list(place: &Place) -> Result<BTreeSet<SegmentId>> {
+fn list(place: &JournalPlace) -> Result<BTreeSet<SegmentId>> {
     let names = names(place)?;
     if let Some(name) = names.foreign.first() {
         return Err(foreign(&place.directory, name));
@@ -146,7 +149,7 @@ pub(crate) struct Names {
 }
 
 /// Lists the directory without changes.
-pub(crate) fn names(place: &Place) -> Result<Names> {
+pub(crate) fn names(place: &JournalPlace) -> Result<Names> {
     let directory = &place.directory;
     let failed = |error| Error::io(format_args!("cannot read {}", directory.display()), error);
     let mut names = Names { numbers: BTreeSet::new(), spare: false, foreign: Vec::new() };
@@ -172,7 +175,7 @@ pub(crate) fn foreign(directory: &Path, name: &str) -> Error {
     .with_hint("check that the data directory is correct, then move the file elsewhere")
 }
 
-pub(crate) fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
+pub(crate) fn read_header(place: &JournalPlace, number: SegmentId) -> Result<Segment> {
     let path = place.path(&segment::file_name(number));
     let failed = |error| unreadable(&path, error);
     let file = place.disk.open(&path).map_err(failed)?;
@@ -218,7 +221,7 @@ pub(crate) fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
 }
 
 /// Removes the segments with only frames below `before`, left by a crash.
-fn remove_released(place: &Place, segments: &mut Vec<Segment>, before: Lsn) -> Result<()> {
+fn remove_released(place: &JournalPlace, segments: &mut Vec<Segment>, before: Lsn) -> Result<()> {
     let needed = segments.partition_point(|segment| segment.header.first_lsn <= before);
     for segment in segments.drain(..needed.saturating_sub(1)) {
         place.disk.remove_file(&segment.path).map_err(|error| {
@@ -229,12 +232,16 @@ fn remove_released(place: &Place, segments: &mut Vec<Segment>, before: Lsn) -> R
 }
 
 /// Checks that the segments from the first needed segment on have no gap.
-fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Result<()> {
+fn check_order(
+    segments: &[Segment],
+    place: &JournalPlace,
+    beginning: RequiredSegments,
+) -> Result<()> {
     let Some(oldest) = segments.first().map(|segment| segment.header) else { return Ok(()) };
     let first = match beginning {
-        Beginning::First => 1,
-        Beginning::At(lsn) if oldest.first_lsn > lsn => (oldest.number.0 - 1).max(1),
-        Beginning::At(_) | Beginning::Any => oldest.number.0,
+        RequiredSegments::First => 1,
+        RequiredSegments::At(lsn) if oldest.first_lsn > lsn => (oldest.number.0 - 1).max(1),
+        RequiredSegments::At(_) | RequiredSegments::Any => oldest.number.0,
     };
     let mut previous_lsn = Lsn(1);
     for (number, found) in (first..).map(SegmentId).zip(segments) {
@@ -242,7 +249,7 @@ fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Res
             let error = missing(&place.path(&segment::file_name(number)));
             let there = format!("segment {} exists", found.path.display());
             return Err(error.with_detail(match beginning {
-                Beginning::At(lsn) if oldest.first_lsn > lsn => format!(
+                RequiredSegments::At(lsn) if oldest.first_lsn > lsn => format!(
                     "{there}, and begins at frame {}; the manifest needs frame {lsn}: a segment is lost, or an older copy of the manifest replaced the newest copy",
                     oldest.first_lsn
                 ),
@@ -265,9 +272,9 @@ pub(crate) fn missing(path: &Path) -> Error {
     Error::new(ErrorKind::DataCorrupted, what).with_hint("restore the file from a backup")
 }
 
-fn create(place: &Place) -> Result<Recovered> {
+fn create(place: &JournalPlace) -> Result<RecoveredJournal> {
     if !sabotaged!(place.settings, NoDirectorySync) {
-        sync_way(place)?;
+        sync_path(place)?;
     }
     let header = SegmentHeader {
         partition: place.settings.partition,
@@ -281,8 +288,8 @@ fn create(place: &Place) -> Result<Recovered> {
         .map_err(|error| rotation::refused(&path, error))
         .and_then(|spare| rotation::adopt(place, spare, header));
     let (file, segment) = made.map_err(|fault| match fault {
-        Fault::Refused(error) => error,
-        Fault::Poisoned(reason) => Error::new(ErrorKind::Io, reason),
+        WriterFailure::Refused(error) => error,
+        WriterFailure::Poisoned(reason) => Error::new(ErrorKind::Io, reason),
     })?;
     let tail = Tail {
         offset: segment::HEADER_BYTES,
@@ -292,7 +299,7 @@ fn create(place: &Place) -> Result<Recovered> {
         unattested_offset: segment::HEADER_BYTES,
         torn_end: segment::HEADER_BYTES,
     };
-    Ok(Recovered { segments: vec![segment], file, tail, continuation: None })
+    Ok(RecoveredJournal { segments: vec![segment], file, tail, continuation: None })
 }
 
 /// Erases the torn tail, and makes all records before the tail durable.
@@ -300,7 +307,12 @@ fn create(place: &Place) -> Result<Recovered> {
 /// Records without attestation are written again: after a failed fsync, the page cache may hold
 /// pages as clean that never reached the disk, and then another fsync does nothing. Marks are
 /// written again too: behind a lost mark, recovery finds no records.
-fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io::Result<()> {
+fn settle(
+    place: &JournalPlace,
+    last: &Segment,
+    file: &dyn DiskFile,
+    tail: &Tail,
+) -> io::Result<()> {
     let rewrite =
         tail.unattested_offset < tail.offset && !sabotaged!(place.settings, RecoveredUnsynced);
     if rewrite {

@@ -27,7 +27,7 @@ const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
 /// The reason for a failure of the writer.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum WriterFailure {
     /// Nothing of the work was kept; later work may succeed.
     Refused(Error),
     /// The state of the disk is unknown: the writer must stop for good (CL-7).
@@ -36,13 +36,13 @@ pub(crate) enum Fault {
 
 /// The location of a journal.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct JournalPlace {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
     pub(crate) settings: Arc<JournalSettings>,
 }
 
-impl Place {
+impl JournalPlace {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -55,13 +55,13 @@ impl Place {
 
 /// A file with room for a segment, under a name that recovery ignores.
 #[derive(Debug)]
-pub(crate) struct Spare {
+pub(crate) struct SpareFile {
     file: Box<dyn DiskFile>,
     preallocated: u64,
 }
 
 /// Makes a spare with room for at least `needed` bytes.
-pub(crate) fn make_spare(place: &Place, needed: u64) -> io::Result<Spare> {
+pub(crate) fn make_spare(place: &JournalPlace, needed: u64) -> io::Result<SpareFile> {
     let path = place.path(segment::SPARE_NAME);
     if place.disk.exists(&path)? {
         place.disk.remove_file(&path)?;
@@ -80,29 +80,29 @@ pub(crate) fn make_spare(place: &Place, needed: u64) -> io::Result<Spare> {
     }
     let file = place.disk.create(&path)?;
     if !settings.preallocate {
-        return Ok(Spare { file, preallocated: 0 });
+        return Ok(SpareFile { file, preallocated: 0 });
     }
     // Leaves half of a scarce disk to the lower tiers.
     let preallocated = wanted.min((free / 2).max(least));
     let made = file.preallocate(preallocated).and_then(|()| file.sync_all());
     if let Err(error) = made {
         if error.kind() == io::ErrorKind::Unsupported {
-            return Ok(Spare { file, preallocated: 0 });
+            return Ok(SpareFile { file, preallocated: 0 });
         }
         drop(file);
         place.disk.remove_file(&path)?;
         return Err(error);
     }
-    Ok(Spare { file, preallocated })
+    Ok(SpareFile { file, preallocated })
 }
 
 /// Turns a spare into the segment that `header` describes.
 pub(crate) fn adopt(
-    place: &Place,
-    spare: Spare,
+    place: &JournalPlace,
+    spare: SpareFile,
     header: SegmentHeader,
-) -> Result<(Box<dyn DiskFile>, Segment), Fault> {
-    let Spare { file, preallocated } = spare;
+) -> Result<(Box<dyn DiskFile>, Segment), WriterFailure> {
+    let SpareFile { file, preallocated } = spare;
     let header = SegmentHeader { preallocated, ..header };
     let from = place.path(segment::SPARE_NAME);
     let path = place.path(&segment::file_name(header.number));
@@ -126,10 +126,10 @@ pub(crate) fn adopt(
 }
 
 /// The fault for a segment that could not be made; the journal is unharmed.
-pub(crate) fn refused(path: &Path, error: io::Error) -> Fault {
+pub(crate) fn refused(path: &Path, error: io::Error) -> WriterFailure {
     let full = error.kind() == io::ErrorKind::StorageFull;
     let error = Error::io(format_args!("cannot create journal segment {}", path.display()), error);
-    Fault::Refused(if full {
+    WriterFailure::Refused(if full {
         error.with_hint("free space on the disk; nothing else is needed")
     } else {
         error
@@ -137,19 +137,19 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> Fault {
 }
 
 /// The fault for a failure with an unknown state of the disk.
-pub(crate) fn poisoned(action: &str, path: &Path, error: &io::Error) -> Fault {
-    Fault::Poisoned(format!("{action} {} failed: {error}", path.display()))
+pub(crate) fn poisoned(action: &str, path: &Path, error: &io::Error) -> WriterFailure {
+    WriterFailure::Poisoned(format!("{action} {} failed: {error}", path.display()))
 }
 
 /// Makes the next spare in a thread: rotation does not wait for the file system.
 #[derive(Debug, Default)]
 pub(crate) struct Preallocator {
-    thread: Option<JoinHandle<io::Result<Spare>>>,
+    thread: Option<JoinHandle<io::Result<SpareFile>>>,
 }
 
 impl Preallocator {
     /// Starts when more than half of a segment of `limit` bytes is used.
-    pub(crate) fn consider(&mut self, place: &Place, position: u64, limit: u64) {
+    pub(crate) fn consider(&mut self, place: &JournalPlace, position: u64, limit: u64) {
         let due = place.settings.preallocate && limit >= AHEAD_BYTES_MIN && position > limit / 2;
         if !due || self.thread.is_some() {
             return;
@@ -162,7 +162,7 @@ impl Preallocator {
 
     /// A spare with room for `needed` bytes: the spare made ahead, if large enough, otherwise a new
     /// spare.
-    pub(crate) fn take(&mut self, place: &Place, needed: u64) -> io::Result<Spare> {
+    pub(crate) fn take(&mut self, place: &JournalPlace, needed: u64) -> io::Result<SpareFile> {
         if let Some(Ok(Ok(spare))) = self.thread.take().map(JoinHandle::join)
             && spare.preallocated >= needed
         {
@@ -172,7 +172,7 @@ impl Preallocator {
     }
 
     /// Discards the spare, if any.
-    pub(crate) fn discard(&mut self, place: &Place) {
+    pub(crate) fn discard(&mut self, place: &JournalPlace) {
         if let Some(thread) = self.thread.take() {
             // In case of an error, the next open removes the file.
             drop(thread.join());

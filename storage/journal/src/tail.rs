@@ -23,7 +23,7 @@ use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
 
 use crate::{
     JournalSettings, aligned,
-    frame::{self, Header, Parsed, Record},
+    frame::{self, Header, ParsedRecord, Record},
     reader::{FrameReader, Step, Stop},
     sabotaged,
     segment::{self, Segment},
@@ -161,7 +161,7 @@ pub(crate) fn examine(
 }
 
 /// The content behind the first invalid record.
-struct Beyond {
+struct TailRemainder {
     /// End of the last nonzero byte; the record's offset if all bytes are zeros.
     used_end: u64,
     /// The highest lsn that a sound header in this range attests as durable.
@@ -178,12 +178,12 @@ fn search(
     from: u64,
     stop: &Stop,
     settings: &JournalSettings,
-) -> io::Result<Beyond> {
+) -> io::Result<TailRemainder> {
     let sound_from = match stop {
         Stop::DamagedPayload(header) | Stop::Overrun(header) => from + header.extent(),
         _ => from,
     };
-    let mut beyond = Beyond { used_end: from, durable: Lsn(0), first: None };
+    let mut beyond = TailRemainder { used_end: from, durable: Lsn(0), first: None };
     let mut buffer = vec![0; SEARCH_BYTES];
     let mut at = from;
     loop {
@@ -201,7 +201,7 @@ fn search(
         let last = used.next_multiple_of(frame::ALIGNMENT as usize).min(filled);
         let places = chunk.get(skipped..last).unwrap_or_default();
         for place in places.chunks(frame::ALIGNMENT as usize) {
-            if let Parsed::Header(header, _) = Header::parse(place, segment.seed) {
+            if let ParsedRecord::Header(header, _) = Header::parse(place, segment.seed) {
                 beyond.durable = beyond.durable.max(header.durable);
                 beyond.first = beyond.first.or(Some(header.lsn));
             }
@@ -216,7 +216,7 @@ fn judge(
     segment: &Segment,
     offset: u64,
     run: &Run,
-    beyond: &Beyond,
+    beyond: &TailRemainder,
     settings: &JournalSettings,
 ) -> Result<()> {
     if sabotaged!(settings, DamageCut) {

@@ -22,9 +22,9 @@ use crate::{
     direct::{Direct, Staging},
     extent::Extent,
     frame::{self, Header},
-    queue::Pending,
-    recovery::{Recovered, erase},
-    rotation::{self, Fault, Place, Preallocator, poisoned},
+    queue::PendingFrame,
+    recovery::{RecoveredJournal, erase},
+    rotation::{self, JournalPlace, Preallocator, WriterFailure, poisoned},
     sabotaged,
     segment::{self, Segment, SegmentHeader},
 };
@@ -40,7 +40,7 @@ const SMALL_GROUP_BYTES: u64 = 64 << 10;
 
 /// A segment closed to further frames.
 #[derive(Debug, Clone)]
-pub(crate) struct Sealed {
+pub(crate) struct SealedSegment {
     pub(crate) path: PathBuf,
     /// First lsn of the segment.
     pub(crate) first: Lsn,
@@ -48,7 +48,7 @@ pub(crate) struct Sealed {
     pub(crate) bytes: u64,
 }
 
-impl Sealed {
+impl SealedSegment {
     fn of(segment: &Segment) -> Self {
         let (path, first) = (segment.path.clone(), segment.header.first_lsn);
         Self { path, first, bytes: segment.bytes }
@@ -58,7 +58,7 @@ impl Sealed {
 /// The state of the writer.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    place: Place,
+    place: JournalPlace,
     file: Box<dyn DiskFile>,
     path: PathBuf,
     number: SegmentId,
@@ -77,7 +77,7 @@ pub(crate) struct Writer {
     attested: Lsn,
     /// First lsn of the segment.
     first: Lsn,
-    sealed: VecDeque<Sealed>,
+    sealed: VecDeque<SealedSegment>,
     frames: u64,
     writes: u64,
     syncs: u64,
@@ -91,8 +91,8 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Continues at the end of the recovered journal.
-    pub(crate) fn new(place: Place, recovered: Recovered) -> Option<Self> {
-        let Recovered { segments, file, tail, continuation } = recovered;
+    pub(crate) fn new(place: JournalPlace, recovered: RecoveredJournal) -> Option<Self> {
+        let RecoveredJournal { segments, file, tail, continuation } = recovered;
         let (last, sealed) = segments.split_last()?;
         let preallocated = last.header.preallocated > 0;
         Some(Self {
@@ -109,7 +109,7 @@ impl Writer {
             durable: tail.last,
             attested: tail.attested,
             first: last.header.first_lsn,
-            sealed: sealed.iter().map(Sealed::of).collect(),
+            sealed: sealed.iter().map(SealedSegment::of).collect(),
             frames: 0,
             writes: 0,
             syncs: 0,
@@ -128,8 +128,8 @@ impl Writer {
     }
 
     /// Starts a new segment if this segment has no room for `extent` bytes.
-    pub(crate) fn make_room(&mut self, extent: u64) -> Result<(), Fault> {
-        self.say_continued()?;
+    pub(crate) fn make_room(&mut self, extent: u64) -> Result<(), WriterFailure> {
+        self.write_continuation()?;
         if extent <= self.room() {
             return Ok(());
         }
@@ -149,11 +149,11 @@ impl Writer {
             .take(&self.place, segment::HEADER_BYTES + extent + frame::HEADER_BYTES)
             .map_err(|error| rotation::refused(&path, error))?;
         #[cfg(feature = "sabotage")]
-        self.say_continued_too_early()?;
+        self.write_continuation_too_early()?;
         let (file, segment) = rotation::adopt(&self.place, spare, header)?;
         let left = mem::replace(&mut self.file, file);
         let left_path = mem::replace(&mut self.path, segment.path);
-        self.sealed.push_back(Sealed {
+        self.sealed.push_back(SealedSegment {
             path: left_path.clone(),
             first: mem::replace(&mut self.first, header.first_lsn),
             bytes: if self.preallocated { self.limit } else { self.position },
@@ -179,11 +179,11 @@ impl Writer {
         self.zeroed = self.position;
         // The existence of a segment attests that all earlier frames are durable.
         self.attested = self.written;
-        self.say_continued()
+        self.write_continuation()
     }
 
     /// Makes the continuation record of the segment before durable, if still missing.
-    fn say_continued(&mut self) -> Result<(), Fault> {
+    fn write_continuation(&mut self) -> Result<(), WriterFailure> {
         let Some(continuation) = &self.continuation else { return Ok(()) };
         if !sabotaged!(self.place.settings, SuccessorUnnamed) {
             self.writes += 1;
@@ -201,7 +201,7 @@ impl Writer {
 
     /// Sabotage: writes the continuation record before the next segment exists.
     #[cfg(feature = "sabotage")]
-    fn say_continued_too_early(&mut self) -> Result<(), Fault> {
+    fn write_continuation_too_early(&mut self) -> Result<(), WriterFailure> {
         if sabotaged!(self.place.settings, SuccessorNamedEarly) {
             let mut record = Vec::new();
             let next = Lsn(self.written.0 + 1);
@@ -216,9 +216,9 @@ impl Writer {
 
     /// Writes a group that fits, and syncs the group if a frame requests a sync. The frames get the
     /// lsn's after the last written lsn.
-    pub(crate) fn write(&mut self, group: &[Pending]) -> Result<(), Fault> {
+    pub(crate) fn write(&mut self, group: &[PendingFrame]) -> Result<(), WriterFailure> {
         let start = self.position;
-        let end = start + group.iter().map(Pending::extent).sum::<u64>();
+        let end = start + group.iter().map(PendingFrame::extent).sum::<u64>();
         let large = end - start >= self.place.settings.direct_bytes_min;
         let direct = large && self.preallocated && syncs(group);
         let written =
@@ -254,11 +254,11 @@ impl Writer {
 
     /// Writes a group by direct I/O. Returns the checksum of the last header, like
     /// [`Self::write_frames`].
-    fn write_frames_directly(&mut self, group: &[Pending]) -> io::Result<u32> {
+    fn write_frames_directly(&mut self, group: &[PendingFrame]) -> io::Result<u32> {
         let (mut lsn, mut checksum) = (self.written, self.checksum);
         let mut header = Vec::with_capacity(frame::HEADER_BYTES as usize);
         let mut direct = Direct::begin(self.file.as_ref(), &mut self.staging, self.position);
-        for Pending { frame, checksum: payload_checksum, .. } in group {
+        for PendingFrame { frame, checksum: payload_checksum, .. } in group {
             lsn = Lsn(lsn.0 + 1);
             header.clear();
             checksum = Header::of(frame, *payload_checksum, lsn, self.durable)
@@ -273,7 +273,7 @@ impl Writer {
         Ok(checksum)
     }
 
-    fn write_frames(&mut self, group: &[Pending]) -> io::Result<u32> {
+    fn write_frames(&mut self, group: &[PendingFrame]) -> io::Result<u32> {
         let zeros = self.zeros_behind(group);
         let mut buffer = mem::take(&mut self.buffer);
         buffer.clear();
@@ -286,7 +286,7 @@ impl Writer {
             at += bytes.len() as u64;
             io::Result::Ok(())
         };
-        for Pending { frame, checksum: payload_checksum, .. } in group {
+        for PendingFrame { frame, checksum: payload_checksum, .. } in group {
             lsn = Lsn(lsn.0 + 1);
             let header = Header::of(frame, *payload_checksum, lsn, self.durable);
             checksum = header.encode(self.seed, &mut buffer);
@@ -317,8 +317,8 @@ impl Writer {
 
     /// The number of zeros behind a group: later groups find their blocks already written. Readers
     /// see no difference: reserved blocks read as zeros.
-    fn zeros_behind(&self, group: &[Pending]) -> usize {
-        let bytes: u64 = group.iter().map(Pending::extent).sum();
+    fn zeros_behind(&self, group: &[PendingFrame]) -> usize {
+        let bytes: u64 = group.iter().map(PendingFrame::extent).sum();
         let end = self.position + bytes;
         let small = bytes <= SMALL_GROUP_BYTES && syncs(group);
         if !self.preallocated || !small || end <= self.zeroed {
@@ -328,7 +328,7 @@ impl Writer {
     }
 
     /// Handles a failed write: removes all traces of the group, or poisons the journal.
-    fn undo(&mut self, start: u64, end: u64, error: io::Error) -> Fault {
+    fn undo(&mut self, start: u64, end: u64, error: io::Error) -> WriterFailure {
         if sabotaged!(self.place.settings, FailedGroupKept) {
             self.position = end;
         } else {
@@ -341,7 +341,7 @@ impl Writer {
         refused(&self.path, error)
     }
 
-    fn sync(&mut self) -> Result<(), Fault> {
+    fn sync(&mut self) -> Result<(), WriterFailure> {
         self.syncs += 1;
         if !sabotaged!(self.place.settings, NoSync)
             && let Err(error) = self.file.sync_data()
@@ -359,7 +359,7 @@ impl Writer {
     }
 
     /// Writes a mark with the durable position, without a sync.
-    pub(crate) fn mark(&mut self) -> Result<(), Fault> {
+    pub(crate) fn mark(&mut self) -> Result<(), WriterFailure> {
         if !self.wants_mark() {
             return Ok(());
         }
@@ -375,7 +375,9 @@ impl Writer {
             Ok(()) => self.position = end,
             Err(error) => match self.undo(start, end, error) {
                 // Marks are optional: the next group attests the same position.
-                Fault::Refused(error) => tracing::warn!(%error, "a journal mark was not written"),
+                WriterFailure::Refused(error) => {
+                    tracing::warn!(%error, "a journal mark was not written")
+                }
                 fault => return Err(fault),
             },
         }
@@ -383,7 +385,7 @@ impl Writer {
     }
 
     /// Makes everything durable, and writes a mark.
-    pub(crate) fn finish(&mut self) -> Result<(), Fault> {
+    pub(crate) fn finish(&mut self) -> Result<(), WriterFailure> {
         self.preallocator.discard(&self.place);
         if self.written > self.durable {
             self.sync()?;
@@ -411,7 +413,7 @@ impl Writer {
 
     /// Takes the segments with only frames below `before` out of the log. The caller removes the
     /// files.
-    pub(crate) fn release(&mut self, before: Lsn) -> Vec<Sealed> {
+    pub(crate) fn release(&mut self, before: Lsn) -> Vec<SealedSegment> {
         let mut released = Vec::new();
         loop {
             let next = self.sealed.get(1).map_or(self.first, |segment| segment.first);
@@ -426,7 +428,7 @@ impl Writer {
     }
 
     /// Takes released segments with existing files back into the log.
-    pub(crate) fn take_back(&mut self, segments: impl DoubleEndedIterator<Item = Sealed>) {
+    pub(crate) fn take_back(&mut self, segments: impl DoubleEndedIterator<Item = SealedSegment>) {
         segments.rev().for_each(|segment| self.sealed.push_front(segment));
     }
 
@@ -463,11 +465,11 @@ impl Writer {
 }
 
 /// The fault for a failed write that left no trace.
-fn refused(path: &std::path::Path, error: io::Error) -> Fault {
+fn refused(path: &std::path::Path, error: io::Error) -> WriterFailure {
     let full = error.kind() == io::ErrorKind::StorageFull;
     let error =
         Error::io(format_args!("cannot write to journal segment {}", path.display()), error);
-    Fault::Refused(if full {
+    WriterFailure::Refused(if full {
         error.with_hint("free space on the disk; nothing else is needed")
     } else {
         error
@@ -475,6 +477,6 @@ fn refused(path: &std::path::Path, error: io::Error) -> Fault {
 }
 
 /// Whether a frame of the group requests a sync.
-fn syncs(group: &[Pending]) -> bool {
+fn syncs(group: &[PendingFrame]) -> bool {
     group.iter().any(|pending| pending.durability >= Durability::Disk)
 }

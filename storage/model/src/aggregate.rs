@@ -92,14 +92,14 @@ fn sum_type(of: &DataType) -> Option<DataType> {
 
 /// A statistic of a column. For a statistic of the events ([`Statistic::Rows`]) any column will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct ColumnStatistic {
     /// The column, by position in the definition.
     pub column: usize,
     /// The statistic.
     pub statistic: Statistic,
 }
 
-impl Wanted {
+impl ColumnStatistic {
     /// Whether storage can compute the statistic for a column of the type.
     pub fn of_type(statistic: Statistic, data_type: &DataType) -> bool {
         match statistic {
@@ -129,14 +129,14 @@ pub struct AggregateRequest {
     /// Windows to group by.
     pub windows: Option<Windows>,
     /// The statistics of each group.
-    pub wanted: Vec<Wanted>,
+    pub statistics: Vec<ColumnStatistic>,
 }
 
 impl AggregateRequest {
     /// The columns with values to read, by position, without duplicates.
     pub fn columns(&self) -> Vec<usize> {
-        let mut columns = Vec::with_capacity(self.wanted.len());
-        for wanted in &self.wanted {
+        let mut columns = Vec::with_capacity(self.statistics.len());
+        for wanted in &self.statistics {
             if wanted.statistic != Statistic::Rows && !columns.contains(&wanted.column) {
                 columns.push(wanted.column);
             }
@@ -161,7 +161,7 @@ impl AggregateRequest {
         if self.windows.is_some() {
             fields.push(Arc::new(Field::new("_window", DataType::Int64, false)));
         }
-        for (number, wanted) in self.wanted.iter().enumerate() {
+        for (number, wanted) in self.statistics.iter().enumerate() {
             let (data_type, nullable) = match wanted.statistic {
                 Statistic::Rows | Statistic::Count => (DataType::Int64, false),
                 Statistic::Sum => {

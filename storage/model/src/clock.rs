@@ -2,7 +2,7 @@
 
 mod estimate;
 
-pub use estimate::{ClockRates, Estimator, RoundTrip, Told};
+pub use estimate::{ClockRates, EstimatedTime, Estimator, RoundTrip};
 
 use serde::{Deserialize, Serialize};
 

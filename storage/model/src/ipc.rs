@@ -29,7 +29,7 @@ const MAX_INLINE_VIEW_LEN: u32 = 12;
 
 /// The content of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Decoded {
+pub enum DecodedMessage {
     /// The columns.
     Schema(SchemaRef),
     /// Rows of the columns.
@@ -57,19 +57,19 @@ impl IpcDecoder {
     /// # Errors
     /// For an invalid message, and for a message that contradicts itself or earlier messages. Some
     /// damage makes the library panic: the caller checks messages from untrusted peers first.
-    pub fn decode(&mut self, header: &[u8], body: Bytes) -> Result<Decoded, ArrowError> {
+    pub fn decode(&mut self, header: &[u8], body: Bytes) -> Result<DecodedMessage, ArrowError> {
         let unread = |what: &str| ArrowError::IpcError(what.to_string());
         let message = root_as_message(header)
             .map_err(|error| ArrowError::IpcError(format!("its header: {error}")))?;
         let version = message.version();
         match message.header_type() {
-            MessageHeader::NONE => Ok(Decoded::Nothing),
+            MessageHeader::NONE => Ok(DecodedMessage::Nothing),
             MessageHeader::Schema => {
                 let schema = message.header_as_schema().ok_or_else(|| unread("no schema"))?;
                 let schema = Arc::new(fb_to_schema(schema));
                 self.dictionaries.clear();
                 self.schema = Some(Arc::clone(&schema));
-                Ok(Decoded::Schema(schema))
+                Ok(DecodedMessage::Schema(schema))
             }
             MessageHeader::DictionaryBatch => {
                 let schema = self.schema.as_ref();
@@ -78,7 +78,7 @@ impl IpcDecoder {
                 let batch = batch.ok_or_else(|| unread("no dictionary"))?;
                 let body = Buffer::from(body);
                 read_dictionary(&body, batch, schema, &mut self.dictionaries, &version)?;
-                Ok(Decoded::Nothing)
+                Ok(DecodedMessage::Nothing)
             }
             MessageHeader::RecordBatch => {
                 let schema = self.schema.as_ref().ok_or_else(|| unread("rows without a schema"))?;
@@ -87,7 +87,7 @@ impl IpcDecoder {
                 RecordBatchDecoder::try_new(&body, rows, schema, &self.dictionaries, &version)?
                     .with_require_alignment(false)
                     .read_record_batch()
-                    .map(Decoded::Rows)
+                    .map(DecodedMessage::Rows)
             }
             other => {
                 Err(unread(&format!("a message of type {}", other.variant_name().unwrap_or("?"))))
@@ -183,7 +183,7 @@ mod tests {
         RecordBatch::try_from_iter_with_nullable(columns).unwrap()
     }
 
-    fn read(decoder: &mut IpcDecoder, message: EncodedData) -> Decoded {
+    fn read(decoder: &mut IpcDecoder, message: EncodedData) -> DecodedMessage {
         decoder.decode(&message.ipc_message, message.arrow_data.into()).unwrap()
     }
 
@@ -191,18 +191,18 @@ mod tests {
     fn what_is_encoded_is_decoded_where_it_lies() {
         let (schema, mut decoder) = (batch("b").schema(), IpcDecoder::default());
         let (mut encoder, first) = IpcEncoder::begin(&schema, IpcWriteOptions::default());
-        assert_eq!(read(&mut decoder, first), Decoded::Schema(Arc::clone(&schema)));
+        assert_eq!(read(&mut decoder, first), DecodedMessage::Schema(Arc::clone(&schema)));
         for kind in ["b", "c"] {
             let (dictionaries, rows) = encoder.batch(&batch(kind)).unwrap();
             assert_eq!(dictionaries.len(), 1, "a dictionary that changes is sent again");
             for dictionary in dictionaries {
-                assert_eq!(read(&mut decoder, dictionary), Decoded::Nothing);
+                assert_eq!(read(&mut decoder, dictionary), DecodedMessage::Nothing);
             }
             let body = Bytes::from(rows.arrow_data);
             let lies = body.as_ptr_range();
             let decoded = decoder.decode(&rows.ipc_message, body).unwrap();
-            assert_eq!(decoded, Decoded::Rows(batch(kind)));
-            let Decoded::Rows(decoded) = decoded else { unreachable!() };
+            assert_eq!(decoded, DecodedMessage::Rows(batch(kind)));
+            let DecodedMessage::Rows(decoded) = decoded else { unreachable!() };
             let payload: &BinaryArray = decoded.column(1).as_binary();
             assert!(lies.contains(&payload.values().as_ptr()));
         }
@@ -220,7 +220,7 @@ mod tests {
             decoder.decode(&first.ipc_message, Bytes::new()).unwrap();
             let body = Bytes::from(shifted).slice(shift..);
             let decoded = decoder.decode(&rows.ipc_message, body).unwrap();
-            assert_eq!(decoded, Decoded::Rows(plain.clone()));
+            assert_eq!(decoded, DecodedMessage::Rows(plain.clone()));
         }
     }
 

@@ -14,6 +14,7 @@
 pub mod acceptance;
 pub mod aggregate;
 pub mod batch;
+pub mod batch_results;
 pub mod chronicle;
 pub mod clock;
 pub mod disk;
@@ -25,7 +26,6 @@ pub mod index;
 pub mod invariant;
 pub mod ipc;
 pub mod log;
-pub mod made_once;
 pub mod newest;
 pub mod option;
 pub mod range;
@@ -53,7 +53,9 @@ pub use index::{IndexDefinition, IndexKind};
 pub use log::{Frame, FrameKind, Log};
 pub use option::{Collision, LatePolicy, TickSource};
 pub use range::{TickRange, TickRanges};
-pub use store::{Acquirers, Append, Appended, Decision, EventStore, PreparedAppend, Snapshot};
+pub use store::{
+    Acquirers, Append, CommittedAppend, Decision, EventStore, PreparedAppend, Snapshot,
+};
 pub use tick::{Granularity, Grouping, Tick, TickScale};
 pub use tier::{Tier, TierName};
 pub use tiering::Tiering;

@@ -49,34 +49,35 @@ pub fn sort_from_end<T>(items: &mut [T], oldest: bool, hull_of: impl Fn(&T) -> T
 #[derive(Debug)]
 pub struct GroupNumbers {
     id: u64,
-    known: Mutex<Known>,
+    table: Mutex<GroupTable>,
 }
 
 /// One buffer holds the keys of all groups, without an allocation for each key.
 #[derive(Debug, Default)]
-struct Known {
+struct GroupTable {
     /// The key bytes of group 0, of group 1, …
     keys: Vec<u8>,
     /// The end of the key of each group in `keys`.
     ends: Vec<usize>,
-    by_key: HashTable<Numbered>,
+    by_key: HashTable<HashedGroup>,
     hasher: RandomState,
 }
 
-impl Known {
+impl GroupTable {
     /// The number of a group; a new group gets the next number.
     fn number(&mut self, key: &[u8]) -> u32 {
         let Self { keys, ends, by_key, hasher } = self;
         let hash = hasher.hash_one(key);
         let short = (hash >> 32) as u32;
-        let is = |known: &Numbered| known.hash == short && key_of(keys, ends, known.number) == key;
+        let is =
+            |known: &HashedGroup| known.hash == short && key_of(keys, ends, known.number) == key;
         if let Some(known) = by_key.find(spread(short), is) {
             return known.number;
         }
         let number = ends.len() as u32;
         keys.extend_from_slice(key);
         ends.push(keys.len());
-        by_key.insert_unique(spread(short), Numbered { hash: short, number }, |known| {
+        by_key.insert_unique(spread(short), HashedGroup { hash: short, number }, |known| {
             spread(known.hash)
         });
         number
@@ -85,7 +86,7 @@ impl Known {
 
 /// A group number, with the hash of the key. A growing table does not read the keys.
 #[derive(Debug, Clone, Copy)]
-struct Numbered {
+struct HashedGroup {
     hash: u32,
     number: u32,
 }
@@ -108,7 +109,7 @@ impl GroupNumbers {
     /// An empty set of numbers.
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), known: Mutex::default() }
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), table: Mutex::default() }
     }
 
     /// Distinguishes this set of numbers from all others.
@@ -124,23 +125,23 @@ impl GroupNumbers {
 
     /// Access for several lookups. Other lookups wait until the drop of the result.
     pub fn lookup(&self) -> Lookup<'_> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        Lookup { known, last: None }
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        Lookup { table, last: None }
     }
 
     /// The approximate bytes in memory.
     pub fn bytes(&self) -> usize {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.keys.capacity()
-            + known.ends.capacity() * size_of::<usize>()
-            + known.by_key.capacity() * (size_of::<Numbered>() + 1)
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.keys.capacity()
+            + table.ends.capacity() * size_of::<usize>()
+            + table.by_key.capacity() * (size_of::<HashedGroup>() + 1)
     }
 }
 
 /// Locked group numbers. See [`GroupNumbers::lookup`].
 #[derive(Debug)]
 pub struct Lookup<'a> {
-    known: MutexGuard<'a, Known>,
+    table: MutexGuard<'a, GroupTable>,
     last: Option<u32>,
 }
 
@@ -151,13 +152,13 @@ impl Lookup<'_> {
     /// rows, or all series write in turns. A comparison with the last key and the key behind it
     /// then saves the hash and a random access.
     pub fn number(&mut self, key: &[u8]) -> u32 {
-        let known = &mut *self.known;
+        let table = &mut *self.table;
         let is = |number: &u32| {
-            (*number as usize) < known.ends.len()
-                && key_of(&known.keys, &known.ends, *number) == key
+            (*number as usize) < table.ends.len()
+                && key_of(&table.keys, &table.ends, *number) == key
         };
         let near = self.last.and_then(|last| [last, last.saturating_add(1)].into_iter().find(is));
-        let number = near.unwrap_or_else(|| known.number(key));
+        let number = near.unwrap_or_else(|| table.number(key));
         self.last = Some(number);
         number
     }
@@ -174,12 +175,12 @@ impl Default for GroupNumbers {
 pub struct Best {
     of: NewestOf,
     numbers: Arc<GroupNumbers>,
-    found: Mutex<Found>,
+    best: Mutex<BestEvents>,
 }
 
 /// The best events so far.
 #[derive(Debug, Default)]
-struct Found {
+struct BestEvents {
     /// By number of the group: the position of the group in `ticks` plus 1; 0 without an event.
     places: Vec<u32>,
     /// The ticks of the best events.
@@ -189,7 +190,7 @@ struct Found {
 impl Best {
     /// No events so far.
     pub fn new(of: NewestOf, numbers: Arc<GroupNumbers>) -> Self {
-        Self { of, numbers, found: Mutex::default() }
+        Self { of, numbers, best: Mutex::default() }
     }
 
     /// The request.
@@ -206,8 +207,8 @@ impl Best {
     /// best event of the group so far, returns the place of the group among the groups found,
     /// counted from 0, and records the event. For other events returns `None`.
     pub fn improved(&self, events: impl Iterator<Item = (u32, i64)>) -> Vec<Option<u32>> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let Found { places, ticks } = &mut *found;
+        let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
+        let BestEvents { places, ticks } = &mut *best;
         let mut improved = Vec::with_capacity(events.size_hint().0);
         for (number, tick) in events {
             let number = number as usize;

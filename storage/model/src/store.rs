@@ -42,7 +42,7 @@ pub enum OnConflict {
 
 /// The result of a push.
 #[derive(Debug, Clone)]
-pub struct Admitted {
+pub struct PushResult {
     /// The events to store: with assigned ticks, without skipped events.
     pub events: EventBatch,
     /// Events skipped for a conflict.
@@ -51,7 +51,7 @@ pub struct Admitted {
 
 /// A committed append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Appended {
+pub struct CommittedAppend {
     /// Gsn of the first event; later events follow in the order of admission. `None` for an empty
     /// append.
     pub first_gsn: Option<Gsn>,
@@ -92,7 +92,7 @@ pub trait Append: Send + Sync {
         chronicle: &'a Arc<ChronicleDefinition>,
         rows: RecordBatch,
         on_conflict: OnConflict,
-    ) -> BoxFuture<'a, Result<Admitted>>;
+    ) -> BoxFuture<'a, Result<PushResult>>;
 
     /// Deletes events of `range`: events committed before this append, and events of the append
     /// from before this call. Later events of the append stay. The caller checks that the range
@@ -129,7 +129,7 @@ pub trait Append: Send + Sync {
 
     /// Makes everything durable, then visible, then returns. If the caller drops the returned
     /// future midway, the store holds either the complete append or nothing.
-    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<CommittedAppend>>;
 
     /// Makes everything durable on disk, whatever the requested durability, and nothing visible: a
     /// record of another log will decide about the append (RFC 0023).
@@ -156,7 +156,7 @@ pub trait PreparedAppend: Send {
     /// # Errors
     /// `Io`, `Shutdown` if the log has stopped: keys and frames stay unchanged, and the next start
     /// of the store completes the commit.
-    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<CommittedAppend>>;
 
     /// For a decision that may or may not be durable: keys and frames stay unchanged until the next
     /// start of the store.
@@ -279,14 +279,14 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// `DiskFull`, `Io`: earlier moves stay in effect. If the caller drops the returned future
     /// midway, the current move happens completely or not at all.
-    fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>>;
+    fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>>;
 
     /// Like [`Self::flush`], and then merges all pieces of the chronicle into the minimum number of
     /// large, disjoint pieces of the lowest tier, without deleted and replaced events.
     ///
     /// # Errors
     /// Like [`Self::flush`].
-    fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>>;
+    fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>>;
 
     /// The owners of the visible events, by chronicle, tier and ticks.
     fn pieces(&self) -> Vec<PieceStatus>;
@@ -316,7 +316,7 @@ pub trait Acquirers: Send + Sync + fmt::Debug {
 
 /// The result of moves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MoveCounts {
     /// Events in the new pieces.
     pub rows: u64,
     /// Pieces made.
@@ -325,11 +325,11 @@ pub struct Moved {
     pub pieces_removed: u64,
 }
 
-impl Moved {
+impl MoveCounts {
     /// The sum of both.
     #[must_use]
-    pub fn and(self, other: Moved) -> Moved {
-        Moved {
+    pub fn and(self, other: MoveCounts) -> MoveCounts {
+        MoveCounts {
             rows: self.rows + other.rows,
             pieces_added: self.pieces_added + other.pieces_added,
             pieces_removed: self.pieces_removed + other.pieces_removed,
@@ -403,7 +403,7 @@ pub struct MoveStatus {
     /// The end, in nanoseconds since 1970; `None` for a current move.
     pub ended_ns: Option<i64>,
     /// The result so far.
-    pub moved: Moved,
+    pub moved: MoveCounts,
     /// The error of a failed move.
     pub error: Option<String>,
 }

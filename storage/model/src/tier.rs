@@ -96,7 +96,7 @@ impl TierMetrics {
     }
 
     /// Counts cells that supplied aggregates.
-    pub fn told(&self, cells: u64) {
+    pub fn answered_by_cells(&self, cells: u64) {
         self.cells.fetch_add(cells, Ordering::Relaxed);
     }
 

@@ -24,7 +24,7 @@ const BYTES_MAX: usize = 32;
 
 /// A value, in the order of its type.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ranked {
+pub enum OrderedValue {
     /// A number without a fraction. Includes dates and times in the unit of their column, decimals
     /// in units of their last digit, false (0) and true (1).
     Whole(i128),
@@ -34,7 +34,7 @@ pub enum Ranked {
     Bytes(Bytes),
 }
 
-impl Ranked {
+impl OrderedValue {
     /// A float; `None` for NaN, which has no order.
     pub fn float(value: f64) -> Option<Self> {
         // Both zeros are equal.
@@ -64,7 +64,7 @@ pub struct ValueSummary {
     pub nulls: u64,
     /// A lower and an upper bound of the values; neither bound needs to be a value of the part.
     /// `None` if nothing is known, or if all values are NULL.
-    pub hull: Option<(Ranked, Ranked)>,
+    pub hull: Option<(OrderedValue, OrderedValue)>,
 }
 
 impl ValueSummary {
@@ -77,12 +77,12 @@ impl ValueSummary {
 
 /// A predicate on the values of a column. NULL matches only [`Self::Null`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Wanted {
+pub enum ValuePredicate {
     /// NULL, and nothing else.
     Null,
     /// Values between two bounds, both included. A missing bound is open; without any bound: all
     /// values but NULL.
-    Between(Option<Ranked>, Option<Ranked>),
+    Between(Option<OrderedValue>, Option<OrderedValue>),
     /// One of several values, in the column's Arrow type: for an index.
     Among(ArrayRef),
     /// Texts that contain a word for each part: for an inverted index.
@@ -97,10 +97,10 @@ pub struct ValueFilter {
     /// `ChronicleDefinition::columns`, or the position of `_seq` behind the user's columns.
     pub column: usize,
     /// The wanted values.
-    pub wanted: Wanted,
+    pub predicate: ValuePredicate,
 }
 
-impl Wanted {
+impl ValuePredicate {
     /// The range between the lowest and the highest value of `array`; `None` for values without an
     /// order.
     pub fn among(array: &ArrayRef) -> Option<Self> {
@@ -117,7 +117,9 @@ impl Wanted {
             Self::Among(_) | Self::Words(_) => true,
             Self::Between(low, high) => {
                 let Some((lowest, highest)) = &part.hull else { return true };
-                let below = |one: &Ranked, other: &Ranked| one.order(other) == Some(Ordering::Less);
+                let below = |one: &OrderedValue, other: &OrderedValue| {
+                    one.order(other) == Some(Ordering::Less)
+                };
                 !low.as_ref().is_some_and(|low| below(highest, low))
                     && !high.as_ref().is_some_and(|high| below(high, lowest))
             }
@@ -127,7 +129,7 @@ impl Wanted {
     /// The union of both predicates; `None` if no predicate can express the union.
     #[must_use]
     pub fn or(self, other: Self) -> Option<Self> {
-        let outer = |one: Option<Ranked>, other: Option<Ranked>, wanted: Ordering| {
+        let outer = |one: Option<OrderedValue>, other: Option<OrderedValue>, wanted: Ordering| {
             let (one, other) = (one?, other?);
             // As floats, different whole numbers may compare as equal.
             if std::mem::discriminant(&one) != std::mem::discriminant(&other) {
@@ -146,7 +148,7 @@ impl Wanted {
     }
 }
 
-impl fmt::Display for Ranked {
+impl fmt::Display for OrderedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(value) => value.fmt(f),
@@ -156,7 +158,7 @@ impl fmt::Display for Ranked {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for ValuePredicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("is null"),
@@ -183,29 +185,31 @@ fn above(bytes: &[u8]) -> Option<Bytes> {
 }
 
 /// The bounds of texts.
-fn around(low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(Ranked, Ranked)> {
+fn around(low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(OrderedValue, OrderedValue)> {
     let low = low?;
     let low = Bytes::copy_from_slice(low.get(..BYTES_MAX).unwrap_or(low));
-    Some((Ranked::Bytes(low), Ranked::Bytes(above(high?)?)))
+    Some((OrderedValue::Bytes(low), OrderedValue::Bytes(above(high?)?)))
 }
 
 /// The lowest and the highest value; `None` without values, and for values without an order.
-fn hull(array: &ArrayRef) -> Option<(Ranked, Ranked)> {
+fn hull(array: &ArrayRef) -> Option<(OrderedValue, OrderedValue)> {
     fn whole<T: ArrowNumericType<Native: Into<i128>>>(
         array: &ArrayRef,
-    ) -> Option<(Ranked, Ranked)> {
+    ) -> Option<(OrderedValue, OrderedValue)> {
         let values: &PrimitiveArray<T> = array.as_primitive_opt()?;
-        Some((Ranked::Whole(min(values)?.into()), Ranked::Whole(max(values)?.into())))
+        Some((OrderedValue::Whole(min(values)?.into()), OrderedValue::Whole(max(values)?.into())))
     }
-    fn float<T: ArrowNumericType<Native: Into<f64>>>(array: &ArrayRef) -> Option<(Ranked, Ranked)> {
+    fn float<T: ArrowNumericType<Native: Into<f64>>>(
+        array: &ArrayRef,
+    ) -> Option<(OrderedValue, OrderedValue)> {
         // In this order, NaN of either sign is first or last.
         let values: &PrimitiveArray<T> = array.as_primitive_opt()?;
-        Some((Ranked::float(min(values)?.into())?, Ranked::float(max(values)?.into())?))
+        Some((OrderedValue::float(min(values)?.into())?, OrderedValue::float(max(values)?.into())?))
     }
     match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean();
-            let rank = |value: bool| Ranked::Whole(value.into());
+            let rank = |value: bool| OrderedValue::Whole(value.into());
             Some((rank(min_boolean(values)?), rank(max_boolean(values)?)))
         }
         DataType::Int16 => whole::<Int16Type>(array),

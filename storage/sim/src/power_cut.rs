@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_journal::{Journal, JournalSettings, RequiredSegments};
 use stratalog_model::{
     ChronicleId, Disk, Durability, ErrorKind, Frame, FrameKind, Log, Lsn, PartitionId, ProducerId,
     Result, SchemaVersion, StatementId, Tick, TickRange,
@@ -87,7 +87,7 @@ pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
 }
 
 /// A frame's answer.
-enum Fated {
+enum FrameAnswer {
     Known(stratalog_model::Result<Lsn>),
     Later(mpsc::Receiver<stratalog_model::Result<Lsn>>),
 }
@@ -301,10 +301,10 @@ impl Run {
             journal.submit(frame, reservation, durability, done);
             if self.lone {
                 let outcome = receiver.recv().map_err(|_| no_answer(number))?;
-                outcomes.push((number, durability, Fated::Known(outcome)));
+                outcomes.push((number, durability, FrameAnswer::Known(outcome)));
                 continue;
             }
-            outcomes.push((number, durability, Fated::Later(receiver)));
+            outcomes.push((number, durability, FrameAnswer::Later(receiver)));
             if at == 0 {
                 self.wait_until_taken(journal);
             }
@@ -312,8 +312,8 @@ impl Run {
         self.disk.release();
         for (number, durability, receiver) in outcomes {
             let outcome = match receiver {
-                Fated::Known(outcome) => outcome,
-                Fated::Later(receiver) => receiver.recv().map_err(|_| no_answer(number))?,
+                FrameAnswer::Known(outcome) => outcome,
+                FrameAnswer::Later(receiver) => receiver.recv().map_err(|_| no_answer(number))?,
             };
             let dead = self.disk.is_halted();
             let fate = match outcome {
@@ -425,7 +425,8 @@ impl Run {
     fn open_damaged(&self, settings: &JournalSettings) -> Result<Vec<u64>> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let directory = Path::new(DIRECTORY).to_path_buf();
-        let journal = Journal::open_existing(disk, directory, settings.clone(), Beginning::First)?;
+        let journal =
+            Journal::open_existing(disk, directory, settings.clone(), RequiredSegments::First)?;
         let mut found = Vec::new();
         journal.replay(&mut |_, frame| {
             let sound = frame == make_frame(frame.first_seq, self.tiny);

@@ -28,8 +28,8 @@ use stratalog_model::{Error, Result};
 
 use crate::{
     build::StorySettings,
-    encoding::{self, Choice},
-    read::Verified,
+    encoding::{self, EncodingChoice},
+    read::VerifiedParts,
     story::Story,
 };
 
@@ -123,7 +123,7 @@ impl AnnexWriter {
                 _ => Encoding::PLAIN,
             };
             let path = ColumnPath::new(vec![field.name().clone()]);
-            properties = Choice { dictionary: false, encoding }.apply(properties, &path);
+            properties = EncodingChoice { dictionary: false, encoding }.apply(properties, &path);
         }
         let options = ArrowWriterOptions::new()
             .with_properties(properties.build())
@@ -199,7 +199,7 @@ impl Annex {
         });
         let bytes = story.verified(needed).await?;
         let damaged = |what: String| story.damaged(&self.place.range(), &what);
-        let shifted = Shifted { bytes, place: self.place };
+        let shifted = AnnexFile { bytes, place: self.place };
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
         let rows = usize::try_from(head.num_rows()).unwrap_or_default();
         let reader =
@@ -236,18 +236,18 @@ impl Annex {
 }
 
 /// The annex as a separate file.
-struct Shifted {
-    bytes: Verified,
+struct AnnexFile {
+    bytes: VerifiedParts,
     place: AnnexPlace,
 }
 
-impl Length for Shifted {
+impl Length for AnnexFile {
     fn len(&self) -> u64 {
         self.place.bytes
     }
 }
 
-impl ChunkReader for Shifted {
+impl ChunkReader for AnnexFile {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {

@@ -28,9 +28,9 @@ use stratalog_model::{
 use crate::{
     annex::{AnnexPlace, AnnexWriter},
     cells::{self, CellsPlace},
-    decoded::Decoded,
+    decoded_columns::DecodedColumns,
     digest::Digest,
-    encoding::{self, Choice},
+    encoding::{self, EncodingChoice},
     footer, form, sabotage,
     schema::{Source, StorySchema},
     shelf::{Shelf, Spool, StoryId, StoryName},
@@ -255,8 +255,9 @@ impl Builder {
         if sabotage::active("story-unverified") {
             return Ok(());
         }
-        let story =
-            Arc::new(Story::open(Arc::clone(&self.shelf), built, Arc::new(Decoded::new(0))).await?);
+        let story = Arc::new(
+            Story::open(Arc::clone(&self.shelf), built, Arc::new(DecodedColumns::new(0))).await?,
+        );
         if story.verify().await? == self.digest {
             return Ok(());
         }
@@ -404,7 +405,7 @@ impl Builder {
         for (path, array) in encoding::leaves(batch) {
             let choice = match array {
                 Some(array) => encoding::choose(&array, &settings)?,
-                None => Choice { dictionary: true, encoding: Encoding::PLAIN },
+                None => EncodingChoice { dictionary: true, encoding: Encoding::PLAIN },
             };
             properties = choice.apply(properties, &path);
         }

@@ -20,7 +20,7 @@ use arrow::datatypes::{DataType, Field};
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
     ColumnId,
-    aggregate::{Statistic, WHOLE_SUM, Wanted},
+    aggregate::{ColumnStatistic, Statistic, WHOLE_SUM},
 };
 
 pub(crate) use build::{agree, cells_of, schema_of};
@@ -86,11 +86,11 @@ pub(crate) fn layout(schema: &StorySchema) -> Vec<(CellColumn, Field)> {
         if column.nullable {
             layout.push(number(CellColumn::Count(id), &format!("{id}.count")));
         }
-        if Wanted::of_type(Statistic::Sum, &of) {
+        if ColumnStatistic::of_type(Statistic::Sum, &of) {
             let sum = if of.is_floating() { DataType::Float64 } else { WHOLE_SUM };
             layout.push((CellColumn::Sum(id), Field::new(format!("{id}.sum"), sum, true)));
         }
-        if Wanted::of_type(Statistic::Min, &of) {
+        if ColumnStatistic::of_type(Statistic::Min, &of) {
             let value = if of.is_floating() { DataType::Float64 } else { DataType::Int64 };
             let least = Field::new(format!("{id}.min"), value.clone(), true);
             layout.push((CellColumn::Min(id), least));

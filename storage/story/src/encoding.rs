@@ -28,14 +28,14 @@ const MARGIN_PERCENT: u64 = 2;
 
 /// The encoding of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct EncodingChoice {
     /// Whether to use a dictionary while the dictionary is small.
     pub(crate) dictionary: bool,
     /// The encoding without a dictionary.
     pub(crate) encoding: Encoding,
 }
 
-impl Choice {
+impl EncodingChoice {
     const fn dictionary(encoding: Encoding) -> Self {
         Self { dictionary: true, encoding }
     }
@@ -91,10 +91,10 @@ fn bytes_of_values(array: &ArrayRef) -> usize {
 }
 
 /// Chooses the encoding of a leaf column from `sample`.
-pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<Choice> {
+pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<EncodingChoice> {
     let candidates = candidates(sample.data_type());
     let Some((first, rest)) = candidates.split_first() else {
-        return Ok(Choice::only(Encoding::PLAIN));
+        return Ok(EncodingChoice::only(Encoding::PLAIN));
     };
     if rest.is_empty() {
         return Ok(*first);
@@ -111,21 +111,22 @@ pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<Choi
 }
 
 /// The candidates for a type, the fastest to read first.
-fn candidates(data_type: &DataType) -> Vec<Choice> {
+fn candidates(data_type: &DataType) -> Vec<EncodingChoice> {
     use Encoding as E;
-    let both = |encoding| vec![Choice::dictionary(encoding), Choice::only(encoding)];
+    let both =
+        |encoding| vec![EncodingChoice::dictionary(encoding), EncodingChoice::only(encoding)];
     let integers = || {
         vec![
-            Choice::only(E::DELTA_BINARY_PACKED),
-            Choice::dictionary(E::DELTA_BINARY_PACKED),
-            Choice::only(E::PLAIN),
+            EncodingChoice::only(E::DELTA_BINARY_PACKED),
+            EncodingChoice::dictionary(E::DELTA_BINARY_PACKED),
+            EncodingChoice::only(E::PLAIN),
         ]
     };
     match data_type {
         DataType::Float32 | DataType::Float64 => vec![
-            Choice::dictionary(E::PLAIN),
-            Choice::only(E::PLAIN),
-            Choice::only(E::BYTE_STREAM_SPLIT),
+            EncodingChoice::dictionary(E::PLAIN),
+            EncodingChoice::only(E::PLAIN),
+            EncodingChoice::only(E::BYTE_STREAM_SPLIT),
         ],
         DataType::Int16
         | DataType::Int32
@@ -137,17 +138,17 @@ fn candidates(data_type: &DataType) -> Vec<Choice> {
         DataType::Decimal128(0..=18, _) => integers(),
         DataType::Decimal128(_, _) | DataType::FixedSizeBinary(_) => both(E::PLAIN),
         DataType::Utf8 | DataType::Utf8View | DataType::Binary => vec![
-            Choice::dictionary(E::DELTA_LENGTH_BYTE_ARRAY),
-            Choice::only(E::DELTA_LENGTH_BYTE_ARRAY),
-            Choice::only(E::DELTA_BYTE_ARRAY),
+            EncodingChoice::dictionary(E::DELTA_LENGTH_BYTE_ARRAY),
+            EncodingChoice::only(E::DELTA_LENGTH_BYTE_ARRAY),
+            EncodingChoice::only(E::DELTA_BYTE_ARRAY),
         ],
-        DataType::Boolean => vec![Choice::only(E::PLAIN)],
-        _ => vec![Choice::dictionary(E::PLAIN)],
+        DataType::Boolean => vec![EncodingChoice::only(E::PLAIN)],
+        _ => vec![EncodingChoice::dictionary(E::PLAIN)],
     }
 }
 
 /// Encoded bytes of a sample.
-fn bytes(sample: &ArrayRef, choice: Choice, settings: &StorySettings) -> Result<u64> {
+fn bytes(sample: &ArrayRef, choice: EncodingChoice, settings: &StorySettings) -> Result<u64> {
     let failed = |error| Error::internal(format!("a sample cannot be encoded: {error}"));
     let path = ColumnPath::new(vec!["sample".to_string()]);
     let properties = choice.apply(properties(settings)?, &path).build();

@@ -21,14 +21,14 @@ pub struct KeyValues {
 
 /// Values in Parquet's stored form, in ascending order.
 #[derive(Debug)]
-pub(crate) enum Stored {
+pub(crate) enum StoredValues {
     Boolean(Vec<bool>),
     Int32(Vec<i32>),
     Int64(Vec<i64>),
     Bytes(Vec<Vec<u8>>),
 }
 
-impl Stored {
+impl StoredValues {
     /// The values of an array with the type of a key column.
     pub(crate) fn of(array: &ArrayRef) -> Result<Self> {
         Ok(match array.data_type() {

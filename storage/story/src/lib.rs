@@ -26,7 +26,7 @@ mod block;
 mod build;
 mod cache;
 mod cells;
-mod decoded;
+mod decoded_columns;
 mod digest;
 mod encoding;
 mod footer;
@@ -51,10 +51,10 @@ mod words;
 
 pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
 pub use cells::CellColumn;
-pub use decoded::{CHUNK_ROWS, Columns, Spot};
+pub use decoded_columns::{CHUNK_ROWS, Columns, FindingKey};
 pub use key::KeyValues;
 pub use objects::{Content, ObjectStatus, Objects, RemoteSettings, environment, without_secrets};
-pub use read::{Fetched, Rows};
+pub use read::{FetchedColumns, Rows};
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
 pub use schema::{Source, StoryColumn, StorySchema};

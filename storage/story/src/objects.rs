@@ -349,8 +349,8 @@ impl Objects {
             E::Generic { source, .. } => match source.downcast_ref::<Error>() {
                 // The content could not be read.
                 Some(own) => {
-                    let told = own.duplicate();
-                    return told.with_source(error);
+                    let duplicate = own.duplicate();
+                    return duplicate.with_source(error);
                 }
                 None => (ErrorKind::ConnectionFailure, UNREACHABLE),
             },

@@ -22,7 +22,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use crate::{
     form,
-    key::{KeyValues, Stored},
+    key::{KeyValues, StoredValues},
     plan,
     schema::Source,
     select::{Selection, page_rows},
@@ -34,12 +34,12 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// Verified columns of a group in memory, ready for decoding.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct FetchedColumns {
     story: Arc<Story>,
     group: u32,
     columns: Vec<Source>,
     selection: Option<Selection>,
-    bytes: Verified,
+    bytes: VerifiedParts,
 }
 
 impl Story {
@@ -53,7 +53,7 @@ impl Story {
         self.group(group)?;
         for key in keys {
             let leaf = self.leaf(Source::Column(key.column))?;
-            let values = Stored::of(&key.values)?;
+            let values = StoredValues::of(&key.values)?;
             let Some(range) = self.filter_range(group, leaf) else { continue };
             let bytes = self.verified([range.clone()]).await?;
             let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
@@ -94,13 +94,19 @@ impl Story {
         group: u32,
         columns: &[Source],
         selection: Option<&Selection>,
-    ) -> Result<Fetched> {
+    ) -> Result<FetchedColumns> {
         self.group(group)?;
         let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
         let needed = self.needed(group, &roots, selection);
         let bytes = self.verified(needed).await?;
         let selection = selection.filter(|selection| !selection.is_all()).cloned();
-        Ok(Fetched { story: Arc::clone(self), group, columns: columns.to_vec(), selection, bytes })
+        Ok(FetchedColumns {
+            story: Arc::clone(self),
+            group,
+            columns: columns.to_vec(),
+            selection,
+            bytes,
+        })
     }
 
     /// Splits the selected rows of a group into windows, to be read one after another, if all rows
@@ -130,13 +136,13 @@ impl Story {
         }
         let rows = selection.rows();
         let mut windows: Vec<Selection> = Vec::with_capacity(parts);
-        let (mut start, mut told) = (0, 0);
+        let (mut start, mut counted) = (0, 0);
         for (at, page) in pages.iter().enumerate() {
             let window = selection.within(once(start..page.end));
             // The window has its share of the rows, or all remaining rows.
             let due = rows * (windows.len() + 1) / parts;
-            if told + window.rows() >= due || at + 1 == pages.len() {
-                told += window.rows();
+            if counted + window.rows() >= due || at + 1 == pages.len() {
+                counted += window.rows();
                 start = page.end;
                 windows.extend(Some(window).filter(|window| window.rows() > 0));
             }
@@ -232,7 +238,7 @@ impl Story {
     pub(crate) async fn verified(
         self: &Arc<Self>,
         needed: impl IntoIterator<Item = Range<u64>>,
-    ) -> Result<Verified> {
+    ) -> Result<VerifiedParts> {
         let shape = self.shelf().shape();
         let requests = plan::requests(needed, self.blocks(), shape);
         let reads = requests.into_iter().map(|range| async move {
@@ -241,7 +247,7 @@ impl Story {
             Ok::<_, Error>((range.start, bytes))
         });
         let parts = futures::stream::iter(reads).buffered(shape.at_once).try_collect().await?;
-        Ok(Verified { parts: Arc::new(parts), len: self.built().bytes })
+        Ok(VerifiedParts { parts: Arc::new(parts), len: self.built().bytes })
     }
 
     /// Reads whole blocks.
@@ -269,7 +275,7 @@ impl Story {
     }
 }
 
-impl Fetched {
+impl FetchedColumns {
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         self.bytes.parts.iter().map(|(_, bytes)| bytes.len()).sum()
@@ -309,7 +315,7 @@ impl Fetched {
     /// # Errors
     /// `DataCorrupted`, also from each batch.
     pub fn decode(self, batch_rows_max: usize) -> Result<Rows> {
-        let outcome = Outcome::new(&self.story, &self.columns)?;
+        let outcome = ResultShape::new(&self.story, &self.columns)?;
         let schema = self.story.reader_metadata().parquet_schema();
         let roots = self.columns.iter().filter_map(|source| self.story.schema().position(*source));
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
@@ -348,7 +354,7 @@ impl Fetched {
 pub struct Rows {
     story: Arc<Story>,
     group: u32,
-    outcome: Outcome,
+    outcome: ResultShape,
     reader: ParquetRecordBatchReader,
 }
 
@@ -386,13 +392,13 @@ fn undecodable(story: &Story, group: u32, what: &str) -> Error {
 
 /// The shape of the result: the columns in the requested order, in the types of the chronicle.
 #[derive(Debug)]
-struct Outcome {
+struct ResultShape {
     schema: SchemaRef,
     /// Position in Parquet's result, and type.
     columns: Vec<(usize, ColumnType)>,
 }
 
-impl Outcome {
+impl ResultShape {
     fn new(story: &Story, wanted: &[Source]) -> Result<Self> {
         let roots = wanted.iter().map(|source| story.root(*source)).collect::<Result<Vec<_>>>()?;
         // Parquet returns each column once, in the order of the file.
@@ -427,14 +433,14 @@ impl Outcome {
 
 /// Verified parts of a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Verified {
+pub(crate) struct VerifiedParts {
     /// Offset and bytes of each part; ascending.
     parts: Arc<Vec<(u64, Bytes)>>,
     /// Length of the file.
     len: u64,
 }
 
-impl Verified {
+impl VerifiedParts {
     /// The bytes of a part from an offset on.
     fn from(&self, start: u64) -> Option<Bytes> {
         let after = self.parts.partition_point(|(at, _)| *at <= start);
@@ -444,13 +450,13 @@ impl Verified {
     }
 }
 
-impl Length for Verified {
+impl Length for VerifiedParts {
     fn len(&self) -> u64 {
         self.len
     }
 }
 
-impl ChunkReader for Verified {
+impl ChunkReader for VerifiedParts {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {

@@ -9,7 +9,7 @@ use parquet::{
 use stratalog_model::{Result, Tick, TickRange, TickRanges};
 
 use crate::{
-    key::{KeyValues, Stored},
+    key::{KeyValues, StoredValues},
     schema::Source,
     story::Story,
     values::ColumnValues,
@@ -112,7 +112,7 @@ impl Story {
         }
         for key in keys {
             let leaf = self.leaf(Source::Column(key.column))?;
-            let values = Stored::of(&key.values)?;
+            let values = StoredValues::of(&key.values)?;
             selection =
                 self.keep(group, leaf, selection, |index, page| values.may_be_in_page(index, page));
         }
@@ -120,7 +120,7 @@ impl Story {
             let Some(of) = self.page_values(other.column) else { continue };
             let leaf = self.leaf(Source::Column(other.column))?;
             selection = self.keep(group, leaf, selection, |index, page| {
-                other.wanted.may_be_in(&of.summary(index, page))
+                other.predicate.may_be_in(&of.summary(index, page))
             });
         }
         Ok((selection.rows() > 0).then_some(selection))

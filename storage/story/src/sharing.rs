@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, Result};
 
 /// A shared read. The first reader takes its error.
-type Read = BoxFuture<'static, Result<Bytes, Arc<Mutex<Option<Error>>>>>;
+type SharedRead = BoxFuture<'static, Result<Bytes, Arc<Mutex<Option<Error>>>>>;
 
 /// The current reads of one file.
 #[derive(Default)]
-pub(crate) struct Sharing(Mutex<HashMap<(u64, u64), WeakShared<Read>>>);
+pub(crate) struct Sharing(Mutex<HashMap<(u64, u64), WeakShared<SharedRead>>>);
 
 impl Sharing {
     /// Reads a range: joins a current read of the same range, or else calls `read`. A cancelled

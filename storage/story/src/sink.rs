@@ -91,9 +91,9 @@ impl Sink {
 
     fn write_out(&mut self) -> io::Result<()> {
         if let Err(error) = self.file.write_all_at(&self.buffer, self.written) {
-            let told = io::Error::new(error.kind(), error.to_string());
+            let copy = io::Error::new(error.kind(), error.to_string());
             self.failure = Some(error);
-            return Err(told);
+            return Err(copy);
         }
         self.written += self.buffer.len() as u64;
         self.buffer.clear();

@@ -17,7 +17,7 @@ use stratalog_model::{Disk, Error, ErrorKind, Result};
 use crate::{
     build::{Builder, BuiltStory, StorySettings},
     cache::Cache,
-    decoded::Decoded,
+    decoded_columns::DecodedColumns,
     schema::StorySchema,
     shelf::{Shelf, StoryId, StoryName, make_folder},
     story::Story,
@@ -33,7 +33,7 @@ pub struct Stories {
     disk: Arc<dyn Disk>,
     spool: PathBuf,
     open: Mutex<Cache>,
-    decoded: Arc<Decoded>,
+    decoded: Arc<DecodedColumns>,
     doomed: Mutex<Vec<StoryName>>,
     holds: AtomicUsize,
 }
@@ -76,7 +76,7 @@ impl Stories {
         shelf.tidy().await?;
         let open = Mutex::new(Cache::new(open_bytes_max));
         let (doomed, holds) = (Mutex::default(), AtomicUsize::new(0));
-        let decoded = Arc::new(Decoded::new(decoded_bytes_max));
+        let decoded = Arc::new(DecodedColumns::new(decoded_bytes_max));
         Ok(Self { shelf, disk, spool: spool.to_path_buf(), open, decoded, doomed, holds })
     }
 
@@ -84,7 +84,7 @@ impl Stories {
     pub fn look(shelf: Arc<dyn Shelf>, disk: Arc<dyn Disk>, spool: &Path) -> Self {
         let (open, doomed) = (Mutex::new(Cache::new(0)), Mutex::default());
         let holds = AtomicUsize::new(0);
-        let decoded = Arc::new(Decoded::new(0));
+        let decoded = Arc::new(DecodedColumns::new(0));
         Self { shelf, disk, spool: spool.to_path_buf(), open, decoded, doomed, holds }
     }
 
@@ -93,7 +93,7 @@ impl Stories {
     /// # Errors
     /// The errors of [`Self::open_story`].
     pub async fn open_anew(&self, built: &BuiltStory) -> Result<Arc<Story>> {
-        let decoded = Arc::new(Decoded::new(0));
+        let decoded = Arc::new(DecodedColumns::new(0));
         Story::open(Arc::clone(&self.shelf), built, decoded).await.map(Arc::new)
     }
 

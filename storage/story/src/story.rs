@@ -19,7 +19,7 @@ use crate::{
     block::Blocks,
     build::{BuiltStory, GroupSummary},
     cells::{self, CellsPlace},
-    decoded::Decoded,
+    decoded_columns::DecodedColumns,
     digest::Digest,
     footer,
     schema::{Source, StorySchema},
@@ -59,7 +59,7 @@ pub struct Story {
     sharing: Sharing,
     cells: Option<CellsPlace>,
     words: Option<AnnexPlace>,
-    decoded: Arc<Decoded>,
+    decoded: Arc<DecodedColumns>,
     /// Approximate bytes in memory: metadata, block checksums and group heads.
     memory_bytes: usize,
 }
@@ -69,7 +69,7 @@ impl Story {
     pub(crate) async fn open(
         shelf: Arc<dyn Shelf>,
         built: &BuiltStory,
-        decoded: Arc<Decoded>,
+        decoded: Arc<DecodedColumns>,
     ) -> Result<Self> {
         let name = built.name();
         let tail_range = built.tail_at..built.bytes;
@@ -244,7 +244,7 @@ impl Story {
         self.words
     }
 
-    pub(crate) fn decoded(&self) -> &Decoded {
+    pub(crate) fn decoded(&self) -> &DecodedColumns {
         &self.decoded
     }
 

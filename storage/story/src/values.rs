@@ -4,7 +4,7 @@ use bytes::Bytes;
 use parquet::file::page_index::column_index::{ColumnIndexMetaData, PrimitiveColumnIndex};
 use stratalog_model::{
     ColumnId, ColumnType,
-    values::{Ranked, ValueSummary, Wanted},
+    values::{OrderedValue, ValuePredicate, ValueSummary},
 };
 
 use crate::{form, story::Story};
@@ -15,7 +15,7 @@ pub struct ColumnValues {
     /// A column that is no list.
     pub column: ColumnId,
     /// The wanted values.
-    pub wanted: Wanted,
+    pub predicate: ValuePredicate,
 }
 
 /// The interpretation of a column's page index.
@@ -51,19 +51,23 @@ impl PageValues<'_> {
         ValueSummary { rows: u64::MAX, nulls, hull: self.hull(index, page) }
     }
 
-    fn hull(&self, index: &ColumnIndexMetaData, page: usize) -> Option<(Ranked, Ranked)> {
+    fn hull(
+        &self,
+        index: &ColumnIndexMetaData,
+        page: usize,
+    ) -> Option<(OrderedValue, OrderedValue)> {
         fn of<T: Copy>(
             index: &PrimitiveColumnIndex<T>,
             page: usize,
-            rank: impl Fn(T) -> Option<Ranked>,
-        ) -> Option<(Ranked, Ranked)> {
+            rank: impl Fn(T) -> Option<OrderedValue>,
+        ) -> Option<(OrderedValue, OrderedValue)> {
             Some((rank(*index.min_value(page)?)?, rank(*index.max_value(page)?)?))
         }
-        let float = |value: f64| Ranked::float(value).filter(|_| !self.may_have_nan);
-        let whole = |value: i64| Some(Ranked::Whole(self.in_own_unit(value).into()));
+        let float = |value: f64| OrderedValue::float(value).filter(|_| !self.may_have_nan);
+        let whole = |value: i64| Some(OrderedValue::Whole(self.in_own_unit(value).into()));
         match index {
             ColumnIndexMetaData::BOOLEAN(index) => {
-                of(index, page, |value| Some(Ranked::Whole(value.into())))
+                of(index, page, |value| Some(OrderedValue::Whole(value.into())))
             }
             ColumnIndexMetaData::INT32(index) => of(index, page, |value| whole(value.into())),
             ColumnIndexMetaData::INT64(index) => of(index, page, whole),
@@ -73,7 +77,7 @@ impl PageValues<'_> {
             _ if matches!(self.column_type, ColumnType::Numeric { .. }) => None,
             ColumnIndexMetaData::BYTE_ARRAY(index)
             | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index) => {
-                let rank = |value: &[u8]| Ranked::Bytes(Bytes::copy_from_slice(value));
+                let rank = |value: &[u8]| OrderedValue::Bytes(Bytes::copy_from_slice(value));
                 Some((rank(index.min_value(page)?), rank(index.max_value(page)?)))
             }
             _ => None,

@@ -17,12 +17,12 @@ use arrow::{
 use stratalog_model::{
     ColumnId, Error, ErrorKind, IndexKind, Result,
     index::{self, WordPart},
-    values::Wanted,
+    values::ValuePredicate,
 };
 
 use crate::{
     annex::Annex,
-    decoded::{CHUNK_ROWS, Spot},
+    decoded_columns::{CHUNK_ROWS, FindingKey},
     schema::{Source, StorySchema},
     select::Selection,
     story::Story,
@@ -142,15 +142,15 @@ impl Story {
     ) -> Result<Option<Selection>> {
         let mut selection = selection;
         for values in wanted {
-            let asked = match &values.wanted {
-                Wanted::Among(texts) => among(texts),
-                Wanted::Words(parts) => Some(vec![parts.clone()]),
-                Wanted::Null | Wanted::Between(..) => None,
+            let required_words = match &values.predicate {
+                ValuePredicate::Among(texts) => among(texts),
+                ValuePredicate::Words(parts) => Some(vec![parts.clone()]),
+                ValuePredicate::Null | ValuePredicate::Between(..) => None,
             };
-            let Some(asked) = asked else { continue };
+            let Some(required_words) = required_words else { continue };
             let Some(words) = self.words(group, values.column).await? else { continue };
             let blocks = self.group(group)?.summary.rows.div_ceil(CHUNK_ROWS as u64) as usize;
-            let Some(blocks) = words.blocks_of(&asked, blocks) else { continue };
+            let Some(blocks) = words.blocks_of(&required_words, blocks) else { continue };
             let ranges = blocks.iter().enumerate().filter(|(_, may)| **may);
             let ranges = ranges.map(|(block, _)| block * CHUNK_ROWS..(block + 1) * CHUNK_ROWS);
             selection = selection.within(ranges.collect::<Vec<Range<usize>>>());
@@ -163,7 +163,7 @@ impl Story {
         if !self.schema().is_indexed(column, IndexKind::Inverted) {
             return Ok(None);
         }
-        let spot = Spot::Words(group, column);
+        let spot = FindingKey::Words(group, column);
         if let Some(known) = self.finding::<Words>(spot) {
             return Ok(Some(known));
         }
@@ -194,7 +194,7 @@ impl Story {
 
     /// The annex of the words, opened once and cached; `None` without words.
     async fn opened_words(self: &Arc<Self>) -> Result<Arc<Option<Annex>>> {
-        if let Some(known) = self.finding(Spot::AllWords) {
+        if let Some(known) = self.finding(FindingKey::AllWords) {
             return Ok(known);
         }
         let opened = match self.words_place() {
@@ -203,7 +203,7 @@ impl Story {
         };
         let bytes = opened.as_ref().map_or(0, Annex::memory_bytes);
         let opened = Arc::new(opened);
-        self.note(Spot::AllWords, &opened, bytes);
+        self.note(FindingKey::AllWords, &opened, bytes);
         Ok(opened)
     }
 }
@@ -240,11 +240,11 @@ impl Words {
         Some(Self { words, blocks })
     }
 
-    /// The blocks with rows that may have all parts of an element of `asked`; `None` for damaged
-    /// blocks.
-    fn blocks_of(&self, asked: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
+    /// The blocks with rows that may have all parts of an element of `required_words`; `None` for
+    /// damaged blocks.
+    fn blocks_of(&self, required_words: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
         let mut any = vec![false; blocks];
-        for parts in asked {
+        for parts in required_words {
             let mut all = vec![true; blocks];
             for part in parts {
                 let mut with = vec![false; blocks];

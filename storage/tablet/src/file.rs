@@ -52,7 +52,7 @@ impl fmt::Display for TabletId {
 /// The description of a complete tablet for the manifest; readers compare the file with this
 /// description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Built {
+pub struct BuiltTablet {
     /// Number of the tablet.
     pub id: TabletId,
     /// Chronicle of the events.
@@ -116,7 +116,7 @@ pub struct Builder {
     seed: u32,
     heads: Vec<BlockHead>,
     packer: Packer,
-    built: Built,
+    built: BuiltTablet,
 }
 
 impl Builder {
@@ -137,7 +137,8 @@ impl Builder {
         let file = disk.create(&path).map_err(failed)?;
         file.write_all_at(&header, 0).map_err(failed)?;
         let bytes = HEADER_BYTES as u64;
-        let built = Built { id, chronicle, schema_version, bytes, blocks: 0, rows: 0, checksum: 0 };
+        let built =
+            BuiltTablet { id, chronicle, schema_version, bytes, blocks: 0, rows: 0, checksum: 0 };
         Ok(Self {
             disk: Arc::clone(disk),
             folder: folder.to_path_buf(),
@@ -199,7 +200,7 @@ impl Builder {
     ///
     /// # Errors
     /// `DiskFull`, `Io`. Then the tablet does not exist.
-    pub fn finish(mut self) -> Result<(Built, Vec<BlockHead>)> {
+    pub fn finish(mut self) -> Result<(BuiltTablet, Vec<BlockHead>)> {
         let built = &mut self.built;
         let end = end(built.blocks, built.rows, built.bytes, built.checksum, self.seed);
         let at = built.bytes;
@@ -230,7 +231,7 @@ pub(crate) fn inspect(
     header_bytes: &[u8],
     end_bytes: &[u8],
     len: u64,
-) -> Result<(Built, u32), String> {
+) -> Result<(BuiltTablet, u32), String> {
     let Some((body, stored)) = header_bytes.split_last_chunk::<4>() else {
         return Err("the header is cut off".to_string());
     };
@@ -270,5 +271,5 @@ pub(crate) fn inspect(
     let chronicle = ChronicleId(
         chronicle.try_into().map_err(|_| "the chronicle number is impossible".to_string())?,
     );
-    Ok((Built { id, chronicle, schema_version, bytes: len, blocks, rows, checksum }, seed))
+    Ok((BuiltTablet { id, chronicle, schema_version, bytes: len, blocks, rows, checksum }, seed))
 }

@@ -29,7 +29,7 @@ mod store;
 mod tablet;
 
 pub use block::{BlockHead, BlockSummary};
-pub use file::{Builder, Built, TabletId};
+pub use file::{Builder, BuiltTablet, TabletId};
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
 pub use section::Section;

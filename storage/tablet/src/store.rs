@@ -11,7 +11,7 @@ use stratalog_model::{ChronicleId, Disk, Error, ErrorKind, Result, SchemaVersion
 
 use crate::{
     block::BlockHead,
-    file::{BUILDING_SUFFIX, Builder, Built, SUFFIX, TabletId, path_of},
+    file::{BUILDING_SUFFIX, Builder, BuiltTablet, SUFFIX, TabletId, path_of},
     index::Index,
     tablet::{Tablet, damaged, missing},
 };
@@ -25,12 +25,12 @@ pub struct Tablets {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     index: Index,
-    holding: Mutex<Holding>,
+    holding: Mutex<HoldState>,
 }
 
 /// The number of holds, and the tablets to remove after the last hold.
 #[derive(Debug, Default)]
-struct Holding {
+struct HoldState {
     holds: usize,
     doomed: Vec<TabletId>,
 }
@@ -126,7 +126,7 @@ impl Tablets {
     }
 
     /// Stores the block heads of a tablet in the index.
-    pub fn remember(&self, built: &Built, heads: &[BlockHead]) {
+    pub fn remember(&self, built: &BuiltTablet, heads: &[BlockHead]) {
         self.index.put(built.id, heads, built.checksum);
     }
 
@@ -135,7 +135,7 @@ impl Tablets {
     ///
     /// # Errors
     /// `DataCorrupted` if the file is missing, damaged or another tablet; `Io`.
-    pub fn tablet(&self, built: &Built) -> Result<Tablet> {
+    pub fn tablet(&self, built: &BuiltTablet) -> Result<Tablet> {
         Tablet::open(self.disk.as_ref(), path_of(&self.folder, built.id, SUFFIX), built)
     }
 
@@ -158,7 +158,7 @@ impl Tablets {
 
     /// Whether the index and the file agree about a tablet's blocks. True for a tablet too large
     /// for the index.
-    pub fn remembers(&self, built: &Built, heads: &[BlockHead]) -> bool {
+    pub fn remembers(&self, built: &BuiltTablet, heads: &[BlockHead]) -> bool {
         if !Index::takes(heads) {
             return true;
         }
@@ -166,7 +166,7 @@ impl Tablets {
     }
 
     /// Number of events in a tablet's first block, from the index.
-    pub fn first_block_rows(&self, built: &Built) -> Option<usize> {
+    pub fn first_block_rows(&self, built: &BuiltTablet) -> Option<usize> {
         let heads = self.index.get(built.id, built.blocks, built.checksum)?;
         heads.first().map(|head| head.summary.rows as usize)
     }

@@ -7,7 +7,7 @@ use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result};
 
 use crate::{
     block::{BlockHead, FIXED_BYTES},
-    file::{Built, END_BYTES, HEADER_BYTES, inspect},
+    file::{BuiltTablet, END_BYTES, HEADER_BYTES, inspect},
     section,
 };
 
@@ -16,13 +16,13 @@ use crate::{
 pub struct Tablet {
     path: PathBuf,
     file: Box<dyn DiskFile>,
-    built: Built,
+    built: BuiltTablet,
     seed: u32,
 }
 
 impl Tablet {
     /// Opens the file at `path`, and compares its header and end with the manifest's description.
-    pub(crate) fn open(disk: &dyn Disk, path: PathBuf, built: &Built) -> Result<Self> {
+    pub(crate) fn open(disk: &dyn Disk, path: PathBuf, built: &BuiltTablet) -> Result<Self> {
         let failed = |error| Error::io(format!("cannot read {}", path.display()), error);
         if !disk.exists(&path).map_err(failed)? {
             return Err(missing(&path));
@@ -45,7 +45,7 @@ impl Tablet {
     }
 
     /// The manifest's description of the tablet.
-    pub fn built(&self) -> &Built {
+    pub fn built(&self) -> &BuiltTablet {
         &self.built
     }
 

@@ -25,9 +25,9 @@
 
 mod claim;
 mod entry;
+mod queue_place;
 mod register;
-mod using;
-mod waiting;
+mod use_guard;
 
 use std::{
     collections::BTreeMap,
@@ -43,9 +43,9 @@ use parking_lot::Mutex;
 use stratalog_model::{Acquirers, ChronicleId, Clock};
 
 pub use claim::{Acquisition, Claim, HolderId, Mode, Moment, Refusal, Standing, Use};
+pub use queue_place::{Pause, QueuePlace};
 use register::Register;
-pub use using::Using;
-pub use waiting::{Pause, Waiting};
+pub use use_guard::UseGuard;
 
 /// The acquisitions of all chronicles.
 #[derive(Debug)]
@@ -53,17 +53,17 @@ pub struct Acquisitions {
     clock: Arc<dyn Clock>,
     /// True if a lease ever existed: without a lease, no holder can have lost a chronicle.
     leases: AtomicBool,
-    inner: Mutex<Inner>,
+    inner: Mutex<AcquisitionsState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct AcquisitionsState {
     register: Register,
     /// Listeners, told when the state of a chronicle has changed.
     listening: BTreeMap<ChronicleId, Vec<oneshot::Sender<()>>>,
 }
 
-impl Inner {
+impl AcquisitionsState {
     /// Wakes the listeners of a chronicle. Requests for other chronicles need no wake-up: a cycle
     /// closed by the change passes through a request for the changed chronicle.
     fn changed(&mut self, chronicle: ChronicleId) {
@@ -76,8 +76,8 @@ impl Inner {
     fn listen(&mut self, chronicle: ChronicleId) -> oneshot::Receiver<()> {
         let all = self.listening.entry(chronicle).or_default();
         all.retain(|listening| !listening.is_canceled());
-        let (told, listening) = oneshot::channel();
-        all.push(told);
+        let (sender, listening) = oneshot::channel();
+        all.push(sender);
         listening
     }
 }
@@ -129,13 +129,13 @@ impl Acquisitions {
         chronicle: ChronicleId,
         holder: HolderId,
         claim: Claim,
-    ) -> Result<Option<Waiting>, Refusal> {
+    ) -> Result<Option<QueuePlace>, Refusal> {
         let time_ns = self.clock.now_ns();
         let mut inner = self.inner.lock();
         self.leases.fetch_or(claim.lease_ns.is_some(), Ordering::Relaxed);
         let ticket = inner.register.request(self.now(), time_ns, chronicle, holder, claim, true)?;
         inner.changed(chronicle);
-        Ok(ticket.map(|ticket| Waiting::new(Arc::clone(self), chronicle, ticket)))
+        Ok(ticket.map(|ticket| QueuePlace::new(Arc::clone(self), chronicle, ticket)))
     }
 
     /// Releases a holder's claim on a chronicle. Returns true if the holder had a claim, or had
@@ -170,9 +170,9 @@ impl Acquisitions {
         chronicle: ChronicleId,
         holder: HolderId,
         what: Use,
-    ) -> Result<Using, Refusal> {
+    ) -> Result<UseGuard, Refusal> {
         let entered = self.inner.lock().register.enter(self.now(), chronicle, holder, what)?;
-        Ok(Using::new(Arc::clone(self), chronicle, holder, what, entered))
+        Ok(UseGuard::new(Arc::clone(self), chronicle, holder, what, entered))
     }
 
     /// Checks that a holder has not lost a chronicle.
@@ -188,11 +188,11 @@ impl Acquisitions {
 
     /// Holders with open writes through an expired lease: the writes will never be committed, and
     /// no other holder waits for them.
-    pub fn void(&self, chronicle: ChronicleId) -> Vec<HolderId> {
+    pub fn void_holders(&self, chronicle: ChronicleId) -> Vec<HolderId> {
         if !self.leases.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        self.inner.lock().register.void(self.now(), chronicle)
+        self.inner.lock().register.void_holders(self.now(), chronicle)
     }
 
     /// Time until the next lease on a chronicle runs out; `None` without a lease.
@@ -208,11 +208,11 @@ impl Acquisitions {
 
     /// Begins to drop a chronicle. Until the returned value is dropped, no holder can make a new
     /// acquisition of the chronicle or begin to write to it.
-    pub fn close(self: &Arc<Self>, chronicle: ChronicleId, holder: HolderId) -> Door {
+    pub fn close(self: &Arc<Self>, chronicle: ChronicleId, holder: HolderId) -> DropGuard {
         let mut inner = self.inner.lock();
         let others = inner.register.close(self.now(), chronicle, holder);
         inner.changed(chronicle);
-        Door { acquisitions: Arc::clone(self), chronicle, others }
+        DropGuard { acquisitions: Arc::clone(self), chronicle, others }
     }
 
     /// Like [`Self::close`], unless other holders have acquired the chronicle: then nothing
@@ -224,7 +224,7 @@ impl Acquisitions {
         self: &Arc<Self>,
         chronicle: ChronicleId,
         holder: HolderId,
-    ) -> Result<Door, Vec<Acquisition>> {
+    ) -> Result<DropGuard, Vec<Acquisition>> {
         let mut inner = self.inner.lock();
         let others = inner.register.close(self.now(), chronicle, holder);
         if !others.is_empty() {
@@ -233,7 +233,7 @@ impl Acquisitions {
             return Err(others);
         }
         inner.changed(chronicle);
-        Ok(Door { acquisitions: Arc::clone(self), chronicle, others })
+        Ok(DropGuard { acquisitions: Arc::clone(self), chronicle, others })
     }
 
     /// Marks a chronicle for a drop after the last holder has released it. From now on no holder
@@ -284,16 +284,16 @@ impl Acquirers for Acquisitions {
     }
 }
 
-/// A chronicle during its drop. When the `Door` is dropped, the chronicle is open again, unless it
-/// is gone.
+/// A chronicle during its drop. When the `DropGuard` is dropped, the chronicle is open again,
+/// unless it is gone.
 #[derive(Debug)]
-pub struct Door {
+pub struct DropGuard {
     acquisitions: Arc<Acquisitions>,
     chronicle: ChronicleId,
     others: Vec<Acquisition>,
 }
 
-impl Door {
+impl DropGuard {
     /// The chronicle's id.
     pub fn chronicle(&self) -> ChronicleId {
         self.chronicle
@@ -305,7 +305,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for DropGuard {
     fn drop(&mut self) {
         self.acquisitions.inner.lock().register.reopen(self.chronicle);
     }

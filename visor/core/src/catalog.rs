@@ -32,9 +32,9 @@ use futures::{
 };
 use parking_lot::RwLock;
 use stratalog_model::{
-    Appended, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Durability, Error, ErrorKind,
-    Frame, FrameKind, Log, Lsn, PartitionId, PreparedAppend, Result, SchemaVersion, StatementId,
-    TickRange,
+    BoxFuture, ChronicleDefinition, ChronicleId, Clock, CommittedAppend, Durability, Error,
+    ErrorKind, Frame, FrameKind, Log, Lsn, PartitionId, PreparedAppend, Result, SchemaVersion,
+    StatementId, TickRange,
 };
 
 use record::Change;
@@ -43,7 +43,7 @@ pub use command::{Command, NewChronicle, NewColumn, Outcome};
 pub use name::{
     DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA, NAME_BYTES_MAX, SYSTEM_SCHEMAS,
 };
-pub use option::{OPTIONS, OPTIONS_LATER, listed};
+pub use option::{OPTIONS, OPTIONS_LATER, option_list};
 pub use plan::CHRONICLES_MAX;
 pub use state::{CatalogState, DatabaseDefinition, SchemaDefinition, oid_of};
 
@@ -185,7 +185,7 @@ impl Catalog {
         &self,
         commands: Vec<Command>,
         events: Option<Box<dyn PreparedAppend>>,
-    ) -> BoxFuture<'_, Result<(Outcome, Option<Appended>)>> {
+    ) -> BoxFuture<'_, Result<(Outcome, Option<CommittedAppend>)>> {
         Box::pin(async move {
             let turn = self.turn().await?;
             let before = self.state();
@@ -216,7 +216,7 @@ impl Catalog {
         before: Arc<CatalogState>,
         change: Option<Change>,
         events: Box<dyn PreparedAppend>,
-    ) -> Result<(Arc<CatalogState>, Appended)> {
+    ) -> Result<(Arc<CatalogState>, CommittedAppend)> {
         let change = match (change, events.decision().map(Change::Decide)) {
             (Some(change), Some(decision)) => Change::Several(vec![change, decision]),
             (Some(change), None) | (None, Some(change)) => change,
@@ -285,9 +285,10 @@ impl Catalog {
     }
 
     /// Writes a change without publishing the new state.
-    async fn write(&self, turn: OwnedMutexGuard<()>, change: &Change) -> Result<Written> {
+    async fn write(&self, turn: OwnedMutexGuard<()>, change: &Change) -> Result<DurableRecord> {
         let (state, behind) = (Arc::clone(&self.state), Arc::clone(&self.behind));
-        self.submit(change, move || Written { _turn: turn, state, behind, shown: false }).await
+        self.submit(change, move || DurableRecord { _turn: turn, state, behind, is_shown: false })
+            .await
     }
 
     /// Submits the record of a change. `done` runs on the log's thread once the record is durable.
@@ -318,26 +319,26 @@ impl Catalog {
     }
 }
 
-/// A durable record whose state is not visible yet. If a `Written` drops before `show`, the catalog
-/// refuses further changes: the state in memory is older than the log.
-struct Written {
+/// A durable record whose state is not visible yet. If a `DurableRecord` drops before `show`, the
+/// catalog refuses further changes: the state in memory is older than the log.
+struct DurableRecord {
     state: Arc<RwLock<Arc<CatalogState>>>,
     behind: Arc<AtomicBool>,
-    shown: bool,
+    is_shown: bool,
     // Dropped last: the next change finds `behind` set.
     _turn: OwnedMutexGuard<()>,
 }
 
-impl Written {
+impl DurableRecord {
     fn show(mut self, after: Arc<CatalogState>) {
         *self.state.write() = after;
-        self.shown = true;
+        self.is_shown = true;
     }
 }
 
-impl Drop for Written {
+impl Drop for DurableRecord {
     fn drop(&mut self) {
-        if !self.shown {
+        if !self.is_shown {
             self.behind.store(true, Ordering::Release);
         }
     }

@@ -5,17 +5,17 @@
 //!   stratalog backup --data-dir ──┴─► DatabaseBackups ─► a new thread: stratalog_backup::save
 //! ```
 
-mod allowed;
+mod allowed_places;
 mod command;
 
 use std::{path::Path, sync::Arc};
 
-use stratalog_backup::{Place, Saved, Source, Watch, save};
+use stratalog_backup::{Place, SavedBackup, Source, Watch, save};
 use stratalog_model::{BoxFuture, Clock, Disk, Error, ErrorKind, Result};
 use stratalog_query::{Backups, FinishedBackup};
 use stratalog_story::{Objects, RemoteSettings};
 
-pub(crate) use allowed::AllowedPlaces;
+pub(crate) use allowed_places::AllowedPlaces;
 pub(crate) use command::{
     BackupArguments, BackupsArguments, RestoreArguments, by_operator, run_backup, run_backups,
     run_restore,
@@ -32,9 +32,9 @@ pub struct DatabaseBackups {
 }
 
 /// Cancels the backup when the waiting caller is gone.
-struct Waiting(Arc<Watch>);
+struct CancelOnDrop(Arc<Watch>);
 
-impl Drop for Waiting {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
@@ -47,7 +47,7 @@ impl DatabaseBackups {
     /// # Errors
     /// `InvalidParameterValue` for an invalid place, or a place in the data directory; errors of
     /// [`save`].
-    pub async fn run(&self, url: &str, watch: &Arc<Watch>) -> Result<Saved> {
+    pub async fn run(&self, url: &str, watch: &Arc<Watch>) -> Result<SavedBackup> {
         let place = Place::of_url(url, &self.source.disk, self.remote.clone())?;
         if let Some(folder) = place.local() {
             self.check_outside(folder)?;
@@ -55,8 +55,8 @@ impl DatabaseBackups {
         self.save(place, watch).await
     }
 
-    async fn save(&self, place: Place, watch: &Arc<Watch>) -> Result<Saved> {
-        let _waiting = Waiting(Arc::clone(watch));
+    async fn save(&self, place: Place, watch: &Arc<Watch>) -> Result<SavedBackup> {
+        let _waiting = CancelOnDrop(Arc::clone(watch));
         let (source, watch, time_ns) =
             (self.source.clone(), Arc::clone(watch), self.clock.now_ns());
         let runtime = tokio::runtime::Handle::current();
@@ -130,7 +130,7 @@ impl Backups for DatabaseBackups {
                 None => self.allowed.remote(url).map(|()| place)?,
             };
             let saved = self.save(place, &Arc::default()).await?;
-            let Saved { name, files, bytes, stored_files, stored_bytes } = saved;
+            let SavedBackup { name, files, bytes, stored_files, stored_bytes } = saved;
             Ok(FinishedBackup { name, files, bytes, stored_files, stored_bytes })
         })
     }

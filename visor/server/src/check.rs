@@ -15,7 +15,7 @@ mod repair;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use stratalog_engine::check::{Report, State};
+use stratalog_engine::check::{Report, Severity};
 use stratalog_journal::LocalDisk;
 use stratalog_model::{Disk, Result};
 
@@ -64,9 +64,9 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     // Open connections to an object store need a single runtime.
     let _entered = runtime.enter();
     match check(arguments) {
-        Ok(State::Damaged) => ExitCode::from(DAMAGED),
-        Ok(State::Unchecked) => ExitCode::from(UNCHECKED),
-        Ok(State::Sound | State::Warning) => ExitCode::SUCCESS,
+        Ok(Severity::Damaged) => ExitCode::from(DAMAGED),
+        Ok(Severity::Unchecked) => ExitCode::from(UNCHECKED),
+        Ok(Severity::Sound | Severity::Warning) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ERROR:  {error}");
             if matches!(error, StartError::DirectoryLocked { .. }) {
@@ -105,13 +105,13 @@ fn settings(arguments: &CheckArguments) -> std::result::Result<Settings, StartEr
     Ok(layers.load()?.0)
 }
 
-fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
+fn check(arguments: &CheckArguments) -> std::result::Result<Severity, StartError> {
     let settings = settings(arguments)?;
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
     let path = PathBuf::from(&settings.data_dir);
     let (directory, wrong) = DataDirectory::hold(&disk, &path)?;
     let look = || {
-        let progress = print::Progress::new(&path);
+        let progress = print::CheckProgress::new(&path);
         let mut advance = |bytes: u64| {
             progress.advance(bytes);
             Ok(())
@@ -123,7 +123,7 @@ fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
     };
     let found = look()?;
     print::report(&path, &found.report);
-    if !arguments.repair || found.report.state() == State::Sound {
+    if !arguments.repair || found.report.state() == Severity::Sound {
         return Ok(found.report.state());
     }
     let done = repair::repair(&disk, &directory, &found)?;
@@ -142,5 +142,5 @@ fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
 
 /// Waits for a future on a thread that may block.
 fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
-    stratalog_engine::Waiting::new()?.block_on(future)
+    stratalog_engine::BlockingPool::new()?.block_on(future)
 }

@@ -8,8 +8,10 @@ use std::{
 };
 
 use stratalog_backup::Source;
-use stratalog_engine::{Definitions, Engine, EngineSettings, Grapher, Manifest, Shelves, Waiting};
-use stratalog_journal::{Beginning, Journal, JournalSettings, LocalDisk};
+use stratalog_engine::{
+    BlockingPool, ChronicleLookup, Engine, EngineSettings, Grapher, Manifest, Shelves,
+};
+use stratalog_journal::{Journal, JournalSettings, LocalDisk, RequiredSegments};
 use stratalog_model::{Acquirers, ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
 use stratalog_query::{Backups, Parts, QueryService, QuerySettings};
 use stratalog_story::{LocalShelf, RemoteSettings, RemoteShelf, Shelf, Stories, environment};
@@ -103,24 +105,25 @@ impl Embedded {
         let catalog_settings = small_journal_settings(settings);
         let memory_bytes = available_memory_bytes();
         let story_cache_bytes = settings.story_cache_bytes_max.bytes(memory_bytes);
-        let Files { clock, commands, edits, events, manifest, shelves } = Files::open(
-            &disk,
-            &mut directory,
-            &catalog_settings,
-            &events_settings,
-            StoryPlace {
-                url: &settings.story_url,
-                remote: remote_settings(settings),
-                cache_bytes: story_cache_bytes,
-            },
-            clock_settings(settings),
-        )?;
+        let DurableParts { clock, commands, edits, events, manifest, shelves } =
+            DurableParts::open(
+                &disk,
+                &mut directory,
+                &catalog_settings,
+                &events_settings,
+                StoryPlace {
+                    url: &settings.story_url,
+                    remote: remote_settings(settings),
+                    cache_bytes: story_cache_bytes,
+                },
+                clock_settings(settings),
+            )?;
         clock.keep_ahead()?;
         let commands_log = Arc::clone(&commands) as Arc<dyn Log>;
         let catalog = Catalog::open(commands_log, Arc::clone(&clock) as Arc<dyn Clock>)?;
         let now = Arc::clone(&catalog);
-        let definitions = Definitions::new(move |id| now.definition(id));
-        let owned = stratalog_engine::Files { shelves, manifest, definitions };
+        let definitions = ChronicleLookup::new(move |id| now.definition(id));
+        let owned = stratalog_engine::EngineFiles { shelves, manifest, definitions };
         let engine_settings = EngineSettings {
             memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
             journal_bytes_high: settings.journal_bytes_high.0,
@@ -258,7 +261,7 @@ pub(crate) struct StoryPlace<'a> {
 }
 
 /// The open durable parts of a data directory.
-pub(crate) struct Files {
+pub(crate) struct DurableParts {
     clock: Arc<MasterClock>,
     commands: Arc<Journal>,
     edits: Arc<dyn Log>,
@@ -267,7 +270,7 @@ pub(crate) struct Files {
     shelves: Shelves,
 }
 
-impl Files {
+impl DurableParts {
     /// Opens the parts of a complete directory; every part must exist. For a new directory, makes
     /// the parts and then marks the directory complete.
     pub(crate) fn open(
@@ -282,17 +285,18 @@ impl Files {
         let source = Arc::new(SystemTimeSource::default());
         let open_clock = if made { MasterClock::open_existing } else { MasterClock::open };
         let clock = open_clock(Arc::clone(disk), &directory.clock(), source, clock_settings)?;
-        let journal = |path: PathBuf, settings: &JournalSettings, made: Option<Beginning>| {
-            let (disk, settings) = (Arc::clone(disk), settings.clone());
-            let journal = match made {
-                Some(beginning) => Journal::open_existing(disk, path, settings, beginning)?,
-                None => Journal::open(disk, path, settings)?,
+        let journal =
+            |path: PathBuf, settings: &JournalSettings, made: Option<RequiredSegments>| {
+                let (disk, settings) = (Arc::clone(disk), settings.clone());
+                let journal = match made {
+                    Some(beginning) => Journal::open_existing(disk, path, settings, beginning)?,
+                    None => Journal::open(disk, path, settings)?,
+                };
+                Ok::<Arc<Journal>, Error>(Arc::new(journal))
             };
-            Ok::<Arc<Journal>, Error>(Arc::new(journal))
-        };
-        let all = made.then_some(Beginning::First);
+        let all = made.then_some(RequiredSegments::First);
         let commands = journal(directory.catalog(), catalog_settings, all)?;
-        let found = directory.has_manifest().then_some(Beginning::Any);
+        let found = directory.has_manifest().then_some(RequiredSegments::Any);
         // A move frees space: it may use space reserved from appends.
         let edit_settings = JournalSettings {
             free_bytes_min: catalog_settings.free_bytes_min / MANIFEST_FREE_SHARE,
@@ -300,7 +304,7 @@ impl Files {
         };
         let edits: Arc<dyn Log> = journal(directory.manifest(), &edit_settings, found)?;
         let manifest = Manifest::open(Arc::clone(&edits))?;
-        let needed = Beginning::At(manifest.state().floor.lsn);
+        let needed = RequiredSegments::At(manifest.state().floor.lsn);
         let events = journal(directory.journal(), events_settings, made.then_some(needed))?;
         let index = directory.index();
         let tablets = Tablets::open(Arc::clone(disk), &directory.tablets(), Some(&index))?;
@@ -318,7 +322,7 @@ fn open_stories(
     StoryPlace { url, remote, cache_bytes }: StoryPlace<'_>,
 ) -> Result<Stories, Error> {
     let shelf: Arc<dyn Shelf> = if url.is_empty() {
-        open_shelf(disk, &directory.stories(), (url, remote), Way::Use)?
+        open_shelf(disk, &directory.stories(), (url, remote), ShelfPurpose::Use)?
     } else {
         Arc::new(
             RemoteShelf::from_url(url, environment(), remote)?
@@ -326,7 +330,7 @@ fn open_stories(
         )
     };
     let disk = Arc::clone(disk);
-    Waiting::new()?.block_on(Stories::open(
+    BlockingPool::new()?.block_on(Stories::open(
         shelf,
         disk,
         &directory.spool(),
@@ -337,7 +341,7 @@ fn open_stories(
 
 /// The purpose of an open shelf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ShelfPurpose {
     /// A missing shelf is made.
     Use,
     /// No shelf is made.
@@ -352,15 +356,15 @@ pub(crate) fn open_shelf(
     disk: &Arc<dyn Disk>,
     folder: &Path,
     (url, remote): (&str, RemoteSettings),
-    way: Way,
+    way: ShelfPurpose,
 ) -> Result<Arc<dyn Shelf>, Error> {
     if !url.is_empty() {
         return Ok(Arc::new(RemoteShelf::from_url(url, environment(), remote)?));
     }
     let disk = Arc::clone(disk);
     Ok(match way {
-        Way::Use => Arc::new(LocalShelf::open(disk, folder)?),
-        Way::Look => Arc::new(LocalShelf::look(disk, folder)),
+        ShelfPurpose::Use => Arc::new(LocalShelf::open(disk, folder)?),
+        ShelfPurpose::Look => Arc::new(LocalShelf::look(disk, folder)),
     })
 }
 

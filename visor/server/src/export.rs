@@ -22,7 +22,7 @@ use stratalog_model::ColumnType;
 
 use crate::{
     import::{
-        CsvArguments, FileFormat, METADATA, TableName, TableNote, progress::Progress, quote,
+        CsvArguments, FileFormat, METADATA, TableName, TableNote, progress::RowProgress, quote,
         source::Size,
     },
     sql::{
@@ -88,11 +88,11 @@ pub fn run(arguments: &ExportArguments) -> ExitCode {
 }
 
 async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
-    let form = Form::of(arguments)?;
-    let place = Place::of(&arguments.file, arguments.force)?;
+    let form = RowFormat::of(arguments)?;
+    let place = ExportTarget::of(&arguments.file, arguments.force)?;
     let mut connection = arguments.connect.connect("stratalog export").await?;
     for setting in SETTINGS {
-        connection.run(setting, &mut Nothing).await?;
+        connection.run(setting, &mut EmptyReceiver).await?;
     }
     let (statement, what) = match (&arguments.table, &arguments.query) {
         (Some(table), _) => (all_of(table, &mut connection).await?, table.as_str()),
@@ -108,11 +108,11 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
     let start = Instant::now();
     let written = Arc::new(AtomicU64::new(0));
     let (target, file) = place.open(&written)?;
-    let mut rows = Rows {
+    let mut rows = RowForwarder {
         output: form.output(target, note.as_ref()),
         rows: 0,
         written: Arc::clone(&written),
-        progress: Progress::new(Size::Unknown),
+        progress: RowProgress::new(Size::Unknown),
         texts: form.format == FileFormat::Parquet,
     };
     let canceller = connection.canceller();
@@ -205,7 +205,7 @@ async fn all_of(table: &str, connection: &mut Connection) -> Result<String, SqlE
          WHERE t.oid = '{}'::regclass",
         quoted.replace('\'', "''")
     );
-    let mut tick = OneText(None);
+    let mut tick = TextReceiver(None);
     connection.run(&question, &mut tick).await?;
     Ok(match tick.0 {
         Some(tick) => format!("SELECT * FROM {quoted} ORDER BY {}", quote(&tick)),
@@ -215,19 +215,19 @@ async fn all_of(table: &str, connection: &mut Connection) -> Result<String, SqlE
 
 /// The note for the table of a file.
 async fn note_of(table: &str, connection: &mut Connection) -> Result<Option<TableNote>, SqlError> {
-    let mut note = OneText(None);
+    let mut note = TextReceiver(None);
     let question = TableNote::question(&TableName::parse(table)?.quoted());
     connection.run(&question, &mut note).await?;
     Ok(note.0.and_then(|text| TableNote::parse(&text)))
 }
 
 /// The form of the rows.
-struct Form {
+struct RowFormat {
     format: FileFormat,
     csv: CsvOptions,
 }
 
-impl Form {
+impl RowFormat {
     fn of(arguments: &ExportArguments) -> Result<Self, SqlError> {
         let format = FileFormat::of(arguments.format, &arguments.file)?;
         let csv = arguments.csv.options()?;
@@ -254,12 +254,12 @@ impl Form {
 }
 
 /// The destination of the rows.
-struct Place {
+struct ExportTarget {
     path: PathBuf,
     force: bool,
 }
 
-impl Place {
+impl ExportTarget {
     fn of(path: &Path, force: bool) -> Result<Self, SqlError> {
         let place = Self { path: path.to_path_buf(), force };
         place.may_take_the_place()?;
@@ -276,9 +276,9 @@ impl Place {
         Ok(())
     }
 
-    fn open(&self, written: &Arc<AtomicU64>) -> Result<(Target, NewPlace), SqlError> {
+    fn open(&self, written: &Arc<AtomicU64>) -> Result<(Target, NewFileTarget), SqlError> {
         let counted = |inner: Target| -> Target {
-            let counted = Counted { inner, written: Arc::clone(written) };
+            let counted = CountedWriter { inner, written: Arc::clone(written) };
             Box::new(io::BufWriter::with_capacity(BUFFER_BYTES, counted))
         };
         if self.path.as_os_str() == "-" {
@@ -294,14 +294,14 @@ impl Place {
 }
 
 /// A file before its final name; `None` for standard output.
-type NewPlace = Option<(NewFile, std::fs::File)>;
+type NewFileTarget = Option<(NewFile, std::fs::File)>;
 
-struct Counted {
+struct CountedWriter {
     inner: Target,
     written: Arc<AtomicU64>,
 }
 
-impl Write for Counted {
+impl Write for CountedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.inner.write(bytes)?;
         self.written.fetch_add(count as u64, Ordering::Relaxed);
@@ -314,16 +314,16 @@ impl Write for Counted {
 }
 
 /// Passes each batch of rows on at its arrival.
-struct Rows {
+struct RowForwarder {
     output: Box<dyn Output>,
     rows: u64,
     written: Arc<AtomicU64>,
-    progress: Progress,
+    progress: RowProgress,
     /// True if values without a Parquet type are written as text.
     texts: bool,
 }
 
-impl Receiver for Rows {
+impl Receiver for RowForwarder {
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
         let mut columns = columns.to_vec();
         for column in columns.iter_mut().filter(|column| self.texts && has_interval(column)) {
@@ -354,9 +354,9 @@ fn has_interval(column: &ResultColumn) -> bool {
 }
 
 /// Receives a result of one text, or of no row.
-struct OneText(Option<String>);
+struct TextReceiver(Option<String>);
 
-impl Receiver for OneText {
+impl Receiver for TextReceiver {
     fn columns(&mut self, _columns: &[ResultColumn]) -> io::Result<()> {
         Ok(())
     }
@@ -371,9 +371,9 @@ impl Receiver for OneText {
 }
 
 /// Receives statements without a result.
-struct Nothing;
+struct EmptyReceiver;
 
-impl Receiver for Nothing {
+impl Receiver for EmptyReceiver {
     fn columns(&mut self, _columns: &[ResultColumn]) -> io::Result<()> {
         Ok(())
     }

@@ -28,7 +28,7 @@ pub(crate) mod progress;
 pub mod source;
 mod table;
 
-use progress::Progress;
+use progress::RowProgress;
 use source::{Batch, Source, SourceOptions};
 
 use crate::sql::{
@@ -62,9 +62,9 @@ impl FileFormat {
     ///
     /// # Errors
     /// An unknown extension without a given format.
-    pub fn of(asked: Option<Self>, file: &Path) -> Result<Self, SqlError> {
+    pub fn of(format: Option<Self>, file: &Path) -> Result<Self, SqlError> {
         let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
-        match (asked, ending.to_ascii_lowercase().as_str()) {
+        match (format, ending.to_ascii_lowercase().as_str()) {
             (Some(format), _) => Ok(format),
             (None, "csv" | "tsv" | "txt") => Ok(Self::Csv),
             (None, "ndjson" | "jsonl" | "json") => Ok(Self::Ndjson),
@@ -165,7 +165,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         let shape = shape.with_note(source.note(), &source.columns()?);
         let statement = create_statement(&table.quoted(), &source.columns()?, &shape)
             .map_err(|error| with_odd_times(error, &source.odd_times()))?;
-        connection.run(&statement, &mut Ignoring).await?;
+        connection.run(&statement, &mut IgnoringReceiver).await?;
     }
     let columns = connection.describe(&format!("SELECT * FROM {} LIMIT 0", table.quoted())).await?;
     source.bind(&columns)?;
@@ -179,7 +179,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         producer,
     };
     let start = Instant::now();
-    let progress = Progress::new(source.size());
+    let progress = RowProgress::new(source.size());
     let result = load.all(&mut connection, source, arguments.batch_rows, &progress).await;
     progress.finish();
     match result {
@@ -275,10 +275,10 @@ impl Load {
         connection: &mut Connection,
         mut source: Box<dyn Source>,
         batch_rows: u64,
-        progress: &Progress,
+        progress: &RowProgress,
     ) -> Result<(), SqlError> {
         let setting = format!("SET stratalog.producer = '{}'", self.producer.id);
-        connection.run(&setting, &mut Ignoring).await?;
+        connection.run(&setting, &mut IgnoringReceiver).await?;
         let before = self.producer.rows_stored(connection).await?;
         self.rows_before = before;
         let (sender, mut batches) = tokio::sync::mpsc::channel::<Result<Batch, SqlError>>(1);
@@ -349,7 +349,7 @@ impl Load {
     async fn one(&self, connection: &mut Connection, batch: Batch) -> Result<u64, SqlError> {
         let sequence = batch.first_row + batch.rows - 1;
         let setting = format!("SET stratalog.producer_sequence = {sequence}");
-        connection.run(&setting, &mut Ignoring).await?;
+        connection.run(&setting, &mut IgnoringReceiver).await?;
         let Batch { bytes, lines, .. } = batch;
         let mut rest = Bytes::from(bytes);
         let chunks = std::iter::from_fn(move || {
@@ -425,7 +425,7 @@ impl Producer {
     async fn rows_stored(&self, connection: &mut Connection) -> Result<u64, SqlError> {
         let question =
             format!("SELECT last_sequence FROM stratalog.producers WHERE producer = '{}'", self.id);
-        let mut answer = OneNumber(0);
+        let mut answer = NumberReceiver(0);
         connection.run(&question, &mut answer).await?;
         Ok(answer.0)
     }
@@ -442,7 +442,7 @@ fn fnv1a(bytes: &[u8]) -> u128 {
 async fn oid_of(table: &TableName, connection: &mut Connection) -> Result<u32, SqlError> {
     let quoted = table.quoted();
     let question = format!("SELECT '{}'::regclass::oid", quoted.replace('\'', "''"));
-    let mut answer = OneNumber(0);
+    let mut answer = NumberReceiver(0);
     connection.run(&question, &mut answer).await?;
     match u32::try_from(answer.0) {
         Ok(oid) if oid > 0 => Ok(oid),
@@ -451,9 +451,9 @@ async fn oid_of(table: &TableName, connection: &mut Connection) -> Result<u32, S
 }
 
 /// Receives a result of one number, or of no row.
-struct OneNumber(u64);
+struct NumberReceiver(u64);
 
-impl Receiver for OneNumber {
+impl Receiver for NumberReceiver {
     fn columns(&mut self, _columns: &[ResultColumn]) -> std::io::Result<()> {
         Ok(())
     }
@@ -470,9 +470,9 @@ impl Receiver for OneNumber {
 }
 
 /// Receives and ignores the result of a statement.
-struct Ignoring;
+struct IgnoringReceiver;
 
-impl Receiver for Ignoring {
+impl Receiver for IgnoringReceiver {
     fn columns(&mut self, _columns: &[ResultColumn]) -> std::io::Result<()> {
         Ok(())
     }

@@ -14,11 +14,11 @@ use stratalog_query::count_allocated;
 /// Threads of queries and of the writer free memory allocated by other threads; the system's
 /// allocator serializes such calls.
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// mimalloc, with a count of the bytes allocated and freed by each thread: the memory watch looks
 /// for the statement with the most bytes.
-struct Counting;
+struct CountingAllocator;
 
 /// The size of an allocation, at most `isize::MAX`, as a signed number.
 const fn signed(bytes: usize) -> isize {
@@ -26,7 +26,7 @@ const fn signed(bytes: usize) -> isize {
 }
 
 #[expect(unsafe_code, reason = "an allocator is unsafe; each call goes to mimalloc as it came")]
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_allocated(signed(layout.size()));
         // SAFETY: the caller makes the same promises.

@@ -57,10 +57,10 @@ impl Server {
     /// [`StartError`]: the reason for a failed start.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
         crate::memory::watch(settings);
-        let postgres = Door::open(&settings.pg_listen, "pg-listen", settings).await?;
-        let flight = Door::open(&settings.flight_listen, "flight-listen", settings).await?;
-        let http = Door::open(&settings.http_listen, "http-listen", settings).await?;
-        let lines = Door::open(&settings.ilp_listen, "ilp-listen", settings).await?;
+        let postgres = OpenListener::open(&settings.pg_listen, "pg-listen", settings).await?;
+        let flight = OpenListener::open(&settings.flight_listen, "flight-listen", settings).await?;
+        let http = OpenListener::open(&settings.http_listen, "http-listen", settings).await?;
+        let lines = OpenListener::open(&settings.ilp_listen, "ilp-listen", settings).await?;
         let embedded = Embedded::open(settings).await?;
         let mut server = Self {
             embedded,
@@ -71,7 +71,7 @@ impl Server {
         };
         let stop = || server.stop.clone();
         let service = || Arc::clone(server.embedded.service());
-        if let Some(Door { listener, address }) = postgres {
+        if let Some(OpenListener { listener, address }) = postgres {
             server.addresses.postgres = Some(address);
             let pgwire = PgwireSettings {
                 connections_max: settings.connections_max,
@@ -82,7 +82,7 @@ impl Server {
             let serving = stratalog_pgwire::serve(listener, service(), pgwire, stop());
             server.listeners.push(tokio::spawn(serving));
         }
-        if let Some(Door { listener, address }) = flight {
+        if let Some(OpenListener { listener, address }) = flight {
             server.addresses.flight = Some(address);
             let flight = FlightSettings {
                 connections_max: settings.connections_max,
@@ -124,16 +124,16 @@ impl Server {
 
     /// The line with the addresses for clients.
     pub fn ready_line(&self) -> String {
-        let shown = |address: Option<SocketAddr>| {
+        let text_of = |address: Option<SocketAddr>| {
             address.map_or("off".to_string(), |address| address.to_string())
         };
         format!(
             "{}postgres {}, flight {}, http {}, lines {}, data directory {}, process {}",
             crate::demo::child::READY,
-            shown(self.addresses.postgres),
-            shown(self.addresses.flight),
-            shown(self.addresses.http),
-            shown(self.addresses.lines),
+            text_of(self.addresses.postgres),
+            text_of(self.addresses.flight),
+            text_of(self.addresses.http),
+            text_of(self.addresses.lines),
             self.embedded.directory().display(),
             std::process::id()
         )
@@ -204,12 +204,12 @@ async fn wait_all(
 }
 
 /// An open listener and its address.
-struct Door {
+struct OpenListener {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Door {
+impl OpenListener {
     /// Binds the address of a setting; `None` for `off`.
     async fn open(
         listen: &Listen,

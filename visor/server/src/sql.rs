@@ -22,7 +22,7 @@ pub mod splitter;
 use connection::{Connection, EmbeddedConnection, WireConnection};
 use error::SqlError;
 use output::{Format, OutputOptions, TableOptions};
-use shell::{Next, Shell};
+use shell::{NextAction, Shell};
 
 use crate::{Embedded, settings::Settings};
 
@@ -152,7 +152,7 @@ fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
         } else {
             shell.script(&mut text)?
         };
-        if next == Next::Stop {
+        if next == NextAction::Stop {
             return Ok(!shell.failed());
         }
     }
@@ -165,7 +165,7 @@ fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
             })?;
             shell.script(&mut BufReader::new(opened))?
         };
-        if next == Next::Stop {
+        if next == NextAction::Stop {
             return Ok(!shell.failed());
         }
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use stratalog_model::{Granularity, clock::Told};
+use stratalog_model::{Granularity, clock::EstimatedTime};
 
 use super::{
     acquire::{Acquire, Wait},
@@ -15,8 +15,8 @@ use super::{
     tags::Tags,
 };
 use crate::{
-    acquired::{Acquired, timed},
-    client::{Care, Client},
+    acquisition::{SessionAcquisition, timed},
+    client::{Client, RepeatCondition},
     clock::ClockSync,
     error::{ErrorKind, Result},
     options::ClientBuilder,
@@ -55,11 +55,11 @@ const LOCK_TIMEOUT_MS_MAX: u128 = 2_147_483_647;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Chronolog {
-    shared: Arc<Shared>,
+    shared: Arc<ChronologState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ChronologState {
     client: Client,
     builder: ClientBuilder,
     /// The sessions of handles, which end with the connection.
@@ -99,7 +99,7 @@ impl Chronolog {
         client.sync_clock().await?;
         let keeper = Task::keeping(client.clone(), SYNCHRONIZED_EVERY);
         let handles = Mutex::default();
-        Ok(Self { shared: Arc::new(Shared { client, builder, handles, _keeper: keeper }) })
+        Ok(Self { shared: Arc::new(ChronologState { client, builder, handles, _keeper: keeper }) })
     }
 
     /// Ends the connection, and releases all its acquisitions (F2). Appended events without an
@@ -126,7 +126,7 @@ impl Chronolog {
 
     /// The server's time without a round trip, and its maximal error. Each call returns a later
     /// time than the call before; for the exception see [`Client::time`].
-    pub fn time(&self) -> Option<Told> {
+    pub fn time(&self) -> Option<EstimatedTime> {
         self.shared.client.time()
     }
 
@@ -207,7 +207,7 @@ impl Chronolog {
         }
         let sql = timed(&statement, how.lease, how.wait == Wait::Not);
         let sql = sql.as_str();
-        let asked = |lease: Lease| async move {
+        let send_acquire = |lease: Lease| async move {
             // A repeated ACQUIRE has the same effect as a single ACQUIRE.
             lease.connection.update(sql, None).await.map_err(|error| match error.kind() {
                 ErrorKind::Connection => error.not_carried_out(),
@@ -215,10 +215,11 @@ impl Chronolog {
             })?;
             Ok(Arc::clone(&lease.connection.session))
         };
-        let session = client.safely(Care::OnlyUnsent, asked).await?;
-        let acquired = Acquired::new(name.to_string(), statement, how.lease, how.timed, session);
+        let session = client.with_retries(RepeatCondition::OnlyUnsent, send_acquire).await?;
+        let acquisition =
+            SessionAcquisition::new(name.to_string(), statement, how.lease, how.timed, session);
         // The client is new and not shared yet, so the cell is empty.
-        let _ = client.pool.acquired.set(acquired);
+        let _ = client.pool.acquisition.set(acquisition);
         self.shared.remember(&client);
         // Compares the clocks after the ACQUIRE: no later tick lies before the acquisition (F24).
         client.sync_clock().await?;
@@ -239,7 +240,7 @@ fn lock_timeout(time: Duration) -> String {
     format!("{}ms", time.as_millis().clamp(1, LOCK_TIMEOUT_MS_MAX))
 }
 
-impl Shared {
+impl ChronologState {
     /// Registers the session of a handle for `disconnect`, and removes ended sessions.
     fn remember(&self, client: &Client) {
         let mut handles = self.handles.lock();

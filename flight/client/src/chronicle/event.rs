@@ -115,16 +115,16 @@ fn payload(column: &BinaryArray, row: usize) -> Bytes {
     let start = column.value_offsets().get(row).and_then(|start| usize::try_from(*start).ok());
     match start {
         Some(start) if value.len() * SHARE_MIN >= all.capacity() && !value.is_empty() => {
-            Bytes::from_owner(Owned(all.slice_with_length(start, value.len())))
+            Bytes::from_owner(OwnedBuffer(all.slice_with_length(start, value.len())))
         }
         _ => Bytes::copy_from_slice(value),
     }
 }
 
 /// The buffer of a batch, alive as long as its payloads.
-struct Owned(Buffer);
+struct OwnedBuffer(Buffer);
 
-impl AsRef<[u8]> for Owned {
+impl AsRef<[u8]> for OwnedBuffer {
     fn as_ref(&self) -> &[u8] {
         self.0.as_slice()
     }

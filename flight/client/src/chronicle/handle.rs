@@ -18,7 +18,7 @@ use super::{
     table::{Table, literal},
 };
 use crate::{
-    client::{Care, Client},
+    client::{Client, RepeatCondition},
     error::{Error, Result},
     pool::Lease,
     writer::{Acknowledgement, Writer},
@@ -56,15 +56,15 @@ const SYNCHRONIZED_FOR: Duration = Duration::from_millis(200);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Chronicle {
-    shared: Arc<Shared>,
+    shared: Arc<HandleState>,
 }
 
 /// The shared state of a handle's clones.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct HandleState {
     pub(crate) client: Client,
     pub(crate) table: Table,
-    pub(crate) how: Acquire,
+    pub(crate) options: Acquire,
     writer: OnceCell<Writer>,
     synchronized: tokio::sync::Mutex<Option<Instant>>,
     _keeper: Task,
@@ -101,11 +101,11 @@ impl Drop for Task {
 
 impl Chronicle {
     /// A handle for a client with an acquisition.
-    pub(crate) fn new(client: Client, table: Table, how: Acquire, keeper: Task) -> Self {
-        let shared = Shared {
+    pub(crate) fn new(client: Client, table: Table, options: Acquire, keeper: Task) -> Self {
+        let shared = HandleState {
             client,
             table,
-            how,
+            options,
             writer: OnceCell::new(),
             synchronized: tokio::sync::Mutex::new(None),
             _keeper: keeper,
@@ -139,7 +139,7 @@ impl Chronicle {
     /// unreachable for longer than the lease. During an interruption an exclusive acquisition was
     /// not exclusive: read the events that others recorded.
     pub fn lapses(&self) -> u64 {
-        self.shared.client.pool.acquired.get().map_or(0, |acquired| acquired.lapses())
+        self.shared.client.pool.acquisition.get().map_or(0, |acquisition| acquisition.lapses())
     }
 
     /// Records an event (F14), and returns when it is stored with the requested durability.
@@ -271,23 +271,23 @@ impl Chronicle {
     /// `Sql`, `Connection`, `Timeout`; `Closed` after the release.
     pub async fn release_in(&self, time: Duration) -> Result<()> {
         let pool = &self.shared.client.pool;
-        let acquired = pool.acquired.get().ok_or_else(|| Error::closed("acquisition"))?;
-        let ended = |lease: Lease| async move { acquired.end_in(&lease.connection, time).await };
-        self.shared.client.safely(Care::Pure, ended).await
+        let acquisition = pool.acquisition.get().ok_or_else(|| Error::closed("acquisition"))?;
+        let ended = |lease: Lease| async move { acquisition.end_in(&lease.connection, time).await };
+        self.shared.client.with_retries(RepeatCondition::Pure, ended).await
     }
 }
 
-impl Shared {
+impl HandleState {
     /// The writer, opened with the first event.
     pub(crate) async fn writer(&self) -> Result<&Writer> {
         let opened = self.writer.get_or_try_init(|| async {
             let mut writer = self.client.writer(&self.table.quoted);
-            if let Some(durability) = self.how.durability {
+            if let Some(durability) = self.options.durability {
                 writer = writer.durability(durability);
             }
             // No linger: an event is sent immediately, and events that arrive during the sending
             // form the next batch.
-            writer.linger(Duration::ZERO).refuses_whole(self.how.new_ticks > 0).open().await
+            writer.linger(Duration::ZERO).refuses_whole(self.options.new_ticks > 0).open().await
         });
         opened.await
     }

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
-    by: By,
+    by: RangeUnit,
     /// Inclusive start.
     start: Option<i64>,
     /// Exclusive end.
@@ -27,7 +27,7 @@ pub struct Range {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum RangeUnit {
     Time,
     Tick,
     Gsn,
@@ -36,26 +36,26 @@ enum By {
 impl Range {
     /// Everything, up to the newest event.
     pub fn all() -> Self {
-        Self { by: By::Tick, start: None, end: None }
+        Self { by: RangeUnit::Tick, start: None, end: None }
     }
 
     /// By time: nanoseconds since 1970, UTC.
     pub fn times(range: impl RangeBounds<i64>) -> Self {
-        Self::of(By::Time, range.start_bound().cloned(), range.end_bound().cloned())
+        Self::of(RangeUnit::Time, range.start_bound().cloned(), range.end_bound().cloned())
     }
 
     /// A range of ticks: distances from the chronicle's base, in units of its granularity.
     pub fn ticks(range: impl RangeBounds<i64>) -> Self {
-        Self::of(By::Tick, range.start_bound().cloned(), range.end_bound().cloned())
+        Self::of(RangeUnit::Tick, range.start_bound().cloned(), range.end_bound().cloned())
     }
 
     /// A range of positions in the log, in the order of commits.
     pub fn gsns(range: impl RangeBounds<u64>) -> Self {
         let number = |gsn: &u64| i64::try_from(*gsn).unwrap_or(i64::MAX);
-        Self::of(By::Gsn, range.start_bound().map(number), range.end_bound().map(number))
+        Self::of(RangeUnit::Gsn, range.start_bound().map(number), range.end_bound().map(number))
     }
 
-    fn of(by: By, start: Bound<i64>, end: Bound<i64>) -> Self {
+    fn of(by: RangeUnit, start: Bound<i64>, end: Bound<i64>) -> Self {
         let start = match start {
             Bound::Included(start) => Some(start),
             Bound::Excluded(before) => Some(before.saturating_add(1)),
@@ -73,14 +73,14 @@ impl Range {
     /// The range in the syntax of SQL's `replay`.
     pub(crate) fn text(&self) -> Result<String> {
         let word = match self.by {
-            By::Time => "",
-            By::Tick => "tick ",
-            By::Gsn => "gsn ",
+            RangeUnit::Time => "",
+            RangeUnit::Tick => "tick ",
+            RangeUnit::Gsn => "gsn ",
         };
         let bound = |bound: Option<i64>| match (bound, self.by) {
             (None, _) => Ok(String::new()),
-            (Some(time_ns), By::Time) => time_text(time_ns),
-            (Some(number), By::Tick | By::Gsn) => Ok(number.to_string()),
+            (Some(time_ns), RangeUnit::Time) => time_text(time_ns),
+            (Some(number), RangeUnit::Tick | RangeUnit::Gsn) => Ok(number.to_string()),
         };
         Ok(format!("{word}[{}, {})", bound(self.start)?, bound(self.end)?))
     }
@@ -90,7 +90,7 @@ impl Range {
     /// # Errors
     /// `InvalidOption` for positions, because ACQUIRE cannot restrict positions.
     pub(crate) fn projection(&self) -> Result<String> {
-        if self.by == By::Gsn {
+        if self.by == RangeUnit::Gsn {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
                 "a chronicle is acquired in part by time or by tick, not by gsn",
@@ -99,8 +99,8 @@ impl Range {
         }
         let bound = |bound: i64| -> Result<String> {
             Ok(match self.by {
-                By::Time => format!("'{}'", time_text(bound)?),
-                By::Tick | By::Gsn => bound.to_string(),
+                RangeUnit::Time => format!("'{}'", time_text(bound)?),
+                RangeUnit::Tick | RangeUnit::Gsn => bound.to_string(),
             })
         };
         Ok(match (self.start, self.end) {

@@ -12,10 +12,10 @@ use arrow::array::{ArrayRef, BinaryArray};
 use futures::future::BoxFuture;
 use stratalog_model::{Collision, Durability, TickSource};
 
-use super::handle::Shared;
+use super::handle::HandleState;
 use crate::{
     error::{Error, ErrorKind, Result},
-    writer::{Acknowledgement, Appended, Delivery, raw_batch},
+    writer::{Acknowledgement, AppendedEvent, Delivery, raw_batch},
 };
 
 /// The wait before the second tick; doubles with each attempt.
@@ -46,13 +46,13 @@ pub struct Receipt {
 /// the caller awaits the `Pending`.
 #[must_use = "only an awaited event gets another tick after a refusal of its tick"]
 pub struct Pending {
-    shared: Arc<Shared>,
-    state: State,
+    shared: Arc<HandleState>,
+    state: PendingState,
 }
 
-enum State {
+enum PendingState {
     /// Sent with its first tick.
-    First { time: Option<i64>, sent: Appended },
+    First { time: Option<i64>, sent: AppendedEvent },
     /// Refused; being recorded again with new ticks.
     Again(BoxFuture<'static, Result<Receipt>>),
 }
@@ -69,8 +69,8 @@ impl Future for Pending {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let (time, error, payload) = match &mut self.state {
-                State::Again(receipt) => return receipt.as_mut().poll(context),
-                State::First { time, sent } => match ready!(Pin::new(sent).poll(context)) {
+                PendingState::Again(receipt) => return receipt.as_mut().poll(context),
+                PendingState::First { time, sent } => match ready!(Pin::new(sent).poll(context)) {
                     Ok(stored) => {
                         let (time, shared) = (*time, &self.shared);
                         return Poll::Ready(one(shared.receipts(time.as_slice(), &stored, 0)));
@@ -82,7 +82,7 @@ impl Future for Pending {
                 return Poll::Ready(Err(error));
             };
             let shared = Arc::clone(&self.shared);
-            self.state = State::Again(Box::pin(async move {
+            self.state = PendingState::Again(Box::pin(async move {
                 one(shared.with_other_ticks(payload, vec![time], error).await?)
             }));
         }
@@ -90,16 +90,16 @@ impl Future for Pending {
 }
 
 /// Events handed to the writer.
-pub(crate) struct Sent {
+pub(crate) struct SentEvents {
     payloads: ArrayRef,
     times: Vec<i64>,
     delivery: Delivery,
 }
 
-impl Shared {
+impl HandleState {
     /// Hands events to the writer, each with its own tick; returns as soon as the buffer has room
     /// for them.
-    pub(crate) async fn send(&self, payloads: ArrayRef) -> Result<Sent> {
+    pub(crate) async fn send(&self, payloads: ArrayRef) -> Result<SentEvents> {
         let columns = self.table.raw()?;
         let writer = self.writer().await?;
         let mut times = Vec::with_capacity(payloads.len());
@@ -110,7 +110,7 @@ impl Shared {
         }
         let batch = raw_batch(columns, times.clone(), Arc::clone(&payloads))?;
         let delivery = writer.write(batch).await?;
-        Ok(Sent { payloads, times, delivery })
+        Ok(SentEvents { payloads, times, delivery })
     }
 
     /// Hands an event to the writer, with its own tick; returns as soon as the buffer has room for
@@ -123,22 +123,22 @@ impl Shared {
             _ => Some(self.now().await?),
         };
         let sent = writer.append(columns, time.unwrap_or(0), payload).await?;
-        Ok(Pending { shared: Arc::clone(self), state: State::First { time, sent } })
+        Ok(Pending { shared: Arc::clone(self), state: PendingState::First { time, sent } })
     }
 
     /// The client's estimate of the server's time.
     async fn now(&self) -> Result<i64> {
-        if let Some(told) = self.client.time() {
-            return Ok(told.time_ns);
+        if let Some(estimate) = self.client.time() {
+            return Ok(estimate.time_ns);
         }
-        Ok(self.client.sync_clock().await?.told.time_ns)
+        Ok(self.client.sync_clock().await?.estimate.time_ns)
     }
 
     /// Awaits the outcome of events, and assigns new ticks to refused events.
     ///
     /// # Errors
     /// Errors of recording.
-    pub(crate) async fn settle(&self, sent: Sent) -> Result<Vec<Receipt>> {
+    pub(crate) async fn settle(&self, sent: SentEvents) -> Result<Vec<Receipt>> {
         // If the batch was cut, some events may be stored although others were refused.
         let whole = sent.delivery.is_whole();
         match sent.delivery.await {
@@ -158,8 +158,8 @@ impl Shared {
         let mut new_ticks = 0;
         loop {
             let outside = error.is_outside_window();
-            let again = outside || (error.needs_new_time() && self.how.retries_collisions);
-            if !again || times.is_empty() || new_ticks >= self.how.new_ticks {
+            let again = outside || (error.needs_new_time() && self.options.retries_collisions);
+            if !again || times.is_empty() || new_ticks >= self.options.new_ticks {
                 return Err(error);
             }
             new_ticks += 1;

@@ -15,7 +15,7 @@ use futures::{Stream, StreamExt as _};
 
 use super::{
     event::{self, Event},
-    handle::Shared,
+    handle::HandleState,
     range::Range,
     table::literal,
 };
@@ -28,8 +28,8 @@ use crate::{
 /// The events of a replay, read with back-pressure to the server. After a broken connection the
 /// replay continues over a new connection, behind the last returned event.
 pub struct Replay {
-    shared: Arc<Shared>,
-    asked: Asked,
+    shared: Arc<HandleState>,
+    request: ReplayRequest,
     rows: Option<Rows>,
     waiting: VecDeque<(Event, i64)>,
     backoff: Backoff,
@@ -38,36 +38,36 @@ pub struct Replay {
 
 /// The request and the progress of a replay.
 #[derive(Debug)]
-struct Asked {
+struct ReplayRequest {
     table: String,
     ranges: Vec<String>,
     constraint: Option<String>,
     /// Tick and seq of the last returned event.
-    behind: Option<(i64, i64)>,
+    last_returned: Option<(i64, i64)>,
 }
 
 impl std::fmt::Debug for Replay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Replay").field("asked", &self.asked).finish_non_exhaustive()
+        f.debug_struct("Replay").field("asked", &self.request).finish_non_exhaustive()
     }
 }
 
 impl Replay {
     pub(crate) async fn begin(
-        shared: Arc<Shared>,
+        shared: Arc<HandleState>,
         ranges: &[Range],
         constraint: Option<&str>,
     ) -> Result<Self> {
         shared.table.raw()?;
-        let asked = Asked {
+        let request = ReplayRequest {
             table: shared.table.quoted.clone(),
             ranges: ranges.iter().map(Range::text).collect::<Result<_>>()?,
             constraint: constraint.map(str::to_string),
-            behind: None,
+            last_returned: None,
         };
-        let rows = Some(shared.client.query(&asked.sql()).await?);
+        let rows = Some(shared.client.query(&request.sql()).await?);
         let backoff = Backoff::new(shared.client.pool.settings.retry.clone());
-        Ok(Self { shared, asked, rows, waiting: VecDeque::new(), backoff, ended: false })
+        Ok(Self { shared, request, rows, waiting: VecDeque::new(), backoff, ended: false })
     }
 
     /// The next event; `None` at the end. If the future is dropped before it returns, no event is
@@ -75,7 +75,7 @@ impl Replay {
     pub async fn next(&mut self) -> Option<Result<Event>> {
         loop {
             if let Some((event, seq)) = self.waiting.pop_front() {
-                self.asked.behind = Some((event.tick, seq));
+                self.request.last_returned = Some((event.tick, seq));
                 return Some(Ok(event));
             }
             if let Err(error) = self.read().await? {
@@ -92,7 +92,8 @@ impl Replay {
             }
         }
         let last = self.waiting.back();
-        self.asked.behind = last.map(|(event, seq)| (event.tick, *seq)).or(self.asked.behind);
+        self.request.last_returned =
+            last.map(|(event, seq)| (event.tick, *seq)).or(self.request.last_returned);
         Some(Ok(self.waiting.drain(..).map(|(event, _)| event).collect()))
     }
 
@@ -128,7 +129,7 @@ impl Replay {
                     return None;
                 }
             },
-            None => match self.shared.client.query(&self.asked.sql()).await {
+            None => match self.shared.client.query(&self.request.sql()).await {
                 Ok(rows) => {
                     self.rows = Some(rows);
                     return Some(Ok(()));
@@ -155,7 +156,7 @@ impl Replay {
     }
 }
 
-impl Shared {
+impl HandleState {
     /// The wait before reading continues after an error; `None` to give up.
     pub(crate) fn again(&self, error: &Error, backoff: &mut Backoff) -> Option<Duration> {
         let passes = error.is_retryable() || error.is_session_lost();
@@ -164,13 +165,13 @@ impl Shared {
     }
 }
 
-impl Asked {
+impl ReplayRequest {
     fn sql(&self) -> String {
         let ranges: Vec<String> = self.ranges.iter().map(|range| literal(range)).collect();
         let constraint = self.constraint.as_ref();
         let constraint = constraint.map_or_else(String::new, |text| format!(", {}", literal(text)));
         // Kept separate from the constraint, because only the server parses its text.
-        let behind = self.behind.map_or_else(String::new, |(tick, seq)| {
+        let behind = self.last_returned.map_or_else(String::new, |(tick, seq)| {
             format!(" WHERE _tick > {tick} OR _tick = {tick} AND _seq > {seq}")
         });
         format!(
@@ -188,21 +189,21 @@ mod tests {
 
     #[test]
     fn a_replay_goes_on_behind_its_last_event() {
-        let mut asked = Asked {
+        let mut request = ReplayRequest {
             table: "\"public\".\"e\"".to_string(),
             ranges: vec!["tick [0, 10)".to_string(), "gsn [5, )".to_string()],
             constraint: None,
-            behind: None,
+            last_returned: None,
         };
         assert_eq!(
-            asked.sql(),
+            request.sql(),
             "SELECT _tick, _seq, _gsn, payload FROM replay('\"public\".\"e\"', \
              ARRAY['tick [0, 10)', 'gsn [5, )']::text[]) ORDER BY _tick, _seq"
         );
-        asked.constraint = Some("payload <> 'x' OR true".to_string());
-        asked.behind = Some((-3, 17));
-        asked.ranges.clear();
-        let sql = asked.sql();
+        request.constraint = Some("payload <> 'x' OR true".to_string());
+        request.last_returned = Some((-3, 17));
+        request.ranges.clear();
+        let sql = request.sql();
         assert!(sql.contains("ARRAY[]::text[], "), "{sql}");
         let both = ", 'payload <> ''x'' OR true') \
                     WHERE _tick > -3 OR _tick = -3 AND _seq > 17 ORDER BY _tick, _seq";

@@ -12,7 +12,7 @@ use futures::{Stream, StreamExt as _};
 
 use super::{
     event::{self, Update},
-    handle::Shared,
+    handle::HandleState,
     range::time_text,
 };
 use crate::{
@@ -43,7 +43,7 @@ pub enum Start {
 /// Events of a chronicle as they are committed, without end. Unread events are not buffered, except
 /// for at most 8 MiB on their way to the client: a slow reader continues later at its own position.
 pub struct Subscription {
-    shared: Arc<Shared>,
+    shared: Arc<HandleState>,
     start: Start,
     constraint: Option<String>,
     rows: Option<Rows>,
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Subscription {
 
 impl Subscription {
     pub(crate) async fn begin(
-        shared: Arc<Shared>,
+        shared: Arc<HandleState>,
         start: Start,
         constraint: Option<&str>,
     ) -> Result<Self> {
@@ -150,9 +150,9 @@ impl Subscription {
         let error = match read.and_then(|batch| event::updates(&batch, &self.shared.table)) {
             Ok(updates) => {
                 self.backoff.reset();
-                let told = self.gap.clone();
+                let reported_gap = self.gap.clone();
                 self.waiting.extend(updates.into_iter().filter(|update| {
-                    !matches!(update, Update::Gap { what, .. } if told.as_ref() == Some(what))
+                    !matches!(update, Update::Gap { what, .. } if reported_gap.as_ref() == Some(what))
                 }));
                 return Some(Ok(()));
             }
@@ -169,7 +169,7 @@ impl Subscription {
     }
 }
 
-impl Shared {
+impl HandleState {
     async fn follow(&self, start: Start, constraint: Option<&str>) -> Result<Rows> {
         self.client.query(&sql(&self.table.quoted, start, constraint)?).await
     }

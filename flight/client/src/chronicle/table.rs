@@ -8,7 +8,7 @@ use stratalog_model::{Collision, Granularity, Tick, TickScale, TickSource};
 
 use super::tags::PAYLOAD;
 use crate::{
-    client::{Care, Client},
+    client::{Client, RepeatCondition},
     connection::within,
     error::{Error, ErrorKind, Result},
     pool::Lease,
@@ -109,14 +109,14 @@ fn text(batch: &RecordBatch, column: usize) -> Option<&str> {
 async fn columns_of(client: &Client, path: &[String]) -> Result<SchemaRef> {
     let settings = &client.pool.settings;
     let time = Some(settings.request_timeout.unwrap_or(settings.connect_timeout));
-    let asked = |lease: Lease| {
+    let fetch = |lease: Lease| {
         let path = path.to_vec();
         async move {
             let schema = within(time, lease.connection.table_schema(&path)).await;
             schema.inspect_err(|error| lease.connection.learn(error))
         }
     };
-    client.safely(Care::Pure, asked).await
+    client.with_retries(RepeatCondition::Pure, fetch).await
 }
 
 /// The columns of a batch of raw events for a table with these columns.

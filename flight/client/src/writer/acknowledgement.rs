@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// The metadata of a batch for the server, as JSON.
 #[derive(Debug, Serialize)]
-pub(crate) struct Wish {
+pub(crate) struct BatchMetadata {
     pub(crate) producer: String,
     pub(crate) sequence: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct Delivery {
     whole: bool,
     pieces: std::vec::IntoIter<oneshot::Receiver<Outcome>>,
     waiting: Option<oneshot::Receiver<Outcome>>,
-    told: Acknowledgement,
+    total: Acknowledgement,
     refused: Option<Error>,
 }
 
@@ -100,7 +100,7 @@ impl Delivery {
         let whole = pieces.len() <= 1;
         let mut pieces = pieces.into_iter();
         let waiting = pieces.next();
-        Self { number, whole, pieces, waiting, told: Acknowledgement::default(), refused: None }
+        Self { number, whole, pieces, waiting, total: Acknowledgement::default(), refused: None }
     }
 
     /// True if the batch is stored atomically, because it was not cut.
@@ -124,14 +124,14 @@ impl Future for Delivery {
                 return Poll::Pending;
             };
             match outcome.unwrap_or_else(|_| Err(Error::closed("writer"))) {
-                Ok(acknowledged) => self.told.add(&acknowledged),
+                Ok(acknowledged) => self.total.add(&acknowledged),
                 Err(error) => self.refused = self.refused.take().or(Some(error)),
             }
             self.waiting = self.pieces.next();
         }
         Poll::Ready(match self.refused.take() {
             Some(error) => Err(error),
-            None => Ok(std::mem::take(&mut self.told)),
+            None => Ok(std::mem::take(&mut self.total)),
         })
     }
 }

@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tonic::Streaming;
 
 use super::{
-    Shared,
-    acknowledgement::{Answer, Wish},
+    WriterState,
+    acknowledgement::{Answer, BatchMetadata},
 };
 use crate::{
     connection::within,
@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_secs(2);
 
 /// The end of a call.
 #[derive(Debug)]
-enum Ended {
+enum CallEnd {
     /// No work is left.
     Done,
     /// The connection or the server failed: try again.
@@ -42,7 +42,7 @@ enum Ended {
 }
 
 /// Writes until the writer is closed or a fatal error occurs.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<WriterState>) {
     let error = write(&shared).await.err();
     if let Some(error) = &error {
         tracing::debug!(%error, table = %shared.settings.table, "a writer has ended");
@@ -50,36 +50,36 @@ pub(super) async fn run(shared: Arc<Shared>) {
     shared.end(error);
 }
 
-async fn write(shared: &Shared) -> Result<()> {
+async fn write(shared: &WriterState) -> Result<()> {
     let mut backoff = Backoff::new(shared.settings.retry.clone());
     while let Some(schema) = shared.work().await {
-        let ended = match Call::open(shared, &schema).await {
+        let ended = match PutCall::open(shared, &schema).await {
             Ok(call) => call.run(&mut backoff).await,
-            Err(Ended::Refused(error)) => {
+            Err(CallEnd::Refused(error)) => {
                 // The first parcel of the call.
                 shared.core.lock().ledger.send()?;
-                Ended::Refused(error)
+                CallEnd::Refused(error)
             }
             Err(ended) => ended,
         };
         let ended = match ended {
-            Ended::Fatal(error) if shared.pool.regains(&error) => Ended::Broken(error),
+            CallEnd::Fatal(error) if shared.pool.regains(&error) => CallEnd::Broken(error),
             ended => ended,
         };
         match ended {
-            Ended::Done => {}
-            Ended::Refused(error) => {
+            CallEnd::Done => {}
+            CallEnd::Refused(error) => {
                 shared.core.lock().ledger.refused(&error);
-                shared.told();
+                shared.report_progress();
                 backoff.reset();
             }
-            Ended::Fatal(error) => return Err(error),
-            Ended::Broken(error) => {
+            CallEnd::Fatal(error) => return Err(error),
+            CallEnd::Broken(error) => {
                 shared.core.lock().ledger.broken();
                 let now = Instant::now();
                 let Some(wait) = backoff.failed(now, chance()) else {
                     let what =
-                        format!("writing to {}: {}", shared.settings.table, backoff.told(now));
+                        format!("writing to {}: {}", shared.settings.table, backoff.summary(now));
                     return Err(error.during(what));
                 };
                 tracing::debug!(%error, ?wait, "batches are sent again");
@@ -90,7 +90,7 @@ async fn write(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-impl Shared {
+impl WriterState {
     /// Waits for rows to send and returns their columns; `None` if the writer is closed.
     async fn work(&self) -> Option<SchemaRef> {
         loop {
@@ -113,7 +113,7 @@ impl Shared {
 }
 
 /// The events of a call.
-enum Event {
+enum CallEvent {
     /// The server has sent an answer, or the call has ended.
     Answer(Result<Option<PutResult>, tonic::Status>),
     /// There may be rows to send.
@@ -125,8 +125,8 @@ enum Event {
 }
 
 /// A DoPut call.
-struct Call<'a> {
-    shared: &'a Shared,
+struct PutCall<'a> {
+    shared: &'a WriterState,
     lease: Lease,
     schema: &'a SchemaRef,
     encoder: Encoder,
@@ -143,11 +143,11 @@ struct Call<'a> {
     busy_at: Instant,
 }
 
-impl<'a> Call<'a> {
-    async fn open(shared: &'a Shared, schema: &'a SchemaRef) -> Result<Self, Ended> {
+impl<'a> PutCall<'a> {
+    async fn open(shared: &'a WriterState, schema: &'a SchemaRef) -> Result<Self, CallEnd> {
         let lease = shared.pool.take().await.map_err(|error| match error.is_retryable() {
-            true => Ended::Broken(error),
-            false => Ended::Fatal(error),
+            true => CallEnd::Broken(error),
+            false => CallEnd::Fatal(error),
         })?;
         let descriptor = FlightDescriptor::new_path(shared.settings.path.clone());
         let (encoder, first) = Encoder::begin(descriptor, schema);
@@ -177,16 +177,16 @@ impl<'a> Call<'a> {
         })
     }
 
-    async fn run(mut self, backoff: &mut Backoff) -> Ended {
+    async fn run(mut self, backoff: &mut Backoff) -> CallEnd {
         loop {
             let now = Instant::now();
             match self.load(now) {
                 Ok(false) => {}
                 Ok(true) => {
                     self.finish().await;
-                    return Ended::Done;
+                    return CallEnd::Done;
                 }
-                Err(error) => return Ended::Fatal(error),
+                Err(error) => return CallEnd::Fatal(error),
             }
             let (in_flight, due) = {
                 let ledger = &self.shared.core.lock().ledger;
@@ -196,55 +196,57 @@ impl<'a> Call<'a> {
                 && let Some(error) = self.stuck.take()
             {
                 return match self.shared.core.lock().ledger.send() {
-                    Ok(_) => Ended::Refused(error),
-                    Err(error) => Ended::Fatal(error),
+                    Ok(_) => CallEnd::Refused(error),
+                    Err(error) => CallEnd::Fatal(error),
                 };
             }
             let patience = self.waiting_since + self.shared.acknowledge_timeout();
             let sends = !self.outgoing.is_empty() && !self.deaf;
             let event = tokio::select! {
                 biased;
-                answer = self.answers.message() => Event::Answer(answer),
+                answer = self.answers.message() => CallEvent::Answer(answer),
                 place = self.outbound.reserve(), if sends => {
                     match (place, self.outgoing.pop_front()) {
                         (Ok(place), Some(message)) => place.send(message),
                         _ => self.deaf = true,
                     }
-                    Event::Woken
+                    CallEvent::Woken
                 }
-                () = self.shared.wake.notified() => Event::Woken,
-                () = until(due.filter(|due| *due > now)) => Event::Woken,
-                () = until(Some(patience)), if in_flight > 0 => Event::Late,
-                () = until(Some(self.busy_at + IDLE)), if in_flight == 0 && !sends => Event::Idle,
+                () = self.shared.wake.notified() => CallEvent::Woken,
+                () = until(due.filter(|due| *due > now)) => CallEvent::Woken,
+                () = until(Some(patience)), if in_flight > 0 => CallEvent::Late,
+                () = until(Some(self.busy_at + IDLE)), if in_flight == 0 && !sends => CallEvent::Idle,
             };
             match event {
-                Event::Woken => {}
-                Event::Answer(Ok(Some(answer))) => {
+                CallEvent::Woken => {}
+                CallEvent::Answer(Ok(Some(answer))) => {
                     if let Err(error) = self.acknowledged(&answer.app_metadata) {
-                        return Ended::Fatal(error);
+                        return CallEnd::Fatal(error);
                     }
                     backoff.reset();
                 }
-                Event::Answer(Ok(None)) if in_flight == 0 => return Ended::Done,
-                Event::Answer(Ok(None)) => {
-                    return Ended::Broken(Error::new(
+                CallEvent::Answer(Ok(None)) if in_flight == 0 => return CallEnd::Done,
+                CallEvent::Answer(Ok(None)) => {
+                    return CallEnd::Broken(Error::new(
                         ErrorKind::Connection,
                         "the server ended the call before the acknowledgement of all rows",
                     ));
                 }
-                Event::Answer(Err(status)) => return judged(self.lease.connection.failed(status)),
-                Event::Late => {
+                CallEvent::Answer(Err(status)) => {
+                    return judged(self.lease.connection.failed(status));
+                }
+                CallEvent::Late => {
                     let seconds = self.shared.acknowledge_timeout().as_secs_f64();
                     let error = Error::new(
                         ErrorKind::Timeout,
                         format!("nothing was acknowledged for {seconds} s"),
                     );
                     self.lease.connection.learn(&error);
-                    return Ended::Broken(error);
+                    return CallEnd::Broken(error);
                 }
-                Event::Idle => {
+                CallEvent::Idle => {
                     self.finish().await;
-                    return Ended::Done;
+                    return CallEnd::Done;
                 }
             }
         }
@@ -287,21 +289,21 @@ impl<'a> Call<'a> {
 
     fn encode(&mut self, batch: &RecordBatch, sequence: u64) -> Result<Vec<FlightData>> {
         let settings = &self.shared.settings;
-        let wish = Wish {
+        let metadata = BatchMetadata {
             producer: settings.producer.to_string(),
             sequence,
             durability: settings.durability.map(|durability| durability.to_string()),
         };
-        let wish = serde_json::to_vec(&wish)
+        let metadata = serde_json::to_vec(&metadata)
             .map_err(|error| Error::protocol(format!("the metadata of a batch: {error}")))?;
-        self.encoder.batch(batch, wish.into())
+        self.encoder.batch(batch, metadata.into())
     }
 
     fn acknowledged(&mut self, json: &Bytes) -> Result<()> {
         let answer: Answer = serde_json::from_slice(json)
             .map_err(|error| Error::protocol(format!("an acknowledgement: {error}")))?;
         self.shared.core.lock().ledger.acknowledged(&answer)?;
-        self.shared.told();
+        self.shared.report_progress();
         self.waiting_since = Instant::now();
         self.busy_at = self.waiting_since;
         Ok(())
@@ -317,25 +319,25 @@ impl<'a> Call<'a> {
 }
 
 /// The consequence of a call's error for the sent parcels.
-fn judged(error: Error) -> Ended {
+fn judged(error: Error) -> CallEnd {
     match error.kind() {
-        ErrorKind::InvalidBatch | ErrorKind::TooLarge => return Ended::Refused(error),
+        ErrorKind::InvalidBatch | ErrorKind::TooLarge => return CallEnd::Refused(error),
         // The session has ended: the next call logs in again and reports a refused login.
-        ErrorKind::Login => return Ended::Broken(error),
+        ErrorKind::Login => return CallEnd::Broken(error),
         // The server would refuse the same rows again.
-        _ if error.needs_new_time() => return Ended::Refused(error),
-        _ if error.is_retryable() => return Ended::Broken(error),
+        _ if error.needs_new_time() => return CallEnd::Refused(error),
+        _ if error.is_retryable() => return CallEnd::Broken(error),
         _ => {}
     }
-    let Some(sqlstate) = error.sqlstate() else { return Ended::Fatal(error) };
+    let Some(sqlstate) = error.sqlstate() else { return CallEnd::Fatal(error) };
     match (sqlstate, sqlstate.get(..2).unwrap_or_default()) {
         // The table, schema or database does not exist, or the user lacks the privilege.
-        ("42P01" | "3F000" | "3D000" | "42501", _) => Ended::Fatal(error),
+        ("42P01" | "3F000" | "3D000" | "42501", _) => CallEnd::Fatal(error),
         // An error in the rows, in their columns, or in their target table.
-        (_, "0A" | "21" | "22" | "23" | "42" | "44" | "54") => Ended::Refused(error),
+        (_, "0A" | "21" | "22" | "23" | "42" | "44" | "54") => CallEnd::Refused(error),
         // A failure of the server, possibly transient; a cancellation.
-        (_, "57" | "58" | "XX") => Ended::Broken(error),
-        _ => Ended::Fatal(error),
+        (_, "57" | "58" | "XX") => CallEnd::Broken(error),
+        _ => CallEnd::Fatal(error),
     }
 }
 
@@ -355,21 +357,21 @@ mod tests {
 
     #[test]
     fn errors_are_about_the_batch_the_connection_or_everything() {
-        let told = |sqlstate: &str| {
+        let end_of = |sqlstate: &str| {
             let mut status = Status::new(Code::Internal, "x");
             status.metadata_mut().insert("sqlstate", sqlstate.parse().unwrap());
             judged(status.into())
         };
         for refused in ["22003", "23505", "23502", "42703", "42804", "44000", "54000", "0A000"] {
-            assert!(matches!(told(refused), Ended::Refused(_)), "{refused}");
+            assert!(matches!(end_of(refused), CallEnd::Refused(_)), "{refused}");
         }
         for broken in ["08006", "53100", "57P01", "57P03", "58030", "XX000", "40P01"] {
-            assert!(matches!(told(broken), Ended::Broken(_)), "{broken}");
+            assert!(matches!(end_of(broken), CallEnd::Broken(_)), "{broken}");
         }
         for fatal in ["42P01", "42501", "25006", "3F000"] {
-            assert!(matches!(told(fatal), Ended::Fatal(_)), "{fatal}");
+            assert!(matches!(end_of(fatal), CallEnd::Fatal(_)), "{fatal}");
         }
-        assert!(matches!(judged(Status::unauthenticated("x").into()), Ended::Broken(_)));
-        assert!(matches!(judged(Status::unavailable("x").into()), Ended::Broken(_)));
+        assert!(matches!(judged(Status::unauthenticated("x").into()), CallEnd::Broken(_)));
+        assert!(matches!(judged(Status::unavailable("x").into()), CallEnd::Broken(_)));
     }
 }

@@ -55,14 +55,14 @@ impl RawEvent<'_> {
 
 /// Unsent events.
 #[derive(Debug)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredEvents {
     columns: SchemaRef,
     times: Vec<i64>,
     ends: Vec<i32>,
     payloads: Vec<u8>,
 }
 
-impl Gathered {
+impl GatheredEvents {
     pub(crate) fn new(columns: &SchemaRef) -> Self {
         Self { columns: Arc::clone(columns), times: vec![], ends: vec![0], payloads: vec![] }
     }
@@ -119,7 +119,7 @@ pub(crate) fn raw_batch(
 
 /// The outcome of gathered events.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum GatheredOutcome {
     /// All are stored.
     Stored(Acknowledgement),
     /// None is stored. The rows are present if they could be converted to columns.
@@ -128,9 +128,9 @@ pub(crate) enum Told {
     Each(Vec<Outcome>, RecordBatch),
 }
 
-impl Told {
+impl GatheredOutcome {
     /// The outcome of a single event; if it is not stored, with its payload as a column.
-    pub(crate) fn of(&self, at: usize) -> std::result::Result<Acknowledgement, NotStored> {
+    pub(crate) fn of(&self, at: usize) -> std::result::Result<Acknowledgement, StoreFailure> {
         let not_stored = |error: &Error, rows: Option<&RecordBatch>| {
             let rows = rows.filter(|rows| at < rows.num_rows());
             let payloads = rows.and_then(|rows| rows.columns().last());
@@ -153,23 +153,23 @@ impl Told {
 }
 
 /// The error of an event that is not stored, and its payload for another attempt.
-pub(crate) type NotStored = (Error, Option<ArrayRef>);
+pub(crate) type StoreFailure = (Error, Option<ArrayRef>);
 
 /// The shared answer of gathered events; an error if the writer has ended.
-pub(crate) type Answered = Shared<oneshot::Receiver<Arc<Told>>>;
+pub(crate) type SharedOutcome = Shared<oneshot::Receiver<Arc<GatheredOutcome>>>;
 
 /// The shared state of the appending callers and the ledger.
 #[derive(Debug)]
-pub(crate) struct Awaited {
-    pub(crate) answer: Answered,
+pub(crate) struct AwaitedEvents {
+    pub(crate) answer: SharedOutcome,
     /// For each event up to the last dropped event: true if no caller awaits its outcome.
     dropped: Mutex<Vec<bool>>,
 }
 
-impl Awaited {
-    pub(crate) fn new() -> (oneshot::Sender<Arc<Told>>, Arc<Self>) {
-        let (tell, told) = oneshot::channel();
-        (tell, Arc::new(Self { answer: told.shared(), dropped: Mutex::default() }))
+impl AwaitedEvents {
+    pub(crate) fn new() -> (oneshot::Sender<Arc<GatheredOutcome>>, Arc<Self>) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Arc::new(Self { answer: receiver.shared(), dropped: Mutex::default() }))
     }
 
     pub(crate) fn drop_one(&self, at: usize) {
@@ -193,33 +193,33 @@ impl Awaited {
 
 /// The receivers of an entry's outcome.
 #[derive(Debug)]
-pub(crate) enum Tell {
+pub(crate) enum OutcomeReceivers {
     /// The caller that wrote a batch, or a piece of it.
     One(oneshot::Sender<Outcome>),
     /// All callers that appended.
-    Gathered(oneshot::Sender<Arc<Told>>, Arc<Awaited>),
+    Gathered(oneshot::Sender<Arc<GatheredOutcome>>, Arc<AwaitedEvents>),
     /// A single caller, after its entry was split.
-    Part(usize, Arc<Mutex<Parts>>),
+    Part(usize, Arc<Mutex<EventParts>>),
     /// All receivers have their outcome.
     Nobody,
 }
 
-impl Tell {
+impl OutcomeReceivers {
     /// Reports an error; returns the number of events whose caller does not learn of it.
     pub(crate) fn refused(self, error: &Error, rows: Option<RecordBatch>) -> u64 {
         match self {
-            Self::One(tell) => u64::from(tell.send(Err(error.clone())).is_err()),
-            Self::Gathered(tell, awaited) => {
-                let told = Told::Refused(error.clone(), rows);
+            Self::One(sender) => u64::from(sender.send(Err(error.clone())).is_err()),
+            Self::Gathered(sender, awaited) => {
+                let outcome = GatheredOutcome::Refused(error.clone(), rows);
                 // The ledger has a receiver itself.
-                let _ = tell.send(Arc::new(told));
+                let _ = sender.send(Arc::new(outcome));
                 awaited.dropped() as u64
             }
             Self::Part(at, parts) => {
                 let mut parts = parts.lock();
-                let untold = parts.awaited.is_dropped(at);
-                parts.tell(at, Err(error.clone()));
-                u64::from(untold)
+                let unreported = parts.awaited.is_dropped(at);
+                parts.report(at, Err(error.clone()));
+                u64::from(unreported)
             }
             Self::Nobody => 0,
         }
@@ -228,9 +228,11 @@ impl Tell {
     pub(crate) fn stored(self, acknowledged: Acknowledgement) {
         // The caller may have dropped the receiver.
         match self {
-            Self::One(tell) => drop(tell.send(Ok(acknowledged))),
-            Self::Gathered(tell, _) => drop(tell.send(Arc::new(Told::Stored(acknowledged)))),
-            Self::Part(at, parts) => parts.lock().tell(at, Ok(acknowledged)),
+            Self::One(sender) => drop(sender.send(Ok(acknowledged))),
+            Self::Gathered(sender, _) => {
+                drop(sender.send(Arc::new(GatheredOutcome::Stored(acknowledged))))
+            }
+            Self::Part(at, parts) => parts.lock().report(at, Ok(acknowledged)),
             Self::Nobody => {}
         }
     }
@@ -238,23 +240,23 @@ impl Tell {
 
 /// Gathered events that are sent individually.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct EventParts {
     outcomes: Vec<Option<Outcome>>,
     rows: RecordBatch,
-    tell: Option<oneshot::Sender<Arc<Told>>>,
-    awaited: Arc<Awaited>,
+    sender: Option<oneshot::Sender<Arc<GatheredOutcome>>>,
+    awaited: Arc<AwaitedEvents>,
 }
 
-impl Parts {
+impl EventParts {
     pub(crate) fn new(
-        tell: oneshot::Sender<Arc<Told>>,
-        awaited: Arc<Awaited>,
+        sender: oneshot::Sender<Arc<GatheredOutcome>>,
+        awaited: Arc<AwaitedEvents>,
         rows: RecordBatch,
     ) -> Self {
-        Self { outcomes: vec![None; rows.num_rows()], rows, tell: Some(tell), awaited }
+        Self { outcomes: vec![None; rows.num_rows()], rows, sender: Some(sender), awaited }
     }
 
-    fn tell(&mut self, at: usize, outcome: Outcome) {
+    fn report(&mut self, at: usize, outcome: Outcome) {
         if let Some(place) = self.outcomes.get_mut(at) {
             *place = Some(outcome);
         }
@@ -263,13 +265,14 @@ impl Parts {
 
 /// The last event is finished: all callers get their outcomes. An event without an outcome was not
 /// sent.
-impl Drop for Parts {
+impl Drop for EventParts {
     fn drop(&mut self) {
         let known = std::mem::take(&mut self.outcomes).into_iter();
         let outcomes = known.map(|known| known.unwrap_or_else(|| Err(Error::closed("writer"))));
-        if let Some(tell) = self.tell.take() {
+        if let Some(sender) = self.sender.take() {
             // The ledger has a receiver itself.
-            let _ = tell.send(Arc::new(Told::Each(outcomes.collect(), self.rows.clone())));
+            let _ =
+                sender.send(Arc::new(GatheredOutcome::Each(outcomes.collect(), self.rows.clone())));
         }
     }
 }
@@ -287,7 +290,7 @@ mod tests {
     }
 
     fn gathered(columns: &SchemaRef) -> RecordBatch {
-        let mut all = Gathered::new(columns);
+        let mut all = GatheredEvents::new(columns);
         for (time_ns, payload) in [(5, "a".as_bytes()), (7, b""), (9, b"ccc")] {
             assert!(all.push(&RawEvent { columns, time_ns, payload }));
         }
@@ -314,20 +317,22 @@ mod tests {
             last_gsn: Some(42),
             ..Acknowledgement::default()
         };
-        let second = Told::Stored(all).of(1).unwrap();
+        let second = GatheredOutcome::Stored(all).of(1).unwrap();
         assert_eq!((second.rows, second.first_gsn, second.last_gsn), (1, Some(41), Some(41)));
         let error = Error::new(ErrorKind::InvalidBatch, "no");
-        let (_, payload) = Told::Refused(error, Some(gathered(&columns()))).of(2).unwrap_err();
+        let (_, payload) =
+            GatheredOutcome::Refused(error, Some(gathered(&columns()))).of(2).unwrap_err();
         let expected: ArrayRef = Arc::new(BinaryArray::from_iter_values([b"ccc"]));
         assert_eq!(payload, Some(expected));
     }
 
     #[test]
     fn events_that_are_sent_one_by_one_are_told_once_all_are_through() {
-        let (tell, awaited) = Awaited::new();
+        let (sender, awaited) = AwaitedEvents::new();
         let rows = gathered(&columns());
-        let parts = Arc::new(Mutex::new(Parts::new(tell, Arc::clone(&awaited), rows.clone())));
-        let part = |at| Tell::Part(at, Arc::clone(&parts));
+        let parts =
+            Arc::new(Mutex::new(EventParts::new(sender, Arc::clone(&awaited), rows.clone())));
+        let part = |at| OutcomeReceivers::Part(at, Arc::clone(&parts));
         awaited.drop_one(2);
         let error = Error::new(ErrorKind::InvalidBatch, "no");
         assert_eq!(part(1).refused(&error, None), 0);
@@ -335,19 +340,19 @@ mod tests {
         assert!(awaited.answer.clone().now_or_never().is_none());
         assert_eq!(part(2).refused(&error, None), 1);
         drop(parts);
-        let told = awaited.answer.clone().now_or_never().unwrap().unwrap();
-        assert!(told.of(0).is_ok() && told.of(1).is_err() && told.of(2).is_err());
+        let outcome = awaited.answer.clone().now_or_never().unwrap().unwrap();
+        assert!(outcome.of(0).is_ok() && outcome.of(1).is_err() && outcome.of(2).is_err());
     }
 
     #[test]
     fn what_is_stored_is_told_also_when_the_others_are_not_sent_any_more() {
-        let (tell, awaited) = Awaited::new();
-        let parts = Parts::new(tell, Arc::clone(&awaited), gathered(&columns()));
+        let (sender, awaited) = AwaitedEvents::new();
+        let parts = EventParts::new(sender, Arc::clone(&awaited), gathered(&columns()));
         let parts = Arc::new(Mutex::new(parts));
-        Tell::Part(0, Arc::clone(&parts)).stored(Acknowledgement::default());
+        OutcomeReceivers::Part(0, Arc::clone(&parts)).stored(Acknowledgement::default());
         drop(parts);
-        let told = awaited.answer.clone().now_or_never().unwrap().unwrap();
-        assert!(told.of(0).is_ok());
-        assert_eq!(told.of(1).unwrap_err().0.kind(), ErrorKind::Closed);
+        let outcome = awaited.answer.clone().now_or_never().unwrap().unwrap();
+        assert!(outcome.of(0).is_ok());
+        assert_eq!(outcome.of(1).unwrap_err().0.kind(), ErrorKind::Closed);
     }
 }

@@ -24,8 +24,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     ROOM_BYTES,
     acknowledgement::{Acknowledgement, Answer, Outcome},
-    gather::{Awaited, Gathered, RawEvent, Tell},
-    parcel::{Entry, Parcel, Place, Rows},
+    gather::{AwaitedEvents, GatheredEvents, OutcomeReceivers, RawEvent},
+    parcel::{Entry, EntryRows, EventPlace, Parcel},
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -56,7 +56,7 @@ pub(crate) struct Ledger {
     /// Since the last flush: the sum of acknowledgements, and refusals that no caller has learned
     /// of.
     acknowledged: Acknowledgement,
-    untold: Option<(Error, u64)>,
+    unreported: Option<(Error, u64)>,
 }
 
 impl Ledger {
@@ -71,7 +71,7 @@ impl Ledger {
             flush_through: 0,
             done_through: 0,
             acknowledged: Acknowledgement::default(),
-            untold: None,
+            unreported: None,
         }
     }
 
@@ -90,27 +90,27 @@ impl Ledger {
         number: u64,
         event: &RawEvent<'_>,
         room: Option<OwnedSemaphorePermit>,
-    ) -> Option<Place> {
+    ) -> Option<EventPlace> {
         let room = match self.join(number, event, room) {
             Ok(place) => return Some(place),
             Err(room) => room?,
         };
-        let (tell, awaited) = Awaited::new();
-        let mut events = Gathered::new(event.columns);
+        let (sender, awaited) = AwaitedEvents::new();
+        let mut events = GatheredEvents::new(event.columns);
         if !events.push(event) {
             return None;
         }
         self.push(Entry {
             number,
             numbered: false,
-            rows: Rows::Gathered(events),
+            rows: EntryRows::Gathered(events),
             bytes: event.bytes(),
             name: None,
             since: Instant::now(),
-            tell: Tell::Gathered(tell, Arc::clone(&awaited)),
+            receivers: OutcomeReceivers::Gathered(sender, Arc::clone(&awaited)),
             room: Arc::new(room),
         });
-        Some(Place { awaited, at: 0, is_first: true })
+        Some(EventPlace { awaited, at: 0, is_first: true })
     }
 
     /// Adds an event to the last entry, or returns its room.
@@ -119,9 +119,10 @@ impl Ledger {
         number: u64,
         event: &RawEvent<'_>,
         mut room: Option<OwnedSemaphorePermit>,
-    ) -> std::result::Result<Place, Option<OwnedSemaphorePermit>> {
+    ) -> std::result::Result<EventPlace, Option<OwnedSemaphorePermit>> {
         let Some(last) = self.waiting.back_mut() else { return Err(room) };
-        let (Rows::Gathered(events), Tell::Gathered(_, awaited)) = (&mut last.rows, &last.tell)
+        let (EntryRows::Gathered(events), OutcomeReceivers::Gathered(_, awaited)) =
+            (&mut last.rows, &last.receivers)
         else {
             return Err(room);
         };
@@ -144,7 +145,7 @@ impl Ledger {
         let awaited = Arc::clone(awaited);
         self.waiting_rows += 1;
         self.waiting_bytes += event.bytes();
-        Ok(Place { awaited, at, is_first: false })
+        Ok(EventPlace { awaited, at, is_first: false })
     }
 
     /// Entries up to `number` must not linger.
@@ -193,7 +194,7 @@ impl Ledger {
     /// Moves the next parcel to the sent parcels; the caller sends it.
     ///
     /// # Errors
-    /// As [`Rows::close`]: the writer cannot continue.
+    /// As [`EntryRows::close`]: the writer cannot continue.
     pub(crate) fn send(&mut self) -> Result<Option<&Parcel>> {
         let next = match self.unsent.pop_front() {
             Some(parcel) => Some(parcel),
@@ -253,7 +254,7 @@ impl Ledger {
                 let mut start = 0;
                 for entry in &mut entries {
                     let rows = entry.rows.count();
-                    entry.rows = Rows::Batch(batch.slice(start, rows));
+                    entry.rows = EntryRows::Batch(batch.slice(start, rows));
                     start += rows;
                 }
                 Ok(Some(Parcel { entries, batch, number, attempts: 0 }))
@@ -301,18 +302,18 @@ impl Ledger {
         let mut row = 0;
         for entry in parcel.entries {
             let rows = entry.rows.count() as u64;
-            let mut told = Acknowledgement::of(rows, answer);
-            told.narrow(row, parcel.batch.num_rows() as u64);
+            let mut acknowledgement = Acknowledgement::of(rows, answer);
+            acknowledgement.narrow(row, parcel.batch.num_rows() as u64);
             row += rows;
             // Counts one duplicate per parcel, independent of the number of merged writes.
             let all = Acknowledgement {
-                duplicates: if first { told.duplicates } else { 0 },
-                ..told.clone()
+                duplicates: if first { acknowledgement.duplicates } else { 0 },
+                ..acknowledgement.clone()
             };
             first = false;
             self.acknowledged.add(&all);
-            told.duplicates = told.duplicates.min(1);
-            entry.tell.stored(told);
+            acknowledgement.duplicates = acknowledgement.duplicates.min(1);
+            entry.receivers.stored(acknowledgement);
         }
         Ok(())
     }
@@ -340,10 +341,10 @@ impl Ledger {
     fn tell_refused(&mut self, mut entry: Entry, error: &Error) {
         let name = entry.name.unwrap_or_else(|| format!("batch {}", entry.number));
         let error = error.clone().of_batch(entry.number, &name);
-        match (entry.tell.refused(&error, entry.rows.close().ok()), &mut self.untold) {
+        match (entry.receivers.refused(&error, entry.rows.close().ok()), &mut self.unreported) {
             (0, _) => {}
-            (untold, Some((_, count))) => *count += untold,
-            (untold, none) => *none = Some((error, untold)),
+            (unreported, Some((_, count))) => *count += unreported,
+            (unreported, none) => *none = Some((error, unreported)),
         }
     }
 
@@ -360,7 +361,7 @@ impl Ledger {
     /// `InvalidBatch` if a batch was refused and no caller has learned of it.
     pub(crate) fn take_outcome(&mut self) -> Outcome {
         let acknowledged = std::mem::take(&mut self.acknowledged);
-        match self.untold.take() {
+        match self.unreported.take() {
             None => Ok(acknowledged),
             Some((error, 1)) => Err(error),
             Some((error, count)) => {
@@ -375,8 +376,8 @@ impl Ledger {
         let sent = self.unsent.iter_mut().flat_map(|parcel| parcel.entries.iter_mut());
         for entry in sent.chain(self.waiting.iter_mut()) {
             // The caller may have dropped the receiver.
-            let tell = std::mem::replace(&mut entry.tell, Tell::Nobody);
-            tell.refused(error, entry.rows.close().ok());
+            let receivers = std::mem::replace(&mut entry.receivers, OutcomeReceivers::Nobody);
+            receivers.refused(error, entry.rows.close().ok());
         }
     }
 

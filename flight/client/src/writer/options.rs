@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{Writer, ledger::Limits};
 use crate::{
-    client::{Care, Client},
+    client::{Client, RepeatCondition},
     connection::within,
     error::{Error, ErrorKind, Result},
     pool::{Lease, Pool},
@@ -158,7 +158,7 @@ impl WriterBuilder {
             }
         };
         let schema = client
-            .safely(Care::Pure, looked_up)
+            .with_retries(RepeatCondition::Pure, looked_up)
             .await
             .map_err(|error| error.during(format!("a writer to {}", settings.table)))?;
         let last = match settings.producer_is_new {

@@ -6,7 +6,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::gather::{Awaited, Gathered, Parts, Tell};
+use super::gather::{AwaitedEvents, EventParts, GatheredEvents, OutcomeReceivers};
 use crate::error::Result;
 
 /// Rows with a number.
@@ -16,26 +16,26 @@ pub(crate) struct Entry {
     pub(crate) number: u64,
     /// The caller gave the number.
     pub(crate) numbered: bool,
-    pub(crate) rows: Rows,
+    pub(crate) rows: EntryRows,
     pub(crate) bytes: usize,
     /// The name in errors, if it is not a batch number.
     pub(crate) name: Option<String>,
     pub(crate) since: Instant,
-    pub(crate) tell: Tell,
+    pub(crate) receivers: OutcomeReceivers,
     /// The entry's share of the writer's buffer; the pieces of a batch share it.
     pub(crate) room: Arc<OwnedSemaphorePermit>,
 }
 
 /// Rows that wait or are sent.
 #[derive(Debug)]
-pub(crate) enum Rows {
+pub(crate) enum EntryRows {
     /// Rows ready for sending.
     Batch(RecordBatch),
     /// More events may follow.
-    Gathered(Gathered),
+    Gathered(GatheredEvents),
 }
 
-impl Rows {
+impl EntryRows {
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Batch(batch) => batch.num_rows(),
@@ -53,12 +53,12 @@ impl Rows {
     /// Stops gathering and returns all events.
     ///
     /// # Errors
-    /// As [`Gathered::finish`]; then the entry is empty.
+    /// As [`GatheredEvents::finish`]; then the entry is empty.
     pub(super) fn close(&mut self) -> Result<RecordBatch> {
         match self {
             Self::Batch(batch) => Ok(batch.clone()),
             Self::Gathered(events) => {
-                let empty = Gathered::new(events.columns());
+                let empty = GatheredEvents::new(events.columns());
                 let batch = std::mem::replace(events, empty).finish()?;
                 *self = Self::Batch(batch.clone());
                 Ok(batch)
@@ -68,8 +68,8 @@ impl Rows {
 }
 
 /// The place of an event in its entry.
-pub(crate) struct Place {
-    pub(crate) awaited: Arc<Awaited>,
+pub(crate) struct EventPlace {
+    pub(crate) awaited: Arc<AwaitedEvents>,
     pub(crate) at: usize,
     /// The event is the first of its entry.
     pub(crate) is_first: bool,
@@ -89,22 +89,22 @@ impl Entry {
     pub(super) fn singles(mut self) -> Vec<(Entry, RecordBatch)> {
         let Ok(batch) = self.rows.close() else { return Vec::new() };
         let count = batch.num_rows();
-        let (tell, awaited) = match self.tell {
-            Tell::Gathered(tell, awaited) if count > 1 => (tell, awaited),
-            tell => return vec![(Entry { tell, ..self }, batch)],
+        let (sender, awaited) = match self.receivers {
+            OutcomeReceivers::Gathered(sender, awaited) if count > 1 => (sender, awaited),
+            receivers => return vec![(Entry { receivers, ..self }, batch)],
         };
-        let parts = Arc::new(Mutex::new(Parts::new(tell, awaited, batch.clone())));
+        let parts = Arc::new(Mutex::new(EventParts::new(sender, awaited, batch.clone())));
         let single = |at: usize| {
             let batch = batch.slice(at, 1);
             let behind = (count - 1 - at) as u64;
             let entry = Entry {
                 number: self.number - behind,
                 numbered: false,
-                rows: Rows::Batch(batch.clone()),
+                rows: EntryRows::Batch(batch.clone()),
                 bytes: self.bytes / count,
                 name: None,
                 since: self.since,
-                tell: Tell::Part(at, Arc::clone(&parts)),
+                receivers: OutcomeReceivers::Part(at, Arc::clone(&parts)),
                 room: Arc::clone(&self.room),
             };
             (entry, batch)
@@ -122,7 +122,10 @@ impl Parcel {
     /// True if the parcel can be split.
     pub(super) fn is_several(&self) -> bool {
         match self.entries.as_slice() {
-            [one] => matches!(&one.tell, Tell::Gathered(..)) && self.batch.num_rows() > 1,
+            [one] => {
+                matches!(&one.receivers, OutcomeReceivers::Gathered(..))
+                    && self.batch.num_rows() > 1
+            }
             several => several.len() > 1,
         }
     }

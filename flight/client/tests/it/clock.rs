@@ -19,10 +19,10 @@ async fn f3_a_client_tells_the_servers_time() {
     let client = server.client().await;
     assert_eq!(client.time(), None);
     let synchronized = client.sync_clock().await.unwrap();
-    assert!(synchronized.told.error_ns < 1_000_000_000, "{synchronized:?}");
+    assert!(synchronized.estimate.error_ns < 1_000_000_000, "{synchronized:?}");
     assert!((synchronized.drift - 1.0).abs() < 0.01, "{synchronized:?}");
     assert!(synchronized.round_trip.as_nanos() > 0);
-    let mut last = synchronized.told.time_ns;
+    let mut last = synchronized.estimate.time_ns;
     for _ in 0..20 {
         let before = client.time().unwrap();
         let shown = number(&client, NOW_NS).await * 1_000;

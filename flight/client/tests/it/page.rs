@@ -68,7 +68,7 @@ async fn page(url: &str) -> Result<(), Box<dyn Error>> {
     transaction.commit().await?;
 
     let clock = client.sync_clock().await?;
-    println!("drift {}, within {} ns", clock.drift, clock.told.error_ns);
+    println!("drift {}, within {} ns", clock.drift, clock.estimate.error_ns);
     let now = client.time().expect("synchronized before");
     println!("{} ns since 1970", now.time_ns);
 

@@ -3,23 +3,23 @@ use std::io::Write as _;
 use bytes::Bytes;
 use stratalog_model::ErrorKind;
 
-use super::{Bounded, Decoder, Kind, Zstd};
+use super::{BoundedOutput, ContentCoding, Decoder, Zstd};
 
 const MOST: usize = 1 << 20;
 
 /// A decoder, and its input.
 type Pack = (fn() -> Decoder, Vec<u8>);
 
-fn output() -> Bounded {
-    Bounded { bytes: Vec::new(), left: MOST }
+fn output() -> BoundedOutput {
+    BoundedOutput { bytes: Vec::new(), left: MOST }
 }
 
 fn gzip() -> Decoder {
-    Decoder::new(Kind::Gzip(flate2::write::MultiGzDecoder::new(output())), MOST)
+    Decoder::new(ContentCoding::Gzip(flate2::write::MultiGzDecoder::new(output())), MOST)
 }
 
 fn zstd() -> Decoder {
-    Decoder::new(Kind::Zstd(Zstd::new(output()).unwrap()), MOST)
+    Decoder::new(ContentCoding::Zstd(Zstd::new(output()).unwrap()), MOST)
 }
 
 fn read(mut decoder: Decoder, packed: &[u8], piece: usize) -> stratalog_model::Result<Vec<u8>> {

@@ -20,7 +20,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Rows, ShareReservation, batch_bytes};
 use stratalog_text::{ColumnWriter, CopyHeader, CopyOptions, CopyWriter, TextStyle};
 
-use super::{Ended, json};
+use super::{RequestSession, json};
 use crate::state::State;
 
 /// Maximum rows of a row group.
@@ -95,10 +95,10 @@ impl Format {
         self,
         rows: Rows,
         state: Arc<State>,
-        ended: Ended,
+        ended: RequestSession,
     ) -> Result<Response> {
         let writer = Writer::begin(self, rows.schema(), ended.session().text_style())?;
-        let held = ended.session().share().hold(0)?;
+        let charge = ended.session().share().hold(0)?;
         let (sending, unsent) = (None, Vec::new());
         let mut answer = Answer {
             rows,
@@ -106,7 +106,7 @@ impl Format {
             sending,
             unsent,
             sent: 0,
-            held,
+            charge,
             state,
             _ended: ended,
         };
@@ -133,18 +133,18 @@ struct Answer {
     rows: Rows,
     /// `None` after the end of the answer.
     writer: Option<Writer>,
-    sending: Option<Sending>,
+    sending: Option<BatchSender>,
     /// Bytes of the writer; the first `sent` bytes are on the way to the client.
     unsent: Vec<u8>,
     sent: usize,
     /// The memory of the writer, and of the unsent bytes.
-    held: ShareReservation,
+    charge: ShareReservation,
     state: Arc<State>,
-    _ended: Ended,
+    _ended: RequestSession,
 }
 
 /// A batch, written in parts.
-struct Sending {
+struct BatchSender {
     batch: RecordBatch,
     /// The first unwritten row.
     next: usize,
@@ -152,7 +152,7 @@ struct Sending {
     part_rows: usize,
 }
 
-impl Sending {
+impl BatchSender {
     fn of(batch: RecordBatch) -> Self {
         let part_rows = batch.num_rows().saturating_mul(PART_BYTES) / batch_bytes(&batch).max(1);
         Self { batch, next: 0, part_rows: part_rows.max(1) }
@@ -178,15 +178,15 @@ impl Answer {
                 return Ok(Some(bytes));
             }
             let Some(writer) = &mut self.writer else { return Ok(None) };
-            if let Some(part) = self.sending.as_mut().and_then(Sending::part) {
+            if let Some(part) = self.sending.as_mut().and_then(BatchSender::part) {
                 self.state.compute(batch_bytes(&part), || writer.write(&part)).await?;
                 self.unsent = writer.output.take();
-                self.held.resize(self.unsent.capacity().saturating_add(writer.buffered()))?;
+                self.charge.resize(self.unsent.capacity().saturating_add(writer.buffered()))?;
                 continue;
             }
             self.sending = None;
             match self.rows.next().await.transpose()? {
-                Some(batch) => self.sending = Some(Sending::of(batch)),
+                Some(batch) => self.sending = Some(BatchSender::of(batch)),
                 None => {
                     self.unsent =
                         self.writer.take().map(Writer::end).transpose()?.unwrap_or_default()
@@ -210,7 +210,7 @@ impl Answer {
         self.sent += part.len();
         if self.sent == self.unsent.len() {
             (self.unsent, self.sent) = (Vec::new(), 0);
-            self.held.resize(self.writer.as_ref().map_or(0, Writer::buffered))?;
+            self.charge.resize(self.writer.as_ref().map_or(0, Writer::buffered))?;
         }
         Ok(Some(part))
     }

@@ -75,11 +75,12 @@ impl<'de> Visitor<'de> for List {
         let (mut texts, mut rounded) = (Vec::new(), Vec::new());
         loop {
             let mut text = String::new();
-            let Some(kind) = list.next_element_seed(Written { out: &mut text, nested: false })?
+            let Some(kind) =
+                list.next_element_seed(ValueWriter { out: &mut text, nested: false })?
             else {
                 return Ok(Parameters { texts, rounded });
             };
-            if kind == Kind::Json && text.contains(ROUNDED) {
+            if kind == ValueKind::Json && text.contains(ROUNDED) {
                 rounded.push(texts.len());
             }
             if texts.len() >= PARAMETERS_MAX {
@@ -88,8 +89,8 @@ impl<'de> Visitor<'de> for List {
                 )));
             }
             texts.push(match kind {
-                Kind::Null => None,
-                Kind::Text | Kind::Json => Some(text),
+                ValueKind::Null => None,
+                ValueKind::Text | ValueKind::Json => Some(text),
             });
         }
     }
@@ -97,7 +98,7 @@ impl<'de> Visitor<'de> for List {
 
 /// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Null,
     /// A string without quotes.
     Text,
@@ -105,56 +106,56 @@ enum Kind {
 }
 
 /// Appends a value to a text: in JSON if `nested`, otherwise as a string without quotes.
-struct Written<'a> {
+struct ValueWriter<'a> {
     out: &'a mut String,
     nested: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Written<'_> {
-    type Value = Kind;
+impl<'de> DeserializeSeed<'de> for ValueWriter<'_> {
+    type Value = ValueKind;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Kind, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ValueKind, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl Written<'_> {
-    fn push(self, text: &str) -> Kind {
+impl ValueWriter<'_> {
+    fn push(self, text: &str) -> ValueKind {
         self.out.push_str(text);
-        Kind::Json
+        ValueKind::Json
     }
 }
 
-impl<'de> Visitor<'de> for Written<'_> {
-    type Value = Kind;
+impl<'de> Visitor<'de> for ValueWriter<'_> {
+    type Value = ValueKind;
 
     fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Kind, E> {
+    fn visit_unit<E: Error>(self) -> Result<ValueKind, E> {
         self.push("null");
-        Ok(Kind::Null)
+        Ok(ValueKind::Null)
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Kind, E> {
+    fn visit_bool<E: Error>(self, value: bool) -> Result<ValueKind, E> {
         Ok(self.push(if value { "true" } else { "false" }))
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Kind, E> {
+    fn visit_i64<E: Error>(self, value: i64) -> Result<ValueKind, E> {
         Ok(self.push(&value.to_string()))
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Kind, E> {
+    fn visit_u64<E: Error>(self, value: u64) -> Result<ValueKind, E> {
         Ok(self.push(&value.to_string()))
     }
 
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Kind, E> {
+    fn visit_f64<E: Error>(self, _: f64) -> Result<ValueKind, E> {
         self.out.push(ROUNDED);
-        Ok(Kind::Json)
+        Ok(ValueKind::Json)
     }
 
-    fn visit_str<E: Error>(self, value: &str) -> Result<Kind, E> {
+    fn visit_str<E: Error>(self, value: &str) -> Result<ValueKind, E> {
         match self.nested {
             true => {
                 let quoted = serde_json::to_string(value).map_err(E::custom)?;
@@ -162,37 +163,37 @@ impl<'de> Visitor<'de> for Written<'_> {
             }
             false => {
                 self.out.push_str(value);
-                Ok(Kind::Text)
+                Ok(ValueKind::Text)
             }
         }
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<ValueKind, A::Error> {
         self.out.push('[');
-        while list.next_element_seed(Written { out: &mut *self.out, nested: true })?.is_some() {
+        while list.next_element_seed(ValueWriter { out: &mut *self.out, nested: true })?.is_some() {
             self.out.push(',');
         }
         if self.out.ends_with(',') {
             self.out.pop();
         }
         self.out.push(']');
-        Ok(Kind::Json)
+        Ok(ValueKind::Json)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ValueKind, A::Error> {
         self.out.push('{');
         while let Some(key) = map.next_key::<String>()? {
             let quoted = serde_json::to_string(&key).map_err(A::Error::custom)?;
             self.out.push_str(&quoted);
             self.out.push(':');
-            map.next_value_seed(Written { out: &mut *self.out, nested: true })?;
+            map.next_value_seed(ValueWriter { out: &mut *self.out, nested: true })?;
             self.out.push(',');
         }
         if self.out.ends_with(',') {
             self.out.pop();
         }
         self.out.push('}');
-        Ok(Kind::Json)
+        Ok(ValueKind::Json)
     }
 }
 

@@ -12,9 +12,9 @@ use stratalog_model::{ChronicleDefinition, Collision, Result};
 use super::rows::{Keys, ticks_of};
 
 /// Merged rows, each with the position of its last line among the original rows.
-pub(super) struct Merged {
+pub(super) struct MergedRows {
     pub(super) batch: RecordBatch,
-    pub(super) kept: Vec<u32>,
+    pub(super) kept_rows: Vec<u32>,
 }
 
 /// Merges the rows of a batch; `None` if no rows need to be merged, or if only the last row of a
@@ -25,7 +25,7 @@ pub(super) struct Merged {
 pub(super) fn merged(
     definition: &ChronicleDefinition,
     batch: &RecordBatch,
-) -> Result<Option<Merged>> {
+) -> Result<Option<MergedRows>> {
     let complete = batch.columns().iter().all(|column| column.null_count() == 0);
     if complete || definition.collision != Collision::Last {
         return Ok(None);
@@ -41,16 +41,16 @@ pub(super) fn merged(
     if groups.len() == batch.num_rows() {
         return Ok(None);
     }
-    let mut kept: Vec<u32> = groups.into_values().collect();
-    kept.sort_unstable();
+    let mut kept_rows: Vec<u32> = groups.into_values().collect();
+    kept_rows.sort_unstable();
     let columns = batch.columns().iter().map(|column| {
-        let latest = kept.iter().map(|row| latest(column, *row, &before));
+        let latest = kept_rows.iter().map(|row| latest(column, *row, &before));
         take(column, &UInt32Array::from_iter_values(latest), None)
     });
     let columns = columns.collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(kept.len()));
+    let options = RecordBatchOptions::new().with_row_count(Some(kept_rows.len()));
     let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
-    Ok(Some(Merged { batch, kept }))
+    Ok(Some(MergedRows { batch, kept_rows }))
 }
 
 /// The last row of a group, up to `row`, with a value in a column.

@@ -16,12 +16,12 @@ use arrow::{
 use stratalog_line::{LineError, TableRows};
 use stratalog_model::{
     ChronicleDefinition, Collision, Error, ErrorKind, ProducerId, Result,
-    store::{Admitted, AppendOptions, Appended, OnConflict},
+    store::{AppendOptions, CommittedAppend, OnConflict, PushResult},
 };
 use stratalog_query::{ProtocolAppend, Session};
 
 use super::{
-    Bringer, Prepared, append_all, prepared,
+    PreparedAppend, WriteProtocol, append_all, prepared,
     rows::{Keys, ticks_of},
 };
 use crate::state::State;
@@ -70,24 +70,24 @@ struct Part {
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
-    bringer: Bringer,
+    write_protocol: WriteProtocol,
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
-) -> Result<(Option<Appended>, Refusals)> {
+) -> Result<(Option<CommittedAppend>, Refusals)> {
     let producer = options.producer;
     let mut refusals = Refusals::default();
     let (mut batches, mut lines) = (Vec::new(), Vec::new());
     for rows in tables {
         let (table, of_rows) = (rows.measurement().to_string(), rows.lines().to_vec());
-        match prepared(state, session, bringer, schema, rows).await {
-            Ok(Prepared { definition, batch, kept }) => {
+        match prepared(state, session, write_protocol, schema, rows).await {
+            Ok(PreparedAppend { definition, batch, kept_rows }) => {
                 batches.push((definition, batch));
-                lines.push(match kept {
+                lines.push(match kept_rows {
                     None => of_rows,
-                    Some(kept) => {
+                    Some(kept_rows) => {
                         let line = |row: &u32| of_rows.get(*row as usize).copied();
-                        kept.iter().filter_map(line).collect()
+                        kept_rows.iter().filter_map(line).collect()
                     }
                 });
             }
@@ -100,11 +100,11 @@ pub(crate) async fn store(
     if batches.is_empty() {
         return Ok((None, refusals));
     }
-    match append_all(state, session, bringer, &batches, options.clone()).await {
+    match append_all(state, session, write_protocol, &batches, options.clone()).await {
         Err(error) if is_of_rows(error.kind()) => {}
-        other => return Ok(answered(state, producer, other?, refusals)),
+        other => return Ok(answer_of(state, producer, other?, refusals)),
     }
-    let mut append = session.append(bringer.protocol, options)?;
+    let mut append = session.append(write_protocol.protocol, options)?;
     for ((definition, batch), lines) in batches.into_iter().zip(lines) {
         let bytes = batch.get_array_memory_size();
         let part = Part { definition, batch, lines };
@@ -112,16 +112,16 @@ pub(crate) async fn store(
     }
     let appended = append.commit().await?;
     refusals.errors.sort_by_key(|error| error.line);
-    Ok(answered(state, producer, appended, refusals))
+    Ok(answer_of(state, producer, appended, refusals))
 }
 
 /// The outcome of an append. The retry of a numbered request has the refusals of the first answer.
-fn answered(
+fn answer_of(
     state: &State,
     producer: Option<(ProducerId, u64)>,
-    appended: Appended,
+    appended: CommittedAppend,
     refusals: Refusals,
-) -> (Option<Appended>, Refusals) {
+) -> (Option<CommittedAppend>, Refusals) {
     let refusals = match producer {
         None => refusals,
         Some(request) if appended.duplicate => state.refused.of_retry(request).unwrap_or(refusals),
@@ -177,7 +177,7 @@ async fn push_each(
         pushes += 1;
         match append.push_with(&part.definition, rows.clone(), on_conflict).await {
             Ok(admitted) if admitted.skipped > 0 => {
-                let error = taken(&part.definition);
+                let error = key_taken(&part.definition);
                 for at in skipped(part, &rows, &admitted)? {
                     refuse(part, piece.get(at).copied(), &error, refusals);
                 }
@@ -205,7 +205,7 @@ fn refuse(part: &Part, row: Option<u32>, error: &Error, refusals: &mut Refusals)
 }
 
 /// The error of a row with the key and time of another row.
-fn taken(definition: &ChronicleDefinition) -> Error {
+fn key_taken(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::UniqueViolation,
         "a row with the same key and time exists, or is earlier in the same request",
@@ -218,7 +218,7 @@ fn taken(definition: &ChronicleDefinition) -> Error {
 
 /// The positions of rows not admitted: of rows with the same key and time, only the first can be
 /// admitted.
-fn skipped(part: &Part, pushed: &RecordBatch, admitted: &Admitted) -> Result<Vec<usize>> {
+fn skipped(part: &Part, pushed: &RecordBatch, admitted: &PushResult) -> Result<Vec<usize>> {
     let definition = &part.definition;
     let (pushed_keys, pushed_ticks) =
         (Keys::of(definition, pushed)?, ticks_of(definition, pushed)?);

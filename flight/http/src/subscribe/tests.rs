@@ -9,7 +9,7 @@ use super::*;
 
 fn read(pairs: &[(&str, &str)], last: Option<&str>) -> Result<String> {
     let pairs = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-    Question::read(pairs.collect(), last).map(|question| question.sql())
+    SubscribeParameters::read(pairs.collect(), last).map(|question| question.sql())
 }
 
 #[test]

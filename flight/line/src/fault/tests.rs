@@ -1,6 +1,6 @@
 use stratalog_model::{Error, ErrorKind};
 
-use super::{LineErrors, shown};
+use super::{LineErrors, excerpt};
 
 #[test]
 fn keeps_the_first_and_counts_all() {
@@ -10,8 +10,8 @@ fn keeps_the_first_and_counts_all() {
         errors.add(2, line, b"cpu", &error);
     }
     assert_eq!(errors.count, 5);
-    assert_eq!(errors.kept.len(), 2);
-    assert_eq!(errors.kept[1].to_string(), "line 2: no fields; write one");
+    assert_eq!(errors.first_errors.len(), 2);
+    assert_eq!(errors.first_errors[1].to_string(), "line 2: no fields; write one");
 }
 
 #[test]
@@ -20,9 +20,9 @@ fn lines_are_cut_between_characters() {
     let error = Error::new(ErrorKind::BadCopyFormat, "x");
     let long = format!("x{}", "é".repeat(300));
     errors.add(9, 1, long.as_bytes(), &error);
-    assert_eq!(errors.kept[0].original, format!("x{}", "é".repeat(127)));
+    assert_eq!(errors.first_errors[0].original, format!("x{}", "é".repeat(127)));
     errors.add(9, 1, &[0xff; 300], &error);
-    assert!(errors.kept[1].original.len() <= 256);
-    assert_eq!(shown(&"a".repeat(65)), format!("{}…", "a".repeat(64)));
-    assert_eq!(shown("short"), "short");
+    assert!(errors.first_errors[1].original.len() <= 256);
+    assert_eq!(excerpt(&"a".repeat(65)), format!("{}…", "a".repeat(64)));
+    assert_eq!(excerpt("short"), "short");
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     FieldValue, Row, SeriesNumber, Tables,
-    fault::{shown, shown_bytes},
+    fault::{excerpt, excerpt_bytes},
     name::check_text,
 };
 
@@ -62,14 +62,14 @@ impl LineParser {
                         ns.ok_or_else(|| out_of_range(&value.to_string(), self.precision.name()))?
                     }
                     Timestamp::OutOfRange => {
-                        return Err(out_of_range(&shown_bytes(raw), self.precision.name()));
+                        return Err(out_of_range(&excerpt_bytes(raw), self.precision.name()));
                     }
                     _ => {
                         return Err(Error::new(
                             MALFORMED,
                             format!(
                                 "\"{}\" at byte {} is not a timestamp",
-                                shown_bytes(raw),
+                                excerpt_bytes(raw),
                                 at + spaces + 1
                             ),
                         )
@@ -115,7 +115,7 @@ impl LineParser {
         if at + spaces >= line.len() {
             return Err(Error::new(
                 MALFORMED,
-                format!("the line of measurement \"{}\" has no fields", shown(&measurement)),
+                format!("the line of measurement \"{}\" has no fields", excerpt(&measurement)),
             )
             .with_hint("write a space and a field behind the tags, value=1"));
         }
@@ -132,7 +132,7 @@ fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
         let what = if raw.is_empty() {
             format!("a tag is missing at byte {}", start + 1)
         } else {
-            format!("tag \"{}\" at byte {} has no value", shown_bytes(raw), start + 1)
+            format!("tag \"{}\" at byte {} has no value", excerpt_bytes(raw), start + 1)
         };
         return Err(Error::new(MALFORMED, what).with_hint(
             "write tags as name=value, and a backslash before each comma, space and = within",
@@ -142,7 +142,7 @@ fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
     let end = name_end(line, equals + 1, VALUE_ENDS);
     let raw = line.get(equals + 1..end).unwrap_or_default();
     if raw.is_empty() {
-        return Err(Error::new(MALFORMED, format!("tag \"{}\" has no value", shown(&key)))
+        return Err(Error::new(MALFORMED, format!("tag \"{}\" has no value", excerpt(&key)))
             .with_hint("omit a tag without a value"));
     }
     let value = name(Part::Name, "the value of tag", raw)?;
@@ -157,7 +157,7 @@ fn field(row: &mut Row<'_>, line: &[u8], start: usize, scratch: &mut Vec<u8>) ->
         let what = if raw.is_empty() {
             format!("a field is missing at byte {}", start + 1)
         } else {
-            format!("field \"{}\" at byte {} has no value", shown_bytes(raw), start + 1)
+            format!("field \"{}\" at byte {} has no value", excerpt_bytes(raw), start + 1)
         };
         return Err(Error::new(MALFORMED, what).with_hint(
             "write fields as name=value, and a backslash before each comma, space and = in a name",
@@ -172,7 +172,7 @@ fn field(row: &mut Row<'_>, line: &[u8], start: usize, scratch: &mut Vec<u8>) ->
             let raw = line.get(start..name_end(line, start, VALUE_ENDS)).unwrap_or_default();
             return Err(Error::new(
                 ErrorKind::NumericOutOfRange,
-                format!("field \"{}\": {} is out of range", shown(&key), shown_bytes(raw)),
+                format!("field \"{}\": {} is out of range", excerpt(&key), excerpt_bytes(raw)),
             )
             .with_hint("integers have 64 bits, and floats are finite"));
         }
@@ -209,7 +209,7 @@ fn name(part: Part, what: &str, raw: &[u8]) -> Result<String> {
     if name.ends_with('\\') {
         return Err(Error::new(
             MALFORMED,
-            format!("{what} \"{}\" ends with a backslash", shown(&name)),
+            format!("{what} \"{}\" ends with a backslash", excerpt(&name)),
         )
         .with_hint("use another last character: a backslash escapes the next character"));
     }
@@ -247,12 +247,12 @@ fn no_value(field: &str, line: &[u8], start: usize) -> Error {
     let end = name_end(line, start, VALUE_ENDS);
     let raw = line.get(start..end).unwrap_or_default();
     let message = if raw.is_empty() {
-        format!("field \"{}\" has no value", shown(field))
+        format!("field \"{}\" has no value", excerpt(field))
     } else {
         format!(
             "field \"{}\": {} at byte {} is not a value",
-            shown(field),
-            shown_bytes(raw),
+            excerpt(field),
+            excerpt_bytes(raw),
             start + 1
         )
     };
@@ -275,7 +275,7 @@ fn value_hint(raw: &[u8]) -> &'static str {
 
 fn behind_value(line: &[u8], at: usize) -> Error {
     let raw = line.get(at..).unwrap_or_default();
-    Error::new(MALFORMED, format!("\"{}\" at byte {} follows a value", shown_bytes(raw), at + 1))
+    Error::new(MALFORMED, format!("\"{}\" at byte {} follows a value", excerpt_bytes(raw), at + 1))
         .with_hint("write a comma and the next field, or a space and the timestamp")
 }
 
@@ -289,7 +289,7 @@ fn unclosed(field: &str, line: &[u8], start: usize) -> Error {
     };
     Error::new(
         MALFORMED,
-        format!("the string of field \"{}\" has no closing quote{swallowed}", shown(field)),
+        format!("the string of field \"{}\" has no closing quote{swallowed}", excerpt(field)),
     )
     .with_hint("close the string; write a quote within a string as \\\"")
 }

@@ -131,7 +131,7 @@ fn known_field(
 ) -> Option<usize> {
     let rest = data.get(at..)?;
     let (column, length) = match row.guess(rest) {
-        Some(guessed) => guessed,
+        Some(expected) => expected,
         None => found_field(row, rest)?,
     };
     let start = at + length;

@@ -17,7 +17,7 @@ mod frontend {
     mod reader;
     pub use self::{
         message::Frontend,
-        reader::{Inbound, MessageLimits, MessageReader},
+        reader::{InboundItem, MessageLimits, MessageReader},
     };
 }
 #[path = "../../src/startup.rs"]
@@ -39,7 +39,7 @@ use stratalog_text::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use frontend::{Frontend, Inbound, MessageLimits, MessageReader};
+use frontend::{Frontend, InboundItem, MessageLimits, MessageReader};
 
 /// A client that sends `bytes` in pieces and ignores all answers.
 struct Client<'a> {
@@ -62,7 +62,11 @@ impl AsyncRead for Client<'_> {
 }
 
 impl AsyncWrite for Client<'_> {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -112,12 +116,12 @@ fn messages(bytes: &[u8], piece: usize) {
             loop {
                 let _ = reader.is_sync_next();
                 match reader.next().await {
-                    Inbound::Message(kind, body) => {
+                    InboundItem::Message(kind, body) => {
                         held += body.len();
                         let _ = Frontend::decode(kind, body);
                     }
-                    Inbound::Refused(..) => {}
-                    Inbound::Closed | Inbound::Broken(_) => break,
+                    InboundItem::Refused(..) => {}
+                    InboundItem::Closed | InboundItem::Broken(_) => break,
                 }
             }
             assert!(held <= bytes.len(), "more was read than was sent");

@@ -21,11 +21,11 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::{Connection, Ending, Step, shutting_down, work::Work};
+use super::{Connection, Step, StepEnd, shutting_down, work::SpawnedTask};
 use crate::{
     copy_binary::{self, BinaryCopyParser},
     encode::{BINARY, LongValues, RowWriter},
-    frontend::{Frontend, Inbound},
+    frontend::{Frontend, InboundItem},
 };
 
 /// Clients send messages from a line to megabytes; small messages are combined.
@@ -40,7 +40,7 @@ const BATCHES_WAITING: usize = 1;
 /// Messages from the connection to the statement. A channel closed without `Done` means a cancelled
 /// COPY: no row is stored.
 #[derive(Debug)]
-enum Feed {
+enum CopyMessage {
     Data(Bytes),
     Done,
 }
@@ -83,7 +83,7 @@ impl Parser {
 
 /// Messages from the parser to the sink. A channel closed without `Done` means: no row is stored.
 #[derive(Debug)]
-enum Parsed {
+enum ParserMessage {
     Batch(RecordBatch),
     /// The end of the data, with the skipped rows.
     Done(SkippedRows),
@@ -93,11 +93,11 @@ enum Parsed {
 async fn store(
     parser: Parser,
     sink: CopySink,
-    feed: mpsc::Receiver<Feed>,
+    feed: mpsc::Receiver<CopyMessage>,
     (progress, share): (Arc<CopyProgress>, Arc<Share>),
 ) -> Result<u64> {
     let (sender, batches) = mpsc::channel(BATCHES_WAITING);
-    let mut sinking = Work::spawn(sink_all(sink, batches));
+    let mut sinking = SpawnedTask::spawn(sink_all(sink, batches));
     let parsed = parse_all(parser, feed, &sender, (&progress, &share)).await;
     drop(sender);
     // The sink's error about earlier rows comes before the parser's error about later rows.
@@ -107,7 +107,10 @@ async fn store(
 }
 
 /// Stores batches until `Done`; `None` without `Done`.
-async fn sink_all(mut sink: CopySink, mut batches: mpsc::Receiver<Parsed>) -> Result<Option<u64>> {
+async fn sink_all(
+    mut sink: CopySink,
+    mut batches: mpsc::Receiver<ParserMessage>,
+) -> Result<Option<u64>> {
     loop {
         let next = tokio::select! {
             biased;
@@ -115,8 +118,8 @@ async fn sink_all(mut sink: CopySink, mut batches: mpsc::Receiver<Parsed>) -> Re
             error = sink.stopped() => return Err(error),
         };
         match next {
-            Some(Parsed::Batch(batch)) => sink.push(batch).await?,
-            Some(Parsed::Done(skipped)) => return sink.finish(&skipped).await.map(Some),
+            Some(ParserMessage::Batch(batch)) => sink.push(batch).await?,
+            Some(ParserMessage::Done(skipped)) => return sink.finish(&skipped).await.map(Some),
             None => return Ok(None),
         }
     }
@@ -125,8 +128,8 @@ async fn sink_all(mut sink: CopySink, mut batches: mpsc::Receiver<Parsed>) -> Re
 /// Parses all data. Also returns after the end of the sink, because the sink reports its own error.
 async fn parse_all(
     mut parser: Parser,
-    mut feed: mpsc::Receiver<Feed>,
-    sink: &mpsc::Sender<Parsed>,
+    mut feed: mpsc::Receiver<CopyMessage>,
+    sink: &mpsc::Sender<ParserMessage>,
     (progress, share): (&CopyProgress, &Arc<Share>),
 ) -> Result<()> {
     // An incomplete row counts.
@@ -138,9 +141,9 @@ async fn parse_all(
             () = sink.closed() => return Ok(()),
         };
         match piece {
-            Some(Feed::Data(bytes)) => {
+            Some(CopyMessage::Data(bytes)) => {
                 for batch in parser.push(&bytes)? {
-                    if sink.send(Parsed::Batch(batch)).await.is_err() {
+                    if sink.send(ParserMessage::Batch(batch)).await.is_err() {
                         return Ok(());
                     }
                 }
@@ -151,15 +154,15 @@ async fn parse_all(
                     progress.set_excluded(skipped.rows);
                 }
             }
-            Some(Feed::Done) => break,
+            Some(CopyMessage::Done) => break,
             None => {
                 return Err(Error::new(ErrorKind::QueryCanceled, "COPY from stdin was aborted"));
             }
         }
     }
-    let rest = parser.finish()?.map(Parsed::Batch);
+    let rest = parser.finish()?.map(ParserMessage::Batch);
     let skipped = parser.skipped().cloned().unwrap_or_default();
-    for last in rest.into_iter().chain([Parsed::Done(skipped)]) {
+    for last in rest.into_iter().chain([ParserMessage::Done(skipped)]) {
         if sink.send(last).await.is_err() {
             return Ok(());
         }
@@ -202,12 +205,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.flush().await?;
         let share = Arc::clone(self.session.share());
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
-        let mut work = Work::spawn(store(parser, sink, receiver, (progress, share)));
+        let mut work = SpawnedTask::spawn(store(parser, sink, receiver, (progress, share)));
         if let Err(ending) = self.feed(&sender, &mut work).await {
             // The next statement must not meet remains of this statement. If the statement itself
             // failed, it has already ended, and the wait has no effect.
             drop(sender);
-            if let Ending::Error(_) = &ending {
+            if let StepEnd::Error(_) = &ending {
                 let _ = self.watched(async { Ok(work.result().await.is_ok()) }).await?;
             }
             return Err(ending);
@@ -218,7 +221,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// Passes on the client's data until the client's end message.
-    async fn feed(&mut self, sender: &mpsc::Sender<Feed>, work: &mut Work<u64>) -> Step<()> {
+    async fn feed(
+        &mut self,
+        sender: &mpsc::Sender<CopyMessage>,
+        work: &mut SpawnedTask<u64>,
+    ) -> Step<()> {
         let mut gathered = BytesMut::new();
         loop {
             let inbound = match self.reader.buffered() {
@@ -235,14 +242,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
             };
             let (kind, body) = match inbound {
-                Inbound::Message(kind, body) => (kind, body),
-                Inbound::Refused(_, error) => return Err(Ending::Error(error)),
-                Inbound::Closed => return Err(Ending::Gone),
-                Inbound::Broken(error) => return Err(Ending::Fatal(error)),
+                InboundItem::Message(kind, body) => (kind, body),
+                InboundItem::Refused(_, error) => return Err(StepEnd::Error(error)),
+                InboundItem::Closed => return Err(StepEnd::Gone),
+                InboundItem::Broken(error) => return Err(StepEnd::Fatal(error)),
             };
             match kind {
                 b'd' if gathered.is_empty() && body.len() >= PIECE_BYTES / 2 => {
-                    self.send_piece(sender, work, Feed::Data(body)).await?;
+                    self.send_piece(sender, work, CopyMessage::Data(body)).await?;
                 }
                 b'd' => {
                     gathered.extend_from_slice(&body);
@@ -252,23 +259,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
                 b'c' => {
                     self.hand_over(sender, work, &mut gathered).await?;
-                    return self.send_piece(sender, work, Feed::Done).await;
+                    return self.send_piece(sender, work, CopyMessage::Done).await;
                 }
                 // Clients may pipeline Flush and Sync; both have no meaning here.
                 b'H' | b'S' => {}
-                b'X' => return Err(Ending::Gone),
+                b'X' => return Err(StepEnd::Gone),
                 b'f' => {
                     let reason = match Frontend::decode(kind, body)? {
                         Frontend::CopyFail(reason) => reason,
                         _ => String::new(),
                     };
-                    return Err(Ending::Error(Error::new(
+                    return Err(StepEnd::Error(Error::new(
                         ErrorKind::QueryCanceled,
                         format!("COPY from stdin failed: {reason}"),
                     )));
                 }
                 other => {
-                    return Err(Ending::Error(Error::new(
+                    return Err(StepEnd::Error(Error::new(
                         ErrorKind::ProtocolViolation,
                         format!("unexpected message type 0x{other:02X} during COPY from stdin"),
                     )));
@@ -279,22 +286,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     async fn hand_over(
         &mut self,
-        sender: &mpsc::Sender<Feed>,
-        work: &mut Work<u64>,
+        sender: &mpsc::Sender<CopyMessage>,
+        work: &mut SpawnedTask<u64>,
         gathered: &mut BytesMut,
     ) -> Step<()> {
         if gathered.is_empty() {
             return Ok(());
         }
-        self.send_piece(sender, work, Feed::Data(gathered.split().freeze())).await
+        self.send_piece(sender, work, CopyMessage::Data(gathered.split().freeze())).await
     }
 
     /// Passes on a piece; waits while the statement is busy.
     async fn send_piece(
         &mut self,
-        sender: &mpsc::Sender<Feed>,
-        work: &mut Work<u64>,
-        piece: Feed,
+        sender: &mpsc::Sender<CopyMessage>,
+        work: &mut SpawnedTask<u64>,
+        piece: CopyMessage,
     ) -> Step<()> {
         let taken = self.watched(async { Ok(sender.send(piece).await.is_ok()) }).await?;
         if taken {
@@ -317,7 +324,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let start = self.out.begin(b'd');
                 if let Err(error) = writer.write_header(&mut self.out.bytes) {
                     self.out.take_back(start);
-                    return Err(Ending::Error(error));
+                    return Err(StepEnd::Error(error));
                 }
                 self.out.end(start)?;
             }
@@ -343,7 +350,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let start = self.out.begin(b'd');
                 if let Err(error) = lines.write(row, &mut self.out.bytes) {
                     self.out.take_back(start);
-                    return Err(Ending::Error(error));
+                    return Err(StepEnd::Error(error));
                 }
                 self.out.end(start)?;
                 progress.add_bytes(self.out.bytes.len() - start - 4);
@@ -380,6 +387,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-fn ended_early(result: Result<u64>) -> Ending {
-    Ending::Error(result.err().unwrap_or_else(|| Error::internal("COPY ended before its data")))
+fn ended_early(result: Result<u64>) -> StepEnd {
+    StepEnd::Error(result.err().unwrap_or_else(|| Error::internal("COPY ended before its data")))
 }

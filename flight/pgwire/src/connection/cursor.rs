@@ -7,7 +7,7 @@ use stratalog_query::Rows;
 use stratalog_text::TextStyle;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Connection, Step, work::Until};
+use super::{Connection, Step, work::CancelPolicy};
 use crate::encode::RowWriter;
 
 /// A result during its read.
@@ -56,9 +56,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             let (batch, first) = match cursor.batch.take() {
                 Some(batch) => batch,
                 None => match self.next_of(cursor, limit, sent).await? {
-                    Next::Rows(batch) => (batch, 0),
-                    Next::NotYet => break,
-                    Next::End => {
+                    CursorItem::Rows(batch) => (batch, 0),
+                    CursorItem::NotYet => break,
+                    CursorItem::End => {
                         cursor.ended = true;
                         break;
                     }
@@ -94,14 +94,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 }
 
 /// The next item of a result.
-enum Next {
+enum CursorItem {
     Rows(RecordBatch),
     End,
     /// No row yet, from an endless result.
     NotYet,
 }
 
-impl From<Option<RecordBatch>> for Next {
+impl From<Option<RecordBatch>> for CursorItem {
     fn from(next: Option<RecordBatch>) -> Self {
         next.map_or(Self::End, Self::Rows)
     }
@@ -110,7 +110,7 @@ impl From<Option<RecordBatch>> for Next {
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// The next rows. For an endless result, the buffered output is sent before a wait; a request
     /// with a row limit gets the available rows.
-    async fn next_of(&mut self, cursor: &mut Cursor, limit: u64, sent: u64) -> Step<Next> {
+    async fn next_of(&mut self, cursor: &mut Cursor, limit: u64, sent: u64) -> Step<CursorItem> {
         if !cursor.rows.is_endless() {
             return Ok(self.watched(next(&mut cursor.rows)).await?.into());
         }
@@ -119,17 +119,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         let is_limited = limit < u64::MAX;
         if is_limited && sent > 0 {
-            return Ok(Next::NotYet);
+            return Ok(CursorItem::NotYet);
         }
         self.flush().await?;
         if !is_limited {
-            return Ok(self.watched_until(Until::Closed, next(&mut cursor.rows)).await?.into());
+            return Ok(self
+                .watched_until(CancelPolicy::Closed, next(&mut cursor.rows))
+                .await?
+                .into());
         }
         let wait = self.session.subscribe_wait();
         let waited = async { Ok(tokio::time::timeout(wait, next(&mut cursor.rows)).await) };
         match self.watched(waited).await? {
             Ok(there) => Ok(there?.into()),
-            Err(_) => Ok(Next::NotYet),
+            Err(_) => Ok(CursorItem::NotYet),
         }
     }
 
@@ -140,7 +143,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return Ok(there?);
             }
             self.flush().await?;
-            return self.watched_until(Until::Closed, next(rows)).await;
+            return self.watched_until(CancelPolicy::Closed, next(rows)).await;
         }
         self.watched(next(rows)).await
     }

@@ -7,9 +7,9 @@ use stratalog_query::{Outcome, Parsed, Prepared, PreparedBy};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Connection, Ending, Step,
+    Connection, Step, StepEnd,
     cursor::Cursor,
-    kept::{Portal, PortalState, Statement},
+    portal::{Portal, PortalState, Statement},
 };
 use crate::{
     encode::format_of,
@@ -25,13 +25,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         } else if self.statements.contains_key(&parse.name)
             || self.session.prepared_statement(&parse.name).is_some()
         {
-            return Err(Ending::Error(Error::new(
+            return Err(StepEnd::Error(Error::new(
                 ErrorKind::DuplicatePreparedStatement,
                 format!("prepared statement \"{}\" already exists", parse.name),
             )));
         }
         if self.statements.len() >= self.settings.statements_max {
-            return Err(Ending::Error(
+            return Err(StepEnd::Error(
                 Error::new(
                     ErrorKind::LimitExceeded,
                     format!("more than {} prepared statements", self.settings.statements_max),
@@ -44,14 +44,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             [] => Statement::new(None, parse.types, self.rounds),
             [one] => self.prepare(one, parse.types).await?,
             _ => {
-                return Err(Ending::Error(Error::new(
+                return Err(StepEnd::Error(Error::new(
                     ErrorKind::SyntaxError,
                     "cannot insert multiple commands into a prepared statement",
                 )));
             }
         };
         if !parse.name.is_empty() {
-            statement.keep(&parse.name, &self.kept)?;
+            statement.keep(&parse.name, &self.prepared_budget)?;
             if let Some(prepared) = &statement.prepared {
                 let by = PreparedBy::Protocol(statement.parameters.clone());
                 self.session.keep(&parse.name, Arc::clone(prepared), by)?;
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             _ => false,
         };
         let numbers = declared.clone();
-        let told = move |prepared: Option<&Prepared>| -> Vec<Option<ColumnType>> {
+        let parameter_types = move |prepared: Option<&Prepared>| -> Vec<Option<ColumnType>> {
             let all = numbers.iter().enumerate();
             all.map(|(at, id)| match numeric_type(*id) {
                 Some(_) if prepared.is_some_and(|prepared| fits(prepared, at)) => None,
@@ -94,10 +94,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     return session.prepare(&statement, &types).await;
                 }
                 let first = session.try_prepare(&statement, &types).await.ok();
-                let told = told(first.as_deref());
+                let parameter_types = parameter_types(first.as_deref());
                 match first {
-                    Some(prepared) if told == types => Ok(prepared),
-                    _ => session.prepare(&statement, &told).await,
+                    Some(prepared) if parameter_types == types => Ok(prepared),
+                    _ => session.prepare(&statement, &parameter_types).await,
                 }
             })
             .await?;
@@ -121,13 +121,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if bind.portal.is_empty() {
             self.portals.remove("");
         } else if self.portals.contains_key(&bind.portal) {
-            return Err(Ending::Error(Error::new(
+            return Err(StepEnd::Error(Error::new(
                 ErrorKind::DuplicateCursor,
                 format!("cursor \"{}\" already exists", bind.portal),
             )));
         }
         if self.portals.len() >= self.settings.portals_max {
-            return Err(Ending::Error(
+            return Err(StepEnd::Error(
                 Error::new(
                     ErrorKind::LimitExceeded,
                     format!("more than {} portals", self.settings.portals_max),
@@ -136,7 +136,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             ));
         }
         let violation =
-            |message: String| Ending::Error(Error::new(ErrorKind::ProtocolViolation, message));
+            |message: String| StepEnd::Error(Error::new(ErrorKind::ProtocolViolation, message));
         let expected = statement.prepared.as_ref().map_or(0, |p| p.parameter_types().len());
         if bind.values.len() != expected {
             return Err(violation(format!(
@@ -160,7 +160,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             )));
         }
         if let Some(format) = bind.result_formats.iter().find(|code| !matches!(code, 0 | 1)) {
-            return Err(Ending::Error(Error::new(
+            return Err(StepEnd::Error(Error::new(
                 ErrorKind::InvalidParameterValue,
                 format!("unsupported format code: {format}"),
             )));
@@ -184,7 +184,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 values.push(value);
             }
         }
-        let portal = Portal::new(&bind.portal, statement, bind.result_formats, values, &self.kept)?;
+        let portal = Portal::new(
+            &bind.portal,
+            statement,
+            bind.result_formats,
+            values,
+            &self.prepared_budget,
+        )?;
         self.portals.insert(bind.portal, portal);
         self.out.bind_complete()?;
         Ok(())
@@ -267,7 +273,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let values = match state {
             PortalState::Reading(cursor) => return Ok(Some(cursor)),
             PortalState::Finished => {
-                return Err(Ending::Error(Error::new(
+                return Err(StepEnd::Error(Error::new(
                     ErrorKind::ObjectNotInPrerequisiteState,
                     format!("portal \"{name}\" cannot be run"),
                 )));
@@ -285,9 +291,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             None => {
                 let session = Arc::clone(&self.session);
                 // PostgreSQL locks tables from Parse to Sync: no session can alter them in between.
-                let told_now = statement.round == self.rounds;
+                let is_current = statement.round == self.rounds;
                 self.watched(async move {
-                    match told_now {
+                    match is_current {
                         true => session.execute_with_reported_columns(&prepared, values).await,
                         false => session.execute(&prepared, values).await,
                     }
@@ -329,7 +335,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 "" => "unnamed prepared statement".to_string(),
                 name => format!("prepared statement \"{name}\""),
             };
-            Ending::Error(Error::new(
+            StepEnd::Error(Error::new(
                 ErrorKind::UndefinedPreparedStatement,
                 format!("{which} does not exist"),
             ))
@@ -370,8 +376,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-fn no_portal(name: &str) -> Ending {
-    Ending::Error(Error::new(
+fn no_portal(name: &str) -> StepEnd {
+    StepEnd::Error(Error::new(
         ErrorKind::InvalidCursorName,
         format!("portal \"{name}\" does not exist"),
     ))

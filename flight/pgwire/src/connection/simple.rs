@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stratalog_query::{Outcome, Parsed, TransactionState};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Connection, Ending, Step, cursor::Cursor};
+use super::{Connection, Step, StepEnd, cursor::Cursor};
 use crate::encode::{BINARY, TEXT};
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
@@ -17,7 +17,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let answered = self.statements_of(sql).await;
         self.followed = false;
         match answered {
-            Err(Ending::Error(error)) => self.report(&error)?,
+            Err(StepEnd::Error(error)) => self.report(&error)?,
             other => other?,
         }
         self.end_implicit().await?;
@@ -27,7 +27,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn statements_of(&mut self, sql: &str) -> Step<()> {
         let statements = self.session.parse(sql)?;
         if statements.is_empty() {
-            return self.out.empty_query().map_err(Ending::Error);
+            return self.out.empty_query().map_err(StepEnd::Error);
         }
         for (at, statement) in statements.iter().enumerate() {
             let last = at + 1 == statements.len();
@@ -74,7 +74,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// The end of a message, or of a pipeline.
     pub(super) async fn end_implicit(&mut self) -> Step<()> {
         match self.commit_implicit().await {
-            Err(Ending::Error(error)) => self.report(&error),
+            Err(StepEnd::Error(error)) => self.report(&error),
             other => other,
         }
     }

@@ -9,14 +9,14 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Connection, Ending, Step, shutting_down};
-use crate::frontend::Left;
+use super::{Connection, Step, StepEnd, shutting_down};
+use crate::frontend::Disconnect;
 
 /// A task that ends when its handle is dropped.
 #[derive(Debug)]
-pub(crate) struct Work<T>(Option<JoinHandle<Result<T>>>);
+pub(crate) struct SpawnedTask<T>(Option<JoinHandle<Result<T>>>);
 
-impl<T: Send + 'static> Work<T> {
+impl<T: Send + 'static> SpawnedTask<T> {
     pub(crate) fn spawn(work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
         Self(Some(tokio::spawn(work)))
     }
@@ -32,7 +32,7 @@ impl<T: Send + 'static> Work<T> {
     }
 }
 
-impl<T> Drop for Work<T> {
+impl<T> Drop for SpawnedTask<T> {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -46,7 +46,7 @@ fn broke_off() -> Error {
 
 /// The condition for a disconnected client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Until {
+pub(crate) enum CancelPolicy {
     /// The client is gone, and no received message needs an answer. For a statement waiting for
     /// other sessions, a Terminate message also counts: PostgreSQL would continue to wait without a
     /// client and block other sessions. Other statements run to their ends, like in PostgreSQL,
@@ -65,31 +65,31 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         &mut self,
         work: impl Future<Output = Result<T>>,
     ) -> impl Future<Output = Step<T>> {
-        self.watched_until(Until::Gone, work)
+        self.watched_until(CancelPolicy::Gone, work)
     }
 
     /// Like [`Self::watched`], with the given condition for a disconnected client.
     pub(crate) async fn watched_until<T>(
         &mut self,
-        until: Until,
+        until: CancelPolicy,
         work: impl Future<Output = Result<T>>,
     ) -> Step<T> {
         let result = AssertUnwindSafe(work).catch_unwind();
         let (reader, session, followed) = (&mut self.reader, &self.session, self.followed);
         let left = async move {
             match until {
-                Until::Closed => reader.closed().await,
-                Until::Gone => match reader.left().await {
-                    Left::Closed => {}
-                    Left::Farewell if followed => std::future::pending().await,
-                    Left::Farewell => session.waiting().await,
+                CancelPolicy::Closed => reader.closed().await,
+                CancelPolicy::Gone => match reader.left().await {
+                    Disconnect::Closed => {}
+                    Disconnect::Farewell if followed => std::future::pending().await,
+                    Disconnect::Farewell => session.waiting().await,
                 },
             }
         };
         tokio::select! {
             biased;
-            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(Ending::Error),
-            () = left => Err(Ending::Gone),
+            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(StepEnd::Error),
+            () = left => Err(StepEnd::Gone),
             () = self.stop.hard.cancelled() => Err(shutting_down()),
         }
     }

@@ -10,7 +10,7 @@ use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, parse_value, write_value};
 
 use super::{BinaryWriter, RowWriter, format_of};
-use crate::{outbound::Outbound, parameter::decode, types::wire_type};
+use crate::{outbound::OutboundBuffer, parameter::decode, types::wire_type};
 
 fn binary(text: &str, column_type: &ColumnType) -> Vec<u8> {
     let array = parse_value(Some(text), column_type, &TextStyle::default()).unwrap();
@@ -97,7 +97,7 @@ fn rows_have_lengths_and_nulls() {
     ];
     let batch = RecordBatch::try_new(schema, columns).unwrap();
     let row = |formats: &[i16]| {
-        let mut out = Outbound::default();
+        let mut out = OutboundBuffer::default();
         RowWriter::new(&batch, formats, &style).unwrap().write(0, &mut out).unwrap();
         out.bytes
     };

@@ -23,7 +23,7 @@ const FIRST_READ_BYTES: usize = 8 << 10;
 
 /// An item from the socket.
 #[derive(Debug)]
-pub enum Inbound {
+pub enum InboundItem {
     /// A message: its type and its undecoded body.
     Message(u8, Bytes),
     /// A message refused for lack of memory: its type, and the error for the client. The whole
@@ -37,7 +37,7 @@ pub enum Inbound {
 
 /// The manner of a disconnect: no received message is left to execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub enum Disconnect {
     /// The client's end is closed.
     Closed,
     /// The client has sent Terminate and expects no answer.
@@ -74,12 +74,12 @@ pub struct MessageReader<R> {
 }
 
 /// A message with its claim; the claim ends with the drop of the last part.
-struct Claimed {
+struct ClaimedMessage {
     body: Bytes,
     _claim: Claim,
 }
 
-impl AsRef<[u8]> for Claimed {
+impl AsRef<[u8]> for ClaimedMessage {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
@@ -101,11 +101,11 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 
     /// The next message. Safe to drop and call again: no read bytes are lost.
-    pub async fn next(&mut self) -> Inbound {
+    pub async fn next(&mut self) -> InboundItem {
         loop {
             match self.buffered() {
                 Some(inbound) => return inbound,
-                None if self.closed => return Inbound::Closed,
+                None if self.closed => return InboundItem::Closed,
                 None => {
                     self.make_room().await;
                     match self.source.read_buf(&mut self.buffer).await {
@@ -160,25 +160,25 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 
     /// Drops the received part of a refused message.
-    fn drop_refused(&mut self) -> Option<Inbound> {
+    fn drop_refused(&mut self) -> Option<InboundItem> {
         let (kind, left, error) = self.refused.take()?;
         let here = left.min(self.buffer.len());
         self.buffer.advance(here);
         if here == left {
-            return Some(Inbound::Refused(kind, error));
+            return Some(InboundItem::Refused(kind, error));
         }
         self.refused = Some((kind, left - here, error));
         None
     }
 
     /// The next part of a large COPY data message, if the part is large enough.
-    fn more_data(&mut self) -> Option<Inbound> {
+    fn more_data(&mut self) -> Option<InboundItem> {
         let here = self.data_left.min(self.buffer.len());
         if here < self.data_left && here < READ_BYTES {
             return None;
         }
         self.data_left -= here;
-        Some(Inbound::Message(b'd', self.buffer.split_to(here).freeze()))
+        Some(InboundItem::Message(b'd', self.buffer.split_to(here).freeze()))
     }
 
     /// True if a received Sync comes next; Close and Flush messages before it do not count.
@@ -204,7 +204,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
 
     /// The next message, if already received. COPY data is a stream: the parts of a large message
     /// are returned as they arrive, each as a separate message.
-    pub fn buffered(&mut self) -> Option<Inbound> {
+    pub fn buffered(&mut self) -> Option<InboundItem> {
         if self.refused.is_some() {
             return self.drop_refused();
         }
@@ -214,7 +214,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let header: [u8; 5] = self.buffer.get(..5)?.try_into().ok()?;
         let [kind, a, b, c, d] = header;
         if !is_known(kind) {
-            return Some(Inbound::Broken(Error::new(
+            return Some(InboundItem::Broken(Error::new(
                 ErrorKind::ProtocolViolation,
                 format!("invalid frontend message type {kind}"),
             )));
@@ -223,14 +223,14 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let length = match usize::try_from(length) {
             Ok(length) if length >= 4 => length,
             _ => {
-                return Some(Inbound::Broken(Error::new(
+                return Some(InboundItem::Broken(Error::new(
                     ErrorKind::ProtocolViolation,
                     format!("invalid message length {length}"),
                 )));
             }
         };
         if length > self.limits.bytes_max {
-            return Some(Inbound::Broken(
+            return Some(InboundItem::Broken(
                 Error::new(
                     ErrorKind::LimitExceeded,
                     format!(
@@ -252,23 +252,23 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         self.buffer.advance(5);
         let mut body = self.buffer.split_to(length - 4).freeze();
         if let Some(claim) = self.claim.take() {
-            body = Bytes::from_owner(Claimed { body, _claim: claim });
+            body = Bytes::from_owner(ClaimedMessage { body, _claim: claim });
             // Later data must not keep the memory of this message.
             self.buffer = BytesMut::from(self.buffer.as_ref());
         }
-        Some(Inbound::Message(kind, body))
+        Some(InboundItem::Message(kind, body))
     }
 
     /// Waits until the client disconnects; reads ahead a limited number of bytes. Never returns
     /// while the client is connected, or while received messages need an answer. Sync, Close and
     /// Flush messages need no answer in this sense. Safe to drop.
-    pub async fn left(&mut self) -> Left {
+    pub async fn left(&mut self) -> Disconnect {
         loop {
             if self.kind_behind(b"SCH") == Some(b'X') {
-                return Left::Farewell;
+                return Disconnect::Farewell;
             }
             if self.closed && self.buffer.is_empty() {
-                return Left::Closed;
+                return Disconnect::Closed;
             }
             if self.closed || self.buffer.len() >= READ_AHEAD_BYTES {
                 return std::future::pending().await;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use std::time::Duration;
 
-use super::{Bind, Frontend, Inbound, Left, MessageLimits, MessageReader};
+use super::{Bind, Disconnect, Frontend, InboundItem, MessageLimits, MessageReader};
 use crate::budget::Budget;
 
 fn samples() -> Vec<(u8, Vec<u8>)> {
@@ -97,13 +97,13 @@ async fn messages_are_cut_out_of_the_stream() {
     let mut reader = reader(&stream, 1000);
     for (kind, body) in samples() {
         match reader.next().await {
-            Inbound::Message(found, bytes) => {
+            InboundItem::Message(found, bytes) => {
                 assert_eq!((found, bytes.to_vec()), (kind, body));
             }
             other => panic!("{other:?}"),
         }
     }
-    assert!(matches!(reader.next().await, Inbound::Closed));
+    assert!(matches!(reader.next().await, InboundItem::Closed));
 }
 
 #[tokio::test]
@@ -111,18 +111,20 @@ async fn large_messages_hold_room_until_their_last_part_is_dropped() {
     let (large, small) = (framed(b'B', &vec![7; 900_000]), framed(b'B', b"small"));
     let stream = [large.clone(), small.clone(), large.clone(), small.clone(), large].concat();
     let mut reader = reader(&stream, 1 << 20);
-    let Inbound::Message(b'B', mut first) = reader.next().await else { panic!("no message") };
+    let InboundItem::Message(b'B', mut first) = reader.next().await else { panic!("no message") };
     let part = first.split_off(899_999);
     drop(first);
-    assert!(matches!(reader.next().await, Inbound::Message(b'B', body) if body == "small"));
+    assert!(matches!(reader.next().await, InboundItem::Message(b'B', body) if body == "small"));
     match reader.next().await {
-        Inbound::Refused(b'B', error) => assert_eq!(error.kind().sqlstate(), "53200"),
+        InboundItem::Refused(b'B', error) => assert_eq!(error.kind().sqlstate(), "53200"),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(reader.next().await, Inbound::Message(b'B', body) if body == "small"));
+    assert!(matches!(reader.next().await, InboundItem::Message(b'B', body) if body == "small"));
     drop(part);
-    assert!(matches!(reader.next().await, Inbound::Message(b'B', body) if body.len() == 900_000));
-    assert!(matches!(reader.next().await, Inbound::Closed));
+    assert!(
+        matches!(reader.next().await, InboundItem::Message(b'B', body) if body.len() == 900_000)
+    );
+    assert!(matches!(reader.next().await, InboundItem::Closed));
 }
 
 #[tokio::test]
@@ -133,14 +135,14 @@ async fn large_messages_of_data_come_in_parts() {
     for end in [b'c', 0] {
         let mut found = Vec::new();
         while found.len() < data.len() {
-            let Inbound::Message(b'd', part) = reader.next().await else { panic!("no data") };
+            let InboundItem::Message(b'd', part) = reader.next().await else { panic!("no data") };
             assert!(part.len() < 500_000);
             found.extend_from_slice(&part);
         }
         assert!(found == data, "other data");
         match reader.next().await {
-            Inbound::Message(kind, _) => assert_eq!(kind, end),
-            other => assert!(end == 0 && matches!(other, Inbound::Closed)),
+            InboundItem::Message(kind, _) => assert_eq!(kind, end),
+            other => assert!(end == 0 && matches!(other, InboundItem::Closed)),
         }
     }
 }
@@ -156,12 +158,14 @@ async fn broken_framing_is_told_apart() {
         (&b"\0\0\0\0\0"[..], "08P01"),
     ] {
         match reader(bytes, 1000).next().await {
-            Inbound::Broken(error) => assert_eq!(error.kind().sqlstate(), sqlstate, "{bytes:?}"),
+            InboundItem::Broken(error) => {
+                assert_eq!(error.kind().sqlstate(), sqlstate, "{bytes:?}")
+            }
             other => panic!("{bytes:?}: {other:?}"),
         }
     }
     for cut in [&b""[..], b"Q", b"Q\0\0\0", b"Q\0\0\0\x0aSEL"] {
-        assert!(matches!(reader(cut, 1000).next().await, Inbound::Closed), "{cut:?}");
+        assert!(matches!(reader(cut, 1000).next().await, InboundItem::Closed), "{cut:?}");
     }
 }
 
@@ -174,11 +178,11 @@ async fn a_client_that_sent_more_before_it_closed_has_not_left() {
     let message = |kind: u8| samples().into_iter().find(|(known, _)| *known == kind);
     let sent = |kind: u8| message(kind).map(|(kind, body)| framed(kind, &body)).unwrap();
     let goodbye = framed(b'X', b"");
-    assert_eq!(left(Vec::new()).await, Some(Left::Closed));
-    assert_eq!(left(goodbye.clone()).await, Some(Left::Farewell));
+    assert_eq!(left(Vec::new()).await, Some(Disconnect::Closed));
+    assert_eq!(left(goodbye.clone()).await, Some(Disconnect::Farewell));
     for kind in *b"SHC" {
         assert_eq!(left(sent(kind)).await, None);
-        assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, Some(Left::Farewell));
+        assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, Some(Disconnect::Farewell));
     }
     for kind in *b"QPBDE" {
         assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, None);
@@ -187,7 +191,7 @@ async fn a_client_that_sent_more_before_it_closed_has_not_left() {
     // Data that only looks like a Terminate message.
     let data = framed(b'd', &vec![b'X'; 200_000]);
     let mut whole = reader(&data, 1 << 20);
-    assert!(matches!(whole.next().await, Inbound::Message(b'd', _)));
+    assert!(matches!(whole.next().await, InboundItem::Message(b'd', _)));
     assert!(tokio::time::timeout(Duration::from_millis(20), whole.left()).await.is_err());
     // Unless no received message can be answered.
     reader(b"X\0\0\0\x04", 1000).closed().await;

@@ -23,14 +23,14 @@ async def result_of(call: _native.Call[T]) -> T:
         else:
             future.set_exception(error)
 
-    def told(value: T, error: Optional[BaseException]) -> None:
+    def deliver(value: T, error: Optional[BaseException]) -> None:
         try:
             loop.call_soon_threadsafe(settle, value, error)
         except RuntimeError:
             # The loop is closed, so the result is not needed.
             pass
 
-    running = call.start(told)
+    running = call.start(deliver)
     try:
         return await future
     finally:

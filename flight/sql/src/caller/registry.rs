@@ -14,7 +14,7 @@ use tonic::metadata::MetadataMap;
 use uuid::Uuid;
 
 use super::Caller;
-use crate::{FlightSettings, connection::Peer, encode::Encoded};
+use crate::{FlightSettings, connection::Peer, encode::EncodedCommits};
 
 /// Prefix of the service's own tokens: a token without the prefix is foreign.
 const TOKEN_PREFIX: &str = "stratalog-";
@@ -39,7 +39,7 @@ pub(crate) struct Callers {
     settings: Arc<FlightSettings>,
     seal: Seal,
     logins: Mutex<HashMap<Uuid, Arc<Caller>>>,
-    encoded: Arc<Encoded>,
+    encoded: Arc<EncodedCommits>,
 }
 
 /// The identity of a caller according to the call.

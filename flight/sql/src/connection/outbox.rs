@@ -20,7 +20,7 @@ use std::{
 use tokio::io::AsyncWrite;
 
 /// Maximum kept bytes.
-const KEPT_MAX: usize = 64 << 10;
+const BUFFERED_MAX: usize = 64 << 10;
 
 /// Minimum bytes for a send without a copy.
 const LARGE: usize = 16 << 10;
@@ -34,8 +34,8 @@ const LONG: Duration = Duration::from_millis(1);
 /// Written bytes before their send.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    kept: Vec<u8>,
-    /// Number of sent bytes in `kept`.
+    buffered: Vec<u8>,
+    /// Number of sent bytes in `buffered`.
     sent: usize,
     /// Time of the last send.
     last: Instant,
@@ -45,7 +45,7 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        Self { kept: Vec::new(), sent: 0, last: Instant::now(), flushed: None }
+        Self { buffered: Vec::new(), sent: 0, last: Instant::now(), flushed: None }
     }
 
     /// Keeps bytes, or sends many bytes directly.
@@ -56,11 +56,11 @@ impl Outbox {
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-        if bytes >= LARGE || self.kept.len() + bytes > KEPT_MAX {
+        if bytes >= LARGE || self.buffered.len() + bytes > BUFFERED_MAX {
             ready!(self.send(socket, context))?;
         }
         if bytes < LARGE {
-            slices.iter().for_each(|slice| self.kept.extend_from_slice(slice));
+            slices.iter().for_each(|slice| self.buffered.extend_from_slice(slice));
             return Poll::Ready(Ok(bytes));
         }
         let written = ready!(Pin::new(socket).poll_write_vectored(context, slices))?;
@@ -74,7 +74,7 @@ impl Outbox {
         socket: &mut W,
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        if !self.kept.is_empty() {
+        if !self.buffered.is_empty() {
             let now = Instant::now();
             match self.flushed {
                 Some(flushed) if now.duration_since(flushed) < LONG => {
@@ -110,17 +110,17 @@ impl Outbox {
         socket: &mut W,
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        while let Some(rest) = self.kept.get(self.sent..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self.buffered.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match ready!(Pin::new(&mut *socket).poll_write(context, rest))? {
                 0 => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
                 sent => self.sent += sent,
             }
             self.last = Instant::now();
         }
-        if self.kept.len() < LARGE {
-            self.kept.shrink_to(LARGE);
+        if self.buffered.len() < LARGE {
+            self.buffered.shrink_to(LARGE);
         }
-        self.kept.clear();
+        self.buffered.clear();
         (self.sent, self.flushed) = (0, None);
         Pin::new(socket).poll_flush(context)
     }
@@ -238,8 +238,8 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         outbox.looked_at(&mut socket, &mut context);
         let large = vec![0; LARGE];
-        let told = outbox.write(&mut socket, &mut context, &[IoSlice::new(&large)]);
-        assert!(matches!(told, Poll::Ready(Err(_))));
+        let outcome = outbox.write(&mut socket, &mut context, &[IoSlice::new(&large)]);
+        assert!(matches!(outcome, Poll::Ready(Err(_))));
         assert!(matches!(outbox.send(&mut socket, &mut context), Poll::Ready(Err(_))));
     }
 
@@ -255,7 +255,7 @@ mod tests {
                     unreachable!()
                 };
                 rest = &rest[written..];
-                assert!(outbox.kept.len() <= KEPT_MAX);
+                assert!(outbox.buffered.len() <= BUFFERED_MAX);
             }
             all.extend_from_slice(&bytes);
         }
@@ -273,9 +273,9 @@ mod tests {
             taken += 5_000;
             // The last flush is a moment ago, for any duration of the test.
             outbox.flushed = Some(Instant::now() + Duration::from_secs(60));
-            assert!(flush(&mut outbox, &mut socket) && taken <= KEPT_MAX);
+            assert!(flush(&mut outbox, &mut socket) && taken <= BUFFERED_MAX);
         }
-        assert!(taken > KEPT_MAX / 2);
+        assert!(taken > BUFFERED_MAX / 2);
         outbox.flushed = Some(Instant::now() - Duration::from_secs(1));
         assert!(!flush(&mut outbox, &mut socket), "a full socket takes nothing");
         socket.is_full = false;

@@ -23,10 +23,10 @@ const PREFACE_BYTES: usize = 24;
 
 /// The silent connections of a listener, in the order of their arrival.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Lobby(Arc<Mutex<Waiting>>);
+pub(crate) struct Lobby(Arc<Mutex<SilentConnection>>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct SilentConnection {
     next: u64,
     by_number: BTreeMap<u64, CancellationToken>,
 }

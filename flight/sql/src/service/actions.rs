@@ -13,9 +13,9 @@ use arrow_flight::{
 };
 use prost::Message as _;
 use stratalog_flight_wire::{
-    Errand, Seal, Sealed,
+    Seal, SealedTicket, TicketWork,
     command::{packed, plain},
-    options::{Closed, SessionOptions},
+    options::{CloseOutcome, SessionOptions},
 };
 use stratalog_model::{Error, ErrorKind};
 use tonic::Status;
@@ -57,7 +57,7 @@ pub(super) fn list() -> Vec<ActionType> {
 
 /// The context of an action.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct ActionContext<'a> {
     pub(super) callers: &'a Callers,
     pub(super) seal: &'a Seal,
     pub(super) peer: Option<&'a Arc<Peer>>,
@@ -68,7 +68,7 @@ pub(super) struct Call<'a> {
 /// # Errors
 /// `Unimplemented` for an unknown action; errors of the action.
 pub(super) async fn act(
-    call: &Call<'_>,
+    call: &ActionContext<'_>,
     caller: &Arc<Caller>,
     action: Action,
 ) -> Result<std::option::IntoIter<Vec<u8>>, Status> {
@@ -116,8 +116,8 @@ pub(super) async fn act(
             let request: RenewFlightEndpointRequest = plain(body).map_err(refused)?;
             let mut endpoint = request.endpoint.unwrap_or_default();
             let ticket = endpoint.ticket.take().unwrap_or_default();
-            let errand = errand_of(call, caller, &ticket.ticket).map_err(refused)?;
-            endpoint.ticket = Some(crate::describe::ticket(caller, call.seal, errand));
+            let work = work_of(call, caller, &ticket.ticket).map_err(refused)?;
+            endpoint.ticket = Some(crate::describe::ticket(caller, call.seal, work));
             Some(endpoint.encode_to_vec())
         }
         "SetSessionOptions" => {
@@ -128,7 +128,7 @@ pub(super) async fn act(
         "SyncClock" => Some(reading(caller).map_err(refused)?),
         "CloseSession" => {
             call.callers.forget(caller, call.peer);
-            Some(Closed::now().encode_to_vec())
+            Some(CloseOutcome::now().encode_to_vec())
         }
         other => {
             return Err(refused(
@@ -150,24 +150,24 @@ fn reading(caller: &Caller) -> stratalog_model::Result<Vec<u8>> {
 }
 
 /// Cancels the work of an answer's tickets. Returns true if any work was cancelled.
-fn cancel(call: &Call<'_>, caller: &Arc<Caller>, info: &FlightInfo) -> bool {
+fn cancel(call: &ActionContext<'_>, caller: &Arc<Caller>, info: &FlightInfo) -> bool {
     let mut any = false;
     for endpoint in &info.endpoint {
         let Some(ticket) = &endpoint.ticket else { continue };
-        any |= match errand_of(call, caller, &ticket.ticket) {
-            Ok(Errand::Statement(errand)) => caller.cancel_ticket(errand.number),
-            Ok(Errand::Prepared(errand)) => caller.cancel_ticket(errand.number),
-            Ok(Errand::Part(number)) => caller.cancel_ticket(number),
-            Ok(Errand::Metadata(_)) | Err(_) => false,
+        any |= match work_of(call, caller, &ticket.ticket) {
+            Ok(TicketWork::Statement(work)) => caller.cancel_ticket(work.number),
+            Ok(TicketWork::Prepared(work)) => caller.cancel_ticket(work.number),
+            Ok(TicketWork::Part(number)) => caller.cancel_ticket(number),
+            Ok(TicketWork::Metadata(_)) | Err(_) => false,
         };
     }
     any
 }
 
-fn errand_of(
-    call: &Call<'_>,
+fn work_of(
+    call: &ActionContext<'_>,
     caller: &Arc<Caller>,
     ticket: &[u8],
-) -> stratalog_model::Result<Errand> {
-    Sealed::open(ticket, call.seal, caller.id().as_bytes(), caller.now_ns())
+) -> stratalog_model::Result<TicketWork> {
+    SealedTicket::open(ticket, call.seal, caller.id().as_bytes(), caller.now_ns())
 }

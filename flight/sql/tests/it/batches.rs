@@ -285,8 +285,8 @@ async fn numbered(table: &str, numbers: Range<i64>, producer: u128) -> Vec<Fligh
     let mut all = messages(&batches, IpcWriteOptions::default()).await;
     for (message, number) in all[1..].iter_mut().zip(numbers) {
         let producer = uuid::Uuid::from_u128(producer);
-        let wish = format!("{{\"producer\": \"{producer}\", \"sequence\": {number}}}");
-        message.app_metadata = wish.into();
+        let batch_metadata = format!("{{\"producer\": \"{producer}\", \"sequence\": {number}}}");
+        message.app_metadata = batch_metadata.into();
     }
     described(all, path(table))
 }

@@ -10,11 +10,11 @@
 use stratalog_line::SeriesNumber;
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::{Metric, Target, metric_name, refused};
+use super::{Metric, MetricTarget, metric_name, refused};
 use crate::{
     TelemetryReader,
     attribute::float_text,
-    fault::{Refusal, shown},
+    fault::{Refusal, excerpt},
     wire::{Fault, Fields, put_varint},
 };
 
@@ -94,7 +94,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         metric: Metric<'_>,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let mut point = Point::new(message, 7);
         let (mut value, mut integer) = (None, None);
@@ -127,7 +127,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         metric: Metric<'_>,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let mut point = Point::new(message, 9);
         let (mut counts, mut bounds) = (Vec::new(), Vec::new());
@@ -181,7 +181,7 @@ impl TelemetryReader {
         &mut self,
         message: &[u8],
         metric: Metric<'_>,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         let mut point = Point::new(message, 7);
         let mut quantiles: Vec<(f64, f64)> = Vec::new();
@@ -229,7 +229,7 @@ impl TelemetryReader {
 
     /// The tick of a point, in nanoseconds since 1970.
     #[inline]
-    fn tick(&mut self, point: &Point<'_>, target: Target<'_>) -> Result<i64> {
+    fn tick(&mut self, point: &Point<'_>, target: MetricTarget<'_>) -> Result<i64> {
         let tick_ns = match point.time_ns {
             0 => target.now_ns,
             time_ns => i64::try_from(time_ns).map_err(|_| time_out_of_range(time_ns))?,
@@ -246,7 +246,7 @@ impl TelemetryReader {
         value: f64,
         tick_ns: i64,
         metric: Metric<'_>,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<(), Refusal> {
         if let Some(code) = self.identity.get_mut(metric.identity_end) {
             *code = part.code();
@@ -274,7 +274,7 @@ impl TelemetryReader {
         point: &Point<'_>,
         part: Part,
         metric: Metric<'_>,
-        target: Target<'_>,
+        target: MetricTarget<'_>,
     ) -> Result<SeriesNumber, Refusal> {
         let name = metric_name(metric.name, part.suffix());
         let owner = [target.tables.namespace(), &target.layout.table(&name), &name].join("\0");
@@ -343,7 +343,7 @@ fn exact(metric: Metric<'_>, integer: i128) -> Result<f64, Refusal> {
 }
 
 fn bad(metric: Metric<'_>, what: &str, hint: &str) -> Refusal {
-    let message = format!("metric \"{}\" {what}", shown(metric.name));
+    let message = format!("metric \"{}\" {what}", excerpt(metric.name));
     Refusal::Item(Error::new(ErrorKind::InvalidParameterValue, message).with_hint(hint))
 }
 

@@ -15,7 +15,7 @@ use arrow_flight::{
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use stratalog_flight_wire::{
-    Wish,
+    BatchMetadata,
     command::{command_of, packed, plain},
     options::SessionOptions,
 };
@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
         8 => bare::<RenewFlightEndpointRequest>(rest),
         9 => bare::<FlightInfo>(rest),
         10 => options(rest),
-        _ => wish(rest),
+        _ => batch_metadata(rest),
     }
 });
 
@@ -72,8 +72,8 @@ fn options(bytes: &[u8]) {
     assert_eq!(names[0], names[1]);
 }
 
-fn wish(bytes: &[u8]) {
-    let Ok(read) = Wish::read(bytes) else { return };
+fn batch_metadata(bytes: &[u8]) {
+    let Ok(read) = BatchMetadata::read(bytes) else { return };
     let mut again = serde_json::Map::new();
     if let Some((producer, sequence)) = read.producer {
         again.insert("producer".into(), uuid::Uuid::from_u128(producer.0).to_string().into());
@@ -83,5 +83,5 @@ fn wish(bytes: &[u8]) {
         again.insert("durability".into(), durability.to_string().into());
     }
     let again = serde_json::Value::Object(again).to_string();
-    assert_eq!(Wish::read(again.as_bytes()).expect("it was read"), read);
+    assert_eq!(BatchMetadata::read(again.as_bytes()).expect("it was read"), read);
 }

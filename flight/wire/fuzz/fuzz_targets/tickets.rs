@@ -7,7 +7,9 @@
 use arrow_flight::sql::{ProstMessageExt as _, TicketStatementQuery};
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
-use stratalog_flight_wire::{Errand, Seal, Sealed, TICKET, TextTicket, command::command_of};
+use stratalog_flight_wire::{
+    Seal, SealedTicket, TICKET, TextTicket, TicketWork, command::command_of,
+};
 use stratalog_model::ErrorKind;
 
 const CALLER: &[u8] = b"caller";
@@ -28,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// The key cannot be guessed.
 fn as_it_is(ticket: &[u8]) {
-    let error = SEAL.with(|seal| Sealed::open(ticket, seal, CALLER, NOW_NS)).unwrap_err();
+    let error = SEAL.with(|seal| SealedTicket::open(ticket, seal, CALLER, NOW_NS)).unwrap_err();
     let kinds = [ErrorKind::ProtocolViolation, ErrorKind::InvalidAuthorization];
     assert!(kinds.contains(&error.kind()), "{error}");
 }
@@ -51,28 +53,28 @@ fn in_json(ticket: &[u8]) {
 fn sealed(seal: &Seal, text: &[u8]) {
     let open = |text: Vec<u8>| {
         let query = TicketStatementQuery { statement_handle: seal.seal(TICKET, text).into() };
-        Sealed::open(&query.as_any().encode_to_vec(), seal, CALLER, NOW_NS)
+        SealedTicket::open(&query.as_any().encode_to_vec(), seal, CALLER, NOW_NS)
     };
-    let read = Sealed::decode(text);
+    let read = SealedTicket::decode(text);
     match open(text.to_vec()) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidAuthorization, "{error}"),
-        Ok(errand) => {
+        Ok(work) => {
             let read = read.expect("it was opened");
             assert_eq!(read.caller, CALLER);
             assert!(read.expires_ns > NOW_NS);
-            if let Errand::Metadata(asked) = &errand {
+            if let TicketWork::Metadata(asked) = &work {
                 drop(command_of(asked));
             }
             let again = read.into_ticket(seal).ticket;
-            assert_eq!(Sealed::open(&again, seal, CALLER, NOW_NS).expect("ours"), errand);
+            assert_eq!(SealedTicket::open(&again, seal, CALLER, NOW_NS).expect("ours"), work);
             return;
         }
     }
     // The same ticket, made for this caller just now.
     if let Ok(read) = read
-        && read.errand.is_some()
+        && read.work.is_some()
     {
-        let ours = Sealed { caller: CALLER.to_vec(), expires_ns: i64::MAX, ..read };
-        assert_eq!(open(ours.encode_to_vec()).ok(), ours.errand);
+        let ours = SealedTicket { caller: CALLER.to_vec(), expires_ns: i64::MAX, ..read };
+        assert_eq!(open(ours.encode_to_vec()).ok(), ours.work);
     }
 }

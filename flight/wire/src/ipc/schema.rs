@@ -9,8 +9,8 @@ pub(super) fn check(message: &Message<'_>) -> Result<(), Fault> {
     let schema = message.header_as_schema();
     let schema = schema.ok_or_else(|| lies("the header is missing".to_string()))?;
     if schema.endianness() != Endianness::Little {
-        let told = "big-endian values are not supported: send little-endian values";
-        return Err(Fault::NotOffered(told.to_string()));
+        let message = "big-endian values are not supported: send little-endian values";
+        return Err(Fault::NotOffered(message.to_string()));
     }
     let fields =
         schema.fields().ok_or_else(|| lies("the schema has no list of columns".to_string()))?;
@@ -28,10 +28,10 @@ fn check_field(field: Field<'_>) -> Result<(), Fault> {
     }
     // The decoder reads a union's offsets at any position, and panics at a misaligned position.
     if field.type_type() == Type::Union {
-        let told = format!(
+        let message = format!(
             "column \"{name}\" is a union, which is not supported: send the parts as columns"
         );
-        return Err(Fault::NotOffered(told));
+        return Err(Fault::NotOffered(message));
     }
     if !is_known(field) {
         let found = field.type_type().variant_name().unwrap_or("unknown");

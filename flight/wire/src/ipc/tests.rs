@@ -32,13 +32,13 @@ fn schema_of_rows() -> Schema {
     Schema::new(vec![column("n", DataType::Int32), column("t", DataType::Utf8)])
 }
 
-fn checked(data: &FlightData, limits: &BatchLimits) -> Result<Holds, Fault> {
+fn checked(data: &FlightData, limits: &BatchLimits) -> Result<MessageContent, Fault> {
     check(data, Some(&schema_of_rows()), limits)
 }
 
 #[test]
 fn what_is_right_passes() {
-    assert_eq!(checked(&of_rows(100), &LIMITS), Ok(Holds::Rows));
+    assert_eq!(checked(&of_rows(100), &LIMITS), Ok(MessageContent::Rows));
     let child = |name: &str, data_type: DataType| Arc::new(Field::new(name, data_type, true));
     let types = [
         DataType::Null,
@@ -65,7 +65,10 @@ fn what_is_right_passes() {
         .enumerate()
         .map(|(at, of)| Field::new(format!("c{at}"), of, true))
         .collect();
-    assert!(matches!(check(&of_schema(&Schema::new(fields)), None, &LIMITS), Ok(Holds::Schema(_))));
+    assert!(matches!(
+        check(&of_schema(&Schema::new(fields)), None, &LIMITS),
+        Ok(MessageContent::Schema(_))
+    ));
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn batches_with_a_bit_wrong_do_not_panic() {
             header[at] ^= 1 << bit;
             let wrong = FlightData { data_header: header.into(), ..right.clone() };
             match check(&wrong, Some(&schema), &LIMITS) {
-                Ok(Holds::Rows) => {
+                Ok(MessageContent::Rows) => {
                     drop(flight_data_to_arrow_batch(&wrong, schema.clone(), &HashMap::new()));
                 }
                 Ok(_) => {}

@@ -1,7 +1,7 @@
 //! Schemas, tables, indexes, constraints, comments.
 
 use stratalog_model::Result;
-use stratalog_visor_core::catalog::listed;
+use stratalog_visor_core::catalog::option_list;
 
 use super::functions::default_class;
 use crate::{
@@ -89,7 +89,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             ("relnatts", chronicle.columns.len().into()),
             ("relispopulated", true.into()),
             ("relreplident", "d".into()),
-            ("reloptions", options(listed::of_table(chronicle))),
+            ("reloptions", options(option_list::of_table(chronicle))),
         ])?;
         for index in indexes_of(chronicle) {
             rows.push(&[
@@ -108,7 +108,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
                 (
                     "reloptions",
                     match index.primary {
-                        true => options(listed::of_key(chronicle)),
+                        true => options(option_list::of_key(chronicle)),
                         false => Value::Null,
                     },
                 ),

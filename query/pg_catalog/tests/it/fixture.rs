@@ -22,7 +22,7 @@ use stratalog_model::{
     aggregate::AggregateRequest,
     log::{Completion, LogStatus, Reservation},
     store::{
-        AppendOptions, ChronicleStatus, MoveKind, MoveStatus, Moved, PieceStatus, StoreStatus,
+        AppendOptions, ChronicleStatus, MoveCounts, MoveKind, MoveStatus, PieceStatus, StoreStatus,
         Watermarks,
     },
     subscribe::{SubscribeRequest, Subscription},
@@ -116,11 +116,11 @@ impl EventStore for TenEvents {
     fn subscribe(&self, _: SubscribeRequest) -> Result<Subscription> {
         Err(Error::internal("no events to read"))
     }
-    fn flush(&self, _: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
-        Box::pin(async { Ok(Moved::default()) })
+    fn flush(&self, _: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>> {
+        Box::pin(async { Ok(MoveCounts::default()) })
     }
-    fn compact(&self, _: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
-        Box::pin(async { Ok(Moved::default()) })
+    fn compact(&self, _: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>> {
+        Box::pin(async { Ok(MoveCounts::default()) })
     }
     fn pieces(&self) -> Vec<PieceStatus> {
         let tablet = PieceStatus {
@@ -157,18 +157,18 @@ impl EventStore for TenEvents {
             kind: MoveKind::Flush,
             started_ns: 1_704_067_200_000_000_000,
             ended_ns: Some(1_704_067_201_500_000_000),
-            moved: Moved { rows: 6, pieces_added: 1, pieces_removed: 0 },
+            moved: MoveCounts { rows: 6, pieces_added: 1, pieces_removed: 0 },
             error: None,
         };
         let failed = MoveStatus {
             number: 2,
             kind: MoveKind::Merge,
-            moved: Moved::default(),
+            moved: MoveCounts::default(),
             error: Some("no space".to_string()),
             ..done.clone()
         };
         let running =
-            MoveStatus { number: 3, ended_ns: None, moved: Moved::default(), ..done.clone() };
+            MoveStatus { number: 3, ended_ns: None, moved: MoveCounts::default(), ..done.clone() };
         let dropped = MoveStatus { number: 4, chronicle: ChronicleId(99), ..done.clone() };
         vec![done, failed, running, dropped]
     }

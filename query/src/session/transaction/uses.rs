@@ -1,7 +1,7 @@
 //! The chronicles used by a block, from the first use to the end of the block.
 
 use stratalog_model::ChronicleId;
-use stratalog_visor_core::acquisition::Using;
+use stratalog_visor_core::acquisition::UseGuard;
 
 use super::Transaction;
 use crate::TransactionState;
@@ -9,12 +9,12 @@ use crate::TransactionState;
 impl Transaction {
     /// Keeps the use of a chronicle until the end of the block. Outside of a block, returns the use
     /// to the statement.
-    pub fn hold(&self, using: Using) -> Option<Using> {
+    pub fn hold(&self, using: UseGuard) -> Option<UseGuard> {
         let mut block = self.0.lock();
         if block.state != TransactionState::Block {
             return Some(using);
         }
-        let is_same = |known: &Using| {
+        let is_same = |known: &UseGuard| {
             known.chronicle() == using.chronicle() && known.what().writes() == using.what().writes()
         };
         // Keep the first use: rows written through the first use may be lost.

@@ -21,7 +21,7 @@ use stratalog_model::{
     Result, Subject, TickSource,
     store::{AppendOptions, OnConflict},
 };
-use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn, listed};
+use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn, option_list};
 
 use super::{check_owner, commit, create_table};
 use crate::{
@@ -232,7 +232,7 @@ fn table_with_key(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
     });
     // The copy keeps the ticks, although a new table might get another base.
     let mut options = vec![("base".to_string(), format!("{}ns", old.scale.base_ns()))];
-    let others = listed::of_table(old).into_iter();
+    let others = option_list::of_table(old).into_iter();
     let others = others.filter(|(option, _)| !matches!(*option, "base" | "time_column"));
     options.extend(others.map(|(option, value)| (option.to_string(), value)));
     options.extend(key.options.iter().cloned());

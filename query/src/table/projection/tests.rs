@@ -75,8 +75,12 @@ fn request(chronicle: &ChronicleDefinition) -> ScanRequest {
 
 /// Calls every read method, for ticks from 5 to 50.
 fn ask(snapshot: &dyn Snapshot, of: &ChronicleDefinition) {
-    let aggregate =
-        AggregateRequest { scan: request(of), keys: Vec::new(), windows: None, wanted: Vec::new() };
+    let aggregate = AggregateRequest {
+        scan: request(of),
+        keys: Vec::new(),
+        windows: None,
+        statistics: Vec::new(),
+    };
     assert_eq!(snapshot.extent(of, &ticks(5, 50).into()).unwrap().rows, 3);
     assert_eq!(snapshot.estimate(&request(of)), 4);
     assert_eq!(snapshot.series(of, &ticks(5, 50).into()), 5);

@@ -7,7 +7,7 @@ use datafusion::{
     scalar::ScalarValue,
 };
 use stratalog_model::{
-    ChronicleDefinition, IndexKind, ValueFilter, index::WordPart, values::Wanted,
+    ChronicleDefinition, IndexKind, ValueFilter, index::WordPart, values::ValuePredicate,
 };
 
 use super::array_of;
@@ -55,7 +55,7 @@ fn has_words(
         words.retain(WordPart::is_ascii);
     }
     let has = column.has(IndexKind::Inverted) && !words.is_empty();
-    has.then(|| column.wants(Wanted::Words(words)))
+    has.then(|| column.wants(ValuePredicate::Words(words)))
 }
 
 /// The column that a condition compares with several values; adds the values to `values`.
@@ -127,8 +127,8 @@ impl IndexedColumn<'_> {
         self.definition.indexes.iter().any(of_kind)
     }
 
-    fn wants(&self, wanted: Wanted) -> ValueFilter {
-        ValueFilter { column: self.at, wanted }
+    fn wants(&self, predicate: ValuePredicate) -> ValueFilter {
+        ValueFilter { column: self.at, predicate }
     }
 
     /// A filter for any of the constants. A constant outside of the column's type equals no value.
@@ -152,7 +152,7 @@ impl IndexedColumn<'_> {
         if among.is_empty() {
             return None;
         }
-        array_of(among).map(|values| self.wants(Wanted::Among(values)))
+        array_of(among).map(|values| self.wants(ValuePredicate::Among(values)))
     }
 }
 

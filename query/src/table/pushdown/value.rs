@@ -9,29 +9,31 @@ use datafusion::{
 use stratalog_model::{
     ChronicleDefinition, ColumnType, ValueFilter,
     chronicle::SYSTEM_COLUMNS,
-    values::{Ranked, Wanted},
+    values::{OrderedValue, ValuePredicate},
 };
 
 /// The requirement on one column that holds for every row where `filter` is true.
 pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
     let truth = |inner: &Expr, value: bool| {
         let operand = ColumnOperand::of(definition, inner)?;
-        let value = Ranked::Whole(value.into());
+        let value = OrderedValue::Whole(value.into());
         let boolean = operand.of == DataType::Boolean;
-        boolean.then(|| operand.wants(Wanted::Between(Some(value.clone()), Some(value))))
+        boolean.then(|| operand.wants(ValuePredicate::Between(Some(value.clone()), Some(value))))
     };
     match filter {
         Expr::Alias(alias) => single(definition, &alias.expr),
         Expr::Column(_) => truth(filter, true),
         Expr::IsTrue(inner) => truth(inner, true).or_else(|| single(definition, inner)),
         Expr::Not(inner) | Expr::IsFalse(inner) => truth(inner, false),
-        Expr::IsNull(inner) => Some(ColumnOperand::of(definition, inner)?.wants(Wanted::Null)),
+        Expr::IsNull(inner) => {
+            Some(ColumnOperand::of(definition, inner)?.wants(ValuePredicate::Null))
+        }
         Expr::IsNotNull(inner) => Some(ColumnOperand::of(definition, inner)?.wants(ANY)),
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             let (one, other) = (single(definition, left)?, single(definition, right)?);
             let same = one.column == other.column;
-            let wanted = one.wanted.or(other.wanted).filter(|_| same)?;
-            Some(ValueFilter { column: one.column, wanted })
+            let predicate = one.predicate.or(other.predicate).filter(|_| same)?;
+            Some(ValueFilter { column: one.column, predicate })
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             match ColumnOperand::of(definition, left) {
@@ -42,15 +44,18 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
         Expr::Between(Between { expr, negated: false, low, high }) => {
             let operand = ColumnOperand::of(definition, expr)?;
             let (low, high) = (operand.rank(low)?, operand.rank(high)?);
-            Some(operand.wants(Wanted::Between(low.map(|low| low.0), high.map(|high| high.1))))
+            Some(
+                operand
+                    .wants(ValuePredicate::Between(low.map(|low| low.0), high.map(|high| high.1))),
+            )
         }
         Expr::InList(InList { expr, list, negated: false }) => {
             let operand = ColumnOperand::of(definition, expr)?;
-            let mut hull: Option<Wanted> = None;
+            let mut hull: Option<ValuePredicate> = None;
             for value in list {
                 // No value equals NULL.
                 let Some((low, high)) = operand.rank(value)? else { continue };
-                let value = Wanted::Between(Some(low), Some(high));
+                let value = ValuePredicate::Between(Some(low), Some(high));
                 hull = Some(match hull {
                     Some(hull) => hull.or(value)?,
                     None => value,
@@ -67,7 +72,7 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
 const ARRIVAL: &str = "_seq";
 
 /// All values but NULL.
-const ANY: Wanted = Wanted::Between(None, None);
+const ANY: ValuePredicate = ValuePredicate::Between(None, None);
 
 /// A column in a comparison.
 struct ColumnOperand {
@@ -117,17 +122,17 @@ impl ColumnOperand {
         }
     }
 
-    fn wants(&self, wanted: Wanted) -> ValueFilter {
-        ValueFilter { column: self.column, wanted }
+    fn wants(&self, predicate: ValuePredicate) -> ValueFilter {
+        ValueFilter { column: self.column, predicate }
     }
 
     fn compared(&self, op: Operator, value: &Expr) -> Option<ValueFilter> {
         let ranked = self.rank(value)??;
         let (low, high) = (Some(ranked.0), Some(ranked.1));
         Some(self.wants(match op {
-            Operator::Eq => Wanted::Between(low, high),
-            Operator::Gt | Operator::GtEq => Wanted::Between(low, None),
-            Operator::Lt | Operator::LtEq => Wanted::Between(None, high),
+            Operator::Eq => ValuePredicate::Between(low, high),
+            Operator::Gt | Operator::GtEq => ValuePredicate::Between(low, None),
+            Operator::Lt | Operator::LtEq => ValuePredicate::Between(None, high),
             Operator::NotEq => ANY,
             _ => return None,
         }))
@@ -136,7 +141,7 @@ impl ColumnOperand {
     /// The column's values that enclose all values equal to a constant; an inner `None` for NULL.
     /// The outer `None` means that the expression is no constant, or has no place among the
     /// column's values.
-    fn rank(&self, value: &Expr) -> Option<Option<(Ranked, Ranked)>> {
+    fn rank(&self, value: &Expr) -> Option<Option<(OrderedValue, OrderedValue)>> {
         let Expr::Literal(value, _) = value else { return None };
         if value.is_null() {
             return Some(None);
@@ -154,15 +159,15 @@ impl ColumnOperand {
             let unit = 10_i128.checked_pow(u32::try_from(*scale).ok()?)?;
             let low = value.div_euclid(unit);
             let high = low + i128::from(value.rem_euclid(unit) > 0);
-            return Some(Some((Ranked::Whole(low), Ranked::Whole(high))));
+            return Some(Some((OrderedValue::Whole(low), OrderedValue::Whole(high))));
         }
         let array = value.to_array().ok()?;
         let array = match array.data_type() {
             DataType::Utf8 | DataType::LargeUtf8 => cast(&array, &DataType::Utf8View).ok()?,
             _ => array,
         };
-        match Wanted::among(&array)? {
-            Wanted::Between(Some(low), Some(high)) => Some(Some((low, high))),
+        match ValuePredicate::among(&array)? {
+            ValuePredicate::Between(Some(low), Some(high)) => Some(Some((low, high))),
             _ => None,
         }
     }

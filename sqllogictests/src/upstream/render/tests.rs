@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn floats_are_plain_and_rounded_half_to_even() {
-    for (value, shown) in [
+    for (value, cell_text) in [
         (0.1, "0.1"),
         (-0.0, "0"),
         (1e20, "100000000000000000000"),
@@ -12,7 +12,7 @@ fn floats_are_plain_and_rounded_half_to_even() {
         (-2.5, "-2.5"),
         (1e-13, "0"),
     ] {
-        assert_eq!(float(value), shown, "{value}");
+        assert_eq!(float(value), cell_text, "{value}");
     }
     assert_eq!(rounded("0.0000000000005"), "0");
     assert_eq!(rounded("0.0000000000015"), "0.000000000002");

@@ -12,9 +12,9 @@ use arrow::{
 };
 use futures::StreamExt;
 use parking_lot::Mutex;
-use stratalog_backup::{Place, Restored, Saved, Source, Target, Watch, restore, save};
-use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
-use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_backup::{Place, RestoreResult, SavedBackup, Source, Target, Watch, restore, save};
+use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest, Shelves};
+use stratalog_journal::{Journal, JournalSettings, RequiredSegments};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId, ColumnType,
     Disk, Durability, EventStore, Granularity, GsnRange, LatePolicy, Log, Result, SchemaVersion,
@@ -158,10 +158,10 @@ impl Database {
             };
             journal.map(Arc::new)
         };
-        let commands = journal("catalog", Beginning::First)?;
-        let edits = journal("manifest", Beginning::Any)?;
+        let commands = journal("catalog", RequiredSegments::First)?;
+        let edits = journal("manifest", RequiredSegments::Any)?;
         let manifest = Manifest::open(edits.clone())?;
-        let events = journal("journal", Beginning::At(manifest.state().floor.lsn))?;
+        let events = journal("journal", RequiredSegments::At(manifest.state().floor.lsn))?;
         let tablets = Tablets::open(Arc::clone(&shared), &root.join("tablets"), None)?;
         let open = || {
             let shelf: Arc<dyn Shelf> =
@@ -177,10 +177,10 @@ impl Database {
             let there = known.iter().find(|known| known.id == id);
             there.filter(|_| !gone.lock().contains(&id)).cloned()
         };
-        let files = Files {
+        let files = EngineFiles {
             shelves: Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) },
             manifest: Arc::new(manifest),
-            definitions: Definitions::new(find.clone()),
+            definitions: ChronicleLookup::new(find.clone()),
         };
         let log: Arc<dyn Log> = events.clone();
         let engine =
@@ -250,7 +250,7 @@ impl Database {
         rows
     }
 
-    pub async fn backup(&self, place: &Place, time_ns: i64) -> Result<Saved> {
+    pub async fn backup(&self, place: &Place, time_ns: i64) -> Result<SavedBackup> {
         save(&self.source, place, time_ns, &Watch::default()).await
     }
 
@@ -290,9 +290,9 @@ pub async fn restore_to(
     disk: &FaultyDisk,
     place: &Place,
     backup: Option<&str>,
-) -> Result<Restored> {
+) -> Result<RestoreResult> {
     let target = Target {
-        own: Vec::new(),
+        own_files: Vec::new(),
         disk: Arc::new(disk.clone()),
         directory: PathBuf::from("/data"),
         stories: None,

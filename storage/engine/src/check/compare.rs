@@ -10,11 +10,11 @@ use crate::{
     keeper::keys::Groups,
     manifest::PieceRecord,
     memtable::{column::Column, shape::Shape},
-    pieces::events::Events,
+    pieces::events::PartEvents,
 };
 
 /// One piece, and the events read from the piece so far.
-pub struct OfPiece<'a> {
+pub struct PieceComparison<'a> {
     pub record: &'a PieceRecord,
     /// `None` for unknown columns: the check then compares only bytes.
     pub shape: Option<Arc<Shape>>,
@@ -28,14 +28,14 @@ pub struct OfPiece<'a> {
 }
 
 /// The summary of a block or row group, as stored in the piece.
-pub struct Summary<'a> {
+pub struct StoredSummary<'a> {
     pub rows: u64,
     pub ticks: (i64, i64),
     pub gsns: (u64, u64),
     pub keys: (&'a [u8], &'a [u8]),
 }
 
-impl<'a> OfPiece<'a> {
+impl<'a> PieceComparison<'a> {
     /// A piece before the first read.
     pub fn new(record: &'a PieceRecord, shape: Option<Arc<Shape>>) -> Self {
         let (hull, gsns) = (TickRange::EMPTY, (u64::MAX, 0));
@@ -43,17 +43,23 @@ impl<'a> OfPiece<'a> {
     }
 
     /// Counts an unreadable part by its summary, to compare the remaining parts with the record.
-    pub fn believe(&mut self, said: &Summary<'_>) {
-        self.rows += said.rows;
-        self.hull = self.hull.hull(&hull(said.ticks));
-        self.gsns = (self.gsns.0.min(said.gsns.0), self.gsns.1.max(said.gsns.1));
+    pub fn count_by_summary(&mut self, stored_summary: &StoredSummary<'_>) {
+        self.rows += stored_summary.rows;
+        self.hull = self.hull.hull(&hull(stored_summary.ticks));
+        self.gsns =
+            (self.gsns.0.min(stored_summary.gsns.0), self.gsns.1.max(stored_summary.gsns.1));
     }
 
     /// Compares the events of a block or row group with their summary.
-    pub fn part(&mut self, parts: &[Events], said: &Summary<'_>, seqs: &mut Seqs) -> Result<()> {
+    pub fn part(
+        &mut self,
+        parts: &[PartEvents],
+        stored_summary: &StoredSummary<'_>,
+        seqs: &mut Seqs,
+    ) -> Result<()> {
         let wrong = |what: String| Err(Error::new(ErrorKind::DataCorrupted, what));
         let Some(shape) = self.shape.clone() else { return Ok(()) };
-        let mut found = Found::default();
+        let mut found = ObservedSummary::default();
         for events in parts {
             let numbers = [&events.ticks, &events.seqs, &events.gsns];
             if numbers.iter().any(|numbers| numbers.len() != events.rows) {
@@ -87,31 +93,38 @@ impl<'a> OfPiece<'a> {
             }
         }
         let last_key = self.before.as_ref().map_or(&[][..], |(key, ..)| key);
-        if (found.rows, found.ticks, found.gsns) != (said.rows, said.ticks, said.gsns) {
+        if (found.rows, found.ticks, found.gsns)
+            != (stored_summary.rows, stored_summary.ticks, stored_summary.gsns)
+        {
             return wrong(format!(
                 "the data contains {} events of ticks {:?} and gsn's {:?}, but the statistics declare {}, {:?} and {:?}",
-                found.rows, found.ticks, found.gsns, said.rows, said.ticks, said.gsns
+                found.rows,
+                found.ticks,
+                found.gsns,
+                stored_summary.rows,
+                stored_summary.ticks,
+                stored_summary.gsns
             ));
         }
-        if (found.first_key.as_ref(), last_key) != said.keys {
+        if (found.first_key.as_ref(), last_key) != stored_summary.keys {
             return wrong(
                 "the keys in the data differ from the keys in the statistics".to_string(),
             );
         }
-        self.believe(said);
+        self.count_by_summary(stored_summary);
         Ok(())
     }
 }
 
 /// The events found in a block or row group.
-struct Found {
+struct ObservedSummary {
     rows: u64,
     ticks: (i64, i64),
     gsns: (u64, u64),
     first_key: Box<[u8]>,
 }
 
-impl Default for Found {
+impl Default for ObservedSummary {
     fn default() -> Self {
         let nothing = (i64::MAX, i64::MIN);
         Self { rows: 0, ticks: nothing, gsns: (u64::MAX, 0), first_key: Box::default() }

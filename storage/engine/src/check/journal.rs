@@ -10,23 +10,23 @@ use stratalog_model::{
 };
 
 use super::{
-    Cure, Line, PartKind, Report, State, Tallies, Tally, is_finding, name,
+    Line, PartKind, PartTally, Repair, Report, Severity, Tallies, is_finding, message_of, name,
     seqs::Ranges,
-    subject::{Known, Subject},
-    times, told,
+    subject::{CatalogEntry, Subject},
+    times,
 };
 use crate::{
     keeper::ticks,
     manifest::Floor,
     memtable::{
         column::Column,
-        encode::{self, Decoded},
+        encode::{self, DecodedPayload},
         shape::Shape,
     },
 };
 
 /// The journal's content read so far.
-pub struct Journaled {
+pub struct JournalContent {
     /// The beginning of the journal.
     floor: Floor,
     /// True after the first needed frame, or a later frame.
@@ -34,14 +34,15 @@ pub struct Journaled {
     /// Highest gsn so far; `None` after a gap in the frames: then the gsn is unknown.
     gsn: Option<u64>,
     /// Frames of statements without a commit frame so far.
-    open: HashMap<StatementId, Vec<Held>, RandomState>,
+    open: HashMap<StatementId, Vec<FrameHead>, RandomState>,
     /// Statements of the catalog's last decision, for the next start to commit.
     decided: HashSet<StatementId, RandomState>,
-    /// Decoding errors of frames in `open`: the schema version of rolled-back events may no longer exist.
+    /// Decoding errors of frames in `open`: the schema version of rolled-back events may no longer
+    /// exist.
     undecodable: HashMap<StatementId, Vec<Line>, RandomState>,
     shapes: Shapes,
     /// Unknown chronicles already reported.
-    strangers: HashSet<ChronicleId, RandomState>,
+    unknown_chronicles: HashSet<ChronicleId, RandomState>,
     /// The events owned by the journal.
     tallies: Tallies,
     /// The arrival numbers owned by the journal.
@@ -50,7 +51,7 @@ pub struct Journaled {
 
 /// A frame without its payload.
 #[derive(Clone, Copy)]
-struct Held {
+struct FrameHead {
     chronicle: ChronicleId,
     count: u32,
     first_seq: u64,
@@ -81,7 +82,7 @@ impl Shapes {
     }
 }
 
-impl Journaled {
+impl JournalContent {
     pub fn new(floor: &Floor, decision: Option<&Decision>) -> Self {
         let decided = decision.into_iter().flat_map(|decision| decision.statements.iter().copied());
         Self {
@@ -92,7 +93,7 @@ impl Journaled {
             decided: decided.collect(),
             undecodable: HashMap::default(),
             shapes: Shapes::default(),
-            strangers: HashSet::default(),
+            unknown_chronicles: HashSet::default(),
             tallies: Tallies::new(),
             seqs: BTreeMap::new(),
         }
@@ -116,7 +117,7 @@ impl Journaled {
             FrameKind::Events | FrameKind::Delete | FrameKind::StatementDelete | FrameKind::Trim
         ) {
             match (subject.definitions)(id) {
-                Known::Chronicle(definition) => {
+                CatalogEntry::Chronicle(definition) => {
                     if let Err(error) = self.decode(&definition, &frame) {
                         let line = undecodable(&definition, path, offset, lsn, &frame, &error);
                         let uncommitted = frame.kind == FrameKind::Events && !frame.commits();
@@ -126,11 +127,13 @@ impl Journaled {
                         }
                     }
                 }
-                Known::Dropped => {}
-                Known::Never if subject.known && self.strangers.insert(id) => {
-                    report.push(stranger(path, offset, id));
+                CatalogEntry::Dropped => {}
+                CatalogEntry::Never
+                    if subject.is_catalog_known && self.unknown_chronicles.insert(id) =>
+                {
+                    report.push(unknown_chronicle(path, offset, id));
                 }
-                Known::Never => {}
+                CatalogEntry::Never => {}
             }
         }
         if let Err(error) = frame.completes() {
@@ -172,7 +175,7 @@ impl Journaled {
         offset: u64,
         frame: &Frame,
     ) {
-        let held = Held {
+        let held = FrameHead {
             chronicle: frame.chronicle,
             count: frame.count,
             first_seq: frame.first_seq,
@@ -210,7 +213,13 @@ impl Journaled {
                 continue;
             }
             if first <= through {
-                report.push(astride(subject, path, offset, held.chronicle, (first, last)));
+                report.push(straddling_statement(
+                    subject,
+                    path,
+                    offset,
+                    held.chronicle,
+                    (first, last),
+                ));
             }
             let tally = self.tallies.entry(held.chronicle).or_default();
             tally.files += 1;
@@ -237,11 +246,11 @@ impl Journaled {
         if hull == frame.ticks {
             return Ok(());
         }
-        let shown = |ticks| times(Some(definition), ticks);
+        let time_range = |ticks| times(Some(definition), ticks);
         let what = format!(
             "the events of the frame are from {}, but the header of the frame declares {}",
-            shown(&hull),
-            shown(&frame.ticks)
+            time_range(&hull),
+            time_range(&frame.ticks)
         );
         Err(Error::new(ErrorKind::DataCorrupted, what))
     }
@@ -281,8 +290,8 @@ impl Journaled {
 
     /// Reports the content of the journal, and compares its end with the pieces.
     pub fn finish(&self, subject: &Subject, torn: bool, report: &mut Report) {
-        for (id, Tally { files, rows, bytes, .. }) in &self.tallies {
-            let line = Line::new(PartKind::Journal, "journal", State::Sound)
+        for (id, PartTally { files, rows, bytes, .. }) in &self.tallies {
+            let line = Line::new(PartKind::Journal, "journal", Severity::Sound)
                 .with_table(name(subject.definition(*id).as_ref(), *id))
                 .with_rows(*rows)
                 .with_bytes(*bytes);
@@ -298,13 +307,13 @@ impl Journaled {
         }
         if decided > 0 {
             let what = "events of a transaction with a decision in the catalog: the next start commits the events if all events are in the journal";
-            let line = Line::new(PartKind::Journal, "journal", State::Sound);
+            let line = Line::new(PartKind::Journal, "journal", Severity::Sound);
             report.push(line.with_rows(decided).with_detail(what));
         }
         if uncommitted > 0 {
             let what =
                 "events of statements that were rolled back or unfinished: the events do not count";
-            let line = Line::new(PartKind::Journal, "journal", State::Sound);
+            let line = Line::new(PartKind::Journal, "journal", Severity::Sound);
             report.push(line.with_rows(uncommitted).with_detail(what));
         }
         let Some(gsn) = self.gsn else { return };
@@ -312,7 +321,7 @@ impl Journaled {
         let ahead: Vec<_> = last.filter(|(_, last)| *last > gsn).collect();
         let Some(last) = ahead.iter().map(|(_, last)| *last).max() else {
             if !report.is_damaged(PartKind::Ownership) {
-                let line = Line::new(PartKind::Ownership, "manifest", State::Sound);
+                let line = Line::new(PartKind::Ownership, "manifest", Severity::Sound);
                 let floor = self.floor.gsn;
                 report.push(line.with_detail(format!(
                     "pieces own events according to the manifest, and the journal owns the later events, from gsn {floor} to {gsn}"
@@ -328,7 +337,7 @@ impl Journaled {
         } else {
             "the last frames are lost"
         };
-        let line = Line::new(PartKind::Journal, "journal", State::Damaged).with_detail(format!(
+        let line = Line::new(PartKind::Journal, "journal", Severity::Damaged).with_detail(format!(
             "the journal ends at gsn {gsn}, but pieces continue to {last}: {why}. Events of {tables} up to gsn {last} are safe in pieces; events of other tables from gsn {} on are lost. A start is refused, and changes nothing",
             gsn + 1
         ));
@@ -345,7 +354,7 @@ pub fn events(
     shape: &Shape,
     frame: &Frame,
 ) -> Result<(Vec<Column>, Vec<i64>)> {
-    let Decoded { columns, ticks } =
+    let DecodedPayload { columns, ticks } =
         encode::decode(&frame.payload, &shape.schema, frame.count as usize)?;
     if let Some(ticks) = ticks {
         return Ok((columns, ticks.to_vec()));
@@ -366,14 +375,14 @@ fn undecodable(
     error: &Error,
 ) -> Line {
     debug_assert!(is_finding(error), "{error}");
-    Line::new(PartKind::Journal, path.to_string_lossy(), State::Damaged)
+    Line::new(PartKind::Journal, path.to_string_lossy(), Severity::Damaged)
         .with_table(definition.qualified_name())
         .with_rows(u64::from(frame.count))
         .with_bytes(frame.payload.len() as u64)
         .with_detail(format!(
             "frame {lsn} at offset {offset} has a sound checksum and events that cannot be read: \
              {}; {}",
-            told(error),
+            message_of(error),
             times(Some(definition), &frame.ticks)
         ))
         .with_hint(
@@ -383,35 +392,35 @@ fn undecodable(
 
 /// The finding for a transaction's frame with an unreadable list of statements.
 fn unlisted(path: &Path, offset: u64, lsn: Lsn, error: &Error) -> Line {
-    Line::new(PartKind::Journal, path.to_string_lossy(), State::Damaged)
+    Line::new(PartKind::Journal, path.to_string_lossy(), Severity::Damaged)
         .with_detail(format!(
             "frame {lsn} at offset {offset} has a sound checksum, and commits statements that \
              cannot be read: {}",
-            told(error)
+            message_of(error)
         ))
         .with_hint(
             "start the version of Stratalog that wrote the file; or restore the file from a backup",
         )
 }
 
-fn stranger(path: &Path, offset: u64, id: ChronicleId) -> Line {
-    Line::new(PartKind::Ownership, path.to_string_lossy(), State::Damaged)
+fn unknown_chronicle(path: &Path, offset: u64, id: ChronicleId) -> Line {
+    Line::new(PartKind::Ownership, path.to_string_lossy(), Severity::Damaged)
         .with_detail(format!(
             "the frame at offset {offset} contains events of table number {id}, which the catalog has never created: the catalog has lost records, or belongs to another data directory"
         ))
         .with_hint("restore the directories catalog, manifest and journal from one backup")
 }
 
-fn astride(
+fn straddling_statement(
     subject: &Subject,
     path: &Path,
     offset: u64,
     id: ChronicleId,
     (first, last): (u64, u64),
 ) -> Line {
-    Line::new(PartKind::Ownership, path.to_string_lossy(), State::Damaged)
+    Line::new(PartKind::Ownership, path.to_string_lossy(), Severity::Damaged)
         .with_table(name(subject.definition(id).as_ref(), id))
-        .with_cure(Cure::None)
+        .with_cure(Repair::None)
         .with_detail(format!(
             "the events of gsn {first} to {last}, whose statement ends at offset {offset}, are \
              owned by pieces up to gsn {} and by the journal from there on: queries return some events twice",

@@ -9,23 +9,23 @@ use stratalog_story::Source;
 use stratalog_tablet::TabletId;
 
 use super::{
-    Cure, Line, PartKind, Progress, Report, State, Tally,
-    compare::{OfPiece, Summary},
-    journal::{Journaled, Shapes},
-    name,
+    Line, PartKind, PartTally, Progress, Repair, Report, Severity,
+    compare::{PieceComparison, StoredSummary},
+    journal::{JournalContent, Shapes},
+    message_of, name,
     seqs::Seqs,
-    subject::{Known, Subject},
-    times, told,
+    subject::{CatalogEntry, Subject},
+    times,
 };
 use crate::{
-    manifest::{Owned, PieceRecord},
+    blocking_pool::BlockingPool,
+    manifest::{OwnedEvents, PieceRecord},
     memtable::shape::Shape,
     pieces::{
         block::Block,
-        events::{Events, Wanted},
+        events::{ColumnSelection, PartEvents},
         statistics,
     },
-    waiting::Waiting,
 };
 
 /// Rows of a story decoded at once.
@@ -37,20 +37,20 @@ const BATCH_ROWS: usize = 8192;
 /// The errors of `progress`; `ConnectionFailure`.
 pub fn check(
     subject: &Subject,
-    journaled: &Journaled,
+    journaled: &JournalContent,
     progress: &mut Progress<'_>,
     report: &mut Report,
 ) -> Result<()> {
     let mut shapes = Shapes::default();
-    let waiting = Waiting::new()?;
+    let blocking_pool = BlockingPool::new()?;
     let (mut tablets, mut unknown) = (0_u64, 0_u64);
     for (id, owned) in subject.chronicles() {
         let definition = match (subject.definitions)(*id) {
-            Known::Chronicle(definition) => Some(definition),
-            Known::Dropped => None,
-            Known::Never => {
-                if subject.known && !owned.pieces.is_empty() {
-                    report.push(stranger(*id, owned));
+            CatalogEntry::Chronicle(definition) => Some(definition),
+            CatalogEntry::Dropped => None,
+            CatalogEntry::Never => {
+                if subject.is_catalog_known && !owned.pieces.is_empty() {
+                    report.push(unknown_chronicle(*id, owned));
                 }
                 None
             }
@@ -59,26 +59,26 @@ pub fn check(
         for seq in journaled.seqs(*id) {
             seqs.insert(seq);
         }
-        let mut of_chronicle = OfChronicle {
+        let mut of_chronicle = ChroniclePieces {
             subject,
             id: *id,
             table: name(definition.as_ref(), *id),
             definition,
             owned,
-            waiting: &waiting,
+            blocking_pool: &blocking_pool,
             progress: &mut *progress,
             report: &mut *report,
             seqs,
         };
         of_chronicle.check_border();
-        let (mut of_tablets, mut of_stories) = (Tally::default(), Tally::default());
+        let (mut of_tablets, mut of_stories) = (PartTally::default(), PartTally::default());
         for record in owned.pieces.values() {
             let tally = match record.tier() {
                 TierName::Story => &mut of_stories,
                 _ => &mut of_tablets,
             };
             let shape = of_chronicle.shape(&mut shapes, record);
-            let mut piece = OfPiece::new(record, shape);
+            let mut piece = PieceComparison::new(record, shape);
             let found = of_chronicle.report.lines.len();
             if record.tier() == TierName::Story {
                 of_chronicle.story(&mut piece)?;
@@ -106,19 +106,19 @@ pub fn check(
 fn index(tablets: u64, unknown: u64) -> Line {
     let line = |state| Line::new(PartKind::Index, "index", state);
     if unknown == 0 {
-        return line(State::Sound)
+        return line(Severity::Sound)
             .with_detail(format!("the index contains the blocks of {tablets} tablets"));
     }
-    line(State::Warning)
+    line(Severity::Warning)
         .with_detail(format!(
             "the index contains no entries, or wrong entries, for {unknown} of {tablets} tablets: the index is damaged or outdated. Nothing is lost: missing entries are read from the files"
         ))
         .with_hint("reads of the tablets correct the index; --repair rebuilds the index")
-        .with_cure(Cure::Index)
+        .with_cure(Repair::Index)
 }
 
-fn stranger(id: ChronicleId, owned: &Owned) -> Line {
-    Line::new(PartKind::Ownership, "manifest", State::Damaged)
+fn unknown_chronicle(id: ChronicleId, owned: &OwnedEvents) -> Line {
+    Line::new(PartKind::Ownership, "manifest", Severity::Damaged)
         .with_rows(owned.pieces.values().map(|piece| piece.rows).sum())
         .with_detail(format!(
             "the manifest names {} pieces of table number {id}, which the catalog has never created: the catalog has lost records, or belongs to another data directory",
@@ -128,21 +128,21 @@ fn stranger(id: ChronicleId, owned: &Owned) -> Line {
 }
 
 /// The pieces of one chronicle.
-struct OfChronicle<'a, 'p> {
+struct ChroniclePieces<'a, 'p> {
     subject: &'a Subject,
     id: ChronicleId,
     table: String,
     definition: Option<Arc<ChronicleDefinition>>,
-    owned: &'a Owned,
-    waiting: &'a Waiting,
+    owned: &'a OwnedEvents,
+    blocking_pool: &'a BlockingPool,
     progress: &'a mut Progress<'p>,
     report: &'a mut Report,
     seqs: Seqs,
 }
 
-impl OfChronicle<'_, '_> {
+impl ChroniclePieces<'_, '_> {
     fn line(&self, part: PartKind, path: String) -> Line {
-        Line::new(part, path, State::Damaged).with_table(self.table.clone())
+        Line::new(part, path, Severity::Damaged).with_table(self.table.clone())
     }
 
     fn shape(&self, shapes: &mut Shapes, record: &PieceRecord) -> Option<Arc<Shape>> {
@@ -151,7 +151,7 @@ impl OfChronicle<'_, '_> {
 
     /// Checks the manifest's record for contradictions.
     fn check_border(&mut self) {
-        let Owned { through, next_seq: _, ticks_end, pieces, fences, .. } = self.owned;
+        let OwnedEvents { through, next_seq: _, ticks_end, pieces, fences, .. } = self.owned;
         let mut wrong = Vec::new();
         for piece in pieces.values() {
             if piece.gsns.1 > *through || piece.gsns.0 > piece.gsns.1 {
@@ -192,12 +192,12 @@ impl OfChronicle<'_, '_> {
     }
 
     /// Checks a tablet. Returns true if the index knows the tablet.
-    fn tablet(&mut self, piece: &mut OfPiece<'_>) -> Result<bool> {
+    fn tablet(&mut self, piece: &mut PieceComparison<'_>) -> Result<bool> {
         let record = piece.record;
         let tablets = &self.subject.shelves.tablets;
         let path = tablets.file_name(TabletId(record.id));
         let built = record.tablet(self.id);
-        let cure = Cure::Tablet(self.id, record.id);
+        let cure = Repair::Tablet(self.id, record.id);
         let tablet = match tablets.tablet(&built) {
             Ok(tablet) => tablet,
             Err(error) => {
@@ -216,12 +216,12 @@ impl OfChronicle<'_, '_> {
                     .with_detail(format!(
                         "{}: from block {} on, {lost} of its {} events cannot be read; the tablet \
                          has {}",
-                        told(&error),
+                        message_of(&error),
                         heads.len(),
                         record.rows,
                         self.times(&record.ticks)
                     ))
-                    .with_hint(self.mends(&path)),
+                    .with_hint(self.repair_hint(&path)),
             );
         }
         for head in &heads {
@@ -231,11 +231,12 @@ impl OfChronicle<'_, '_> {
             let read = tablet.read_all(head).and_then(|sections| match &piece.shape {
                 None => Ok(None),
                 Some(shape) => {
-                    let events = Block::decode(&sections, &Wanted::all(shape), shape, rows)?;
+                    let events =
+                        Block::decode(&sections, &ColumnSelection::all(shape), shape, rows)?;
                     events.into_block().map(Some)
                 }
             });
-            let said = Summary {
+            let stored_summary = StoredSummary {
                 rows: u64::from(summary.rows),
                 ticks: summary.ticks,
                 gsns: summary.gsns,
@@ -243,11 +244,14 @@ impl OfChronicle<'_, '_> {
             };
             let checked = read.and_then(|block| match block {
                 None => {
-                    piece.believe(&said);
+                    piece.count_by_summary(&stored_summary);
                     Ok(())
                 }
-                Some(block) => statistics::check(&block.columns, &summary.statistics)
-                    .and_then(|()| piece.part(&[Events::of_block(block)], &said, &mut self.seqs)),
+                Some(block) => {
+                    statistics::check(&block.columns, &summary.statistics).and_then(|()| {
+                        piece.part(&[PartEvents::of_block(block)], &stored_summary, &mut self.seqs)
+                    })
+                }
             });
             if let Err(error) = checked {
                 let place = format!("block {} at offset {}", head.number, head.offset);
@@ -255,12 +259,12 @@ impl OfChronicle<'_, '_> {
                     PartKind::Tablets,
                     &path,
                     &place,
-                    said.rows,
+                    stored_summary.rows,
                     &summary.hull(),
                     &error,
                     cure,
                 )?;
-                piece.believe(&said);
+                piece.count_by_summary(&stored_summary);
                 piece.before = None;
             }
         }
@@ -271,20 +275,20 @@ impl OfChronicle<'_, '_> {
     }
 
     /// Checks a story.
-    fn story(&mut self, piece: &mut OfPiece<'_>) -> Result<()> {
+    fn story(&mut self, piece: &mut PieceComparison<'_>) -> Result<()> {
         let Some(built) = piece.record.story(self.id) else { return Ok(()) };
         let stories = &self.subject.shelves.stories;
-        let (waiting, path) = (self.waiting, stories.place(built.name()));
-        let story = match waiting.block_on(stories.open_anew(&built)) {
+        let (blocking_pool, path) = (self.blocking_pool, stories.place(built.name()));
+        let story = match blocking_pool.block_on(stories.open_anew(&built)) {
             Ok(story) => story,
             Err(error) if error.kind() == ErrorKind::ConnectionFailure => return Err(error),
             Err(error) => {
-                self.unreadable(PartKind::Stories, path, piece.record, &error, Cure::None);
+                self.unreadable(PartKind::Stories, path, piece.record, &error, Repair::None);
                 return Ok(());
             }
         };
         let sources = match &piece.shape {
-            Some(shape) => Wanted::all(shape).sources(shape)?,
+            Some(shape) => ColumnSelection::all(shape).sources(shape)?,
             None => {
                 let columns = story.schema().columns.iter();
                 let columns = columns.map(|column| Source::Column(column.id));
@@ -295,25 +299,25 @@ impl OfChronicle<'_, '_> {
         for group in story.groups() {
             (self.progress)(group.bytes)?;
             let summary = &group.summary;
-            let said = Summary {
+            let stored_summary = StoredSummary {
                 rows: summary.rows,
                 ticks: summary.ticks,
                 gsns: summary.gsns,
                 keys: (&summary.keys.0, &summary.keys.1),
             };
-            let read = waiting.block_on(story.fetch(group.number, &sources, None));
+            let read = blocking_pool.block_on(story.fetch(group.number, &sources, None));
             let rows = read.and_then(|fetched| fetched.decode(BATCH_ROWS));
             let checked = rows.and_then(|mut rows| match &piece.shape {
                 None => {
-                    piece.believe(&said);
+                    piece.count_by_summary(&stored_summary);
                     rows.try_for_each(|batch| batch.map(drop))
                 }
                 Some(shape) => {
                     let shape = Arc::clone(shape);
-                    let wanted = Wanted::all(&shape);
-                    let events = rows.map(|batch| Events::of_batch(&batch?, &wanted, &shape));
+                    let wanted = ColumnSelection::all(&shape);
+                    let events = rows.map(|batch| PartEvents::of_batch(&batch?, &wanted, &shape));
                     let events = events.collect::<Result<Vec<_>>>()?;
-                    piece.part(&events, &said, &mut self.seqs)
+                    piece.part(&events, &stored_summary, &mut self.seqs)
                 }
             });
             // Each group has its own order.
@@ -324,25 +328,33 @@ impl OfChronicle<'_, '_> {
                 }
                 let place = format!("row group {}", group.number);
                 let hull = summary.hull();
-                self.part(PartKind::Stories, &path, &place, said.rows, &hull, &error, Cure::None)?;
-                piece.believe(&said);
+                self.part(
+                    PartKind::Stories,
+                    &path,
+                    &place,
+                    stored_summary.rows,
+                    &hull,
+                    &error,
+                    Repair::None,
+                )?;
+                piece.count_by_summary(&stored_summary);
             }
         }
         // Filters, and all other bytes between the values.
         if self.report.lines.len() == before
-            && let Err(error) = waiting.block_on(story.verify_blocks())
+            && let Err(error) = blocking_pool.block_on(story.verify_blocks())
         {
             if error.kind() == ErrorKind::ConnectionFailure {
                 return Err(error);
             }
             let line = self.line(PartKind::Stories, path.clone()).with_detail(format!(
                 "{}: the damaged bytes contain no events, but filters for queries",
-                told(&error)
+                message_of(&error)
             ));
-            let hint = self.mends(&path);
+            let hint = self.repair_hint(&path);
             self.report.push(line.with_rows(0).with_hint(hint));
         }
-        self.whole(PartKind::Stories, &path, piece, Cure::None);
+        self.whole(PartKind::Stories, &path, piece, Repair::None);
         Ok(())
     }
 
@@ -353,12 +365,12 @@ impl OfChronicle<'_, '_> {
         path: String,
         record: &PieceRecord,
         error: &Error,
-        cure: Cure,
+        cure: Repair,
     ) {
-        let hint = self.mends(&path);
+        let hint = self.repair_hint(&path);
         let ticks = self.times(&record.ticks);
         let line = self.line(part, path).with_rows(record.rows).with_bytes(record.bytes);
-        let what = told(error);
+        let what = message_of(error);
         let what =
             format!("{what}: the {} events of the file, {ticks}, cannot be read", record.rows);
         self.report.push(line.with_detail(what).with_hint(hint).with_cure(cure));
@@ -374,17 +386,17 @@ impl OfChronicle<'_, '_> {
         rows: u64,
         hull: &TickRange,
         error: &Error,
-        cure: Cure,
+        cure: Repair,
     ) -> Result<()> {
-        let what = format!("{place}: {}: {rows} events, {}", told(error), self.times(hull));
+        let what = format!("{place}: {}: {rows} events, {}", message_of(error), self.times(hull));
         let line = self.line(part, path.to_string()).with_rows(rows).with_detail(what);
-        let hint = self.mends(path);
+        let hint = self.repair_hint(path);
         self.report.push(line.with_hint(hint).with_cure(cure));
         Ok(())
     }
 
     /// Compares all events read from a piece with the record.
-    fn whole(&mut self, part: PartKind, path: &str, piece: &OfPiece<'_>, cure: Cure) {
+    fn whole(&mut self, part: PartKind, path: &str, piece: &PieceComparison<'_>, cure: Repair) {
         let record = piece.record;
         let gsns = (record.gsns.0.0, record.gsns.1.0);
         let same = piece.rows == record.rows && piece.hull == record.ticks && piece.gsns == gsns;
@@ -400,7 +412,7 @@ impl OfChronicle<'_, '_> {
                 gsns.0,
                 gsns.1
             );
-            let hint = self.mends(path);
+            let hint = self.repair_hint(path);
             let line = self.line(part, path.to_string()).with_rows(record.rows);
             self.report.push(line.with_detail(what).with_hint(hint).with_cure(cure));
         }
@@ -416,7 +428,7 @@ impl OfChronicle<'_, '_> {
         }
     }
 
-    fn sum_up(&mut self, part: PartKind, tally: Tally) {
+    fn sum_up(&mut self, part: PartKind, tally: PartTally) {
         if tally.files == 0 {
             return;
         }
@@ -426,7 +438,9 @@ impl OfChronicle<'_, '_> {
             damaged => format!(" of {}", tally.files + damaged),
         };
         let dropped = match &self.definition {
-            None if self.subject.known => "; the table was dropped, and the files will be removed",
+            None if self.subject.is_catalog_known => {
+                "; the table was dropped, and the files will be removed"
+            }
             _ => "",
         };
         let compared = match self.seqs.is_whole() {
@@ -435,7 +449,7 @@ impl OfChronicle<'_, '_> {
         };
         let files = tally.files;
         let mut line = self.line(part, folder.to_string());
-        line.state = State::Sound;
+        line.state = Severity::Sound;
         let line = line.with_rows(tally.rows).with_bytes(tally.bytes);
         self.report.push(line.with_detail(format!("{files}{of} files{dropped}{compared}")));
     }
@@ -445,7 +459,7 @@ impl OfChronicle<'_, '_> {
     }
 
     /// The hint to mend a piece.
-    fn mends(&self, path: &str) -> String {
+    fn repair_hint(&self, path: &str) -> String {
         format!("restore {path} from a backup: a piece never changes, so every copy is correct")
     }
 }

@@ -20,15 +20,15 @@ use stratalog_tablet::{TabletId, Tablets};
 
 use super::{
     journal::events,
-    subject::{Known, Subject},
+    subject::{CatalogEntry, Subject},
 };
 use crate::{
     keeper::keys::Groups,
     manifest::PieceRecord,
     memtable::shape::Shape,
     pieces::{
-        build::{From, Sizes, write_windows},
-        rows::Rows,
+        build::{EventSource, Sizes, write_windows},
+        rows::EventRows,
     },
     version::Fence,
 };
@@ -41,7 +41,7 @@ pub struct Rebuild<'a> {
     record: PieceRecord,
     gsn: u64,
     open: HashMap<StatementId, Vec<Frame>, RandomState>,
-    found: Vec<Rows>,
+    row_batches: Vec<EventRows>,
     fences: Vec<Fence>,
 }
 
@@ -50,15 +50,17 @@ impl<'a> Rebuild<'a> {
     /// after the tablet's first event, or the columns are unknown.
     pub fn new(subject: &'a Subject, chronicle: ChronicleId, id: u64) -> Option<Self> {
         let record = *subject.state.chronicles.get(&chronicle)?.pieces.get(&id)?;
-        let Known::Chronicle(definition) = (subject.definitions)(chronicle) else { return None };
+        let CatalogEntry::Chronicle(definition) = (subject.definitions)(chronicle) else {
+            return None;
+        };
         let shape = Arc::new(Shape::of(&definition, record.schema_version).ok()?);
         let floor = &subject.state.floor;
         if record.gsns.0 <= floor.gsn {
             return None;
         }
-        let (open, found, fences) = (HashMap::default(), Vec::new(), Vec::new());
+        let (open, row_batches, fences) = (HashMap::default(), Vec::new(), Vec::new());
         let gsn = floor.gsn.0;
-        Some(Self { subject, definition, shape, record, gsn, open, found, fences })
+        Some(Self { subject, definition, shape, record, gsn, open, row_batches, fences })
     }
 
     /// Takes a frame of the journal. Called for all frames from the floor onward, in lsn order.
@@ -123,7 +125,7 @@ impl<'a> Rebuild<'a> {
         }
         let (columns, ticks) = events(&self.definition, &self.shape, frame)?;
         let numbers = |from: u64| (from..).take(ticks.len()).map(u64::cast_signed).collect();
-        let rows = Rows {
+        let rows = EventRows {
             shape: Arc::clone(&self.shape),
             columns,
             seqs: numbers(frame.first_seq),
@@ -134,7 +136,7 @@ impl<'a> Rebuild<'a> {
             rows.ticks.get(*row as usize).is_some_and(|tick| record.ticks.contains(Tick(*tick)))
         };
         let picked: Vec<u32> = (0..rows.len() as u32).filter(inside).collect();
-        self.found.push(rows.pick(&picked)?);
+        self.row_batches.push(rows.pick(&picked)?);
         Ok(())
     }
 
@@ -145,7 +147,9 @@ impl<'a> Rebuild<'a> {
     /// `DiskFull`, `Io`.
     pub fn finish(mut self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<bool> {
         let record = self.record;
-        let Some(rows) = Rows::concat(std::mem::take(&mut self.found))? else { return Ok(false) };
+        let Some(rows) = EventRows::concat(std::mem::take(&mut self.row_batches))? else {
+            return Ok(false);
+        };
         let kept = self.in_force(&rows)?;
         if kept.len() as u64 != record.rows {
             return Ok(false);
@@ -159,7 +163,7 @@ impl<'a> Rebuild<'a> {
             block_bytes: usize::MAX,
             keep_blocks: false,
         };
-        let from = From { shown: record.fenced_through, since_ns: record.since_ns };
+        let from = EventSource { snapshot_gsn: record.fenced_through, since_ns: record.since_ns };
         let (id, number) = (self.definition.id, &mut || record.id);
         let written = write_windows(&tablets, id, &rows, from, number, sizes)?;
         let [made] = written.as_slice() else {
@@ -169,8 +173,8 @@ impl<'a> Rebuild<'a> {
     }
 
     /// The rows that were neither replaced nor deleted when the tablet was built.
-    fn in_force(&self, rows: &Rows) -> Result<Vec<u32>> {
-        let shown = self.record.fenced_through;
+    fn in_force(&self, rows: &EventRows) -> Result<Vec<u32>> {
+        let snapshot_gsn = self.record.fenced_through;
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
         let groups = Groups::of(&rows.columns, &self.shape.keys, rows.len())?;
         let mut last: BTreeMap<(&[u8], i64), i64> = BTreeMap::new();
@@ -178,7 +182,7 @@ impl<'a> Rebuild<'a> {
         for row in 0..rows.len() as u32 {
             let key = groups.keys.get(groups.group(row as usize)).map_or(&[][..], |key| key);
             let gsn = at(&rows.gsns, row);
-            if replaces && gsn.cast_unsigned() <= shown.0 {
+            if replaces && gsn.cast_unsigned() <= snapshot_gsn.0 {
                 let newest = last.entry((key, at(&rows.ticks, row))).or_insert(gsn);
                 *newest = gsn.max(*newest);
             }
@@ -190,7 +194,9 @@ impl<'a> Rebuild<'a> {
             let newest = last.get(&(key, tick)).is_none_or(|newest| *newest == gsn);
             let number = Gsn(gsn.cast_unsigned());
             let deleted = self.fences.iter().any(|fence| {
-                fence.raised() <= shown && fence.gsn >= number && fence.ticks.contains(Tick(tick))
+                fence.raised() <= snapshot_gsn
+                    && fence.gsn >= number
+                    && fence.ticks.contains(Tick(tick))
             });
             (low..=high).contains(&number) && newest && !deleted
         });

@@ -51,7 +51,7 @@ impl fmt::Display for PartKind {
 
 /// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum Severity {
     /// No finding.
     Sound,
     /// A finding for the next start or the next use to mend: nothing is lost.
@@ -62,20 +62,20 @@ pub enum State {
     Damaged,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            State::Sound => "sound",
-            State::Warning => "warning",
-            State::Unchecked => "unchecked",
-            State::Damaged => "damaged",
+            Severity::Sound => "sound",
+            Severity::Warning => "warning",
+            Severity::Unchecked => "unchecked",
+            Severity::Damaged => "damaged",
         })
     }
 }
 
 /// The repair of a finding, where a second copy exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Cure {
+pub enum Repair {
     /// Only a backup, or no repair at all.
     #[default]
     None,
@@ -103,18 +103,18 @@ pub struct Line {
     /// Bytes read, or bytes concerned by the finding.
     pub bytes: Option<u64>,
     /// The severity.
-    pub state: State,
+    pub state: Severity,
     /// The text: counts, or the damage, its place, and its meaning for the data.
     pub detail: String,
     /// The repair in words.
     pub hint: Option<String>,
     /// The repair.
-    pub cure: Cure,
+    pub cure: Repair,
 }
 
 impl Line {
     /// A line about a part.
-    pub fn new(part: PartKind, path: impl Into<String>, state: State) -> Self {
+    pub fn new(part: PartKind, path: impl Into<String>, state: Severity) -> Self {
         Self {
             part,
             path: path.into(),
@@ -124,7 +124,7 @@ impl Line {
             state,
             detail: String::new(),
             hint: None,
-            cure: Cure::None,
+            cure: Repair::None,
         }
     }
 
@@ -160,7 +160,7 @@ impl Line {
 
     /// The repair.
     #[must_use]
-    pub fn with_cure(self, cure: Cure) -> Self {
+    pub fn with_cure(self, cure: Repair) -> Self {
         Self { cure, ..self }
     }
 }
@@ -177,7 +177,7 @@ pub struct Report {
 impl Report {
     /// Adds a line.
     pub fn push(&mut self, line: Line) {
-        if line.state != State::Sound && self.lines.len() >= FINDINGS_MAX {
+        if line.state != Severity::Sound && self.lines.len() >= FINDINGS_MAX {
             self.unlisted += 1;
             return;
         }
@@ -191,18 +191,18 @@ impl Report {
     }
 
     /// The number of lines with a severity.
-    pub fn count(&self, state: State) -> usize {
+    pub fn count(&self, state: Severity) -> usize {
         self.lines.iter().filter(|line| line.state == state).count()
     }
 
     /// True if a part is damaged.
     pub fn is_damaged(&self, part: PartKind) -> bool {
-        self.lines.iter().any(|line| line.part == part && line.state == State::Damaged)
+        self.lines.iter().any(|line| line.part == part && line.state == Severity::Damaged)
     }
 
     /// The highest severity of all lines.
-    pub fn state(&self) -> State {
-        let worst = self.lines.iter().map(|line| line.state).max().unwrap_or(State::Sound);
-        if self.unlisted > 0 { worst.max(State::Damaged) } else { worst }
+    pub fn state(&self) -> Severity {
+        let worst = self.lines.iter().map(|line| line.state).max().unwrap_or(Severity::Sound);
+        if self.unlisted > 0 { worst.max(Severity::Damaged) } else { worst }
     }
 }

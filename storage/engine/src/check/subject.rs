@@ -8,7 +8,7 @@ use stratalog_tablet::TabletId;
 
 use crate::{
     Engine, ManifestReplay, Shelves,
-    manifest::{Manifest, ManifestState, Owned},
+    manifest::{Manifest, ManifestState, OwnedEvents},
     pieces::piece::OpenPiece,
 };
 
@@ -20,9 +20,9 @@ pub struct Subject {
     /// The folders and stores of the files.
     pub(crate) shelves: Shelves,
     /// The existing chronicles, by number.
-    pub(crate) definitions: Arc<Definitions>,
+    pub(crate) definitions: Arc<CatalogLookup>,
     /// True if the catalog is known: otherwise an unknown chronicle is no finding.
-    pub(crate) known: bool,
+    pub(crate) is_catalog_known: bool,
     /// The last decision of the catalog, completed by a start.
     pub(crate) decision: Option<Decision>,
     /// The manifest of a running engine, for the current beginning of the journal.
@@ -32,11 +32,11 @@ pub struct Subject {
 }
 
 /// The catalog's answer for a chronicle's number.
-pub(crate) type Definitions = dyn Fn(ChronicleId) -> Known + Send + Sync;
+pub(crate) type CatalogLookup = dyn Fn(ChronicleId) -> CatalogEntry + Send + Sync;
 
 /// The catalog's answer for a chronicle's number.
 #[derive(Debug, Clone)]
-pub enum Known {
+pub enum CatalogEntry {
     /// An existing chronicle.
     Chronicle(Arc<ChronicleDefinition>),
     /// A dropped chronicle.
@@ -57,15 +57,15 @@ impl Subject {
     pub fn of_directory(
         manifest: ManifestReplay,
         shelves: Shelves,
-        definitions: Option<Arc<Definitions>>,
+        definitions: Option<Arc<CatalogLookup>>,
         decision: Option<Decision>,
     ) -> stratalog_model::Result<Self> {
-        let known = definitions.is_some();
+        let is_catalog_known = definitions.is_some();
         Ok(Self {
             state: Arc::new(manifest.finish()?),
             shelves,
-            definitions: definitions.unwrap_or_else(|| Arc::new(|_| Known::Never)),
-            known,
+            definitions: definitions.unwrap_or_else(|| Arc::new(|_| CatalogEntry::Never)),
+            is_catalog_known,
             decision,
             manifest: None,
             _pinned: Vec::new(),
@@ -97,15 +97,15 @@ impl Subject {
     }
 
     /// Chronicles with a record in the manifest.
-    pub(crate) fn chronicles(&self) -> impl Iterator<Item = (&ChronicleId, &Owned)> {
+    pub(crate) fn chronicles(&self) -> impl Iterator<Item = (&ChronicleId, &OwnedEvents)> {
         self.state.chronicles.iter()
     }
 
     /// The definition of an existing chronicle.
     pub(crate) fn definition(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
         match (self.definitions)(id) {
-            Known::Chronicle(definition) => Some(definition),
-            Known::Dropped | Known::Never => None,
+            CatalogEntry::Chronicle(definition) => Some(definition),
+            CatalogEntry::Dropped | CatalogEntry::Never => None,
         }
     }
 
@@ -120,7 +120,7 @@ impl Engine {
     ///
     /// # Errors
     /// `FeatureNotSupported` for an engine without files.
-    pub fn subject(&self, definitions: Arc<Definitions>) -> stratalog_model::Result<Subject> {
+    pub fn subject(&self, definitions: Arc<CatalogLookup>) -> stratalog_model::Result<Subject> {
         let core = self.core();
         let files = crate::collect::files_of(core)?;
         // Read first: the journal holds every event after the floor and outside the pinned pieces.
@@ -130,7 +130,7 @@ impl Engine {
         let (mut chronicles, mut pinned_pieces) = (BTreeMap::new(), Vec::new());
         for (id, pinned) in &published.versions {
             let pieces = pinned.version.pieces();
-            let owned = Owned {
+            let owned = OwnedEvents {
                 through: pieces.through,
                 next_seq: pinned.chronicle.next_seq(),
                 ticks_end: Some(stratalog_model::Tick(pieces.ticks_end())),
@@ -147,7 +147,7 @@ impl Engine {
             state: Arc::new(ManifestState { chronicles, floor, last_piece }),
             shelves: files.shelves.clone(),
             definitions,
-            known: true,
+            is_catalog_known: true,
             decision: None,
             manifest: Some(Arc::clone(&files.manifest)),
             _pinned: pinned_pieces,

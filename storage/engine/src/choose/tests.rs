@@ -121,35 +121,36 @@ fn f35_events_leave_the_journal_by_number_bytes_or_age() {
         story_age_max_ms: 1_000,
         ..settings()
     };
-    let calm = Upper { rows: 5_000, bytes: 100_000, age_ns: second - 1, ..Upper::default() };
-    let due = |upper: &Upper| descend(upper, &settings);
-    assert!(!due(&calm) && !due(&Upper::default()));
+    let calm =
+        UpperTiers { rows: 5_000, bytes: 100_000, age_ns: second - 1, ..UpperTiers::default() };
+    let due = |upper: &UpperTiers| descend(upper, &settings);
+    assert!(!due(&calm) && !due(&UpperTiers::default()));
     // By age: the age of the oldest event since its commit.
-    assert!(due(&Upper { age_ns: second, ..calm }));
-    assert!(!due(&Upper { age_ns: second, acquirers: 1, ..calm }));
-    assert!(due(&Upper { age_ns: 2 * second, acquirers: 1, ..calm }));
+    assert!(due(&UpperTiers { age_ns: second, ..calm }));
+    assert!(!due(&UpperTiers { age_ns: second, acquirers: 1, ..calm }));
+    assert!(due(&UpperTiers { age_ns: 2 * second, acquirers: 1, ..calm }));
     // A few rows make no file of their own, unless the table has its own age; then the rows wait
     // longer.
-    let few = Upper { rows: 3, bytes: 900, ..calm };
-    assert!(!due(&Upper { age_ns: i64::MAX, ..few }));
-    assert!(!due(&Upper { age_ns: 23 * second, has_age: true, ..few }));
-    assert!(due(&Upper { age_ns: 24 * second, has_age: true, ..few }));
+    let few = UpperTiers { rows: 3, bytes: 900, ..calm };
+    assert!(!due(&UpperTiers { age_ns: i64::MAX, ..few }));
+    assert!(!due(&UpperTiers { age_ns: 23 * second, has_age: true, ..few }));
+    assert!(due(&UpperTiers { age_ns: 24 * second, has_age: true, ..few }));
     // Few events, but large events.
-    assert!(due(&Upper { age_ns: second, bytes: 64 << 10, ..few }));
+    assert!(due(&UpperTiers { age_ns: second, bytes: 64 << 10, ..few }));
     // By number, together with the tablets; the journal must hold a good part of the number.
-    assert!(due(&Upper { rows: 100_000, ..calm }));
-    assert!(!due(&Upper { rows: 99_999, ..calm }));
-    assert!(due(&Upper { rows: 25_000, tablet_rows: 75_000, ..calm }));
-    assert!(!due(&Upper { rows: 1, tablet_rows: 99_999, ..calm }));
+    assert!(due(&UpperTiers { rows: 100_000, ..calm }));
+    assert!(!due(&UpperTiers { rows: 99_999, ..calm }));
+    assert!(due(&UpperTiers { rows: 25_000, tablet_rows: 75_000, ..calm }));
+    assert!(!due(&UpperTiers { rows: 1, tablet_rows: 99_999, ..calm }));
     // By bytes, compressed as in a story.
-    assert!(due(&Upper { bytes: 8 << 20, ..calm }));
-    assert!(!due(&Upper { bytes: 4 << 20, ..calm }));
-    assert!(due(&Upper { bytes: 4 << 20, tablet_bytes: 600 << 10, ..calm }));
+    assert!(due(&UpperTiers { bytes: 8 << 20, ..calm }));
+    assert!(!due(&UpperTiers { bytes: 4 << 20, ..calm }));
+    assert!(due(&UpperTiers { bytes: 4 << 20, tablet_bytes: 600 << 10, ..calm }));
     // A table with ten rows in a story.
     let tiny = EngineSettings { story_rows_max: 10, ..settings.clone() };
-    assert!(descend(&Upper { rows: 1_000, ..calm }, &tiny));
-    assert!(descend(&Upper { rows: 10, age_ns: 0, ..calm }, &tiny));
-    assert!(!descend(&Upper { rows: 9, age_ns: 0, bytes: 900, ..calm }, &tiny));
+    assert!(descend(&UpperTiers { rows: 1_000, ..calm }, &tiny));
+    assert!(descend(&UpperTiers { rows: 10, age_ns: 0, ..calm }, &tiny));
+    assert!(!descend(&UpperTiers { rows: 9, age_ns: 0, bytes: 900, ..calm }, &tiny));
 }
 
 #[test]
@@ -174,8 +175,8 @@ fn a_piece_from_before_a_correction_of_the_clock_is_old_and_not_pinned() {
 #[test]
 fn disjoint_full_pieces_stay_as_they_are() {
     let full: Vec<_> = (0..20).map(|at| piece(at, (at as i64, at as i64 + 1), 100)).collect();
-    assert_eq!(merge(&full, Largest::tablet(&settings()), 2), None);
-    assert_eq!(merge(&[], Largest::tablet(&settings()), 2), None);
+    assert_eq!(merge(&full, LargestPiece::tablet(&settings()), 2), None);
+    assert_eq!(merge(&[], LargestPiece::tablet(&settings()), 2), None);
 }
 
 #[test]
@@ -187,27 +188,27 @@ fn those_that_overlap_most_come_first() {
         piece(4, (15, 30), 100),
         piece(5, (30, 40), 100),
     ];
-    let mut chosen = merge(&pieces, Largest::tablet(&settings()), 2).unwrap();
+    let mut chosen = merge(&pieces, LargestPiece::tablet(&settings()), 2).unwrap();
     chosen.sort_unstable();
     assert_eq!(chosen, [1, 2, 3]);
-    assert_eq!(merge(&pieces, Largest::tablet(&settings()), 4), None);
+    assert_eq!(merge(&pieces, LargestPiece::tablet(&settings()), 4), None);
     // Ends are exclusive: the pieces at 30 only touch.
-    assert_eq!(merge(&pieces[3..], Largest::tablet(&settings()), 2), None);
+    assert_eq!(merge(&pieces[3..], LargestPiece::tablet(&settings()), 2), None);
 }
 
 #[test]
 fn small_neighbours_fill_one() {
     let mut pieces: Vec<_> = (0..8).map(|at| piece(at, (at as i64, at as i64 + 1), 30)).collect();
-    assert_eq!(merge(&pieces, Largest::tablet(&settings()), 2).unwrap(), [0, 1, 2]);
-    assert_eq!(merge(&pieces, Largest::tablet(&settings()), 4), None, "three fill a tablet");
+    assert_eq!(merge(&pieces, LargestPiece::tablet(&settings()), 2).unwrap(), [0, 1, 2]);
+    assert_eq!(merge(&pieces, LargestPiece::tablet(&settings()), 4), None, "three fill a tablet");
     pieces[1].schema_version = SchemaVersion(2);
-    let mut chosen = merge(&pieces, Largest::tablet(&settings()), 2).unwrap();
+    let mut chosen = merge(&pieces, LargestPiece::tablet(&settings()), 2).unwrap();
     chosen.sort_unstable();
     assert_eq!(chosen, [0, 2, 3], "another shape is no neighbour");
     // Few but wide rows.
     let wide: Vec<_> =
         pieces.iter().map(|piece| PieceRecord { unpacked_bytes: 9_000, ..*piece }).collect();
-    assert_eq!(merge(&wide, Largest::tablet(&settings()), 2), None);
+    assert_eq!(merge(&wide, LargestPiece::tablet(&settings()), 2), None);
 }
 
 fn story(id: u64, ticks: (i64, i64), rows: u64) -> PieceRecord {
@@ -262,10 +263,10 @@ fn what_is_too_deep_for_memory_is_merged_first() {
     let deep_ones: Vec<_> = (0..20).map(|at| piece(at, (0, 100), 30)).collect();
     // Pieces of 300 bytes each: as many as fit 4 times 1000 bytes.
     assert_eq!(deep(&deep_ones, &settings).unwrap().len(), 13);
-    assert_eq!(merge(&deep_ones, Largest::tablet(&settings), 8).unwrap().len(), 13);
+    assert_eq!(merge(&deep_ones, LargestPiece::tablet(&settings), 8).unwrap().len(), 13);
     let wide: Vec<_> =
         deep_ones.iter().map(|piece| PieceRecord { unpacked_bytes: 9000, ..*piece }).collect();
-    assert_eq!(merge(&wide, Largest::tablet(&settings), 8).unwrap().len(), 2, "never fewer");
+    assert_eq!(merge(&wide, LargestPiece::tablet(&settings), 8).unwrap().len(), 2, "never fewer");
     assert_eq!(deep(&deep_ones[..10], &settings), None);
     let roomy = EngineSettings { move_bytes: 10_000, ..settings };
     assert_eq!(deep(&deep_ones, &roomy), None);
@@ -286,7 +287,7 @@ fn pinned_tablets_stay_and_keep_their_time() {
     assert_eq!(archive(&pieces, &all, None, 0, now).unwrap().len(), 8);
     assert_eq!(archive(&pieces[3..], &all, hour, 0, now), None, "all are pinned");
     // Quarters of an hour: two tablets, two tablets, then one, …
-    let largest = Largest::tablet(&settings());
+    let largest = LargestPiece::tablet(&settings());
     assert_eq!(merge_tablets(&pieces, largest, 2, None).unwrap().len(), 8);
     assert_eq!(merge_tablets(&pieces, largest, 2, hour).unwrap(), [0, 1]);
     assert_eq!(merge_tablets(&pieces, largest, 3, hour), None);

@@ -6,7 +6,7 @@ use stratalog_model::{ChronicleId, Gsn, Result, TierName};
 use stratalog_story::{StoryId, StoryName};
 use stratalog_tablet::TabletId;
 
-use super::{Change, Files, apply, lasting, news, sync};
+use super::{EngineFiles, PieceChange, apply, lasting, news, sync};
 use crate::{
     engine::Core,
     manifest::{Edit, Floor, PieceRecord},
@@ -21,29 +21,30 @@ use crate::{
 /// `Io`.
 pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
     let Some(files) = &core.files else { return Ok(0) };
-    let _turn = core.moving.lock().await;
+    let _turn = core.move_lock.lock().await;
     forget(core, files).await?;
     raise(core, files).await
 }
 
-/// Moves the beginning of the journal. Only for the holder of the lock `moving`.
+/// Moves the beginning of the journal. Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// `Io`.
-pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
+pub async fn raise(core: &Arc<Core>, files: &EngineFiles) -> Result<u64> {
     // Read before the versions: the versions are then at least as new.
-    let places = core.places.list();
+    let candidates = core.candidates.list();
     let published = core.published();
     let oldest = published
         .versions
         .values()
         .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
     let oldest = oldest.min().unwrap_or(u64::MAX);
-    let Some(place) = places.into_iter().rev().find(|place| place.gsn < oldest) else {
+    let Some(candidate) = candidates.into_iter().rev().find(|candidate| candidate.gsn < oldest)
+    else {
         return Ok(0);
     };
     let state = files.manifest.state();
-    if place.lsn <= state.floor.lsn {
+    if candidate.lsn <= state.floor.lsn {
         return Ok(0);
     }
     let producers = core.producers.lock().list();
@@ -55,37 +56,41 @@ pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
     // Records deletes and replacements known only to the journal.
     for (id, pinned) in versions {
         let version = &pinned.version;
-        let (through, told) = match state.chronicles.get(id) {
+        let (through, is_recorded) = match state.chronicles.get(id) {
             Some(owned) => {
-                let told = news(files, *id, version, owned.through).is_empty()
+                let is_recorded = news(files, *id, version, owned.through).is_empty()
                     && lasting(version) == owned.fences
                     && *version.lost() == owned.lost;
-                (owned.through, told)
+                (owned.through, is_recorded)
             }
             // The chronicle never had a piece.
             None => (Gsn(0), version.lost().is_empty()),
         };
-        if !told {
+        if !is_recorded {
             let (removed, forgotten) = (Vec::new(), Vec::new());
-            let change = Change { through, written: &[], removed, forgotten, version };
+            let change = PieceChange { through, written: &[], removed, forgotten, version };
             apply(files, &pinned.chronicle, change, || ()).await?;
         }
     }
     drop(published);
-    let floor =
-        Floor { lsn: place.lsn, gsn: Gsn(place.gsn), statement: place.statement, producers };
+    let floor = Floor {
+        lsn: candidate.lsn,
+        gsn: Gsn(candidate.gsn),
+        statement: candidate.statement,
+        producers,
+    };
     let lsn = floor.lsn;
     if sabotage::active("release-before-edit") {
         core.log.release(lsn)?;
     }
     files.manifest.apply(Edit::Raise(floor), || ()).await?;
-    core.places.forget_before(lsn);
-    core.release.release(core.log.as_ref(), lsn)
+    core.candidates.forget_before(lsn);
+    core.journal_release.release(core.log.as_ref(), lsn)
 }
 
 /// Gives up the pieces of dropped chronicles. A piece with a reader is doomed; a tablet without a
 /// reader is removed at once.
-async fn forget(core: &Arc<Core>, files: &Files) -> Result<()> {
+async fn forget(core: &Arc<Core>, files: &EngineFiles) -> Result<()> {
     let state = files.manifest.state();
     let dropped = std::mem::take(&mut *core.dropped.lock());
     let named: Vec<ChronicleId> =

@@ -12,8 +12,10 @@ use stratalog_model::{
     ChronicleDefinition, Frame, FrameKind, Gsn, Result, SchemaVersion, StatementId, TickRange,
 };
 
-use super::{Known, fence_off, frame};
-use crate::{engine::Core, keeper::chronicle::Chronicle, version::published::Pinned};
+use super::{SurveyedPositions, fence_off, frame};
+use crate::{
+    engine::Core, keeper::chronicle::Chronicle, version::published_versions::PinnedVersion,
+};
 
 /// A range of a chronicle deleted by an append.
 #[derive(Debug)]
@@ -25,39 +27,39 @@ pub struct Deletion {
     /// Events of the same append with lower arrival numbers came before the DELETE.
     pub before_seq: u64,
     schema_version: SchemaVersion,
-    known: Known,
+    positions: SurveyedPositions,
 }
 
 impl Deletion {
     /// A deletion of the events of `ticks`, with the positions of these events in the log.
     ///
     /// # Errors
-    /// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure` when
-    /// pieces cannot be read.
+    /// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure`
+    /// when pieces cannot be read.
     pub async fn new(
         core: &Core,
         definition: &ChronicleDefinition,
         ticks: TickRange,
     ) -> Result<Self> {
         let chronicle = core.chronicle(definition)?;
-        let known = Known::now(core, definition.id, ticks).await?;
+        let positions = SurveyedPositions::now(core, definition.id, ticks).await?;
         let before_seq = chronicle.next_seq();
         let schema_version = definition.schema_version;
-        Ok(Self { chronicle, ticks, before_seq, schema_version, known })
+        Ok(Self { chronicle, ticks, before_seq, schema_version, positions })
     }
 
     /// The frame that stores the DELETE for a statement.
     pub fn frame(&self, statement: StatementId) -> Frame {
         let kind = (FrameKind::StatementDelete, self.schema_version);
-        let (ticks, payload) = (self.ticks, self.known.encode());
+        let (ticks, payload) = (self.ticks, self.positions.encode());
         Frame { statement, ticks, payload, ..frame(self.chronicle.id(), kind) }
     }
 
     /// Hides the events of the range committed at or before `gsn`, the highest committed gsn;
     /// `None` for a dropped chronicle. Only under the publisher's lock.
-    pub fn carry_out(&self, gsn: Gsn) -> Option<Pinned> {
+    pub fn carry_out(&self, gsn: Gsn) -> Option<PinnedVersion> {
         self.chronicle.version()?;
-        let (pinned, _) = fence_off(&self.chronicle, self.ticks, Some(self.known), gsn);
+        let (pinned, _) = fence_off(&self.chronicle, self.ticks, Some(self.positions), gsn);
         Some(pinned)
     }
 }

@@ -18,7 +18,7 @@ use super::{frame, free, submit};
 use crate::{
     engine::Core,
     keeper::chronicle::Chronicle,
-    version::{Fence, published::Pinned, survey::Area},
+    version::{Fence, published_versions::PinnedVersion, survey::SurveyArea},
 };
 
 /// Deletes the events of a chronicle with a gsn below `before`. Returns the number of deleted
@@ -42,7 +42,7 @@ pub async fn trim(
         .with_hint(format!("TRIM … BEFORE GSN {} removes all events", head.0 + 1)));
     }
     let Some(pinned) = published.versions.get(&definition.id) else { return Ok(0) };
-    let area = Area { ticks: TickRange::ALL, gsns: GsnRange::new(Gsn(0), before) };
+    let area = SurveyArea { ticks: TickRange::ALL, gsns: GsnRange::new(Gsn(0), before) };
     let found = pinned.version.survey(area, head).await?;
     let chronicle = Arc::clone(&pinned.chronicle);
     drop(published);
@@ -65,7 +65,7 @@ fn raise_fence(core: &Core, chronicle: &Arc<Chronicle>, ticks: TickRange, throug
         let fence = Fence { ticks, gsn: through, raised: Some(gsn) };
         let gone = GsnRange::between(Gsn(1), through);
         let (_, version) = chronicle.delete(fence, |_| gone);
-        (Some(Pinned { chronicle: Arc::clone(chronicle), version }), ())
+        (Some(PinnedVersion { chronicle: Arc::clone(chronicle), version }), ())
     });
 }
 

@@ -7,7 +7,7 @@ use stratalog_model::{
 };
 
 use super::*;
-use crate::{pieces::set::PieceSet, version::lost::Lost};
+use crate::{pieces::set::PieceSet, version::lost_positions::LostPositions};
 
 /// A log without writers.
 #[derive(Debug)]
@@ -95,14 +95,14 @@ fn what_is_sealed_already_is_not_published_again() {
     let settings = EngineSettings::default();
     let engine = Engine::open(Arc::new(Silence), clock, settings, &|_| None).unwrap();
     let cpu = clocked();
-    let sealed = |published: &Arc<Published>| {
+    let sealed = |published: &Arc<PublishedVersions>| {
         PinnedSnapshot::new(Arc::clone(published)).sealed(&cpu).map(|tick| tick.0)
     };
     // Before the first event, events of any time may come.
     assert_eq!(engine.seal(&cpu).unwrap(), None);
     assert_eq!(sealed(&engine.core.published()), None);
     let known = engine.core.chronicle(&cpu).unwrap();
-    known.adopt(PieceSet::default(), (Vec::new(), Lost::default()), 1, Some(Tick(0)));
+    known.adopt(PieceSet::default(), (Vec::new(), LostPositions::default()), 1, Some(Tick(0)));
     // No event from before the start comes: the first seal already says so.
     assert_eq!(engine.seal(&cpu).unwrap(), Some(Tick(9_999_999)));
     let held = engine.core.published();

@@ -11,17 +11,17 @@ use stratalog_model::{
     acceptance::Window,
     batch::EventBatch,
     clock::ClockReading,
-    store::{Admitted, OnConflict},
+    store::{OnConflict, PushResult},
 };
 
 use super::{
     INDEX_ROW_BYTES,
-    candidates::{Candidates, Refused},
+    admission_request::{AdmissionRefusal, AdmissionRequest},
     chronicle::Chronicle,
     chunk::Chunk,
     keys::Groups,
     outcome::Outcome,
-    step::Vacated,
+    step::VacatedTicks,
     ticks, violation,
 };
 use crate::{
@@ -54,7 +54,7 @@ pub struct Push<'a> {
     /// The sender's acceptance: times and restores.
     pub acceptance: Acceptance,
     /// Ticks of earlier events deleted by the statement.
-    pub vacated: Vec<Vacated>,
+    pub vacated: Vec<VacatedTicks>,
 }
 
 /// An admitted piece of a push.
@@ -67,17 +67,17 @@ pub struct Piece {
     /// Final values of the tick column, if different from the given values.
     times: Option<Vec<i64>>,
     /// For each row, true if kept; `None` if all rows are kept.
-    kept: Option<Vec<bool>>,
+    kept_mask: Option<Vec<bool>>,
     rows: usize,
 }
 
 /// The sum of a push's pieces: the answer to the sender.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct PushTally {
     ticks: Vec<i64>,
     /// For each piece, the number of kept rows, and the changed values of the tick column.
     times: Vec<(usize, Option<Vec<i64>>)>,
-    kept: Vec<bool>,
+    kept_mask: Vec<bool>,
     any_skipped: bool,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Push<'a> {
         rows: RecordBatch,
         on_conflict: OnConflict,
         acceptance: Acceptance,
-        vacated: Vec<Vacated>,
+        vacated: Vec<VacatedTicks>,
     ) -> Result<Self> {
         violation::check_rows(definition, &rows)?;
         let shape = chronicle.shape(definition, definition.schema_version)?;
@@ -128,8 +128,8 @@ impl<'a> Push<'a> {
     /// Admits one piece: waits for memory and pending keys, reserves keys, and encodes the rows.
     ///
     /// # Errors
-    /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`, `OutOfMemory`,
-    /// `DatetimeOverflow`, `DeadlockDetected`.
+    /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`,
+    /// `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`.
     pub async fn admit(
         &self,
         start: usize,
@@ -161,16 +161,16 @@ impl<'a> Push<'a> {
                 arrivals += 1;
             }
             piece_ticks.copy_from_slice(&given);
-            let taken = match known.take() {
-                Some(taken) => taken,
-                None => self.chronicle.taken(&groups, &given).await?,
+            let stored_keys = match known.take() {
+                Some(stored_keys) => stored_keys,
+                None => self.chronicle.stored_keys(&groups, &given).await?,
             };
-            let candidates = Candidates {
+            let candidates = AdmissionRequest {
                 groups: &groups,
                 first_seq,
                 on_conflict: self.on_conflict,
                 outcome,
-                taken: &taken,
+                stored_keys: &stored_keys,
                 vacated: &self.vacated,
                 late: self.definition.late,
                 window: now.map(|now| self.window(&now)),
@@ -178,23 +178,25 @@ impl<'a> Push<'a> {
             };
             match self.chronicle.admit(&candidates, &mut piece_ticks) {
                 Ok(admission) => break admission,
-                Err(Refused::Moved) => {}
-                Err(Refused::Begun) if self.definition.time_source == TickSource::Client => {
+                Err(AdmissionRefusal::Moved) => {}
+                Err(AdmissionRefusal::Begun)
+                    if self.definition.time_source == TickSource::Client =>
+                {
                     // The acceptance window decides.
                     restores = false;
-                    known = Some(taken);
+                    known = Some(stored_keys);
                 }
-                Err(Refused::Begun) => return Err(violation::begun(self.definition)),
-                Err(Refused::Early(..)) if arrivals > 0 && arrivals < ARRIVALS_MAX => {}
-                Err(Refused::Taken(row)) => {
+                Err(AdmissionRefusal::Begun) => return Err(violation::begun(self.definition)),
+                Err(AdmissionRefusal::Early(..)) if arrivals > 0 && arrivals < ARRIVALS_MAX => {}
+                Err(AdmissionRefusal::Taken(row)) => {
                     let columns = self.rows.columns();
                     return Err(violation::duplicate_key(self.definition, columns, start + row));
                 }
-                Err(Refused::Early(row, from)) => {
+                Err(AdmissionRefusal::Early(row, from)) => {
                     let columns = self.rows.columns();
                     return Err(violation::early(self.definition, columns, start + row, from));
                 }
-                Err(Refused::Ahead(row, until)) => {
+                Err(AdmissionRefusal::Ahead(row, until)) => {
                     let columns = self.rows.columns();
                     let moved = given.get(row).is_some_and(|given| *given <= until);
                     return Err(match moved {
@@ -202,19 +204,21 @@ impl<'a> Push<'a> {
                         false => violation::ahead(self.definition, columns, start + row, until),
                     });
                 }
-                Err(Refused::Late(row, highest)) => {
+                Err(AdmissionRefusal::Late(row, highest)) => {
                     let columns = self.rows.columns();
                     return Err(violation::late(self.definition, columns, start + row, highest));
                 }
-                Err(Refused::NoTickLeft) => return Err(violation::no_tick_left(self.definition)),
-                Err(Refused::Pending(holder)) => {
-                    core.waits.wait(outcome.id(), &holder).await?;
-                    known = Some(taken);
+                Err(AdmissionRefusal::NoTickLeft) => {
+                    return Err(violation::no_tick_left(self.definition));
+                }
+                Err(AdmissionRefusal::Pending(holder)) => {
+                    core.wait_graph.wait(outcome.id(), &holder).await?;
+                    known = Some(stored_keys);
                 }
             }
         };
 
-        if let Some(kept) = &admission.kept {
+        if let Some(kept) = &admission.kept_mask {
             let mask = BooleanArray::from(kept.clone());
             columns = columns.iter().map(|c| c.filter(&mask)).collect::<Result<Vec<_>>>()?;
             let mut keep = kept.iter();
@@ -237,7 +241,7 @@ impl<'a> Push<'a> {
                 admission.reserved,
             )?)
         };
-        Ok(Piece { chunk, ticks: piece_ticks, times, kept: admission.kept, rows })
+        Ok(Piece { chunk, ticks: piece_ticks, times, kept_mask: admission.kept_mask, rows })
     }
 
     /// The acceptance window of the sender now.
@@ -307,11 +311,11 @@ impl<'a> Push<'a> {
     }
 
     /// The answer to the sender: the stored rows.
-    pub fn admitted(self, first_seq: u64, tally: Tally) -> Result<Admitted> {
+    pub fn admitted(self, first_seq: u64, tally: PushTally) -> Result<PushResult> {
         let given = self.rows.num_rows();
         let mut rows = self.rows;
         if tally.any_skipped {
-            rows = filter_record_batch(&rows, &BooleanArray::from(tally.kept))?;
+            rows = filter_record_batch(&rows, &BooleanArray::from(tally.kept_mask))?;
         }
         if tally.times.iter().any(|(_, times)| times.is_some()) {
             let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
@@ -335,21 +339,21 @@ impl<'a> Push<'a> {
             rows,
             first_seq,
         };
-        Ok(Admitted { events, skipped })
+        Ok(PushResult { events, skipped })
     }
 }
 
-impl Tally {
+impl PushTally {
     /// Adds the next piece.
     pub fn add(&mut self, piece: &mut Piece) {
         self.times.push((piece.ticks.len(), piece.times.take()));
         self.ticks.append(&mut piece.ticks);
-        match piece.kept.take() {
+        match piece.kept_mask.take() {
             Some(kept) => {
-                self.kept.extend(kept);
+                self.kept_mask.extend(kept);
                 self.any_skipped = true;
             }
-            None => self.kept.resize(self.kept.len() + piece.rows, true),
+            None => self.kept_mask.resize(self.kept_mask.len() + piece.rows, true),
         }
     }
 }

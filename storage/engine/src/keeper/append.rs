@@ -12,7 +12,7 @@
 //! Streamed frames need no sync of their own: the commit frame follows after all other frames are
 //! written, and its sync covers the streamed frames.
 
-mod closing;
+mod commit;
 
 use std::{
     any::Any,
@@ -25,17 +25,17 @@ use stratalog_model::{
     Acceptance, Append, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind,
     PreparedAppend, Result, TickRange,
     batch::EventBatch,
-    store::{Admitted, AppendOptions, Appended, OnConflict, Snapshot},
+    store::{AppendOptions, CommittedAppend, OnConflict, PushResult, Snapshot},
 };
 
-use self::closing::{Closed, Closing, Turn};
+use self::commit::{ClosedAppend, ClosedParts, ProducerTurn};
 use super::{
-    admission::{Push, Tally},
+    admission::{Push, PushTally},
+    append_part::AppendPart,
     chronicle::Chronicle,
-    outcome::{Ending, Outcome},
-    part::Part,
-    producers::{self, Earlier},
-    step::Vacated,
+    outcome::{Outcome, OutcomeEnd},
+    producers::{self, EarlierAttempt},
+    step::VacatedTicks,
 };
 use crate::{delete::deletion::Deletion, engine::Core, player::snapshot::PinnedSnapshot};
 
@@ -50,13 +50,13 @@ const DELETES_MAX: usize = 1024;
 pub struct OpenAppend {
     // Fields drop in this order: the keys are free before waiting appends wake.
     /// The taken events and deletes, in parts between savepoints; at least one part.
-    parts: Vec<Part>,
+    parts: Vec<AppendPart>,
     /// Ends the outcome of the whole append, for waiting appends of the same producer. All parts
     /// wait under the id of this outcome. The ending moves to the committing frame: the frame may
     /// outlive the append.
-    ending: Option<Ending>,
+    ending: Option<OutcomeEnd>,
     /// The turn of a statement with a producer's number.
-    turn: Option<Turn>,
+    turn: Option<ProducerTurn>,
     outcome: Arc<Outcome>,
     core: Arc<Core>,
     options: AppendOptions,
@@ -81,9 +81,9 @@ impl OpenAppend {
             .is_some_and(|(producer, number)| core.producers.lock().is_duplicate(producer, number));
         let outcome = Outcome::new(statement.0);
         Self {
-            parts: vec![Part::new(Arc::clone(&core), statement, statement.0)],
-            ending: Some(Ending(Arc::clone(&outcome))),
-            turn: Turn::begin(&core, &options, &outcome),
+            parts: vec![AppendPart::new(Arc::clone(&core), statement, statement.0)],
+            ending: Some(OutcomeEnd(Arc::clone(&outcome))),
+            turn: ProducerTurn::begin(&core, &options, &outcome),
             outcome,
             core,
             options,
@@ -102,7 +102,7 @@ impl OpenAppend {
         definition: &ChronicleDefinition,
         rows: RecordBatch,
         on_conflict: OnConflict,
-    ) -> Result<Admitted> {
+    ) -> Result<PushResult> {
         if self.duplicate {
             return Ok(nothing(definition, &rows));
         }
@@ -117,7 +117,7 @@ impl OpenAppend {
         let total = push.ticks.len();
         let first_seq = push.chronicle.take_seqs(total as u64);
         let mut next_seq = first_seq;
-        let mut tally = Tally::default();
+        let mut tally = PushTally::default();
         let mut start = 0;
         while start < total {
             let columns = push.store(start, self.core.settings.frame_bytes_max)?;
@@ -130,7 +130,7 @@ impl OpenAppend {
                     if !self.retried().await? {
                         return Err(error);
                     }
-                    self.parts.iter_mut().for_each(Part::clear);
+                    self.parts.iter_mut().for_each(AppendPart::clear);
                     self.duplicate = true;
                     return Ok(nothing(definition, &push.rows));
                 }
@@ -169,15 +169,15 @@ impl OpenAppend {
     /// until then.
     async fn retried(&self) -> Result<bool> {
         let Some(turn) = &self.turn else { return Ok(false) };
-        let Turn { producer, from, number, .. } = *turn;
+        let ProducerTurn { producer, from, number, .. } = *turn;
         loop {
             let earlier = self.core.producers.lock().refused(producer, from, number, &self.outcome);
             match earlier {
-                Earlier::Nothing => return self.check_log().map(|()| false),
-                Earlier::Committed => return Ok(true),
-                Earlier::Overlap => return Err(overlap(from, number)),
-                Earlier::UnderWay(other) => {
-                    self.core.waits.wait(self.outcome.id(), &other).await?;
+                EarlierAttempt::Nothing => return self.check_log().map(|()| false),
+                EarlierAttempt::Committed => return Ok(true),
+                EarlierAttempt::Overlap => return Err(overlap(from, number)),
+                EarlierAttempt::UnderWay(other) => {
+                    self.core.wait_graph.wait(self.outcome.id(), &other).await?;
                 }
             }
         }
@@ -191,13 +191,13 @@ impl OpenAppend {
     }
 
     /// The ticks of a chronicle's earlier events deleted by this append.
-    fn vacated(&self, chronicle: &Arc<Chronicle>) -> Vec<Vacated> {
+    fn vacated(&self, chronicle: &Arc<Chronicle>) -> Vec<VacatedTicks> {
         if self.deletes == 0 {
             return Vec::new();
         }
-        let deletes = self.parts.iter().flat_map(Part::deletes);
+        let deletes = self.parts.iter().flat_map(AppendPart::deletes);
         let ours = deletes.filter(|deletion| Arc::ptr_eq(&deletion.chronicle, chronicle));
-        ours.map(|deletion| Vacated { ticks: deletion.ticks, before_seq: deletion.before_seq })
+        ours.map(|deletion| VacatedTicks { ticks: deletion.ticks, before_seq: deletion.before_seq })
             .collect()
     }
 
@@ -240,13 +240,13 @@ impl OpenAppend {
 
     fn begin_part(&mut self) {
         let (core, statement) = (Arc::clone(&self.core), self.core.next_statement());
-        self.parts.push(Part::new(core, statement, self.outcome.id()));
+        self.parts.push(AppendPart::new(core, statement, self.outcome.id()));
     }
 
     /// The durability of a streamed frame with `bytes` of payload.
     fn streamed_at(&mut self, bytes: usize) -> Durability {
         let durability = self.durability();
-        closing::streamed_at(&mut self.unsynced_bytes, bytes, durability)
+        commit::streamed_at(&mut self.unsynced_bytes, bytes, durability)
     }
 
     fn durability(&self) -> Durability {
@@ -255,22 +255,22 @@ impl OpenAppend {
 
     /// Closes the append for events, and checks the append. The caller commits or prepares the
     /// result.
-    async fn close(mut self) -> Result<Closed> {
+    async fn close(mut self) -> Result<ClosedAppend> {
         if self.broken {
             return Err(Error::internal("commit of an append after one of its pushes failed"));
         }
         let durability = self.durability();
         if self.duplicate || self.enter_producer().await? {
-            return Ok(Closed::nothing(durability, true));
+            return Ok(ClosedAppend::nothing(durability, true));
         }
-        let first = self.parts.first().map(Part::statement).unwrap_or_default();
+        let first = self.parts.first().map(AppendPart::statement).unwrap_or_default();
         let mut parts = std::mem::take(&mut self.parts);
         parts.retain(|part| !part.is_empty());
         if parts.is_empty() && self.options.producer.is_none() {
-            return Ok(Closed::nothing(durability, false));
+            return Ok(ClosedAppend::nothing(durability, false));
         }
-        self.core.check_known(parts.iter().flat_map(Part::steps))?;
-        Ok(Closed::Open(Box::new(Closing {
+        self.core.check_known(parts.iter().flat_map(AppendPart::steps))?;
+        Ok(ClosedAppend::Open(Box::new(ClosedParts {
             parts,
             ending: self.ending.take(),
             turn: self.turn.take(),
@@ -285,15 +285,15 @@ impl OpenAppend {
     /// Waits for the producer's turn; `true` for a duplicate statement.
     async fn enter_producer(&self) -> Result<bool> {
         let Some(turn) = &self.turn else { return Ok(false) };
-        let Turn { producer, from, number, .. } = *turn;
+        let ProducerTurn { producer, from, number, .. } = *turn;
         loop {
             let admission = self.core.producers.lock().enter(producer, from, number, &self.outcome);
             match admission {
-                producers::Admission::New => return Ok(false),
-                producers::Admission::Duplicate => return Ok(true),
-                producers::Admission::Overlap => return Err(overlap(from, number)),
-                producers::Admission::Wait(other) => {
-                    self.core.waits.wait(self.outcome.id(), &other).await?;
+                producers::ProducerDecision::New => return Ok(false),
+                producers::ProducerDecision::Duplicate => return Ok(true),
+                producers::ProducerDecision::Overlap => return Err(overlap(from, number)),
+                producers::ProducerDecision::Wait(other) => {
+                    self.core.wait_graph.wait(self.outcome.id(), &other).await?;
                 }
             }
         }
@@ -320,7 +320,7 @@ impl Append for OpenAppend {
         chronicle: &'a Arc<ChronicleDefinition>,
         rows: RecordBatch,
         on_conflict: OnConflict,
-    ) -> BoxFuture<'a, Result<Admitted>> {
+    ) -> BoxFuture<'a, Result<PushResult>> {
         Box::pin(async move {
             if self.broken {
                 return Err(Error::internal("push to an append after one of its pushes failed"));
@@ -351,7 +351,7 @@ impl Append for OpenAppend {
             let base: &dyn Any = base.as_ref();
             let base = base.downcast_ref::<PinnedSnapshot>();
             let base = base.ok_or_else(|| Error::internal("a snapshot of another store"))?;
-            let steps = self.parts.iter().flat_map(Part::steps);
+            let steps = self.parts.iter().flat_map(AppendPart::steps);
             let seen = base.with(steps, &self.core.budget).await?;
             Ok(Arc::new(seen) as Arc<dyn Snapshot>)
         })
@@ -385,11 +385,11 @@ impl Append for OpenAppend {
         self.broken = false;
     }
 
-    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<CommittedAppend>> {
         Box::pin(async move {
             match self.close().await? {
-                Closed::Nothing(appended) => Ok(appended),
-                Closed::Open(closing) => closing.commit().await,
+                ClosedAppend::Nothing(appended) => Ok(appended),
+                ClosedAppend::Open(closing) => closing.commit().await,
             }
         })
     }
@@ -424,8 +424,8 @@ fn no_part() -> Error {
 }
 
 /// The result of a push to an append committed before: no event.
-fn nothing(definition: &ChronicleDefinition, rows: &RecordBatch) -> Admitted {
-    Admitted {
+fn nothing(definition: &ChronicleDefinition, rows: &RecordBatch) -> PushResult {
+    PushResult {
         events: EventBatch {
             schema_version: definition.schema_version,
             ticks: Vec::new().into(),

@@ -19,17 +19,17 @@ use stratalog_model::{
 };
 
 use super::{
-    candidates::Taken,
-    chunk::Reserved,
+    admission_request::StoredKeys,
+    chunk::KeyReservation,
     feed::{Feed, FeedBytes},
     keys::Groups,
     series::SeriesId,
 };
 use crate::{
+    blocking_pool::BlockingPool,
     budget::Budget,
     memtable::{batch::MemoryBatch, compact, shape::Shape},
     version::{Fence, Version, numberings::Numberings},
-    waiting::Waiting,
 };
 
 mod admit;
@@ -38,8 +38,8 @@ mod seal;
 mod state;
 
 use seal::Horizon;
-use state::Override;
-pub use state::State;
+pub use state::ChronicleState;
+use state::KeyOverride;
 
 /// A chronicle in the keeper.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Chronicle {
     shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
     /// Most key columns of an event of this chronicle.
     key_columns: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<ChronicleState>,
     /// True after most rows of some batch were replaced.
     worn: AtomicBool,
     /// Batches up to this gsn are moving into pieces, or have moved.
@@ -79,7 +79,7 @@ impl Chronicle {
             indexed: collision != Collision::All || !definition.key_columns.is_empty(),
             shapes: RwLock::default(),
             key_columns: AtomicUsize::new(0),
-            state: Mutex::new(State::new(budget, Horizon::of(definition, opened_ns))),
+            state: Mutex::new(ChronicleState::new(budget, Horizon::of(definition, opened_ns))),
             worn: AtomicBool::new(false),
             leaving: AtomicU64::new(0),
             numberings: Numberings::new(numbers),
@@ -148,7 +148,7 @@ impl Chronicle {
     }
 
     /// The changing part. Locked only for lookups, never across a wait.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, ChronicleState> {
         self.state.lock()
     }
 
@@ -161,7 +161,7 @@ impl Chronicle {
     }
 
     /// Frees the keys reserved by a chunk.
-    pub fn roll_back(&self, reserved: &Reserved) {
+    pub fn roll_back(&self, reserved: &KeyReservation) {
         let mut state = self.state.lock();
         if let Some(pending) = state.pending.remove(&reserved.first_seq) {
             state.forget_successors(&pending);
@@ -181,7 +181,7 @@ impl Chronicle {
     pub fn commit(
         &self,
         batch: MemoryBatch,
-        reserved: &mut Reserved,
+        reserved: &mut KeyReservation,
         rows_sealed: usize,
     ) -> Option<Arc<Version>> {
         let mut state = self.state.lock();
@@ -228,13 +228,13 @@ impl Chronicle {
         groups: &Groups,
         first_seq: u64,
         rows_sealed: usize,
-        waiting: &Waiting,
+        blocking_pool: &BlockingPool,
     ) -> Result<()> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
         if state.highest.is_none() {
-            state.go_on();
+            state.continue_from_start();
         }
         state.see(&batch.hull());
         let batch = Arc::new(batch);
@@ -246,11 +246,11 @@ impl Chronicle {
             return Ok(());
         }
         if self.collision == Collision::Last {
-            let taken = Taken::find(&state.version, groups, batch.ticks(), false);
-            let taken = waiting.block_on(taken)?;
+            let stored_keys = StoredKeys::find(&state.version, groups, batch.ticks(), false);
+            let stored_keys = blocking_pool.block_on(stored_keys)?;
             let replaced = (0..batch.rows()).filter_map(|row| {
                 let tick = batch.ticks().get(row)?;
-                Some((taken.seq(groups.group(row), *tick)?, first_gsn + row as u64))
+                Some((stored_keys.seq(groups.group(row), *tick)?, first_gsn + row as u64))
             });
             state.replace_filed(replaced.collect::<Vec<_>>());
         }
@@ -273,7 +273,7 @@ impl Chronicle {
                         "chronicle {} replays two events with one key, at tick {tick}",
                         self.id
                     );
-                    self.settle(state, Override { series, tick: *tick, seq }, gsn, rows_sealed);
+                    self.settle(state, KeyOverride { series, tick: *tick, seq }, gsn, rows_sealed);
                 }
             }
         }
@@ -283,8 +283,8 @@ impl Chronicle {
 
     /// Gives an event the key of its current holder. Called in gsn order: the last committed event
     /// keeps the key.
-    fn settle(&self, state: &mut State, event: Override, gsn: u64, rows_sealed: usize) {
-        let Override { series, tick, seq } = event;
+    fn settle(&self, state: &mut ChronicleState, event: KeyOverride, gsn: u64, rows_sealed: usize) {
+        let KeyOverride { series, tick, seq } = event;
         let holder = state.series.series(series).and_then(|series| series.find(tick));
         let Some(holder) = holder else {
             return state.series.insert(series, tick, seq);
@@ -313,7 +313,7 @@ impl Chronicle {
                 // pending event replaces the event.
                 state.series.replace(series, tick, holder, seq, None);
                 if let Some(other) = state.pending_of(holder) {
-                    other.overrides.push(Override { series, tick, seq: holder });
+                    other.overrides.push(KeyOverride { series, tick, seq: holder });
                 }
             }
         }
@@ -321,7 +321,7 @@ impl Chronicle {
 
     /// Marks the chronicle worn if the number of sealed batches is no longer `before`: rows of
     /// newly sealed batches may be replaced already.
-    fn consider_sealed(&self, state: &State, before: usize) {
+    fn consider_sealed(&self, state: &ChronicleState, before: usize) {
         if self.collision == Collision::Last && state.version.sealed().len() != before {
             self.set_worn();
         }
@@ -365,18 +365,19 @@ impl Chronicle {
         state.next_seq = state.next_seq.max(seq);
     }
 
-    /// Deletes the committed events behind `fence`. `gone` finds the positions of these events in
-    /// the version before the delete. Returns the versions before and after. Only under the
-    /// publisher's lock.
+    /// Deletes the committed events behind `fence`. `deleted_positions` finds the positions of
+    /// these events in the version before the delete. Returns the versions before and after. Only
+    /// under the publisher's lock.
     pub fn delete(
         &self,
         fence: Fence,
-        gone: impl FnOnce(&Version) -> GsnRange,
+        deleted_positions: impl FnOnce(&Version) -> GsnRange,
     ) -> (Arc<Version>, Arc<Version>) {
         let mut state = self.state.lock();
         let state = &mut *state;
         let before = Arc::clone(&state.version);
-        state.version = Arc::new(before.with_fence(fence, gone(&before), self.leaving()));
+        state.version =
+            Arc::new(before.with_fence(fence, deleted_positions(&before), self.leaving()));
         self.feed.forget(fence.raised());
         if self.indexed {
             state.trim(&fence);
@@ -391,11 +392,13 @@ impl Chronicle {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
-    pub async fn taken(&self, groups: &Groups, ticks: &[i64]) -> Result<Taken> {
+    pub async fn stored_keys(&self, groups: &Groups, ticks: &[i64]) -> Result<StoredKeys> {
         let version = Arc::clone(&self.state.lock().version);
         match self.collision {
-            Collision::All => Ok(Taken::none(&version)),
-            collision => Taken::find(&version, groups, ticks, collision == Collision::Next).await,
+            Collision::All => Ok(StoredKeys::none(&version)),
+            collision => {
+                StoredKeys::find(&version, groups, ticks, collision == Collision::Next).await
+            }
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{
 
 /// Keys and arrival numbers held by a pending chunk. The drop frees the keys: the rollback.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct KeyReservation {
     /// The chronicle.
     pub chronicle: Arc<Chronicle>,
     /// First arrival number.
@@ -35,7 +35,7 @@ pub struct Reserved {
     pub committed: bool,
 }
 
-impl Drop for Reserved {
+impl Drop for KeyReservation {
     fn drop(&mut self) {
         if !self.committed {
             self.chronicle.roll_back(self);
@@ -57,7 +57,7 @@ pub struct Chunk {
     /// Memory of the chunk.
     pub claim: Claim,
     /// The reservation, undone unless the chunk is committed.
-    pub reserved: Reserved,
+    pub reserved: KeyReservation,
 }
 
 impl Chunk {
@@ -68,7 +68,7 @@ impl Chunk {
         ticks: Vec<i64>,
         explicit_ticks: bool,
         mut claim: Claim,
-        reserved: Reserved,
+        reserved: KeyReservation,
     ) -> Result<Self> {
         let ticks: ScalarBuffer<i64> = ticks.into();
         let payload = encode::encode(columns, explicit_ticks.then_some(&ticks))?;
@@ -100,7 +100,7 @@ impl Chunk {
     }
 
     /// The batch of the committed chunk, and the reservation of the chunk.
-    pub fn into_batch(self, first_gsn: u64) -> (MemoryBatch, Reserved) {
+    pub fn into_batch(self, first_gsn: u64) -> (MemoryBatch, KeyReservation) {
         let run = Run { row: 0, seq: self.reserved.first_seq, gsn: first_gsn };
         let batch = MemoryBatch::new(self.shape, self.columns, self.ticks, vec![run], self.claim);
         (batch, self.reserved)

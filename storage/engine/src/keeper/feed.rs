@@ -95,7 +95,7 @@ pub struct Commit {
 
 /// The ring's answer to a follower.
 #[derive(Debug)]
-pub enum Taken {
+pub enum RingCommits {
     /// The next commits; empty if none has come yet.
     Commits(Vec<Arc<Commit>>),
     /// The next commits have left the ring.
@@ -126,7 +126,7 @@ impl Feed {
     ///
     /// # Errors
     /// `Internal` outside of a runtime: the relay needs a runtime.
-    pub fn follow(self: &Arc<Self>, committed: Gsn) -> Result<Following> {
+    pub fn follow(self: &Arc<Self>, committed: Gsn) -> Result<FeedFollower> {
         let runtime = Handle::try_current()
             .map_err(|_| Error::internal("a subscription outside of a runtime"))?;
         let mut ring = self.ring.lock();
@@ -138,7 +138,7 @@ impl Feed {
         if !std::mem::replace(&mut ring.relayed, true) {
             runtime.spawn(relay(Arc::clone(self)));
         }
-        Ok(Following { feed: Arc::clone(self), news: self.wake.subscribe() })
+        Ok(FeedFollower { feed: Arc::clone(self), news: self.wake.subscribe() })
     }
 
     /// Adds a visible commit. Only under the publisher's lock.
@@ -216,7 +216,7 @@ fn bytes_of(batch: &MemoryBatch) -> u64 {
 
 /// Wakes all waiting followers, until the last follower leaves.
 async fn relay(feed: Arc<Feed>) {
-    let mut relaying = Relaying { feed: Arc::clone(&feed), ended: false };
+    let mut relaying = RelayGuard { feed: Arc::clone(&feed), ended: false };
     loop {
         feed.pushed.notified().await;
         {
@@ -233,12 +233,12 @@ async fn relay(feed: Arc<Feed>) {
 
 /// The running relay. The drop also resets the mark if the runtime ends before the last follower
 /// leaves.
-struct Relaying {
+struct RelayGuard {
     feed: Arc<Feed>,
     ended: bool,
 }
 
-impl Drop for Relaying {
+impl Drop for RelayGuard {
     fn drop(&mut self) {
         if !self.ended {
             self.feed.ring.lock().relayed = false;
@@ -248,23 +248,29 @@ impl Drop for Relaying {
 
 /// A follower of a chronicle.
 #[derive(Debug)]
-pub struct Following {
+pub struct FeedFollower {
     feed: Arc<Feed>,
     news: watch::Receiver<u64>,
 }
 
-impl Following {
+impl FeedFollower {
     /// The commits from `gsn` onward: at most `commits_max` commits. The list ends with the commit
     /// that exceeds `rows_max` rows or `bytes_max` bytes.
-    pub fn take(&mut self, gsn: Gsn, commits_max: usize, rows_max: usize, bytes_max: u64) -> Taken {
+    pub fn take(
+        &mut self,
+        gsn: Gsn,
+        commits_max: usize,
+        rows_max: usize,
+        bytes_max: u64,
+    ) -> RingCommits {
         // Later commits are news.
         self.news.mark_unchanged();
         let ring = self.feed.ring.lock();
         if ring.ended {
-            return Taken::Ended;
+            return RingCommits::Ended;
         }
         if gsn.0 < ring.from {
-            return Taken::Behind;
+            return RingCommits::Behind;
         }
         let first = ring.commits.partition_point(|commit| commit.batch.last_gsn() < gsn.0);
         let (mut rows, mut bytes) = (0, 0);
@@ -274,7 +280,7 @@ impl Following {
             bytes += commit.batch.bytes();
             !enough
         });
-        Taken::Commits(wanted.cloned().collect())
+        RingCommits::Commits(wanted.cloned().collect())
     }
 
     /// Returns after a change since the last [`Self::take`].
@@ -284,7 +290,7 @@ impl Following {
     }
 }
 
-impl Drop for Following {
+impl Drop for FeedFollower {
     fn drop(&mut self) {
         self.feed.leave();
     }
@@ -293,17 +299,17 @@ impl Drop for Following {
 impl Commit {
     /// All columns of a definition, system columns included: decoded once for all followers.
     fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
-        let asked = (definition.schema_version, definition.index_granularity());
+        let shape = (definition.schema_version, definition.index_granularity());
         let mut decoded = self.decoded.lock();
         if let Some((known, rows)) = decoded.as_ref()
-            && *known == asked
+            && *known == shape
         {
             return Ok(rows.clone());
         }
         let nothing_deleted = Arc::new(Version::default());
-        let request = memory::everything_of(definition);
+        let request = memory::request_for_all(definition);
         let rows = memory::rows(&self.batch, &request, &nothing_deleted, self.visible)?;
-        *decoded = Some((asked, rows.clone()));
+        *decoded = Some((shape, rows.clone()));
         Ok(rows)
     }
 

@@ -7,15 +7,15 @@
 //! ```
 
 pub mod admission;
+pub mod admission_request;
 pub mod append;
-pub mod candidates;
+pub mod append_part;
 pub mod chronicle;
 pub mod chunk;
 pub mod feed;
 pub mod keys;
 pub mod locator;
 pub mod outcome;
-pub mod part;
 pub mod producers;
 pub mod series;
 pub mod step;

@@ -48,9 +48,9 @@ impl Outcome {
 
 /// Ends the outcome at the drop: after a commit, a rollback, a failure or a cancellation.
 #[derive(Debug)]
-pub struct Ending(pub Arc<Outcome>);
+pub struct OutcomeEnd(pub Arc<Outcome>);
 
-impl Drop for Ending {
+impl Drop for OutcomeEnd {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -58,11 +58,11 @@ impl Drop for Ending {
 
 /// The wait graph: each waiting statement, and the statement it waits for.
 #[derive(Debug, Default)]
-pub struct Waits {
+pub struct WaitGraph {
     edges: Mutex<HashMap<u64, u64, RandomState>>,
 }
 
-impl Waits {
+impl WaitGraph {
     /// Waits for the end of `holder`, on behalf of `waiter`.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Waits {
         Ok(())
     }
 
-    fn edge(&self, waiter: u64, holder: u64) -> Result<Edge<'_>> {
+    fn edge(&self, waiter: u64, holder: u64) -> Result<WaitEdge<'_>> {
         let mut edges = self.edges.lock();
         let mut at = Some(holder);
         while let Some(next) = at {
@@ -89,17 +89,17 @@ impl Waits {
             at = edges.get(&next).copied();
         }
         edges.insert(waiter, holder);
-        Ok(Edge { waits: self, waiter })
+        Ok(WaitEdge { waits: self, waiter })
     }
 }
 
-/// An entry of [`Waits`], removed at the end or the cancellation of the wait.
-struct Edge<'a> {
-    waits: &'a Waits,
+/// An entry of [`WaitGraph`], removed at the end or the cancellation of the wait.
+struct WaitEdge<'a> {
+    waits: &'a WaitGraph,
     waiter: u64,
 }
 
-impl Drop for Edge<'_> {
+impl Drop for WaitEdge<'_> {
     fn drop(&mut self) {
         self.waits.edges.lock().remove(&self.waiter);
     }

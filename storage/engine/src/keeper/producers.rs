@@ -23,7 +23,7 @@ use super::outcome::Outcome;
 
 /// The decision about a producer's statement before its commit.
 #[derive(Debug)]
-pub enum Admission {
+pub enum ProducerDecision {
     /// New: the statement is now in flight.
     New,
     /// Committed before.
@@ -36,7 +36,7 @@ pub enum Admission {
 
 /// The outcome of other attempts at a refused statement.
 #[derive(Debug)]
-pub enum Earlier {
+pub enum EarlierAttempt {
     /// No outcome is known or will become known: the refusal stands.
     Nothing,
     /// Committed.
@@ -49,7 +49,7 @@ pub enum Earlier {
 
 /// An attempt at the statements `from..=number`.
 #[derive(Debug)]
-struct Try {
+struct ProducerAttempt {
     from: u64,
     number: u64,
     outcome: Arc<Outcome>,
@@ -65,7 +65,7 @@ pub struct Producers {
     by_age: BTreeMap<u64, ProducerId>,
     in_flight: HashMap<ProducerId, Arc<Outcome>, RandomState>,
     /// Attempts from their begin onward, including the time before flight.
-    tries: HashMap<ProducerId, Vec<Try>, RandomState>,
+    tries: HashMap<ProducerId, Vec<ProducerAttempt>, RandomState>,
     commits: u64,
     producers_max: usize,
 }
@@ -103,7 +103,7 @@ impl Producers {
     /// [`Self::leave`].
     pub fn begin(&mut self, producer: ProducerId, from: u64, number: u64, outcome: &Arc<Outcome>) {
         let outcome = Arc::clone(outcome);
-        let begun = Try { from, number, outcome, refused: false };
+        let begun = ProducerAttempt { from, number, outcome, refused: false };
         self.tries.entry(producer).or_default().push(begun);
     }
 
@@ -114,12 +114,12 @@ impl Producers {
         from: u64,
         number: u64,
         outcome: &Outcome,
-    ) -> Earlier {
+    ) -> EarlierAttempt {
         if self.is_duplicate(producer, number) {
-            return Earlier::Committed;
+            return EarlierAttempt::Committed;
         }
         if self.is_duplicate(producer, from) {
-            return Earlier::Overlap;
+            return EarlierAttempt::Overlap;
         }
         let mut under_way = None;
         for one in self.tries.get_mut(&producer).into_iter().flatten() {
@@ -133,7 +133,7 @@ impl Producers {
                 under_way = Some(Arc::clone(&one.outcome));
             }
         }
-        under_way.map_or(Earlier::Nothing, Earlier::UnderWay)
+        under_way.map_or(EarlierAttempt::Nothing, EarlierAttempt::UnderWay)
     }
 
     /// Asks to commit the statements `from..=number` of the attempt with `outcome`, all at once.
@@ -143,18 +143,18 @@ impl Producers {
         from: u64,
         number: u64,
         outcome: &Arc<Outcome>,
-    ) -> Admission {
+    ) -> ProducerDecision {
         if self.is_duplicate(producer, number) {
-            return Admission::Duplicate;
+            return ProducerDecision::Duplicate;
         }
         if self.is_duplicate(producer, from) {
-            return Admission::Overlap;
+            return ProducerDecision::Overlap;
         }
         match self.in_flight.get(&producer) {
-            Some(other) if other.id() != outcome.id() => Admission::Wait(Arc::clone(other)),
+            Some(other) if other.id() != outcome.id() => ProducerDecision::Wait(Arc::clone(other)),
             _ => {
                 self.in_flight.insert(producer, Arc::clone(outcome));
-                Admission::New
+                ProducerDecision::New
             }
         }
     }

@@ -49,7 +49,7 @@ pub struct Series {
     late: BTreeSet<(i64, u64)>,
     /// Disjoint runs of taken ticks, `start ─► end`. A search for a free tick records its findings
     /// here; the next search skips these runs.
-    taken: BTreeMap<i64, i64>,
+    occupied_ticks: BTreeMap<i64, i64>,
     superseded_through: u64,
 }
 
@@ -132,11 +132,11 @@ impl SeriesTable {
     /// Changes a series, and updates the counts.
     fn change<T>(&mut self, id: SeriesId, change: impl FnOnce(&mut Series) -> T) -> Option<T> {
         let series = self.series.get_mut(id as usize)?;
-        let (entries, runs) = (series.len(), series.taken.len());
+        let (entries, runs) = (series.len(), series.occupied_ticks.len());
         let result = change(series);
         self.entries = self.entries + series.len() - entries;
         self.occupied = self.occupied + usize::from(!series.is_empty()) - usize::from(entries > 0);
-        self.runs = self.runs + series.taken.len() - runs;
+        self.runs = self.runs + series.occupied_ticks.len() - runs;
         Some(result)
     }
 
@@ -198,15 +198,15 @@ impl Series {
         let mut tick = start;
         loop {
             let from = tick;
-            if let Some((_, end)) = self.taken.range(..=tick).next_back() {
+            if let Some((_, end)) = self.occupied_ticks.range(..=tick).next_back() {
                 tick = tick.max(*end);
             }
             let at = self.in_order.partition_point(|entry| entry.0 < tick);
             let rest = self.in_order.get(at..).unwrap_or(&[]);
             // Ticks only ascend: the gapless entries are a prefix of the rest.
-            let taken =
+            let occupied_ticks =
                 rest.first().filter(|entry| entry.0 == tick).map_or(0, |_| gapless(rest, tick));
-            tick = tick.checked_add(i64::try_from(taken).ok()?)?;
+            tick = tick.checked_add(i64::try_from(occupied_ticks).ok()?)?;
             if self.late.range((tick, 0)..=(tick, u64::MAX)).next().is_some() {
                 tick = tick.checked_add(1)?;
             }
@@ -224,26 +224,28 @@ impl Series {
             return;
         }
         let (mut start, mut end) = (start, end);
-        while let Some((first, last)) = self.taken.range(..=end).next_back().map(|r| (*r.0, *r.1))
+        while let Some((first, last)) =
+            self.occupied_ticks.range(..=end).next_back().map(|r| (*r.0, *r.1))
             && start <= last
         {
-            self.taken.remove(&first);
+            self.occupied_ticks.remove(&first);
             (start, end) = (start.min(first), end.max(last));
         }
-        self.taken.insert(start, end);
+        self.occupied_ticks.insert(start, end);
     }
 
     /// Removes `[start, end)` from the taken ticks.
     fn release(&mut self, start: i64, end: i64) {
-        while let Some((first, last)) = self.taken.range(..end).next_back().map(|r| (*r.0, *r.1))
+        while let Some((first, last)) =
+            self.occupied_ticks.range(..end).next_back().map(|r| (*r.0, *r.1))
             && start < last
         {
-            self.taken.remove(&first);
+            self.occupied_ticks.remove(&first);
             if end < last {
-                self.taken.insert(end, last);
+                self.occupied_ticks.insert(end, last);
             }
             if first < start {
-                self.taken.insert(first, start);
+                self.occupied_ticks.insert(first, start);
             }
         }
     }

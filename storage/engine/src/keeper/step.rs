@@ -28,7 +28,7 @@ impl Step<&Chunk, &Deletion> {
 
 /// Ticks of events deleted by an append: later events of the append may reuse the keys.
 #[derive(Debug, Clone, Copy)]
-pub struct Vacated {
+pub struct VacatedTicks {
     /// The ticks.
     pub ticks: TickRange,
     /// Events of the append from this arrival number onward came after the delete.

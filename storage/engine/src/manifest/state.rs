@@ -7,13 +7,13 @@ use stratalog_model::{
     ChronicleId, Error, Gsn, Lsn, ProducerId, Result, SchemaVersion, StatementId, Tick, TickRange,
 };
 
-use crate::version::{Fence, lost::Lost};
+use crate::version::{Fence, lost_positions::LostPositions};
 
 /// The owners of all events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestState {
     /// The events of the pieces, for each chronicle.
-    pub chronicles: BTreeMap<ChronicleId, Owned>,
+    pub chronicles: BTreeMap<ChronicleId, OwnedEvents>,
     /// The beginning of the journal.
     pub floor: Floor,
     /// Highest number ever given to a piece.
@@ -22,7 +22,8 @@ pub struct ManifestState {
 
 /// The events of the pieces of one chronicle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owned {
+#[serde(rename = "Owned")]
+pub struct OwnedEvents {
     /// Pieces own the events up to this gsn; the journal owns later events.
     pub through: Gsn,
     /// The next arrival number: all lower numbers are taken.
@@ -42,7 +43,7 @@ pub struct Owned {
     pub replaced: BTreeMap<u64, u64>,
     /// Positions of deleted events.
     #[serde(default, skip_serializing_if = "Lost::is_empty")]
-    pub lost: Lost,
+    pub lost: LostPositions,
 }
 
 /// A file of events. The engine compares all fields with the file when the file is opened.
@@ -134,13 +135,13 @@ pub struct Move {
     pub forgotten: Vec<u64>,
     /// All positions of deleted events.
     #[serde(default, skip_serializing_if = "Lost::is_empty")]
-    pub lost: Lost,
+    pub lost: LostPositions,
     /// The highest tick ever committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<Tick>,
 }
 
-impl Owned {
+impl OwnedEvents {
     /// The highest tick ever committed, according to this record.
     pub fn highest(&self) -> Option<Tick> {
         let last = self.ticks_end.map(|end| Tick(end.0.saturating_sub(1)));
@@ -161,7 +162,9 @@ impl Owned {
 impl ManifestState {
     /// Number of entries in a snapshot.
     pub fn records(&self) -> usize {
-        let of = |owned: &Owned| 1 + owned.pieces.len() + owned.fences.len() + owned.replaced.len();
+        let of = |owned: &OwnedEvents| {
+            1 + owned.pieces.len() + owned.fences.len() + owned.replaced.len()
+        };
         self.chronicles.values().map(of).sum()
     }
 

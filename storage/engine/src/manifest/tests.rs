@@ -3,12 +3,12 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_journal::{Journal, JournalSettings, RequiredSegments};
 use stratalog_model::{ErrorKind, Gsn, GsnRange, Tick};
 use stratalog_sim::{Crash, FaultyDisk, Random};
 
 use super::*;
-use crate::version::{Fence, lost::Lost};
+use crate::version::{Fence, lost_positions::LostPositions};
 
 fn settings() -> JournalSettings {
     JournalSettings {
@@ -25,7 +25,7 @@ fn open(disk: &FaultyDisk, made: bool) -> Result<Manifest> {
     let directory = std::path::PathBuf::from("/data/manifest");
     let disk = Arc::new(disk.clone());
     Manifest::open(Arc::new(match made {
-        true => Journal::open_existing(disk, directory, settings(), Beginning::Any)?,
+        true => Journal::open_existing(disk, directory, settings(), RequiredSegments::Any)?,
         false => Journal::open(disk, directory, settings())?,
     }))
 }
@@ -62,7 +62,7 @@ fn next_move(state: &ManifestState, chronicle: ChronicleId) -> Edit {
         fences: vec![Fence { ticks, gsn: through, raised: None }],
         replaced: vec![(through.0, through.0 + 1)],
         forgotten: vec![through.0.saturating_sub(20)],
-        lost: Lost::default().with(GsnRange::between(Gsn(1), through)),
+        lost: LostPositions::default().with(GsnRange::between(Gsn(1), through)),
         highest: Some(Tick(through.0 as i64 + 5)),
     })
 }

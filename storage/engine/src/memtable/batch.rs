@@ -16,7 +16,7 @@ use super::{column::Column, shape::Shape};
 use crate::{
     budget::{Budget, Claim},
     keeper::keys::groups_of_rows,
-    version::numberings::Numbered,
+    version::numberings::SeriesNumbers,
 };
 
 /// Bytes of a row with weight 1. See [`MemoryBatch::weight`].
@@ -35,7 +35,7 @@ pub struct Run {
 
 /// A row that a later event with the same collision key replaced (`collision = 'last'`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Superseded {
+pub struct SupersededRow {
     /// The row.
     pub row: u32,
     /// Gsn of the replacing event.
@@ -48,7 +48,7 @@ pub struct Newest {
     /// Row numbers, ascending.
     pub rows: Box<[u32]>,
     /// The series numbers of the rows.
-    pub numbered: Numbered,
+    pub numbered: SeriesNumbers,
     _claim: Claim,
 }
 
@@ -65,7 +65,7 @@ pub struct MemoryBatch {
     ordered: bool,
     permutation: OnceLock<Arc<[u32]>>,
     newest: OnceLock<Arc<Newest>>,
-    superseded: RwLock<Arc<Vec<Superseded>>>,
+    superseded: RwLock<Arc<Vec<SupersededRow>>>,
     claim: Claim,
 }
 
@@ -166,8 +166,9 @@ impl MemoryBatch {
         let mut rows: Vec<u32> = newest.into_iter().flatten().map(|(_, row)| row).collect();
         rows.sort_unstable();
         // Memory per series: a row and a series number.
-        let claim = self.claim.beside(rows.len() * 2 * size_of::<u32>());
-        let newest = || Newest { rows: rows.into(), numbered: Numbered::default(), _claim: claim };
+        let claim = self.claim.derived(rows.len() * 2 * size_of::<u32>());
+        let newest =
+            || Newest { rows: rows.into(), numbered: SeriesNumbers::default(), _claim: claim };
         Ok(Arc::clone(self.newest.get_or_init(|| Arc::new(newest()))))
     }
 
@@ -277,7 +278,7 @@ impl MemoryBatch {
     }
 
     /// Marks of the rows replaced until now, in commit order.
-    pub fn superseded(&self) -> Arc<Vec<Superseded>> {
+    pub fn superseded(&self) -> Arc<Vec<SupersededRow>> {
         Arc::clone(&self.superseded.read())
     }
 
@@ -292,12 +293,12 @@ impl MemoryBatch {
     pub fn supersede(&self, row: usize, gsn: u64) -> usize {
         let mut superseded = self.superseded.write();
         let marks = Arc::make_mut(&mut superseded);
-        marks.push(Superseded { row: row as u32, gsn });
+        marks.push(SupersededRow { row: row as u32, gsn });
         marks.len()
     }
 
     /// Sets all marks of a batch that takes the place of others.
-    pub fn set_superseded(&self, mut marks: Vec<Superseded>) {
+    pub fn set_superseded(&self, mut marks: Vec<SupersededRow>) {
         marks.sort_unstable_by_key(|mark| mark.gsn);
         *self.superseded.write() = Arc::new(marks);
     }

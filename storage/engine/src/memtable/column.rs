@@ -244,7 +244,7 @@ fn concat_codes(parts: &[Column]) -> Option<Column> {
     let rows = parts.iter().map(Column::len).sum();
     let entries_max = entries_max(rows)?;
     let mut by_text: HashMap<&str, u16, RandomState> = HashMap::default();
-    let mut together = StringViewBuilder::new();
+    let mut joined_values = StringViewBuilder::new();
     let mut codes: Vec<u16> = Vec::with_capacity(rows);
     let mut nulls = NullBufferBuilder::new(rows);
     for part in parts {
@@ -259,7 +259,7 @@ fn concat_codes(parts: &[Column]) -> Option<Column> {
                 if next >= entries_max {
                     return None;
                 }
-                together.append_value(text);
+                joined_values.append_value(text);
             }
             renumbered.push(code);
         }
@@ -280,7 +280,7 @@ fn concat_codes(parts: &[Column]) -> Option<Column> {
             None => nulls.append_n_non_nulls(part.len()),
         }
     }
-    Some(coded(codes, nulls.finish(), together.finish()))
+    Some(coded(codes, nulls.finish(), joined_values.finish()))
 }
 
 /// Codes for `text`; `None` if codes would not save half of the space.

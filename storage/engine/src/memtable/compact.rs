@@ -8,7 +8,7 @@ use arrow::{array::BooleanArray, buffer::ScalarBuffer};
 use stratalog_model::{Gsn, Result, Tick};
 
 use super::{
-    batch::{MemoryBatch, Run, Superseded},
+    batch::{MemoryBatch, Run, SupersededRow},
     column::Column,
 };
 use crate::{budget::Budget, settings::EngineSettings, version::Fence};
@@ -41,12 +41,12 @@ pub fn choose(weights: &[usize], settings: &EngineSettings) -> Option<Range<usiz
 }
 
 /// Merges neighbouring batches of the same shape. The result omits rows behind one of `fences` and
-/// rows replaced at or before `shown`; the result is `None` if no row is left. Snapshots from
-/// before `shown` keep the old batches. The result has no marks: see [`marks_of`].
+/// rows replaced at or before `snapshot_gsn`; the result is `None` if no row is left. Snapshots
+/// from before `snapshot_gsn` keep the old batches. The result has no marks: see [`marks_of`].
 pub fn merge(
     parts: &[Arc<MemoryBatch>],
     fences: &[Fence],
-    shown: Gsn,
+    snapshot_gsn: Gsn,
     budget: &Arc<Budget>,
 ) -> Result<Option<MemoryBatch>> {
     let Some(first) = parts.first() else { return Ok(None) };
@@ -55,7 +55,7 @@ pub fn merge(
     let mut ticks: Vec<i64> = Vec::with_capacity(parts.iter().map(|part| part.rows()).sum());
     let mut runs: Vec<Run> = Vec::new();
     for part in parts {
-        let mask = keep_mask(part, fences, shown);
+        let mask = keep_mask(part, fences, snapshot_gsn);
         let seqs = part.seqs().enumerate();
         let mut cursor = part.runs().iter().peekable();
         let mut base = Run { row: 0, seq: 0, gsn: 0 };
@@ -96,13 +96,13 @@ pub fn merge(
 }
 
 /// The marks of `parts`, with row numbers of the merged batch.
-pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<Superseded> {
+pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<SupersededRow> {
     let mut marks = Vec::new();
     for part in parts {
         for mark in part.superseded().iter() {
             let gsn = part.gsn(mark.row as usize);
             marks.extend(
-                merged.row_of(gsn).map(|row| Superseded { row: row as u32, gsn: mark.gsn }),
+                merged.row_of(gsn).map(|row| SupersededRow { row: row as u32, gsn: mark.gsn }),
             );
         }
     }
@@ -123,12 +123,12 @@ pub fn is_worn(rows: usize, replaced: usize) -> bool {
     replaced > 0 && replaced * 2 >= rows
 }
 
-/// Selects the rows that lie in front of all fences and are in force at `shown`. `None` means all
-/// rows.
-pub fn keep_mask(part: &MemoryBatch, fences: &[Fence], shown: Gsn) -> Option<Vec<bool>> {
+/// Selects the rows that lie in front of all fences and are in force at `snapshot_gsn`. `None`
+/// means all rows.
+pub fn keep_mask(part: &MemoryBatch, fences: &[Fence], snapshot_gsn: Gsn) -> Option<Vec<bool>> {
     let mut mask: Option<Vec<bool>> = None;
     let replaced = part.superseded();
-    for mark in replaced.iter().take_while(|mark| mark.gsn <= shown.0) {
+    for mark in replaced.iter().take_while(|mark| mark.gsn <= snapshot_gsn.0) {
         if let Some(keep) =
             mask.get_or_insert_with(|| vec![true; part.rows()]).get_mut(mark.row as usize)
         {

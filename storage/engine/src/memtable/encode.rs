@@ -56,7 +56,7 @@ const HEAD_BYTES: usize = 384;
 
 /// The content of a payload.
 #[derive(Debug, Clone)]
-pub struct Decoded {
+pub struct DecodedPayload {
     /// The columns, in the order of the schema version.
     pub columns: Vec<Column>,
     /// Ticks, if the tick column does not contain the ticks.
@@ -109,8 +109,8 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     let padding = if rows < PADDED_ROWS_MIN { 16 } else { ALIGNMENT };
     let mut context = IpcWriteContext::default();
     let texts = if total > 0 {
-        let together = concat(&values)?;
-        let texts = together.as_string_view().gc();
+        let joined_values = concat(&values)?;
+        let texts = joined_values.as_string_view().gc();
         Some(message(vec![Arc::new(texts)], total as usize, padding, &mut context)?)
     } else {
         None
@@ -150,7 +150,7 @@ pub fn schema_of(types: &[DataType]) -> SchemaRef {
 ///
 /// # Errors
 /// `DataCorrupted` if the bytes are not a valid payload.
-pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<Decoded> {
+pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<DecodedPayload> {
     let head =
         payload.get(..8).ok_or_else(|| corrupted("the payload is shorter than its prefix"))?;
     let (format, flags, count, total) = match *head {
@@ -241,7 +241,7 @@ pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<Deco
         }
         None => None,
     };
-    Ok(Decoded { columns, ticks })
+    Ok(DecodedPayload { columns, ticks })
 }
 
 fn dictionary(
@@ -326,21 +326,21 @@ fn write_behind(
     padding: usize,
 ) -> Result<MutableBuffer> {
     let (batch, options) = to_write(arrays, rows, padding)?;
-    let behind = Behind { payload, begun: false };
+    let behind = SuffixWriter { payload, begun: false };
     let mut writer = StreamWriter::try_new_with_options(behind, &batch.schema(), options)?;
-    // The first write was the schema message, and `Behind` dropped the bytes.
+    // The first write was the schema message, and `SuffixWriter` dropped the bytes.
     writer.get_mut().begun = true;
     writer.write(&batch)?;
     Ok(std::mem::replace(&mut writer.get_mut().payload, MutableBuffer::new(0)))
 }
 
 /// A writer that appends to the payload once `begun` is set and drops the bytes before.
-struct Behind {
+struct SuffixWriter {
     payload: MutableBuffer,
     begun: bool,
 }
 
-impl io::Write for Behind {
+impl io::Write for SuffixWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.begun {
             self.payload.extend_from_slice(bytes);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::events::{Events, Wanted};
+use super::events::{ColumnSelection, PartEvents};
 use crate::memtable::{column::Column, encode, shape::Shape};
 
 /// The events of a block, by ascending (key, tick, seq).
@@ -62,7 +62,7 @@ impl Block {
     }
 
     /// The indexes of the sections with the `wanted` columns and numbers, ascending.
-    pub fn sections(wanted: &Wanted, shape: &Shape) -> Vec<usize> {
+    pub fn sections(wanted: &ColumnSelection, shape: &Shape) -> Vec<usize> {
         let numbers = [wanted.ticks, wanted.seqs, wanted.gsns];
         let numbers = (shape.columns.len()..).zip(numbers).filter(|(_, wanted)| *wanted);
         let mut sections = wanted.columns.clone();
@@ -76,10 +76,10 @@ impl Block {
     /// `DataCorrupted` if the bytes are not valid sections.
     pub fn decode(
         sections: &[Bytes],
-        wanted: &Wanted,
+        wanted: &ColumnSelection,
         shape: &Shape,
         rows: usize,
-    ) -> Result<Events> {
+    ) -> Result<PartEvents> {
         let mut sections = sections.iter();
         let mut next = |field: &Arc<Field>| -> Result<Column> {
             let missing = || Error::new(ErrorKind::DataCorrupted, "a block lacks a column");
@@ -106,7 +106,7 @@ impl Block {
         };
         let (ticks, seqs) = (numbers(wanted.ticks)?, numbers(wanted.seqs)?);
         let gsns = numbers(wanted.gsns)?;
-        Ok(Events { rows, columns, ticks, seqs, gsns })
+        Ok(PartEvents { rows, columns, ticks, seqs, gsns })
     }
 }
 

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{array::UInt32Array, buffer::ScalarBuffer};
 use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange};
-use stratalog_tablet::{BlockHead, BlockSummary, Built, Section, TabletId, Tablets};
+use stratalog_tablet::{BlockHead, BlockSummary, BuiltTablet, Section, TabletId, Tablets};
 
-use super::{block::Block, events::Wanted, order, rows::Rows, statistics};
+use super::{block::Block, events::ColumnSelection, order, rows::EventRows, statistics};
 use crate::{
     keeper::keys::Groups,
     manifest::{PieceFile, PieceRecord},
@@ -43,16 +43,16 @@ impl Sizes {
 
 /// The origin of the events of new pieces.
 #[derive(Debug, Clone, Copy)]
-pub struct From {
+pub struct EventSource {
     /// Commit number of the snapshot. The new pieces hold the events in force at this commit.
-    pub shown: Gsn,
+    pub snapshot_gsn: Gsn,
     /// Commit time of the oldest events in nanoseconds since 1970, if known.
     pub since_ns: i64,
 }
 
 /// A piece after the write.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenPiece {
     /// The record for the manifest.
     pub record: PieceRecord,
     /// Further data of a tablet.
@@ -63,15 +63,15 @@ pub struct Written {
 #[derive(Debug)]
 pub struct NewTablet {
     /// The tablet's description for the index.
-    pub built: Built,
+    pub built: BuiltTablet,
     /// The heads of the blocks, for the index.
     pub heads: Vec<BlockHead>,
     /// The blocks to keep in memory, by number.
     pub blocks: BTreeMap<u32, Block>,
 }
 
-/// Writes tablets with the events of `batches` that are in force at `from.shown`. `number` returns
-/// the number of each new tablet. Every tablet is durable on return.
+/// Writes tablets with the events of `batches` that are in force at `from.snapshot_gsn`. `number`
+/// returns the number of each new tablet. Every tablet is durable on return.
 ///
 /// # Errors
 /// `DiskFull`, `Io`. The next start removes the tablets written before the error.
@@ -80,17 +80,19 @@ pub fn build(
     chronicle: ChronicleId,
     batches: &[Arc<MemoryBatch>],
     fences: &[Fence],
-    from: From,
+    from: EventSource,
     number: &mut dyn FnMut() -> u64,
     sizes: Sizes,
-) -> Result<Vec<Written>> {
+) -> Result<Vec<WrittenPiece>> {
     let mut by_shape: BTreeMap<_, Vec<Arc<MemoryBatch>>> = BTreeMap::new();
     for batch in batches {
         by_shape.entry(batch.shape().version).or_default().push(Arc::clone(batch));
     }
     let mut written = Vec::new();
     for batches in by_shape.values() {
-        let Some(rows) = Rows::of_batches(batches, fences, from.shown)? else { continue };
+        let Some(rows) = EventRows::of_batches(batches, fences, from.snapshot_gsn)? else {
+            continue;
+        };
         written.extend(write_windows(tablets, chronicle, &rows, from, number, sizes)?);
     }
     Ok(written)
@@ -104,11 +106,11 @@ pub fn build(
 pub fn write_windows(
     tablets: &Tablets,
     chronicle: ChronicleId,
-    rows: &Rows,
-    from: From,
+    rows: &EventRows,
+    from: EventSource,
     number: &mut dyn FnMut() -> u64,
     sizes: Sizes,
-) -> Result<Vec<Written>> {
+) -> Result<Vec<WrittenPiece>> {
     let mut by_tick: Vec<u32> = (0..rows.len() as u32).collect();
     by_tick.sort_by_key(|row| rows.ticks.get(*row as usize).copied());
     let groups = Groups::of(&rows.columns, &rows.shape.keys, rows.len())?;
@@ -138,13 +140,13 @@ fn write(
     tablets: &Tablets,
     id: TabletId,
     chronicle: ChronicleId,
-    rows: &Rows,
+    rows: &EventRows,
     groups: &Groups,
     ranks: &[u32],
     window: &[u32],
-    from: From,
+    from: EventSource,
     sizes: Sizes,
-) -> Result<Written> {
+) -> Result<WrittenPiece> {
     let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
     let sorted = order::by_key(rows, groups, ranks, window);
     let bytes: usize = rows.columns.iter().map(Column::bytes).sum();
@@ -185,11 +187,11 @@ fn write(
         checksum: built.checksum,
         ticks: hull,
         gsns: (Gsn(gsns.0), Gsn(gsns.1)),
-        fenced_through: from.shown,
+        fenced_through: from.snapshot_gsn,
         since_ns: from.since_ns,
         file: PieceFile::Tablet,
     };
-    Ok(Written { record, tablet: Some(NewTablet { built, heads, blocks }) })
+    Ok(WrittenPiece { record, tablet: Some(NewTablet { built, heads, blocks }) })
 }
 
 fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
@@ -214,7 +216,7 @@ fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
 /// Reads a new tablet back and verifies its content. Returns the blocks if `keep` is set.
 fn check(
     tablets: &Tablets,
-    built: &Built,
+    built: &BuiltTablet,
     shape: &Shape,
     rows: usize,
     keep: bool,
@@ -230,7 +232,8 @@ fn check(
     for head in tablet.heads()? {
         let summary = &head.summary;
         let sections = tablet.read_all(&head)?;
-        let events = Block::decode(&sections, &Wanted::all(shape), shape, summary.rows as usize)?;
+        let events =
+            Block::decode(&sections, &ColumnSelection::all(shape), shape, summary.rows as usize)?;
         let inside = |tick: &i64| summary.hull().contains(Tick(*tick));
         if !events.ticks.iter().all(inside) {
             return Err(wrong(built, "a block has other ticks than it says"));
@@ -246,7 +249,7 @@ fn check(
     Ok(blocks)
 }
 
-fn wrong(built: &Built, what: &str) -> Error {
+fn wrong(built: &BuiltTablet, what: &str) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("tablet {} reads back wrongly: {what}", built.id))
         .with_hint("check the disk and the memory of the machine")
 }

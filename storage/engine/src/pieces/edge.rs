@@ -19,13 +19,13 @@ use stratalog_model::{
     Error, Result, TickRange, TickRanges,
     newest::{is_better, sort_from_end},
 };
-use stratalog_story::{CHUNK_ROWS, Source, Spot, Story};
+use stratalog_story::{CHUNK_ROWS, FindingKey, Source, Story};
 
 use super::{
-    chosen::Chosen,
     piece::Part,
-    reader::Reader,
+    reader::PieceReader,
     runs::{Runs, SeriesKeys, compacted},
+    series_selection::SeriesSelection,
 };
 
 /// The values of all series are read and cached if at least `1 / SHARE` of the series are wanted.
@@ -33,7 +33,7 @@ const SHARE: usize = 8;
 
 /// The edge event (newest or oldest) of each series in some row groups of a story.
 #[derive(Debug)]
-pub struct Edge {
+pub struct SeriesEdge {
     oldest: bool,
     /// The ticks of the events.
     pub ticks: Vec<i64>,
@@ -53,18 +53,18 @@ struct Event {
     key: (usize, usize),
 }
 
-impl Edge {
+impl SeriesEdge {
     /// The edge of all row groups of a story, cached with the story.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn of_story(
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         parts: &[Part],
         oldest: bool,
     ) -> Result<Arc<Self>> {
-        let spot = Spot::Story(u32::from(oldest));
+        let spot = FindingKey::Story(u32::from(oldest));
         if let Some(known) = story.finding::<Self>(spot) {
             return Ok(known);
         }
@@ -80,7 +80,7 @@ impl Edge {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn of(
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         parts: impl Iterator<Item = &Part>,
         oldest: bool,
@@ -94,7 +94,8 @@ impl Edge {
         for part in parts {
             let (runs, wanted) = match within {
                 Some(_) => {
-                    let Chosen { runs, series } = Chosen::find(reader, story, part, None).await?;
+                    let SeriesSelection { runs, series } =
+                        SeriesSelection::find(reader, story, part, None).await?;
                     (runs, series)
                 }
                 None => {
@@ -213,7 +214,7 @@ pub async fn values(
             wanted.iter().filter_map(|at| events.get(*at as usize)).copied().collect();
         return gather(story, sources, &places).await;
     };
-    let spot = |source: &Source| Spot::Column(*source, number);
+    let spot = |source: &Source| FindingKey::Column(*source, number);
     let find = |source| story.finding::<KeptColumn>(spot(source)).filter(|kept| kept.edge == edge);
     let mut known: Vec<Option<Arc<KeptColumn>>> = sources.iter().map(find).collect();
     let lacking = sources.iter().zip(&known).filter(|(_, known)| known.is_none());

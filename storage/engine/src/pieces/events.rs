@@ -15,7 +15,7 @@ use crate::memtable::{column::Column, shape::Shape};
 
 /// The columns and numbers to read from a part.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct ColumnSelection {
     /// Columns, by their place in the shape.
     pub columns: Vec<usize>,
     /// Ticks.
@@ -26,7 +26,7 @@ pub struct Wanted {
     pub gsns: bool,
 }
 
-impl Wanted {
+impl ColumnSelection {
     /// All columns and numbers of a shape.
     pub fn all(shape: &Shape) -> Self {
         Self { columns: (0..shape.columns.len()).collect(), ..Self::numbers() }
@@ -59,7 +59,7 @@ impl Wanted {
 
 /// Events of a part. Columns and numbers outside the selection may be missing.
 #[derive(Debug, Clone)]
-pub struct Events {
+pub struct PartEvents {
     /// Number of events.
     pub rows: usize,
     /// Columns, by their place in the shape.
@@ -72,7 +72,7 @@ pub struct Events {
     pub gsns: ScalarBuffer<i64>,
 }
 
-impl Events {
+impl PartEvents {
     /// All events of a block.
     pub fn of_block(block: Block) -> Self {
         let rows = block.rows();
@@ -93,7 +93,7 @@ impl Events {
     ///
     /// # Errors
     /// `Internal` if the batch has other columns.
-    pub fn of_batch(batch: &RecordBatch, wanted: &Wanted, shape: &Shape) -> Result<Self> {
+    pub fn of_batch(batch: &RecordBatch, wanted: &ColumnSelection, shape: &Shape) -> Result<Self> {
         let missing = || Error::internal("a story gave other columns than were wanted");
         let mut columns = vec![None; shape.columns.len()];
         let mut arrays = batch.columns().iter();

@@ -1,5 +1,6 @@
 //! The newest or the oldest event of each group of series, for a story with many series. In
-//! contrast to [`Edge`](super::edge::Edge), the cache holds the group numbers and no keys.
+//! contrast to [`SeriesEdge`](super::edge::SeriesEdge), the cache holds the group numbers and no
+//! keys.
 //!
 //! ```text
 //!   row groups ─► key columns of the grouping, ticks ─► group number ─► best tick, row group, row
@@ -15,13 +16,13 @@ use stratalog_model::{
     ColumnId, Error, Result,
     newest::{Best, sort_from_end},
 };
-use stratalog_story::{Source, Spot, Story};
+use stratalog_story::{FindingKey, Source, Story};
 
-use super::{edge, newest, piece::Part, reader::Reader};
+use super::{edge, newest, piece::Part, reader::PieceReader};
 use crate::{
     memtable::column::Column,
-    player::newest::{Candidates, numbers_of},
-    version::numberings::Numbered,
+    player::newest::{EdgeCandidates, numbers_of},
+    version::numberings::SeriesNumbers,
 };
 
 /// Rows decoded at a time.
@@ -30,7 +31,8 @@ const BATCH_ROWS: usize = 8_192;
 /// Row count of a row group above which the cache does not hold all series by key.
 const ROWS_MANY: u64 = 1 << 14;
 
-/// First number of the cache spot of a story. [`Edge`](super::edge::Edge) uses the smaller numbers.
+/// First number of the cache spot of a story. [`SeriesEdge`](super::edge::SeriesEdge) uses the
+/// smaller numbers.
 const SPOT: u32 = 2;
 
 /// The edge event (newest or oldest) of each group of series of a story.
@@ -44,14 +46,18 @@ pub struct GroupEdge {
     ticks: Vec<i64>,
     /// Row group and row of each event, ascending.
     places: Vec<(u32, u32)>,
-    numbered: Numbered,
+    numbered: SeriesNumbers,
 }
 
 /// True if a story has large row groups without cells, and therefore with many series.
 ///
 /// # Errors
 /// `Io`, `ConnectionFailure`.
-pub async fn has_many_series(reader: &Reader, story: &Arc<Story>, parts: &[Part]) -> Result<bool> {
+pub async fn has_many_series(
+    reader: &PieceReader,
+    story: &Arc<Story>,
+    parts: &[Part],
+) -> Result<bool> {
     for part in parts.iter().filter(|part| part.rows > ROWS_MANY) {
         if !reader.has_cells(story, part).await? {
             return Ok(true);
@@ -67,7 +73,7 @@ impl GroupEdge {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn of_story(
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         parts: &[Part],
         best: &Best,
@@ -75,7 +81,7 @@ impl GroupEdge {
         let columns = &reader.request().chronicle.columns;
         let keys = best.of().keys.iter().filter_map(|at| Some(columns.get(*at)?.id));
         let keys: Vec<ColumnId> = keys.collect();
-        let spot = Spot::Story(SPOT + u32::from(best.of().oldest));
+        let spot = FindingKey::Story(SPOT + u32::from(best.of().oldest));
         if let Some(known) = story.finding::<Self>(spot)
             && known.keys == keys
         {
@@ -87,7 +93,7 @@ impl GroupEdge {
     }
 
     async fn find(
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         parts: &[Part],
         best: &Best,
@@ -138,7 +144,7 @@ impl GroupEdge {
             keys,
             ticks: events.iter().map(|event| event.2).collect(),
             places: events.iter().map(|event| (event.0, event.1)).collect(),
-            numbered: Numbered::known(best, events.iter().map(|event| event.3).collect()),
+            numbered: SeriesNumbers::known(best, events.iter().map(|event| event.3).collect()),
         })
     }
 
@@ -150,7 +156,7 @@ impl GroupEdge {
     /// The group numbers. If the cache has lost the numbers, the key columns are read again.
     async fn numbers(
         &self,
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         best: &Best,
     ) -> Result<Arc<[u32]>> {
@@ -166,7 +172,7 @@ impl GroupEdge {
     /// Columns of the request's chronicle, by position, for the events at `wanted`.
     async fn columns(
         &self,
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         positions: &[usize],
         wanted: &[u32],
@@ -192,7 +198,7 @@ impl GroupEdge {
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn improved(
         &self,
-        reader: &Reader,
+        reader: &PieceReader,
         story: &Arc<Story>,
         best: &Best,
     ) -> Result<Option<RecordBatch>> {
@@ -200,7 +206,7 @@ impl GroupEdge {
         let numbers = self.numbers(reader, story, best).await?;
         let tick_of = |at: u32| self.ticks.get(at as usize).copied().unwrap_or_default();
         let all = 0..self.ticks.len() as u32;
-        let candidates = Candidates::of_series(best, &numbers, all, tick_of);
+        let candidates = EdgeCandidates::of_series(best, &numbers, all, tick_of);
         if candidates.is_empty() {
             return Ok(None);
         }

@@ -5,7 +5,7 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use stratalog_model::{Gsn, Result, Tick};
 
-use super::{events::Wanted, piece::is_behind};
+use super::{events::ColumnSelection, piece::is_behind};
 use crate::{
     keeper::keys::Groups,
     memtable::shape::KeyColumns,
@@ -14,12 +14,12 @@ use crate::{
 
 /// The keys and ticks of the lookup that events in pieces already have.
 #[derive(Debug)]
-pub struct Taken {
+pub struct StoredKeys {
     epoch: u64,
     seqs: HashMap<(usize, i64), u64, RandomState>,
 }
 
-impl Taken {
+impl StoredKeys {
     /// An empty result, without a lookup.
     pub fn none(version: &Version) -> Self {
         Self { epoch: version.epoch(), seqs: HashMap::default() }
@@ -36,13 +36,13 @@ impl Taken {
         ticks: &[i64],
         onwards: bool,
     ) -> Result<Self> {
-        let mut taken = Self::none(version);
+        let mut stored_keys = Self::none(version);
         let (Some(first), Some(last)) = (ticks.iter().min(), ticks.iter().max()) else {
-            return Ok(taken);
+            return Ok(stored_keys);
         };
         // Events that arrive in order lie behind all pieces, whatever the number of pieces.
         if *first >= version.pieces().ticks_end() {
-            return Ok(taken);
+            return Ok(stored_keys);
         }
         for piece in version.pieces().iter() {
             let hull = piece.record().ticks;
@@ -50,7 +50,7 @@ impl Taken {
                 continue;
             }
             // Lowest and highest tick to search for, for each group with a tick in the piece.
-            let mut asked: HashMap<usize, (i64, i64), RandomState> = HashMap::default();
+            let mut tick_bounds: HashMap<usize, (i64, i64), RandomState> = HashMap::default();
             for (row, tick) in ticks.iter().enumerate() {
                 let there = match onwards {
                     true => *tick < hull.end.0,
@@ -58,15 +58,15 @@ impl Taken {
                 };
                 if there {
                     let last = if onwards { i64::MAX } else { *tick };
-                    let range = asked.entry(groups.group(row)).or_insert((*tick, last));
+                    let range = tick_bounds.entry(groups.group(row)).or_insert((*tick, last));
                     *range = (range.0.min(*tick), range.1.max(last));
                 }
             }
-            if asked.is_empty() {
+            if tick_bounds.is_empty() {
                 continue;
             }
             let fences: Vec<&Fence> = piece.fences_among(version.fences()).collect();
-            let mut keys: Vec<(&[u8], usize)> = asked
+            let mut keys: Vec<(&[u8], usize)> = tick_bounds
                 .keys()
                 .filter_map(|group| Some((groups.keys.get(*group)?.as_ref(), *group)))
                 .collect();
@@ -78,7 +78,7 @@ impl Taken {
                 let wanted: Vec<_> = wanted
                     .take_while(|(key, _)| *key <= last)
                     .filter(|(_, group)| {
-                        asked.get(group).is_some_and(|(low, high)| {
+                        tick_bounds.get(group).is_some_and(|(low, high)| {
                             *low < part.hull.end.0 && part.hull.start.0 <= *high
                         })
                     })
@@ -87,7 +87,7 @@ impl Taken {
                     continue;
                 }
                 let shape = piece.shape();
-                let events = piece.read(part, &Wanted::keys(shape)).await?;
+                let events = piece.read(part, &ColumnSelection::keys(shape)).await?;
                 let keys = events.columns_at(&shape.keys.at)?;
                 let places = (0..keys.len()).collect();
                 let places = KeyColumns { at: places, fixed: shape.keys.fixed };
@@ -105,17 +105,17 @@ impl Taken {
                 let numbers = events.ticks.iter().zip(events.seqs.iter()).zip(events.gsns.iter());
                 for (row, ((tick, seq), gsn)) in numbers.enumerate() {
                     let Some(group) = of_group.get(&there.group(row)) else { continue };
-                    let range = asked.get(group).copied().unwrap_or((0, 0));
+                    let range = tick_bounds.get(group).copied().unwrap_or((0, 0));
                     let counts = (range.0..=range.1).contains(tick)
                         && !is_behind(&fences, Tick(*tick), *gsn)
                         && !version.pieces().is_replaced(*seq, Gsn(u64::MAX));
                     if counts {
-                        taken.seqs.insert((*group, *tick), seq.cast_unsigned());
+                        stored_keys.seqs.insert((*group, *tick), seq.cast_unsigned());
                     }
                 }
             }
         }
-        Ok(taken)
+        Ok(stored_keys)
     }
 
     /// Epoch of the version that the lookup has searched.

@@ -15,13 +15,13 @@ use stratalog_model::{
 use stratalog_story::{Source, Story};
 
 use super::{
-    edge::Edge,
-    events::{Events, Wanted},
+    edge::SeriesEdge,
+    events::{ColumnSelection, PartEvents},
     group_edge::{GroupEdge, has_many_series},
-    numbered::numbered_rows,
+    numbered_rows::numbered_rows,
     piece::{BlockEdge, Part},
     read,
-    reader::Reader,
+    reader::PieceReader,
     runs::{Runs, SeriesKeys},
 };
 use crate::{
@@ -29,8 +29,8 @@ use crate::{
     keeper::keys::Groups,
     memtable::{column::Column, shape::KeyColumns},
     player::{
-        newest::{Candidates, numbers_of},
-        piece::Shared,
+        newest::{EdgeCandidates, numbers_of},
+        piece::SharedRequest,
     },
 };
 
@@ -44,30 +44,35 @@ const GROUP_ROWS: usize = usize::MAX;
 ///
 /// # Errors
 /// `Internal`.
-pub fn of_keys(reader: &Reader, best: &Best) -> Result<Reader> {
+pub fn of_keys(reader: &PieceReader, best: &Best) -> Result<PieceReader> {
     let request = reader.request();
     let tick = request.chronicle.columns.len();
     let projection = best.of().keys.iter().copied().chain([tick]).collect();
     let request = Arc::new(ScanRequest { projection, ..request.as_ref().clone() });
     let shared = reader.shared();
-    let shared = Shared::new(&request, Arc::clone(&shared.version), shared.visible)?;
-    Ok(Reader::new(Arc::clone(reader.piece()), Arc::new(shared)))
+    let shared = SharedRequest::new(&request, Arc::clone(&shared.version), shared.visible)?;
+    Ok(PieceReader::new(Arc::clone(reader.piece()), Arc::new(shared)))
 }
 
 /// The events of a part that improve on the best events so far.
-fn improved(reader: &Reader, events: &Events, hull: &TickRange, best: &Best) -> Result<Candidates> {
+fn improved(
+    reader: &PieceReader,
+    events: &PartEvents,
+    hull: &TickRange,
+    best: &Best,
+) -> Result<EdgeCandidates> {
     let keys = best.of().keys.iter().map(|at| reader.column(events, *at));
     let keys = keys.collect::<Result<Vec<Column>>>()?;
     let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), events.rows)?;
     let tick_of = |row: u32| events.ticks.get(row as usize).copied().unwrap_or_default();
     Ok(match reader.seen(events, hull)? {
-        Some(rows) => Candidates::among(best, &groups, rows.into_iter(), tick_of),
-        None => Candidates::among(best, &groups, 0..events.rows as u32, tick_of),
+        Some(rows) => EdgeCandidates::among(best, &groups, rows.into_iter(), tick_of),
+        None => EdgeCandidates::among(best, &groups, 0..events.rows as u32, tick_of),
     })
 }
 
 /// The group number of each series.
-fn numbers(reader: &Reader, series: &SeriesKeys, best: &Best) -> Result<Arc<[u32]>> {
+fn numbers(reader: &PieceReader, series: &SeriesKeys, best: &Best) -> Result<Arc<[u32]>> {
     series.numbered.of(best, |numbers| {
         let keys = best.of().keys.iter().map(|at| reader.key_column(series, *at));
         let keys = keys.map(|keys| keys.map(Column::Plain)).collect::<Result<Vec<_>>>()?;
@@ -76,7 +81,11 @@ fn numbers(reader: &Reader, series: &SeriesKeys, best: &Best) -> Result<Arc<[u32
 }
 
 /// Adds the columns of the request to the candidates.
-fn complete(reader: &Reader, events: &Events, candidates: Candidates) -> Result<RecordBatch> {
+fn complete(
+    reader: &PieceReader,
+    events: &PartEvents,
+    candidates: EdgeCandidates,
+) -> Result<RecordBatch> {
     let rows: Vec<(usize, u32)> = candidates.rows.iter().map(|row| (0, *row)).collect();
     let columns = reader.batch(std::slice::from_ref(events), &rows)?.columns().to_vec();
     candidates.batch(&reader.request().schema(), columns)
@@ -87,7 +96,7 @@ fn complete(reader: &Reader, events: &Events, candidates: Candidates) -> Result<
 /// # Errors
 /// `DataCorrupted`, `Io`.
 pub fn of_tablet(
-    reader: &Reader,
+    reader: &PieceReader,
     mut parts: Vec<Part>,
     best: &Best,
     budget: &Arc<Budget>,
@@ -106,12 +115,13 @@ pub fn of_tablet(
                 let rows = numbered_rows(&keys, part, best, budget)?;
                 let tick_of = |row: u32| rows.ticks.get(row as usize).copied().unwrap_or_default();
                 let all = 0..rows.numbers.len() as u32;
-                Candidates::of_series(best, &rows.numbers, all, tick_of)
+                EdgeCandidates::of_series(best, &rows.numbers, all, tick_of)
             }
             false => improved(&keys, &keys.read_at_hand(part)?, &part.hull, best)?,
         };
         if !candidates.is_empty() {
-            let (events, bytes) = reader.piece().read_at_hand(part, &reader.wanted(&part.hull))?;
+            let (events, bytes) =
+                reader.piece().read_at_hand(part, &reader.column_selection(&part.hull))?;
             reader.request().metrics.tablet.bytes.fetch_add(bytes, Ordering::Relaxed);
             found.push(complete(reader, &events, candidates)?);
         }
@@ -120,20 +130,21 @@ pub fn of_tablet(
 }
 
 /// True if the snapshot sees all events of a block, and all ticks are wanted.
-fn all_are_wanted(reader: &Reader, part: &Part) -> bool {
+fn all_are_wanted(reader: &PieceReader, part: &Part) -> bool {
     reader.sees_all(&part.hull) && reader.request().ticks.covers(&part.hull)
 }
 
 /// The newest or oldest event of each series of a block, computed once. `None` if the snapshot does
 /// not see or want all events of the block, or if too many of the events are ends of runs.
-fn block_edge(reader: &Reader, part: &Part, oldest: bool) -> Result<Option<Arc<BlockEdge>>> {
+fn block_edge(reader: &PieceReader, part: &Part, oldest: bool) -> Result<Option<Arc<BlockEdge>>> {
     if !all_are_wanted(reader, part) {
         return Ok(None);
     }
     let piece = reader.piece();
     piece.edge((part.number, oldest), || {
         let key = &piece.shape().keys;
-        let wanted = Wanted { columns: key.at.clone(), ticks: true, ..Wanted::default() };
+        let wanted =
+            ColumnSelection { columns: key.at.clone(), ticks: true, ..ColumnSelection::default() };
         let (events, bytes) = piece.read_at_hand(part, &wanted)?;
         reader.request().metrics.tablet.read(part.rows, bytes);
         let runs = Runs::of(&events.columns_at(&key.at)?, key, events.rows)?;
@@ -153,7 +164,7 @@ fn block_edge(reader: &Reader, part: &Part, oldest: bool) -> Result<Option<Arc<B
 
 /// The events of a block's edge that improve on the best events so far.
 fn of_block_edge(
-    reader: &Reader,
+    reader: &PieceReader,
     part: &Part,
     edge: &BlockEdge,
     best: &Best,
@@ -161,13 +172,14 @@ fn of_block_edge(
     let numbers = numbers(reader, &edge.series, best)?;
     let tick_of = |at: u32| edge.ticks.get(at as usize).copied().unwrap_or_default();
     let matching = reader.matching(&edge.series)?.into_iter().map(|at| at as u32);
-    let mut candidates = Candidates::of_series(best, &numbers, matching, tick_of);
+    let mut candidates = EdgeCandidates::of_series(best, &numbers, matching, tick_of);
     if candidates.is_empty() {
         return Ok(None);
     }
     let row_of = |at: u32| edge.rows.get(at as usize).copied().unwrap_or_default();
     candidates.rows.iter_mut().for_each(|at| *at = row_of(*at));
-    let (events, bytes) = reader.piece().read_at_hand(part, &reader.wanted(&part.hull))?;
+    let (events, bytes) =
+        reader.piece().read_at_hand(part, &reader.column_selection(&part.hull))?;
     reader.request().metrics.tablet.bytes.fetch_add(bytes, Ordering::Relaxed);
     complete(reader, &events, candidates).map(Some)
 }
@@ -177,7 +189,7 @@ fn of_block_edge(
 /// # Errors
 /// `DataCorrupted`, `Io`, `ConnectionFailure`.
 pub async fn of_story(
-    reader: &Reader,
+    reader: &PieceReader,
     story: &Arc<Story>,
     parts: &[Part],
     best: &Best,
@@ -200,11 +212,11 @@ pub async fn of_story(
             // Reading the keys of all series costs more than reading the keys of the wanted rows.
             (true, false) => others.extend(seen),
             (false, _) if whole => {
-                let edge = Edge::of_story(reader, story, parts, oldest).await?;
+                let edge = SeriesEdge::of_story(reader, story, parts, oldest).await?;
                 found.extend(of_edge(reader, story, &edge, best, whole).await?);
             }
             _ => {
-                let edge = Edge::of(reader, story, seen.iter(), oldest, Some(ticks)).await?;
+                let edge = SeriesEdge::of(reader, story, seen.iter(), oldest, Some(ticks)).await?;
                 found.extend(of_edge(reader, story, &edge, best, false).await?);
             }
         }
@@ -234,7 +246,7 @@ pub async fn of_story(
 /// True if the wanted ticks in the story's hull are a single range that includes the newest (or
 /// oldest) end of the story. The newest (or oldest) event of a series is then always a wanted
 /// event.
-fn reaches_end(reader: &Reader, best: &Best) -> bool {
+fn reaches_end(reader: &PieceReader, best: &Best) -> bool {
     let hull = reader.piece().record().ticks;
     let mut ranges = reader.request().ticks.as_slice().iter().filter(|range| range.overlaps(&hull));
     let (Some(range), None) = (ranges.next(), ranges.next()) else { return false };
@@ -246,9 +258,9 @@ fn reaches_end(reader: &Reader, best: &Best) -> bool {
 
 /// The wanted events of an edge that improve on the best events so far.
 async fn of_edge(
-    reader: &Reader,
+    reader: &PieceReader,
     story: &Arc<Story>,
-    edge: &Edge,
+    edge: &SeriesEdge,
     best: &Best,
     kept: bool,
 ) -> Result<Option<RecordBatch>> {
@@ -258,7 +270,7 @@ async fn of_edge(
     let matching = reader.matching(&edge.series)?.into_iter().map(|at| at as u32);
     let matching =
         matching.filter(|at| request.ticks.contains(stratalog_model::Tick(tick_of(*at))));
-    let candidates = Candidates::of_series(best, &numbers, matching, tick_of);
+    let candidates = EdgeCandidates::of_series(best, &numbers, matching, tick_of);
     if candidates.is_empty() {
         return Ok(None);
     }

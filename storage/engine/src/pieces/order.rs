@@ -1,10 +1,10 @@
 //! The order of events within a piece: by key, then tick, then arrival.
 
-use super::rows::Rows;
+use super::rows::EventRows;
 use crate::keeper::keys::Groups;
 
 /// Sorts the rows `chosen` by (key, tick, seq). `ranks` gives the rank of each group in key order.
-pub fn by_key(rows: &Rows, groups: &Groups, ranks: &[u32], chosen: &[u32]) -> Vec<u32> {
+pub fn by_key(rows: &EventRows, groups: &Groups, ranks: &[u32], chosen: &[u32]) -> Vec<u32> {
     let rank =
         |row: u32| ranks.get(groups.group(row as usize)).copied().unwrap_or_default() as usize;
     // Start of the rows of each key. After the loop below: the end of these rows.
@@ -78,7 +78,7 @@ mod tests {
             };
             let columns = vec![Column::store(&keys).expect("a column")];
             let groups = Groups::of(&columns, &shape.keys, len).expect("groups");
-            let rows = Rows {
+            let rows = EventRows {
                 shape: Arc::new(shape),
                 columns,
                 ticks: (0..len).map(|_| random.below(9) as i64).collect(),

@@ -14,17 +14,17 @@ use stratalog_model::{
     TierName, values::ValueSummary,
 };
 use stratalog_story::{BuiltStory, Stories, Story, StoryId};
-use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
+use stratalog_tablet::{BlockHead, BuiltTablet, Tablet, TabletId, Tablets};
 
 use super::{
     block::Block,
-    events::{Events, Wanted},
-    numbered::NumberedRows,
+    events::{ColumnSelection, PartEvents},
+    numbered_rows::NumberedRows,
     runs::SeriesKeys,
     statistics,
 };
 use crate::{
-    backlog::Kept,
+    backlog::BlockCache,
     manifest::{PieceFile, PieceRecord},
     memtable::shape::Shape,
     sabotage,
@@ -50,7 +50,7 @@ pub struct OpenPiece {
     shelves: Shelves,
     tablet: OnceLock<Tablet>,
     parts: OnceLock<Vec<Part>>,
-    kept: Mutex<Option<Arc<Kept>>>,
+    cached: Mutex<Option<Arc<BlockCache>>>,
     doomed: AtomicBool,
     /// The latest `indexes_made` of the chronicle for which the story is known to have all indexes.
     indexed: AtomicU32,
@@ -109,7 +109,7 @@ impl OpenPiece {
         shape: Arc<Shape>,
         shelves: Shelves,
     ) -> Self {
-        let (tablet, parts, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        let (tablet, parts, cached) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let (doomed, indexed) = (AtomicBool::new(false), AtomicU32::new(0));
         let (series, edges, numbered) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
         Self {
@@ -119,7 +119,7 @@ impl OpenPiece {
             shelves,
             tablet,
             parts,
-            kept,
+            cached,
             doomed,
             indexed,
             series,
@@ -195,13 +195,13 @@ impl OpenPiece {
     }
 
     /// Sets the blocks to keep in memory; `None` drops the blocks.
-    pub fn keep(&self, kept: Option<Arc<Kept>>) {
-        *self.kept.lock() = kept;
+    pub fn keep(&self, cached: Option<Arc<BlockCache>>) {
+        *self.cached.lock() = cached;
     }
 
     /// Bytes of the blocks in memory.
-    pub fn kept_bytes(&self) -> u64 {
-        self.kept.lock().as_ref().map_or(0, |kept| kept.bytes())
+    pub fn cached_bytes(&self) -> u64 {
+        self.cached.lock().as_ref().map_or(0, |cached| cached.bytes())
     }
 
     /// Shape of the events.
@@ -280,13 +280,13 @@ impl OpenPiece {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
-    pub async fn read(&self, part: &Part, wanted: &Wanted) -> Result<Events> {
+    pub async fn read(&self, part: &Part, wanted: &ColumnSelection) -> Result<PartEvents> {
         if part.head.is_some() {
             return self.read_at_hand(part, wanted).map(|(events, _)| events);
         }
         let story = self.story().await?.ok_or_else(|| Error::internal("a part has no file"))?;
         let batch = story.read(part.number, &wanted.sources(&self.shape)?, None).await?;
-        Events::of_batch(&batch, wanted, &self.shape)
+        PartEvents::of_batch(&batch, wanted, &self.shape)
     }
 
     /// The events of a tablet part and the number of bytes read from the file. The number is 0 for
@@ -294,11 +294,11 @@ impl OpenPiece {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`; `Internal` for a part of a story.
-    pub fn read_at_hand(&self, part: &Part, wanted: &Wanted) -> Result<(Events, u64)> {
+    pub fn read_at_hand(&self, part: &Part, wanted: &ColumnSelection) -> Result<(PartEvents, u64)> {
         let head = part.head.as_ref().ok_or_else(|| Error::internal("a story is not at hand"))?;
-        let kept = self.kept.lock().clone();
-        if let Some(block) = kept.as_ref().and_then(|kept| kept.block(head.number)) {
-            return Ok((Events::of_block(block.clone()), 0));
+        let cached = self.cached.lock().clone();
+        if let Some(block) = cached.as_ref().and_then(|cached| cached.block(head.number)) {
+            return Ok((PartEvents::of_block(block.clone()), 0));
         }
         let wanted_sections = Block::sections(wanted, &self.shape);
         let sections = self.tablet()?.read(head, &wanted_sections)?;
@@ -378,8 +378,8 @@ impl PieceRecord {
     }
 
     /// The expected tablet description, compared when the tablet is opened.
-    pub fn tablet(&self, chronicle: ChronicleId) -> Built {
-        Built {
+    pub fn tablet(&self, chronicle: ChronicleId) -> BuiltTablet {
+        BuiltTablet {
             id: TabletId(self.id),
             chronicle,
             schema_version: self.schema_version,

@@ -18,16 +18,16 @@ use stratalog_model::{
     newest::Best,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
-use stratalog_story::{Fetched, KeyValues, Selection, Story};
+use stratalog_story::{FetchedColumns, KeyValues, Selection, Story};
 
 use super::{
-    events::Events, keyed::Keyed, leading::LeadingKeys, newest, picked::Picked, piece::Part,
-    reader::Reader, told,
+    aggregate_cache, events::PartEvents, filtered_rows::FilteredRows, keyed_rows::KeyedRows,
+    leading_keys::LeadingKeys, newest, piece::Part, reader::PieceReader,
 };
 use crate::{
     budget::Budget,
-    player::{aggregate, piece::Shared},
-    version::{Version, numberings::Numberings, published::Pinned},
+    player::{aggregate, piece::SharedRequest},
+    version::{Version, numberings::Numberings, published_versions::PinnedVersion},
 };
 
 /// Limit below which the first window likely has all requested rows.
@@ -46,7 +46,7 @@ pub struct FiledTier {
 
 impl FiledTier {
     /// The tablet tier or the story tier of a pinned version.
-    pub fn new(pinned: &Pinned, name: TierName) -> Self {
+    pub fn new(pinned: &PinnedVersion, name: TierName) -> Self {
         let (version, numberings) = (&pinned.version, pinned.chronicle.numberings());
         Self { version: Arc::clone(version), name, numberings: Arc::clone(numberings) }
     }
@@ -67,7 +67,7 @@ impl Tier for FiledTier {
             return Ok(Vec::new());
         }
         let metrics = request.metrics.of(self.name);
-        let shared = Arc::new(Shared::new(request, Arc::clone(&self.version), visible)?);
+        let shared = Arc::new(SharedRequest::new(request, Arc::clone(&self.version), visible)?);
         let leading = LeadingKeys::of(request)?;
         let beginnings = leading.as_ref().map(|keys| Arc::new(keys.as_beginnings()));
         let leading = leading.map(Arc::new);
@@ -81,7 +81,7 @@ impl Tier for FiledTier {
                 metrics.pruned(u64::from(record.parts));
                 continue;
             }
-            let reader = Reader::new(Arc::clone(piece), Arc::clone(&shared));
+            let reader = PieceReader::new(Arc::clone(piece), Arc::clone(&shared));
             // Events with more key columns have longer keys.
             let known = request.chronicle.key_columns.len();
             let keys = match piece.shape().keys.at.len() <= known {
@@ -123,7 +123,7 @@ fn may_hold(part: &Part, keys: Option<&Arc<LeadingKeys>>) -> bool {
 
 /// The wanted blocks of a tablet.
 struct TabletPiece {
-    reader: Reader,
+    reader: PieceReader,
     parts: Vec<Part>,
     /// Memory budget for group numbers.
     numbers: Arc<Budget>,
@@ -184,7 +184,7 @@ fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + 
 /// The shares of a story. An ordered request reads the story as a single share; an unordered
 /// request reads several shares concurrently. The shares take row groups in turn and cover all of
 /// the story's time.
-fn of_story(reader: &Arc<Reader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dyn Piece>> {
+fn of_story(reader: &Arc<PieceReader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dyn Piece>> {
     let request = reader.request();
     let all = reader.piece().record().parts;
     let pieces = match request.order {
@@ -200,7 +200,7 @@ fn of_story(reader: &Arc<Reader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dy
 
 /// Every n-th row group of a story.
 struct StoryPiece {
-    reader: Arc<Reader>,
+    reader: Arc<PieceReader>,
     keys: Option<Arc<LeadingKeys>>,
     turn: u32,
     turns: u32,
@@ -259,8 +259,8 @@ impl Piece for StoryPiece {
         let batches = stream::once(opened).try_flatten().map(move |read| {
             let (part, read) = read?;
             let batches = match read {
-                Read::Events(events) => whole(&reader, &part, vec![events])?,
-                Read::Pages(fetched, begins) => decode(&reader, &part, fetched, begins)?,
+                FetchedRows::Events(events) => visible_batches(&reader, &part, vec![events])?,
+                FetchedRows::Pages(fetched, begins) => decode(&reader, &part, fetched, begins)?,
             };
             Ok::<_, Error>(stream::iter(batches))
         });
@@ -292,7 +292,13 @@ impl Piece for StoryPiece {
             let end = wanted.len() * (turn + 1) / turns;
             let own = wanted.get(start..end).unwrap_or(&[]).iter().copied().cloned().collect();
             let keys: Option<Arc<[Vec<u8>]>> = self.whole_keys().map(Into::into);
-            Ok::<_, Error>(told::of_parts(&self.reader, keys.as_ref(), &request, story, own))
+            Ok::<_, Error>(aggregate_cache::of_parts(
+                &self.reader,
+                keys.as_ref(),
+                &request,
+                story,
+                own,
+            ))
         };
         Box::pin(stream::once(opened).try_flatten())
     }
@@ -313,13 +319,16 @@ impl StoryPiece {
     }
 
     /// The reads of a row group, in order.
-    async fn windows(&self, story: &Arc<Story>, part: &Part) -> Result<Vec<Rows>> {
+    async fn windows(&self, story: &Arc<Story>, part: &Part) -> Result<Vec<RowSelection>> {
         let reader = &self.reader;
         Ok(match self.rows(story, part).await? {
-            Some(Rows::Pages(selection, _)) if reader.reads_as_it_lies() => {
+            Some(RowSelection::Pages(selection, _)) if reader.reads_as_it_lies() => {
                 let windows = self.cut(story, part, selection)?.into_iter();
                 let begins = std::iter::once(true).chain(std::iter::repeat(false));
-                windows.zip(begins).map(|(window, begins)| Rows::Pages(window, begins)).collect()
+                windows
+                    .zip(begins)
+                    .map(|(window, begins)| RowSelection::Pages(window, begins))
+                    .collect()
             }
             None => {
                 reader.request().metrics.story.pruned(1);
@@ -359,20 +368,32 @@ impl StoryPiece {
         }
     }
 
-    async fn fetch(&self, story: &Arc<Story>, part: &Part, rows: Rows) -> Result<Read> {
+    async fn fetch(
+        &self,
+        story: &Arc<Story>,
+        part: &Part,
+        rows: RowSelection,
+    ) -> Result<FetchedRows> {
         let reader = &self.reader;
         Ok(match rows {
-            Rows::Keyed(keyed) => Read::Events(keyed.events(reader, story, part).await?),
-            Rows::Picked(picked) => Read::Events(picked.events(reader, story, part).await?),
-            Rows::Pages(selection, begins) => {
+            RowSelection::Keyed(keyed) => {
+                FetchedRows::Events(keyed.events(reader, story, part).await?)
+            }
+            RowSelection::Picked(picked) => {
+                FetchedRows::Events(picked.events(reader, story, part).await?)
+            }
+            RowSelection::Pages(selection, begins) => {
                 let sources = reader.sources(&part.hull)?;
-                Read::Pages(story.fetch(part.number, &sources, Some(&selection)).await?, begins)
+                FetchedRows::Pages(
+                    story.fetch(part.number, &sources, Some(&selection)).await?,
+                    begins,
+                )
             }
         })
     }
 
     /// The rows of a row group that may be wanted; `None` if no row can match.
-    async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Rows>> {
+    async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<RowSelection>> {
         let (reader, keys) = (&self.reader, self.whole_keys());
         let ticks = &reader.request().ticks;
         if !reader.request().keys.is_empty() {
@@ -383,14 +404,14 @@ impl StoryPiece {
             {
                 return Ok(None);
             }
-            if let Some(keyed) = Keyed::find(reader, story, part, keys).await? {
-                return Ok((keyed.rows() > 0).then_some(Rows::Keyed(keyed)));
+            if let Some(keyed) = KeyedRows::find(reader, story, part, keys).await? {
+                return Ok((keyed.rows() > 0).then_some(RowSelection::Keyed(keyed)));
             }
         }
         let Some(selection) = select(reader, story, part).await? else { return Ok(None) };
-        Ok(match Picked::find(reader, story, part, selection).await? {
-            Ok(picked) => (picked.rows() > 0).then_some(Rows::Picked(picked)),
-            Err(selection) => Some(Rows::Pages(selection, true)),
+        Ok(match FilteredRows::find(reader, story, part, selection).await? {
+            Ok(picked) => (picked.rows() > 0).then_some(RowSelection::Picked(picked)),
+            Err(selection) => Some(RowSelection::Pages(selection, true)),
         })
     }
 
@@ -421,24 +442,24 @@ impl StoryPiece {
 }
 
 /// The rows to read from a row group.
-enum Rows {
-    Keyed(Keyed),
-    Picked(Picked),
+enum RowSelection {
+    Keyed(KeyedRows),
+    Picked(FilteredRows),
     /// The flag is true for the first window of the group.
     Pages(Selection, bool),
 }
 
 /// The result of a read.
-enum Read {
-    Events(Events),
-    Pages(Fetched, bool),
+enum FetchedRows {
+    Events(PartEvents),
+    Pages(FetchedColumns, bool),
 }
 
 /// Batches of a row group.
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// The visible events of a row group, in batches.
-fn whole(reader: &Reader, part: &Part, read: Vec<Events>) -> Result<Batches> {
+fn visible_batches(reader: &PieceReader, part: &Part, read: Vec<PartEvents>) -> Result<Batches> {
     let batches = match reader.request().order {
         ScanOrder::Any => {
             let each = read.iter().map(|events| reader.unordered(events, &part.hull));
@@ -451,7 +472,11 @@ fn whole(reader: &Reader, part: &Part, read: Vec<Events>) -> Result<Batches> {
 
 /// The rows of a row group that may be wanted, by page index and Bloom filters; `None` if no row
 /// can match.
-pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Selection>> {
+pub async fn select(
+    reader: &PieceReader,
+    story: &Arc<Story>,
+    part: &Part,
+) -> Result<Option<Selection>> {
     let (keys, values) = (reader.key_values(), reader.column_values());
     let group = part.number;
     let Some(mut selection) = story.select(group, &reader.request().ticks, &keys, &values)? else {
@@ -463,8 +488,9 @@ pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<
     if selection.rows() == 0 {
         return Ok(None);
     }
-    let asked: Vec<KeyValues> = keys.into_iter().chain(reader.indexed_values(&values)).collect();
-    if !asked.is_empty() && !story.may_hold(group, &asked).await? {
+    let predicates: Vec<KeyValues> =
+        keys.into_iter().chain(reader.indexed_values(&values)).collect();
+    if !predicates.is_empty() && !story.may_hold(group, &predicates).await? {
         return Ok(None);
     }
     story.within_words(group, selection, &values).await
@@ -472,9 +498,9 @@ pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<
 
 /// Decodes the batches of a row group; lazily if the request accepts the stored order.
 pub fn decode(
-    reader: &Arc<Reader>,
+    reader: &Arc<PieceReader>,
     part: &Part,
-    fetched: Fetched,
+    fetched: FetchedColumns,
     begins: bool,
 ) -> Result<Batches> {
     let (request, rows, bytes) = (reader.request(), fetched.rows() as u64, fetched.bytes() as u64);
@@ -503,5 +529,5 @@ pub fn decode(
     }
     let rows = fetched.rows().max(1);
     let read = fetched.decode(rows)?.map(|batch| reader.events(&batch?, &hull));
-    whole(&reader, part, read.collect::<Result<_>>()?)
+    visible_batches(&reader, part, read.collect::<Result<_>>()?)
 }

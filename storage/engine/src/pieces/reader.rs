@@ -12,24 +12,24 @@ use arrow::{
 use stratalog_model::{
     Error, Gsn, GsnRange, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
-    values::{Ranked, Wanted as ValuesWanted},
+    values::{OrderedValue, ValuePredicate},
 };
-use stratalog_story::{CellColumn, ColumnValues, KeyValues, Source, Spot, Story};
+use stratalog_story::{CellColumn, ColumnValues, FindingKey, KeyValues, Source, Story};
 
 use super::{
-    events::{Events, Wanted},
+    events::{ColumnSelection, PartEvents},
     piece::{OpenPiece, Part, is_behind},
     runs::{Runs, SeriesKeys},
 };
-use crate::{memtable::column::Column, player::piece::Shared, sabotage, version::Fence};
+use crate::{memtable::column::Column, player::piece::SharedRequest, sabotage, version::Fence};
 
 /// Position of `_seq` among the system columns.
 const SEQ_COLUMN: usize = 1;
 
 /// A piece with the state to read the piece for a request.
-pub struct Reader {
+pub struct PieceReader {
     piece: Arc<OpenPiece>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRequest>,
     /// Deletes that hide rows of the piece.
     fences: Vec<Fence>,
     /// True if the request excludes some gsns of the piece.
@@ -37,12 +37,12 @@ pub struct Reader {
     /// Filters on event numbers: stored column with inclusive bounds.
     numbers: Vec<(Source, i64, i64)>,
     /// Value range of each key filter, by the position of the column in the shape.
-    key_hulls: Vec<(usize, ValuesWanted)>,
+    key_hulls: Vec<(usize, ValuePredicate)>,
 }
 
-impl Reader {
+impl PieceReader {
     /// A reader of a piece.
-    pub fn new(piece: Arc<OpenPiece>, shared: Arc<Shared>) -> Self {
+    pub fn new(piece: Arc<OpenPiece>, shared: Arc<SharedRequest>) -> Self {
         let mut fences: Vec<Fence> = piece.fences_among(shared.version.fences()).copied().collect();
         if sabotage::active("fence-ignored") {
             fences.clear();
@@ -52,7 +52,7 @@ impl Reader {
         let numbers = numbers_of(request, cut);
         let key_hulls = request.keys.iter().filter_map(|filter| {
             let column = request.chronicle.columns.get(filter.column)?.id;
-            Some((piece.shape().position(column)?, ValuesWanted::among(&filter.values)?))
+            Some((piece.shape().position(column)?, ValuePredicate::among(&filter.values)?))
         });
         let key_hulls = key_hulls.collect();
         Self { piece, shared, fences, cut, numbers, key_hulls }
@@ -64,7 +64,7 @@ impl Reader {
     }
 
     /// State shared by all readers of the request.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<SharedRequest> {
         &self.shared
     }
 
@@ -90,8 +90,8 @@ impl Reader {
     }
 
     /// The events of a block of a tablet.
-    pub fn read_at_hand(&self, part: &Part) -> Result<Events> {
-        let (events, bytes) = self.piece.read_at_hand(part, &self.wanted(&part.hull))?;
+    pub fn read_at_hand(&self, part: &Part) -> Result<PartEvents> {
+        let (events, bytes) = self.piece.read_at_hand(part, &self.column_selection(&part.hull))?;
         self.request().metrics.tablet.read(part.rows, bytes);
         Ok(events)
     }
@@ -100,7 +100,7 @@ impl Reader {
     /// only the arrival numbers.
     pub fn may_hold_seqs(&self, part: &Part) -> Result<bool> {
         let Some((low, high)) = seqs_of(self.request()) else { return Ok(true) };
-        let wanted = Wanted { seqs: true, ..Wanted::default() };
+        let wanted = ColumnSelection { seqs: true, ..ColumnSelection::default() };
         let (events, bytes) = self.piece.read_at_hand(part, &wanted)?;
         self.request().metrics.tablet.read_on(0, bytes);
         Ok(events.seqs.iter().any(|seq| low <= *seq && *seq <= high))
@@ -122,20 +122,23 @@ impl Reader {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn runs(&self, story: &Arc<Story>, part: &Part) -> Result<Arc<Runs>> {
-        if let Some(runs) = story.finding::<Runs>(Spot::Group(part.number)) {
+        if let Some(runs) = story.finding::<Runs>(FindingKey::Group(part.number)) {
             return Ok(runs);
         }
         let shape = self.piece.shape();
-        let runs = match self.told_runs(story, part).await? {
+        let runs = match self.runs_of_cells(story, part).await? {
             Some(runs) => runs,
             None => {
                 self.request().metrics.story.compared(part.rows);
-                let wanted = Wanted { columns: shape.keys.at.clone(), ..Wanted::default() };
+                let wanted = ColumnSelection {
+                    columns: shape.keys.at.clone(),
+                    ..ColumnSelection::default()
+                };
                 let columns = match wanted.columns.is_empty() {
                     true => Vec::new(),
                     false => {
                         let batch = story.read(part.number, &wanted.sources(shape)?, None).await?;
-                        Events::of_batch(&batch, &wanted, shape)?.columns_at(&shape.keys.at)?
+                        PartEvents::of_batch(&batch, &wanted, shape)?.columns_at(&shape.keys.at)?
                     }
                 };
                 Runs::of(&columns, &shape.keys, part.rows as usize)?
@@ -143,7 +146,7 @@ impl Reader {
         };
         let runs = Arc::new(runs);
         self.piece.saw_series(runs.len());
-        story.note(Spot::Group(part.number), &runs, runs.bytes());
+        story.note(FindingKey::Group(part.number), &runs, runs.bytes());
         Ok(runs)
     }
 
@@ -156,7 +159,7 @@ impl Reader {
     }
 
     /// The series of a row group, from its cells; `None` if the group has no cells.
-    async fn told_runs(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
+    async fn runs_of_cells(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
         let key = &self.piece.shape().keys;
         if story.schema().keys.len() != key.at.len() {
             return Ok(None);
@@ -229,7 +232,7 @@ impl Reader {
     }
 
     /// The columns and numbers to read from a part with ticks in `hull`.
-    pub fn wanted(&self, hull: &TickRange) -> Wanted {
+    pub fn column_selection(&self, hull: &TickRange) -> ColumnSelection {
         let request = self.request();
         let definitions = &request.chronicle.columns;
         let user = definitions.len();
@@ -242,7 +245,7 @@ impl Reader {
         columns.sort_unstable();
         columns.dedup();
         let replaced = self.shared.version.pieces().has_replaced();
-        Wanted {
+        ColumnSelection {
             columns,
             ticks: ordered
                 || system(0)
@@ -260,12 +263,12 @@ impl Reader {
 
     /// Like [`Self::wanted`], in the form of sources for a story.
     pub fn sources(&self, hull: &TickRange) -> Result<Vec<Source>> {
-        self.wanted(hull).sources(self.piece.shape())
+        self.column_selection(hull).sources(self.piece.shape())
     }
 
     /// Converts the batch that a story returned for [`Self::sources`].
-    pub fn events(&self, batch: &RecordBatch, hull: &TickRange) -> Result<Events> {
-        Events::of_batch(batch, &self.wanted(hull), self.piece.shape())
+    pub fn events(&self, batch: &RecordBatch, hull: &TickRange) -> Result<PartEvents> {
+        PartEvents::of_batch(batch, &self.column_selection(hull), self.piece.shape())
     }
 
     /// The key filters by column id, for columns of the piece.
@@ -290,26 +293,26 @@ impl Reader {
 
     /// True if a tablet part may contain values that match the filters.
     pub fn may_hold_values(&self, part: &Part) -> bool {
-        let may_be_in = |at: usize, wanted: &ValuesWanted| {
+        let may_be_in = |at: usize, wanted: &ValuePredicate| {
             part.values(at).is_none_or(|values| wanted.may_be_in(&values))
         };
         self.key_hulls.iter().all(|(at, wanted)| may_be_in(*at, wanted))
-            && self.values_at().all(|(at, filter)| may_be_in(at, &filter.wanted))
+            && self.values_at().all(|(at, filter)| may_be_in(at, &filter.predicate))
     }
 
     /// Like [`Self::key_values`], for the filters on further columns.
     pub fn column_values(&self) -> Vec<ColumnValues> {
         let columns = &self.piece.shape().columns;
         let values = self.values_at().filter_map(|(at, filter)| {
-            Some(ColumnValues { column: *columns.get(at)?, wanted: filter.wanted.clone() })
+            Some(ColumnValues { column: *columns.get(at)?, predicate: filter.predicate.clone() })
         });
         values.collect()
     }
 
     /// The filters in `values` that a Bloom filter can check.
     pub fn indexed_values(&self, values: &[ColumnValues]) -> Vec<KeyValues> {
-        let among = |values: &ColumnValues| match &values.wanted {
-            ValuesWanted::Among(among) => {
+        let among = |values: &ColumnValues| match &values.predicate {
+            ValuePredicate::Among(among) => {
                 Some(KeyValues { column: values.column, values: Arc::clone(among) })
             }
             _ => None,
@@ -318,12 +321,12 @@ impl Reader {
     }
 
     /// Checks that `events` has the numbers needed for row selection, for every row.
-    fn check(&self, events: &Events, hull: &TickRange) -> Result<()> {
-        let wanted = self.wanted(hull);
-        let there = |wanted: bool, values: &[i64]| !wanted || values.len() == events.rows;
-        if there(wanted.ticks, &events.ticks)
-            && there(wanted.seqs, &events.seqs)
-            && there(wanted.gsns, &events.gsns)
+    fn check(&self, events: &PartEvents, hull: &TickRange) -> Result<()> {
+        let wanted = self.column_selection(hull);
+        let is_complete = |wanted: bool, values: &[i64]| !wanted || values.len() == events.rows;
+        if is_complete(wanted.ticks, &events.ticks)
+            && is_complete(wanted.seqs, &events.seqs)
+            && is_complete(wanted.gsns, &events.gsns)
         {
             return Ok(());
         }
@@ -331,9 +334,9 @@ impl Reader {
     }
 
     /// The visible rows of events with ticks in `hull`; `None` means all rows.
-    pub fn seen(&self, events: &Events, hull: &TickRange) -> Result<Option<Vec<u32>>> {
+    pub fn seen(&self, events: &PartEvents, hull: &TickRange) -> Result<Option<Vec<u32>>> {
         self.check(events, hull)?;
-        let Shared { request, keys, version, visible, .. } = self.shared.as_ref();
+        let SharedRequest { request, keys, version, visible, .. } = self.shared.as_ref();
         let pieces = version.pieces();
         let inside = request.ticks.covers(hull);
         let fences: Vec<&Fence> =
@@ -368,7 +371,7 @@ impl Reader {
     }
 
     /// The visible rows, in batches.
-    pub fn unordered(&self, events: &Events, hull: &TickRange) -> Result<Vec<RecordBatch>> {
+    pub fn unordered(&self, events: &PartEvents, hull: &TickRange) -> Result<Vec<RecordBatch>> {
         let rows_max = self.request().batch_rows_max.max(1);
         match self.seen(events, hull)? {
             None => self.in_batches(events),
@@ -381,7 +384,7 @@ impl Reader {
     }
 
     /// All events in stored order, in batches.
-    fn in_batches(&self, events: &Events) -> Result<Vec<RecordBatch>> {
+    fn in_batches(&self, events: &PartEvents) -> Result<Vec<RecordBatch>> {
         let rows_max = self.request().batch_rows_max.max(1);
         let whole = self.whole(events)?;
         let starts = (0..events.rows).step_by(rows_max);
@@ -389,7 +392,7 @@ impl Reader {
     }
 
     /// The visible rows of all `read` events, sorted in request order, in batches.
-    pub fn ordered(&self, read: Vec<(Events, TickRange)>) -> Result<Vec<RecordBatch>> {
+    pub fn ordered(&self, read: Vec<(PartEvents, TickRange)>) -> Result<Vec<RecordBatch>> {
         let request = self.request();
         let mut order: Vec<(i64, i64, u32, u32)> = Vec::new();
         for (at, (events, hull)) in read.iter().enumerate() {
@@ -400,7 +403,7 @@ impl Reader {
                 (of(&events.ticks), of(&events.seqs), at as u32, row)
             }));
         }
-        let parts: Vec<Events> = read.into_iter().map(|(events, _)| events).collect();
+        let parts: Vec<PartEvents> = read.into_iter().map(|(events, _)| events).collect();
         let whole = parts.first().filter(|events| parts.len() == 1 && events.rows == order.len());
         if let Some(events) = whole
             && request.order == ScanOrder::Ascending
@@ -435,7 +438,7 @@ impl Reader {
     }
 
     /// All events in stored order.
-    fn whole(&self, events: &Events) -> Result<RecordBatch> {
+    fn whole(&self, events: &PartEvents) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let all = || (0..events.rows as u32).map(|row| (0, row)).collect::<Vec<_>>();
         let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
@@ -446,7 +449,7 @@ impl Reader {
     }
 
     /// A batch of selected rows of several parts.
-    pub fn batch(&self, parts: &[Events], rows: &[(usize, u32)]) -> Result<RecordBatch> {
+    pub fn batch(&self, parts: &[PartEvents], rows: &[(usize, u32)]) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
             None => self.stored(parts, rows, at),
@@ -455,7 +458,7 @@ impl Reader {
         self.of_arrays(arrays.collect::<Result<_>>()?, rows.len())
     }
 
-    fn stored(&self, parts: &[Events], rows: &[(usize, u32)], at: usize) -> Result<ArrayRef> {
+    fn stored(&self, parts: &[PartEvents], rows: &[(usize, u32)], at: usize) -> Result<ArrayRef> {
         if let [events] = parts {
             let indices = UInt32Array::from_iter_values(rows.iter().map(|(_, row)| *row));
             return self.column(events, at)?.rows(&indices);
@@ -473,7 +476,7 @@ impl Reader {
 
     /// The column at position `at` of the request's chronicle. For a column younger than the piece:
     /// the missing value from the definition.
-    pub fn column(&self, events: &Events, at: usize) -> Result<Column> {
+    pub fn column(&self, events: &PartEvents, at: usize) -> Result<Column> {
         let Some(definition) = self.request().chronicle.columns.get(at) else {
             return Err(Error::internal(format!("there is no column {at}")));
         };
@@ -508,8 +511,8 @@ fn numbers_of(request: &ScanRequest, cut: bool) -> Vec<(Source, i64, i64)> {
 /// The lowest and highest arrival number that match the request; `None` without such a filter.
 pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
     let at = request.chronicle.columns.len() + SEQ_COLUMN;
-    let bound = |bound: &Option<Ranked>| match bound {
-        Some(Ranked::Whole(value)) => {
+    let bound = |bound: &Option<OrderedValue>| match bound {
+        Some(OrderedValue::Whole(value)) => {
             let beyond = if *value < 0 { i64::MIN } else { i64::MAX };
             Some(i64::try_from(*value).unwrap_or(beyond))
         }
@@ -517,7 +520,7 @@ pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
     };
     let mut seqs: Option<(i64, i64)> = None;
     for filter in request.values.iter().filter(|filter| filter.column == at) {
-        let ValuesWanted::Between(low, high) = &filter.wanted else { continue };
+        let ValuePredicate::Between(low, high) = &filter.predicate else { continue };
         let (low, high) = (bound(low), bound(high));
         if low.is_some() || high.is_some() {
             let (least, most) = seqs.unwrap_or((i64::MIN, i64::MAX));
@@ -529,12 +532,12 @@ pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
 
 /// A system column, by its position in `SYSTEM_COLUMNS`.
 fn system_column(
-    parts: &[Events],
+    parts: &[PartEvents],
     rows: &[(usize, u32)],
     at: usize,
-    reader: &Reader,
+    reader: &PieceReader,
 ) -> Result<ArrayRef> {
-    let numbers = |of: fn(&Events) -> &[i64]| -> Int64Array {
+    let numbers = |of: fn(&PartEvents) -> &[i64]| -> Int64Array {
         let values = rows.iter().map(|(part, row)| {
             let values = parts.get(*part).map(of).unwrap_or(&[]);
             values.get(*row as usize).copied().unwrap_or_default()

@@ -6,7 +6,7 @@ use arrow::array::{BooleanArray, UInt32Array};
 use stratalog_model::{Error, Gsn, Result, Tick};
 
 use super::{
-    events::Wanted,
+    events::ColumnSelection,
     piece::{OpenPiece, Part, is_behind},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// Events of one shape, in any order.
 #[derive(Debug, Clone)]
-pub struct Rows {
+pub struct EventRows {
     /// The shape of the events.
     pub shape: Arc<Shape>,
     /// The columns of the shape.
@@ -30,7 +30,7 @@ pub struct Rows {
     pub gsns: Vec<i64>,
 }
 
-impl Rows {
+impl EventRows {
     /// Number of events.
     pub fn len(&self) -> usize {
         self.ticks.len()
@@ -41,21 +41,21 @@ impl Rows {
         self.columns.iter().map(Column::bytes).sum()
     }
 
-    /// The events of `batches` (all of the same shape) that are in force at `shown`; `None` if no
-    /// event is left.
+    /// The events of `batches` (all of the same shape) that are in force at `snapshot_gsn`; `None`
+    /// if no event is left.
     ///
     /// # Errors
     /// `Internal`.
     pub fn of_batches(
         batches: &[Arc<MemoryBatch>],
         fences: &[Fence],
-        shown: Gsn,
+        snapshot_gsn: Gsn,
     ) -> Result<Option<Self>> {
         let Some(first) = batches.first() else { return Ok(None) };
         let shape = Arc::clone(first.shape());
-        let mut parts = Parts::new(shape, batches.len());
+        let mut parts = RowCollector::new(shape, batches.len());
         for batch in batches {
-            let mask = compact::keep_mask(batch, fences, shown);
+            let mask = compact::keep_mask(batch, fences, snapshot_gsn);
             let numbers = batch.runs_with_rows().flat_map(|(run, rows)| {
                 (0..rows).map(move |n| ((run.seq + n).cast_signed(), (run.gsn + n).cast_signed()))
             });
@@ -78,19 +78,19 @@ impl Rows {
         piece: &OpenPiece,
         part: &Part,
         version: &Version,
-        shown: Gsn,
+        snapshot_gsn: Gsn,
         dropped: &mut Vec<u64>,
     ) -> Result<Option<Self>> {
         let fences = piece.fences_among(version.fences());
-        let fences: Vec<&Fence> = fences.filter(|fence| fence.raised() <= shown).collect();
+        let fences: Vec<&Fence> = fences.filter(|fence| fence.raised() <= snapshot_gsn).collect();
         let shape = piece.shape();
-        let mut parts = Parts::new(Arc::clone(shape), 1);
-        let events = piece.read(part, &Wanted::all(shape)).await?;
+        let mut parts = RowCollector::new(Arc::clone(shape), 1);
+        let events = piece.read(part, &ColumnSelection::all(shape)).await?;
         let mut mask = vec![true; events.rows];
         let numbers = events.seqs.iter().zip(events.gsns.iter());
         let rows = mask.iter_mut().zip(events.ticks.iter()).zip(numbers);
         for ((keep, tick), (seq, gsn)) in rows {
-            let replaced = version.pieces().is_replaced(*seq, shown);
+            let replaced = version.pieces().is_replaced(*seq, snapshot_gsn);
             if replaced {
                 dropped.push(seq.cast_unsigned());
             }
@@ -111,7 +111,7 @@ impl Rows {
     /// `Internal`.
     pub fn concat(all: Vec<Self>) -> Result<Option<Self>> {
         let Some(first) = all.first() else { return Ok(None) };
-        let mut parts = Parts::new(Arc::clone(&first.shape), all.len());
+        let mut parts = RowCollector::new(Arc::clone(&first.shape), all.len());
         for rows in all {
             parts.columns(&rows.columns, None)?;
             parts.ticks.extend(rows.ticks);
@@ -145,7 +145,7 @@ impl Rows {
 }
 
 /// Events collected from several sources.
-struct Parts {
+struct RowCollector {
     shape: Arc<Shape>,
     stored: Vec<Vec<Column>>,
     ticks: Vec<i64>,
@@ -153,7 +153,7 @@ struct Parts {
     gsns: Vec<i64>,
 }
 
-impl Parts {
+impl RowCollector {
     fn new(shape: Arc<Shape>, parts: usize) -> Self {
         let stored = vec![Vec::with_capacity(parts); shape.columns.len()];
         Self { shape, stored, ticks: Vec::new(), seqs: Vec::new(), gsns: Vec::new() }
@@ -177,13 +177,13 @@ impl Parts {
         Ok(())
     }
 
-    fn rows(self) -> Result<Option<Rows>> {
+    fn rows(self) -> Result<Option<EventRows>> {
         if self.ticks.is_empty() {
             return Ok(None);
         }
         let columns = self.stored.iter().map(|parts| Column::concat(parts));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let Self { shape, ticks, seqs, gsns, .. } = self;
-        Ok(Some(Rows { shape, columns, ticks, seqs, gsns }))
+        Ok(Some(EventRows { shape, columns, ticks, seqs, gsns }))
     }
 }

@@ -12,7 +12,7 @@ use stratalog_model::{Error, Result, Tick, TickRange};
 use crate::{
     keeper::keys::KeyBytes,
     memtable::{column::Column, shape::KeyColumns},
-    version::numberings::Numbered,
+    version::numberings::SeriesNumbers,
 };
 
 /// The row ranges of the series.
@@ -73,14 +73,14 @@ pub struct SeriesKeys {
     values: Vec<ArrayRef>,
     len: usize,
     /// The group numbers of the series.
-    pub numbered: Numbered,
+    pub numbered: SeriesNumbers,
 }
 
 impl SeriesKeys {
     /// The keys of `len` series. The arrays are copied out of larger buffers.
     pub fn new(values: Vec<ArrayRef>, len: usize) -> Self {
         let values = values.iter().map(compacted).collect();
-        Self { values, len, numbered: Numbered::default() }
+        Self { values, len, numbered: SeriesNumbers::default() }
     }
 
     /// Number of series.

@@ -12,7 +12,7 @@ use arrow::array::{Array, ArrayRef};
 use bytes::{Buf, BufMut, Bytes};
 use stratalog_model::{
     Error, ErrorKind, Result,
-    values::{Ranked, ValueSummary},
+    values::{OrderedValue, ValueSummary},
 };
 
 use crate::{memtable::column::Column, sabotage};
@@ -68,7 +68,7 @@ fn put(out: &mut Vec<u8>, summary: &ValueSummary) {
     out.put_u8(NOTHING);
     out.put_u32_le(u32::try_from(summary.nulls).unwrap_or(u32::MAX));
     let kind_of = match &summary.hull {
-        Some((Ranked::Whole(low), Ranked::Whole(high))) => {
+        Some((OrderedValue::Whole(low), OrderedValue::Whole(high))) => {
             match (i64::try_from(*low), i64::try_from(*high)) {
                 (Ok(low), Ok(high)) => {
                     out.put_i64_le(low);
@@ -82,12 +82,12 @@ fn put(out: &mut Vec<u8>, summary: &ValueSummary) {
                 }
             }
         }
-        Some((Ranked::Float(low), Ranked::Float(high))) => {
+        Some((OrderedValue::Float(low), OrderedValue::Float(high))) => {
             out.put_f64_le(*low);
             out.put_f64_le(*high);
             FLOATS
         }
-        Some((Ranked::Bytes(low), Ranked::Bytes(high))) => {
+        Some((OrderedValue::Bytes(low), OrderedValue::Bytes(high))) => {
             for text in [low, high] {
                 out.put_u8(text.len() as u8);
                 out.put_slice(text);
@@ -111,23 +111,23 @@ pub fn of_column(mut statistics: Bytes, at: usize, rows: u64) -> Option<ValueSum
         let hull = match kind {
             NOTHING => None,
             LONGS => Some((
-                Ranked::Whole(statistics.try_get_i64_le().ok()?.into()),
-                Ranked::Whole(statistics.try_get_i64_le().ok()?.into()),
+                OrderedValue::Whole(statistics.try_get_i64_le().ok()?.into()),
+                OrderedValue::Whole(statistics.try_get_i64_le().ok()?.into()),
             )),
             FLOATS => Some((
-                Ranked::float(statistics.try_get_f64_le().ok()?)?,
-                Ranked::float(statistics.try_get_f64_le().ok()?)?,
+                OrderedValue::float(statistics.try_get_f64_le().ok()?)?,
+                OrderedValue::float(statistics.try_get_f64_le().ok()?)?,
             )),
             TEXTS => {
                 let mut text = || {
                     let len = usize::from(statistics.try_get_u8().ok()?);
-                    (len <= statistics.len()).then(|| Ranked::Bytes(statistics.split_to(len)))
+                    (len <= statistics.len()).then(|| OrderedValue::Bytes(statistics.split_to(len)))
                 };
                 Some((text()?, text()?))
             }
             WIDE => Some((
-                Ranked::Whole(statistics.try_get_i128_le().ok()?),
-                Ranked::Whole(statistics.try_get_i128_le().ok()?),
+                OrderedValue::Whole(statistics.try_get_i128_le().ok()?),
+                OrderedValue::Whole(statistics.try_get_i128_le().ok()?),
             )),
             _ => return None,
         };

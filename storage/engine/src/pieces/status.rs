@@ -25,7 +25,7 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
                 ticks: record.ticks,
                 rows: record.rows,
                 bytes: record.bytes,
-                memory_bytes: piece.kept_bytes(),
+                memory_bytes: piece.cached_bytes(),
                 gsns: record.gsns,
                 schema_version: Some(record.schema_version),
             }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use stratalog_model::{Error, Gsn, Result};
 use stratalog_story::{Builder, GroupSummary, Stories, StoryId, StorySchema, StorySettings};
 
-use super::{build::ranks, order, rows::Rows};
+use super::{build::ranks, order, rows::EventRows};
 use crate::{
     keeper::keys::Groups,
     manifest::{PieceFile, PieceRecord},
@@ -50,7 +50,7 @@ impl StoryWriter {
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
-    pub fn push(&mut self, rows: &Rows) -> Result<()> {
+    pub fn push(&mut self, rows: &EventRows) -> Result<()> {
         let groups = Groups::of(&rows.columns, &rows.shape.keys, rows.len())?;
         let ranks = ranks(&groups);
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
@@ -89,7 +89,7 @@ impl StoryWriter {
     /// # Errors
     /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`. After an error, the story does not
     /// exist.
-    pub async fn finish(self, shown: Gsn, since_ns: i64) -> Result<PieceRecord> {
+    pub async fn finish(self, snapshot_gsn: Gsn, since_ns: i64) -> Result<PieceRecord> {
         let built = self.builder.finish().await?;
         Ok(PieceRecord {
             id: built.id.0,
@@ -101,7 +101,7 @@ impl StoryWriter {
             checksum: built.checksum,
             ticks: built.hull(),
             gsns: (Gsn(built.gsns.0), Gsn(built.gsns.1)),
-            fenced_through: shown,
+            fenced_through: snapshot_gsn,
             since_ns,
             file: PieceFile::Story { tail_at: built.tail_at },
         })

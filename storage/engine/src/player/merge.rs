@@ -34,7 +34,7 @@ const RUN_ROWS_MIN: usize = 8;
 
 /// Sort position of a row: (tick, seq). In descending order, all bits of both numbers are inverted,
 /// and smaller positions always come first.
-type Place = (i64, i64);
+type SortPosition = (i64, i64);
 
 /// Pieces merged in order.
 pub struct Merge {
@@ -43,13 +43,13 @@ pub struct Merge {
     rows_max: usize,
     left: usize,
     /// Sorted by first position; the next piece is at the end.
-    unopened: Vec<(Place, Box<dyn Piece>)>,
+    unopened: Vec<(SortPosition, Box<dyn Piece>)>,
     cursors: Vec<Option<Cursor>>,
     /// Cursors that need their next batch.
     hungry: Vec<usize>,
-    heap: BinaryHeap<Reverse<(Place, usize)>>,
+    heap: BinaryHeap<Reverse<(SortPosition, usize)>>,
     out: Output,
-    last: Option<Place>,
+    last: Option<SortPosition>,
 }
 
 /// An open piece with its latest batch.
@@ -92,8 +92,11 @@ impl Merge {
     }
 
     /// The pieces with the earliest possible position of a row; the next piece is at the end.
-    fn by_hull(pieces: Vec<Box<dyn Piece>>, descending: bool) -> Vec<(Place, Box<dyn Piece>)> {
-        let mut unopened: Vec<(Place, Box<dyn Piece>)> = pieces
+    fn by_hull(
+        pieces: Vec<Box<dyn Piece>>,
+        descending: bool,
+    ) -> Vec<(SortPosition, Box<dyn Piece>)> {
+        let mut unopened: Vec<(SortPosition, Box<dyn Piece>)> = pieces
             .into_iter()
             .filter(|piece| !piece.ticks().is_empty())
             .map(|piece| {
@@ -256,14 +259,14 @@ impl Cursor {
         Ok(())
     }
 
-    fn place(&self, row: usize, descending: bool) -> Place {
+    fn place(&self, row: usize, descending: bool) -> SortPosition {
         let at = |numbers: &Int64Array| numbers.values().get(row).copied().unwrap_or(i64::MAX);
         let (tick, seq) = (at(&self.ticks), at(&self.seqs));
         if descending { (!tick, !seq) } else { (tick, seq) }
     }
 
     /// Number of rows before `bound`, starting with the current row; at least one.
-    fn run(&self, bound: Option<Place>, rows_max: usize, descending: bool) -> usize {
+    fn run(&self, bound: Option<SortPosition>, rows_max: usize, descending: bool) -> usize {
         let rows = (self.batch.num_rows() - self.row).min(rows_max);
         let Some(bound) = bound else { return rows };
         let before = |n: usize| self.place(self.row + n, descending) < bound;

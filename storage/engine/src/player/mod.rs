@@ -8,13 +8,13 @@
 
 pub mod aggregate;
 pub mod follow;
-pub mod keyed;
+pub mod key_lookup;
 pub mod keys;
 pub mod merge;
 pub mod newest;
-pub mod own;
 pub mod piece;
 pub mod select;
 pub mod snapshot;
 pub mod stream;
 pub mod tier;
+pub mod transaction_version;

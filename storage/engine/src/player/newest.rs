@@ -24,7 +24,7 @@ use crate::{
     keeper::keys::{Groups, KeyBytes},
     memtable::{column::Column, shape::KeyColumns},
     pieces::runs::compacted,
-    version::numberings::Lent,
+    version::numberings::LentNumbers,
 };
 
 /// Number of pieces read before the task yields.
@@ -38,14 +38,14 @@ const BEATEN_MAX: usize = 1 << 16;
 
 /// Rows that improve on the best so far.
 #[derive(Debug, Default)]
-pub struct Candidates {
+pub struct EdgeCandidates {
     /// The row numbers.
     pub rows: Vec<u32>,
     ticks: Vec<i64>,
     groups: Vec<u32>,
 }
 
-impl Candidates {
+impl EdgeCandidates {
     /// The best row of each group, if the row improves on `best`.
     pub fn among(
         best: &Best,
@@ -146,20 +146,20 @@ pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Resul
     Ok((0..rows).map(number).collect())
 }
 
-/// The best event of each group of the events in `pieces`. `lent` has the group numbers of the
-/// chronicle.
+/// The best event of each group of the events in `pieces`. `lent_numbers` has the group numbers of
+/// the chronicle.
 pub fn scan(
     mut pieces: Vec<Box<dyn Piece>>,
     request: &Arc<ScanRequest>,
     of: &NewestOf,
-    lent: Lent,
+    lent_numbers: LentNumbers,
 ) -> BatchStream {
     sort_from_end(&mut pieces, of.oldest, |piece| piece.ticks());
-    let best = Arc::new(Best::new(of.clone(), Arc::clone(&lent.numbers)));
+    let best = Arc::new(Best::new(of.clone(), Arc::clone(&lent_numbers.numbers)));
     let request = Arc::clone(request);
     let found = async move {
-        let _lent = lent;
-        let mut found = Found::new(request.schema(), best.of().clone());
+        let _lent = lent_numbers;
+        let mut found = NewestRows::new(request.schema(), best.of().clone());
         found.memory = request.memory.clone();
         for (number, piece) in pieces.into_iter().enumerate() {
             if number % PIECES_IN_A_ROW == PIECES_IN_A_ROW - 1 {
@@ -184,7 +184,7 @@ pub fn scan(
 }
 
 /// Copies a column out of the buffers of its source if the buffers are much larger than the column.
-fn apart(column: &ArrayRef) -> ArrayRef {
+fn unshared(column: &ArrayRef) -> ArrayRef {
     match column.get_buffer_memory_size() > 2 * array_bytes(column) + SHARED_BYTES_MAX {
         true => compacted(column),
         false => Arc::clone(column),
@@ -192,7 +192,7 @@ fn apart(column: &ArrayRef) -> ArrayRef {
 }
 
 /// The candidates of all pieces until now.
-struct Found {
+struct NewestRows {
     of: NewestOf,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -206,7 +206,7 @@ struct Found {
     memory: Option<Arc<dyn ScanMemory>>,
 }
 
-impl Found {
+impl NewestRows {
     fn new(schema: SchemaRef, of: NewestOf) -> Self {
         Self {
             of,
@@ -241,7 +241,7 @@ impl Found {
             }
         }
         self.rows += candidates.num_rows();
-        let columns: Vec<ArrayRef> = columns.iter().map(apart).collect();
+        let columns: Vec<ArrayRef> = columns.iter().map(unshared).collect();
         self.bytes += columns.iter().map(array_bytes).sum::<usize>();
         self.take()?;
         self.batches.push(self.of_columns(columns, candidates.num_rows())?);

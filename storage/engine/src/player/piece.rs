@@ -19,7 +19,7 @@ use stratalog_model::{
 use super::{
     aggregate,
     keys::KeySet,
-    newest::{Candidates, numbers_of},
+    newest::{EdgeCandidates, numbers_of},
     select::{Criteria, Selection, select},
     stream,
 };
@@ -41,11 +41,11 @@ pub struct JournalPiece {
     /// order.
     pub rows: Option<Vec<u32>>,
     /// State shared by all pieces of the request.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedRequest>,
 }
 
 /// A request in prepared form.
-pub struct Shared {
+pub struct SharedRequest {
     /// The request.
     pub request: Arc<ScanRequest>,
     /// The key filters of the request.
@@ -58,7 +58,7 @@ pub struct Shared {
     pub schema: SchemaRef,
 }
 
-impl Shared {
+impl SharedRequest {
     /// Prepares a request.
     pub fn new(request: &Arc<ScanRequest>, version: Arc<Version>, visible: Gsn) -> Result<Self> {
         Ok(Self {
@@ -94,7 +94,7 @@ impl Piece for JournalPiece {
 
     fn read(self: Box<Self>) -> BatchStream {
         self.shared.request.metrics.journal.read(self.rows_max() as u64, self.batch.bytes());
-        match Reader::new(*self) {
+        match BatchReader::new(*self) {
             Ok(reader) => stream::of_iterator(reader),
             Err(error) => stream::of_iterator([Err(error)].into_iter()),
         }
@@ -102,7 +102,7 @@ impl Piece for JournalPiece {
 
     fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
         self.shared.request.metrics.journal.read(self.rows_max() as u64, self.batch.bytes());
-        let found = Reader::new(*self).and_then(|reader| reader.newest(best));
+        let found = BatchReader::new(*self).and_then(|reader| reader.newest(best));
         stream::of_iterator(found.transpose().into_iter())
     }
 
@@ -118,14 +118,14 @@ impl Piece for JournalPiece {
 /// `Internal`.
 pub fn rows(piece: JournalPiece) -> Result<RecordBatch> {
     let schema = Arc::clone(&piece.shared.schema);
-    match Reader::new(piece)?.next() {
+    match BatchReader::new(piece)?.next() {
         Some(rows) => rows,
         None => Ok(RecordBatch::new_empty(schema)),
     }
 }
 
 /// Reads the selected rows, batch by batch.
-struct Reader {
+struct BatchReader {
     piece: JournalPiece,
     /// Columns of the projection: stored columns, or system columns by position.
     columns: Vec<Source>,
@@ -140,7 +140,7 @@ enum Source {
     System(usize),
 }
 
-impl Reader {
+impl BatchReader {
     fn new(piece: JournalPiece) -> Result<Self> {
         let shared = Arc::clone(&piece.shared);
         let request = &shared.request;
@@ -180,13 +180,13 @@ impl Reader {
         Ok(Self { piece, columns, selection, done: 0, descending })
     }
 
-    fn batch(&self, rows: &Picked) -> Result<RecordBatch> {
+    fn batch(&self, rows: &OutputRows) -> Result<RecordBatch> {
         let mut arrays = Vec::with_capacity(self.columns.len() + 2);
         for column in &self.columns {
             arrays.push(match column {
                 Source::Stored(column) => match rows {
-                    Picked::Slice(range) => column.slice(range.start, range.len())?,
-                    Picked::Rows(rows) => column.rows(rows)?,
+                    OutputRows::Slice(range) => column.slice(range.start, range.len())?,
+                    OutputRows::Rows(rows) => column.rows(rows)?,
                 },
                 Source::System(at) => self.system(*at, rows)?,
             });
@@ -201,7 +201,7 @@ impl Reader {
     }
 
     /// A system column, by its position in `SYSTEM_COLUMNS`.
-    fn system(&self, at: usize, rows: &Picked) -> Result<ArrayRef> {
+    fn system(&self, at: usize, rows: &OutputRows) -> Result<ArrayRef> {
         let batch = &self.piece.batch;
         let numbers = |of: &dyn Fn(usize) -> i64| -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
@@ -238,17 +238,17 @@ impl Reader {
         let tick_of = |row: u32| batch.ticks().get(row as usize).copied().unwrap_or_default();
         let candidates = match &self.selection {
             Selection::Rows(rows) => {
-                Candidates::among(best, &groups, rows.iter().copied(), tick_of)
+                EdgeCandidates::among(best, &groups, rows.iter().copied(), tick_of)
             }
             Selection::Slices(slices) => {
                 let rows = slices.iter().cloned().flatten().map(|row| row as u32);
-                Candidates::among(best, &groups, rows, tick_of)
+                EdgeCandidates::among(best, &groups, rows, tick_of)
             }
         };
         if candidates.is_empty() {
             return Ok(None);
         }
-        let rows = Picked::Rows(candidates.rows.clone().into());
+        let rows = OutputRows::Rows(candidates.rows.clone().into());
         let columns = self.batch(&rows)?.columns().to_vec();
         candidates.batch(&request.schema(), columns).map(Some)
     }
@@ -267,25 +267,25 @@ impl Reader {
         let row_of = |at: u32| newest.rows.get(at as usize).copied().unwrap_or_default();
         let tick_of = |at: u32| batch.ticks().get(row_of(at) as usize).copied().unwrap_or_default();
         let all = 0..newest.rows.len() as u32;
-        let mut candidates = Candidates::of_series(best, &numbers, all, tick_of);
+        let mut candidates = EdgeCandidates::of_series(best, &numbers, all, tick_of);
         if candidates.is_empty() {
             return Ok(None);
         }
         candidates.rows.iter_mut().for_each(|at| *at = row_of(*at));
-        let picked = Picked::Rows(candidates.rows.clone().into());
+        let picked = OutputRows::Rows(candidates.rows.clone().into());
         let columns = self.batch(&picked)?.columns().to_vec();
         candidates.batch(&request.schema(), columns).map(Some)
     }
 
     /// The next rows, at most `rows_max`; empty at the end.
-    fn pick(&self, rows_max: usize) -> Picked {
+    fn pick(&self, rows_max: usize) -> OutputRows {
         let left = self.selection.len() - self.done;
         let take = left.min(rows_max);
         match &self.selection {
             Selection::Rows(rows) => {
                 let start = if self.descending { left - take } else { self.done };
                 let picked = rows.get(start..start + take).unwrap_or(&[]);
-                Picked::Rows(if self.descending {
+                OutputRows::Rows(if self.descending {
                     picked.iter().rev().copied().collect()
                 } else {
                     picked.to_vec().into()
@@ -294,16 +294,16 @@ impl Reader {
             Selection::Slices(slices) => {
                 let range = slice_at(slices, self.done, take, self.descending);
                 if self.descending {
-                    Picked::Rows(range.rev().map(|row| row as u32).collect())
+                    OutputRows::Rows(range.rev().map(|row| row as u32).collect())
                 } else {
-                    Picked::Slice(range)
+                    OutputRows::Slice(range)
                 }
             }
         }
     }
 }
 
-impl Iterator for Reader {
+impl Iterator for BatchReader {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -320,12 +320,12 @@ impl Iterator for Reader {
 }
 
 /// Rows to return next, in output order.
-enum Picked {
+enum OutputRows {
     Slice(Range<usize>),
     Rows(UInt32Array),
 }
 
-impl Picked {
+impl OutputRows {
     fn len(&self) -> usize {
         match self {
             Self::Slice(range) => range.len(),

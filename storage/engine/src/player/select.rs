@@ -84,7 +84,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
         return Ok(Selection::Slices(slices));
     }
 
-    let hidden = Hidden::new(batch, marks, &fences);
+    let hidden = HiddenRows::new(batch, marks, &fences);
     if !criteria.keys.is_empty() {
         let mut rows = rows_of_keys(&criteria.keys)?;
         let tick = |row: u32| batch.ticks().get(row as usize).copied().unwrap_or_default();
@@ -139,13 +139,13 @@ fn rows_of_keys(keys: &[(&KeySet, &Column)]) -> Result<Vec<u32>> {
 }
 
 /// Replaced and deleted rows.
-struct Hidden<'a> {
+struct HiddenRows<'a> {
     replaced: HashSet<u32, RandomState>,
     /// For each delete: the number of leading rows that the delete may hide, and the ticks.
     fences: &'a [(usize, TickRange)],
 }
 
-impl<'a> Hidden<'a> {
+impl<'a> HiddenRows<'a> {
     fn new(batch: &MemoryBatch, marks: usize, fences: &'a [(usize, TickRange)]) -> Self {
         let replaced = batch.superseded().iter().take(marks).map(|mark| mark.row).collect();
         Self { replaced, fences }

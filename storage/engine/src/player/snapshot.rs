@@ -17,11 +17,10 @@ use stratalog_model::{
 
 use super::{
     merge::Merge,
-    newest,
-    own::{self, Own},
-    stream,
-    stream::Chained,
+    newest, stream,
+    stream::PieceChain,
     tier::JournalTier,
+    transaction_version::{self, TransactionVersion},
 };
 use crate::{
     budget::Budget,
@@ -29,7 +28,7 @@ use crate::{
     keeper::{chunk::Chunk, step::Step},
     memtable::batch::MemoryBatch,
     pieces::{piece::OpenPiece, read::FiledTier},
-    version::published::{Pinned, Published},
+    version::published_versions::{PinnedVersion, PublishedVersions},
 };
 
 /// System columns with values that only a commit assigns.
@@ -38,14 +37,14 @@ const GIVEN_BY_COMMIT: [&str; 2] = ["_gsn", "_toid"];
 /// All events committed at one instant, plus the uncommitted events of a transaction.
 #[derive(Debug)]
 pub struct PinnedSnapshot {
-    published: Arc<Published>,
-    own: HashMap<ChronicleId, Own, RandomState>,
+    published: Arc<PublishedVersions>,
+    transaction_versions: HashMap<ChronicleId, TransactionVersion, RandomState>,
 }
 
 impl PinnedSnapshot {
     /// Pins the published versions.
-    pub fn new(published: Arc<Published>) -> Self {
-        Self { published, own: HashMap::default() }
+    pub fn new(published: Arc<PublishedVersions>) -> Self {
+        Self { published, transaction_versions: HashMap::default() }
     }
 
     /// A copy of the snapshot, with the events and deletes of `steps` applied in order.
@@ -61,19 +60,19 @@ impl PinnedSnapshot {
         for step in steps {
             by_chronicle.entry(step.chronicle().id()).or_default().push(step);
         }
-        let mut own = HashMap::default();
+        let mut transaction_versions = HashMap::default();
         for (id, steps) in by_chronicle {
             let below = self.published.versions.get(&id);
-            let over = own::over(below, self.published.gsn, &steps, budget).await?;
-            own.extend(over.map(|over| (id, over)));
+            let over = transaction_version::over(below, self.published.gsn, &steps, budget).await?;
+            transaction_versions.extend(over.map(|over| (id, over)));
         }
-        Ok(Self { published: Arc::clone(&self.published), own })
+        Ok(Self { published: Arc::clone(&self.published), transaction_versions })
     }
 
     /// The version of a chronicle, and the visible gsn.
-    fn pinned(&self, id: ChronicleId) -> Option<(&Pinned, Gsn)> {
-        match self.own.get(&id) {
-            Some(own) => Some((&own.pinned, own.visible)),
+    fn pinned(&self, id: ChronicleId) -> Option<(&PinnedVersion, Gsn)> {
+        match self.transaction_versions.get(&id) {
+            Some(version) => Some((&version.pinned, version.visible)),
             None => Some((self.published.versions.get(&id)?, self.published.gsn)),
         }
     }
@@ -84,10 +83,17 @@ impl PinnedSnapshot {
         let named = |at: &usize| SYSTEM_COLUMNS.get(at.checked_sub(chronicle.columns.len())?);
         let unknown = |name: &&&str| GIVEN_BY_COMMIT.contains(*name);
         match request.projection.iter().filter_map(named).find(unknown) {
-            Some(name) if self.own.get(&chronicle.id).is_some_and(|own| own.wrote) => Err(
-                Error::not_yet(format!("{name} of a table with writes in the same transaction"))
-                    .with_hint("events get a _gsn at the commit"),
-            ),
+            Some(name)
+                if self
+                    .transaction_versions
+                    .get(&chronicle.id)
+                    .is_some_and(|version| version.wrote) =>
+            {
+                Err(Error::not_yet(format!(
+                    "{name} of a table with writes in the same transaction"
+                ))
+                .with_hint("events get a _gsn at the commit"))
+            }
             _ => Ok(()),
         }
     }
@@ -236,14 +242,14 @@ impl Snapshot for PinnedSnapshot {
         if streams.is_empty() {
             return Ok(vec![stream::of_iterator(std::iter::empty::<Result<RecordBatch>>())]);
         }
-        let chained = |pieces| -> BatchStream { Box::pin(Chained::new(pieces, request.limit)) };
+        let chained = |pieces| -> BatchStream { Box::pin(PieceChain::new(pieces, request.limit)) };
         Ok(streams.into_iter().map(chained).collect())
     }
 }
 
 /// The batches and pieces that may have events with ticks in the hull of `ranges`.
 fn within<'a>(
-    pinned: &'a Pinned,
+    pinned: &'a PinnedVersion,
     ranges: &TickRanges,
 ) -> (impl Iterator<Item = &'a Arc<MemoryBatch>>, impl Iterator<Item = &'a Arc<OpenPiece>>) {
     let hull = ranges.hull();

@@ -19,12 +19,12 @@ const EMPTY_PIECES_MAX: usize = 64;
 pub fn of_iterator(
     items: impl Iterator<Item = Result<RecordBatch>> + Send + 'static,
 ) -> BatchStream {
-    Box::pin(Iterated(Box::new(items)))
+    Box::pin(IteratorStream(Box::new(items)))
 }
 
-struct Iterated(Box<dyn Iterator<Item = Result<RecordBatch>> + Send>);
+struct IteratorStream(Box<dyn Iterator<Item = Result<RecordBatch>> + Send>);
 
-impl Stream for Iterated {
+impl Stream for IteratorStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -33,13 +33,13 @@ impl Stream for Iterated {
 }
 
 /// Reads pieces one after another until `limit` rows. A piece is opened at its turn.
-pub struct Chained {
+pub struct PieceChain {
     pieces: std::vec::IntoIter<Box<dyn Piece>>,
     open: Option<BatchStream>,
     left: usize,
 }
 
-impl Chained {
+impl PieceChain {
     /// A stream of `pieces`. The stream ends after `limit` rows or slightly later, at the end of a
     /// batch.
     pub fn new(pieces: Vec<Box<dyn Piece>>, limit: Option<usize>) -> Self {
@@ -47,7 +47,7 @@ impl Chained {
     }
 }
 
-impl Stream for Chained {
+impl Stream for PieceChain {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

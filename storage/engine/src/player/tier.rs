@@ -8,10 +8,13 @@ use stratalog_model::{
 };
 
 use super::{
-    keyed,
-    piece::{JournalPiece, Shared},
+    key_lookup,
+    piece::{JournalPiece, SharedRequest},
 };
-use crate::{memtable::batch::MemoryBatch, pieces::reader::seqs_of, version::published::Pinned};
+use crate::{
+    memtable::batch::MemoryBatch, pieces::reader::seqs_of,
+    version::published_versions::PinnedVersion,
+};
 
 /// True if a batch may have an arrival number in the inclusive range.
 fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
@@ -24,12 +27,12 @@ fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
 /// The in-memory batches of a version of a chronicle.
 #[derive(Debug)]
 pub struct JournalTier {
-    pinned: Pinned,
+    pinned: PinnedVersion,
 }
 
 impl JournalTier {
     /// The journal tier of a pinned version.
-    pub fn new(pinned: Pinned) -> Self {
+    pub fn new(pinned: PinnedVersion) -> Self {
         Self { pinned }
     }
 }
@@ -50,7 +53,7 @@ impl Tier for JournalTier {
 
     fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>> {
         let version = &self.pinned.version;
-        let shared = Arc::new(Shared::new(request, Arc::clone(version), visible)?);
+        let shared = Arc::new(SharedRequest::new(request, Arc::clone(version), visible)?);
         let piece = |batch: Arc<MemoryBatch>, rows: Option<Vec<u32>>| -> Box<dyn Piece> {
             Box::new(JournalPiece { batch, rows, shared: Arc::clone(&shared) })
         };
@@ -59,7 +62,7 @@ impl Tier for JournalTier {
         let by_key = if request.keys.is_empty() || !request.gsns.is_all() {
             None
         } else {
-            keyed::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
+            key_lookup::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
         };
         let pieces: Vec<Box<dyn Piece>> = match by_key {
             Some(found) => {

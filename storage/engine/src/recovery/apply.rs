@@ -9,7 +9,7 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-use super::{Decoded, stopped, wait};
+use super::{DecodedFrame, stopped, wait};
 use crate::{
     delete::{self, trim},
     engine::Core,
@@ -18,7 +18,7 @@ use crate::{
         batch::{MemoryBatch, Run},
         compact::batch_bytes,
     },
-    version::published::Pinned,
+    version::published_versions::PinnedVersion,
 };
 
 /// Part of the memory budget for frames without a commit frame so far.
@@ -29,7 +29,7 @@ struct Applier<'a> {
     core: &'a Core,
     gsn: u64,
     /// Frames of statements without a commit frame so far.
-    open: HashMap<StatementId, Vec<Decoded>, RandomState>,
+    open: HashMap<StatementId, Vec<DecodedFrame>, RandomState>,
     /// Bytes of the payloads in `open`.
     open_bytes: usize,
     /// Statements with a commit frame, and statements of the decision. `None` until the second pass
@@ -40,14 +40,14 @@ struct Applier<'a> {
     /// Dropped events, of statements without a commit frame.
     dropped_rows: u64,
     /// Chronicles with versions not shown yet, and the number of their new batches.
-    unshown: Vec<Arc<Chronicle>>,
-    unshown_batches: usize,
+    unpublished: Vec<Arc<Chronicle>>,
+    unpublished_batches: usize,
 }
 
 /// Applies all frames. Returns the missing commit frame of a decided append.
 pub fn apply_all(
     core: &Core,
-    parcels: Receiver<Vec<Decoded>>,
+    parcels: Receiver<Vec<DecodedFrame>>,
     gsn: u64,
     decision: Option<&Decision>,
 ) -> Result<Option<Frame>> {
@@ -59,8 +59,8 @@ pub fn apply_all(
         committed: None,
         decision,
         dropped_rows: 0,
-        unshown: Vec::new(),
-        unshown_batches: 0,
+        unpublished: Vec::new(),
+        unpublished_batches: 0,
     };
     for decoded in parcels.into_iter().flatten() {
         applier.apply(decoded)?;
@@ -71,7 +71,7 @@ pub fn apply_all(
             frames.into_iter().try_for_each(|decoded| applier.commit(decoded))?;
         }
     }
-    applier.show();
+    applier.publish();
     applier.dropped_rows += rows_of(applier.open.values().flatten());
     if applier.dropped_rows > 0 {
         tracing::info!(
@@ -83,7 +83,7 @@ pub fn apply_all(
 }
 
 impl Applier<'_> {
-    fn apply(&mut self, decoded: Decoded) -> Result<()> {
+    fn apply(&mut self, decoded: DecodedFrame) -> Result<()> {
         let frame = &decoded.frame;
         self.core.seen_statement(frame.statement);
         if let Some(chronicle) = &decoded.chronicle {
@@ -92,16 +92,16 @@ impl Applier<'_> {
         let producer = frame.producer.filter(|_| frame.commits());
         match frame.kind {
             FrameKind::Events if frame.commits() => self.commit(decoded)?,
-            FrameKind::Events => self.hold(decoded)?,
+            FrameKind::Events => self.buffer_frame(decoded)?,
             FrameKind::Commit | FrameKind::Transaction => {
                 self.commit_statements(frame.completes()?)?;
             }
             FrameKind::StatementDelete if !crate::sabotage::active("delete-uncommitted") => {
-                self.hold(decoded)?;
+                self.buffer_frame(decoded)?;
             }
             FrameKind::Delete | FrameKind::StatementDelete => self.delete(&decoded)?,
             FrameKind::Trim => {
-                self.show();
+                self.publish();
                 if let Some(chronicle) = &decoded.chronicle {
                     trim::replay(self.core, chronicle, frame)?;
                 }
@@ -159,7 +159,7 @@ impl Applier<'_> {
     }
 
     /// Keeps a frame until the commit frame of its statement.
-    fn hold(&mut self, decoded: Decoded) -> Result<()> {
+    fn buffer_frame(&mut self, decoded: DecodedFrame) -> Result<()> {
         let statement = decoded.frame.statement;
         if self.committed.as_ref().is_some_and(|committed| !committed.contains(&statement)) {
             self.dropped_rows += rows_of([&decoded]);
@@ -174,7 +174,7 @@ impl Applier<'_> {
             let decided = self.decision.into_iter().flat_map(|decision| &decision.statements);
             committed.extend(decided.copied());
             let without = self.open.extract_if(|statement, _| !committed.contains(statement));
-            let without: Vec<Decoded> = without.flat_map(|(_, frames)| frames).collect();
+            let without: Vec<DecodedFrame> = without.flat_map(|(_, frames)| frames).collect();
             self.dropped_rows += rows_of(&without);
             self.open_bytes -= without.iter().map(|d| d.frame.payload.len()).sum::<usize>();
             self.committed = Some(committed);
@@ -183,19 +183,19 @@ impl Applier<'_> {
     }
 
     /// Deletes the committed events of the frame's range.
-    fn delete(&mut self, decoded: &Decoded) -> Result<()> {
-        self.show();
+    fn delete(&mut self, decoded: &DecodedFrame) -> Result<()> {
+        self.publish();
         match &decoded.chronicle {
             Some(chronicle) => delete::replay(self.core, chronicle, &decoded.frame),
             None => Ok(()),
         }
     }
 
-    fn commit(&mut self, decoded: Decoded) -> Result<()> {
+    fn commit(&mut self, decoded: DecodedFrame) -> Result<()> {
         if decoded.frame.kind == FrameKind::StatementDelete {
             return self.delete(&decoded);
         }
-        let Decoded { frame, chronicle, events } = decoded;
+        let DecodedFrame { frame, chronicle, events } = decoded;
         let first_gsn = self.gsn + 1;
         self.gsn += u64::from(frame.count);
         let (Some(chronicle), Some(events)) = (chronicle, events) else { return Ok(()) };
@@ -214,32 +214,32 @@ impl Applier<'_> {
             self.core.budget.claim_anyway(bytes),
         );
         let sealed = self.core.settings.compaction_rows_max;
-        let waiting = &self.core.waiting;
-        chronicle.replay(batch, &events.groups, frame.first_seq, sealed, waiting)?;
-        if !self.unshown.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
-            self.unshown.push(chronicle);
+        let blocking_pool = &self.core.blocking_pool;
+        chronicle.replay(batch, &events.groups, frame.first_seq, sealed, blocking_pool)?;
+        if !self.unpublished.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
+            self.unpublished.push(chronicle);
         }
-        self.unshown_batches += 1;
-        if self.unshown_batches >= self.core.settings.compaction_fan_in {
-            self.show();
+        self.unpublished_batches += 1;
+        if self.unpublished_batches >= self.core.settings.compaction_fan_in {
+            self.publish();
         }
         Ok(())
     }
 
     /// Makes the applied events visible, and merges small batches before their number grows.
-    fn show(&mut self) {
-        self.unshown_batches = 0;
+    fn publish(&mut self) {
+        self.unpublished_batches = 0;
         self.core.set_committed(self.gsn);
-        let versions = self.unshown.drain(..).map(|chronicle| {
+        let versions = self.unpublished.drain(..).map(|chronicle| {
             let version = Arc::clone(&chronicle.state().version);
-            Pinned { chronicle, version }
+            PinnedVersion { chronicle, version }
         });
         self.core.show(self.gsn, versions.collect::<Vec<_>>());
         self.core.tidy();
     }
 }
 
-fn rows_of<'a>(frames: impl IntoIterator<Item = &'a Decoded>) -> u64 {
+fn rows_of<'a>(frames: impl IntoIterator<Item = &'a DecodedFrame>) -> u64 {
     frames.into_iter().map(|decoded| u64::from(decoded.frame.count)).sum()
 }
 

@@ -8,7 +8,7 @@
 //!   lost:   gsn 1 to 70                   positions of deleted events, kept without a fence
 //!   pieces: [tablet][tablet] …            events no longer owned by the journal
 //!
-//!   one publisher at a time ─► new version of each chronicle ─► Published {gsn, versions}
+//!   one publisher at a time ─► new version of each chronicle ─► PublishedVersions {gsn, versions}
 //!                                                                  ▲ snapshots clone the Arc
 //! ```
 
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, GsnRange, Tick, TickRange, TickRanges, tier::Extent};
 
-use self::lost::Lost;
+use self::lost_positions::LostPositions;
 use crate::{memtable::batch::MemoryBatch, pieces::set::PieceSet};
 
-pub mod lost;
+pub mod lost_positions;
 pub mod numberings;
-pub mod published;
+pub mod published_versions;
 pub mod survey;
 
 /// Most batches of the tail. Beyond this number, the leading large batches are sealed; if the first
@@ -56,7 +56,7 @@ pub struct Version {
     tail: Vec<Arc<MemoryBatch>>,
     fences: Arc<Vec<Fence>>,
     pieces: Arc<PieceSet>,
-    lost: Arc<Lost>,
+    lost: Arc<LostPositions>,
     epoch: u64,
     /// The first tick still open for events, at the last seal; `None` before a seal.
     open_from: Option<Tick>,
@@ -79,7 +79,7 @@ impl Version {
     }
 
     /// Positions in the log of deleted events.
-    pub fn lost(&self) -> &Lost {
+    pub fn lost(&self) -> &LostPositions {
         &self.lost
     }
 
@@ -157,12 +157,13 @@ impl Version {
         Some(next)
     }
 
-    /// The version without the events deleted by `fence`; `gone` are the positions of these events.
-    /// A batch entirely behind the fence is dropped; the fence hides the deleted rows of all other
-    /// batches. Batches up to the gsn `leaving` are moving into pieces written without knowledge of
-    /// the fence: these batches stay, and the fence stays with them to hide the rows of the pieces.
+    /// The version without the events deleted by `fence`; `deleted` are the positions of these
+    /// events. A batch entirely behind the fence is dropped; the fence hides the deleted rows of
+    /// all other batches. Batches up to the gsn `leaving` are moving into pieces written without
+    /// knowledge of the fence: these batches stay, and the fence stays with them to hide the rows
+    /// of the pieces.
     #[must_use]
-    pub fn with_fence(&self, fence: Fence, gone: GsnRange, leaving: u64) -> Self {
+    pub fn with_fence(&self, fence: Fence, deleted: GsnRange, leaving: u64) -> Self {
         let kept = |batch: &&Arc<MemoryBatch>| {
             batch.first_gsn() <= leaving
                 || !(fence.ticks.covers(&batch.hull()) && batch.last_gsn() <= fence.gsn.0)
@@ -180,7 +181,7 @@ impl Version {
                     .collect(),
             ),
             pieces: Arc::clone(&self.pieces),
-            lost: Arc::new(self.lost.with(gone)),
+            lost: Arc::new(self.lost.with(deleted)),
             epoch: self.epoch + 1,
             open_from: self.open_from,
         };
@@ -235,7 +236,7 @@ impl Version {
 
     /// The version with the fences and with the positions of deleted events.
     #[must_use]
-    pub fn with_fences(&self, fences: Vec<Fence>, lost: Lost) -> Self {
+    pub fn with_fences(&self, fences: Vec<Fence>, lost: LostPositions) -> Self {
         Self { fences: Arc::new(fences), lost: Arc::new(lost), ..self.clone() }
     }
 

@@ -41,7 +41,7 @@ impl Numberings {
     }
 
     /// The numbers for groups by `keys`.
-    pub fn of(self: &Arc<Self>, keys: Vec<ColumnId>) -> Lent {
+    pub fn of(self: &Arc<Self>, keys: Vec<ColumnId>) -> LentNumbers {
         let mut last = self.last.lock();
         let numbers = match last.as_ref().filter(|last| last.keys == keys) {
             Some(known) => Arc::clone(&known.numbers),
@@ -52,19 +52,19 @@ impl Numberings {
                 numbers
             }
         };
-        Lent { numberings: Arc::clone(self), numbers }
+        LentNumbers { numberings: Arc::clone(self), numbers }
     }
 }
 
 /// The numbers, lent to one query.
 #[derive(Debug)]
-pub struct Lent {
+pub struct LentNumbers {
     numberings: Arc<Numberings>,
     /// The numbers.
     pub numbers: Arc<GroupNumbers>,
 }
 
-impl Drop for Lent {
+impl Drop for LentNumbers {
     fn drop(&mut self) {
         let bytes = self.numbers.bytes() as u64;
         let finds_no_room = |last: &mut Numbering| {
@@ -86,9 +86,9 @@ impl Drop for Lent {
 
 /// The numbers of some series, found once for each numbering.
 #[derive(Debug, Default)]
-pub struct Numbered(Mutex<Option<(u64, Arc<[u32]>)>>);
+pub struct SeriesNumbers(Mutex<Option<(u64, Arc<[u32]>)>>);
 
-impl Numbered {
+impl SeriesNumbers {
     /// Series with known numbers.
     pub fn known(best: &Best, numbers: Arc<[u32]>) -> Self {
         Self(Mutex::new(Some((best.numbers().id(), numbers))))
@@ -120,7 +120,7 @@ impl Numbered {
     }
 }
 
-impl Clone for Numbered {
+impl Clone for SeriesNumbers {
     fn clone(&self) -> Self {
         Self(Mutex::new(self.0.lock().clone()))
     }
@@ -135,7 +135,7 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let all = Numberings::new(&budget);
         let of = |key: u32| all.of(vec![ColumnId(key)]);
-        let give = |lent: &Lent, keys: std::ops::Range<u64>| {
+        let give = |lent: &LentNumbers, keys: std::ops::Range<u64>| {
             let keys: Vec<[u8; 8]> = keys.map(u64::to_be_bytes).collect();
             lent.numbers.of(keys.iter().map(<[u8; 8]>::as_slice))
         };

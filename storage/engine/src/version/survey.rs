@@ -6,14 +6,14 @@ use super::{Fence, Version};
 use crate::{
     memtable::batch::MemoryBatch,
     pieces::{
-        events::{Events, Wanted},
+        events::{ColumnSelection, PartEvents},
         piece::{OpenPiece, Part, is_behind},
     },
 };
 
 /// The ticks and positions under survey.
 #[derive(Debug, Clone, Copy)]
-pub struct Area {
+pub struct SurveyArea {
     /// The ticks.
     pub ticks: TickRange,
     /// The positions.
@@ -22,7 +22,7 @@ pub struct Area {
 
 /// The visible events of an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct VisibleEvents {
     /// Number of events.
     pub rows: u64,
     /// Smallest range around the ticks.
@@ -31,9 +31,10 @@ pub struct Found {
     pub gsns: GsnRange,
 }
 
-impl Found {
+impl VisibleEvents {
     /// No event.
-    pub const NOTHING: Found = Found { rows: 0, ticks: TickRange::EMPTY, gsns: GsnRange::EMPTY };
+    pub const NOTHING: VisibleEvents =
+        VisibleEvents { rows: 0, ticks: TickRange::EMPTY, gsns: GsnRange::EMPTY };
 
     fn add(&mut self, rows: u64, ticks: TickRange, gsns: GsnRange) {
         self.rows += rows;
@@ -52,7 +53,7 @@ impl Version {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
-    pub async fn survey(&self, area: Area, visible: Gsn) -> Result<Found> {
+    pub async fn survey(&self, area: SurveyArea, visible: Gsn) -> Result<VisibleEvents> {
         let mut found = self.survey_memory(area, visible);
         for piece in self.pieces().iter() {
             let record = piece.record();
@@ -76,10 +77,10 @@ impl Version {
         &self,
         piece: &OpenPiece,
         part: &Part,
-        area: Area,
+        area: SurveyArea,
         behind: &[&Fence],
         visible: Gsn,
-        found: &mut Found,
+        found: &mut VisibleEvents,
     ) -> Result<()> {
         if !area.ticks.overlaps(&part.hull) || !area.gsns.overlaps(&part.gsns) {
             return Ok(());
@@ -90,7 +91,8 @@ impl Version {
             found.add(part.rows, part.hull, part.gsns);
             return Ok(());
         }
-        let Events { ticks, seqs, gsns, .. } = piece.read(part, &Wanted::numbers()).await?;
+        let PartEvents { ticks, seqs, gsns, .. } =
+            piece.read(part, &ColumnSelection::numbers()).await?;
         for ((tick, seq), gsn) in ticks.iter().zip(seqs.iter()).zip(gsns.iter()) {
             let (tick, number) = (Tick(*tick), Gsn(gsn.cast_unsigned()));
             let counts = area.ticks.contains(tick)
@@ -112,7 +114,7 @@ impl Version {
     pub async fn first_at(&self, tick: Tick, visible: Gsn) -> Result<Option<Gsn>> {
         let ticks = TickRange::new(tick, Tick::END);
         let gsns = GsnRange::between(Gsn(0), visible);
-        let mut found = self.survey_memory(Area { ticks, gsns }, visible);
+        let mut found = self.survey_memory(SurveyArea { ticks, gsns }, visible);
         let mut pieces: Vec<&OpenPiece> = self.pieces().iter().map(AsRef::as_ref).collect();
         pieces.sort_by_key(|piece| piece.gsns().start);
         for piece in pieces {
@@ -123,7 +125,7 @@ impl Version {
             for part in piece.parts().await? {
                 // Only events before the lowest gsn found so far.
                 let end = if found.rows > 0 { found.gsns.start } else { gsns.end };
-                let area = Area { ticks, gsns: GsnRange::new(gsns.start, end) };
+                let area = SurveyArea { ticks, gsns: GsnRange::new(gsns.start, end) };
                 self.survey_part(piece, part, area, &behind, visible, &mut found).await?;
             }
         }
@@ -131,8 +133,8 @@ impl Version {
     }
 
     /// Like [`Self::survey`], for the events in memory.
-    pub fn survey_memory(&self, area: Area, visible: Gsn) -> Found {
-        let mut found = Found::NOTHING;
+    pub fn survey_memory(&self, area: SurveyArea, visible: Gsn) -> VisibleEvents {
+        let mut found = VisibleEvents::NOTHING;
         for batch in self.batches() {
             let gsns = batch.gsns();
             if batch.first_gsn() > visible.0
@@ -160,9 +162,9 @@ impl Version {
 fn survey_batch(
     batch: &MemoryBatch,
     fences: &[Fence],
-    area: Area,
+    area: SurveyArea,
     visible: Gsn,
-    found: &mut Found,
+    found: &mut VisibleEvents,
 ) {
     let fences: Vec<&Fence> = fences.iter().collect();
     let replaced = batch.superseded();

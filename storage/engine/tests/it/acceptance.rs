@@ -12,7 +12,7 @@ use stratalog_engine::Engine;
 use stratalog_model::{
     Acceptance, Append, ChronicleDefinition, ChronicleId, Clock, Collision, ErrorKind, EventStore,
     ProducerId, Result, Tick, TickRange, TickRanges, TickSource,
-    store::{AppendOptions, Appended, OnConflict},
+    store::{AppendOptions, CommittedAppend, OnConflict},
     tier::ScanOrder,
 };
 use stratalog_sim::Random;
@@ -95,7 +95,7 @@ async fn send(
     definition: &Arc<ChronicleDefinition>,
     number: u64,
     given: &[Row],
-) -> Result<Appended> {
+) -> Result<CommittedAppend> {
     let options = AppendOptions { producer: Some((ProducerId(7), number)), ..since(0, 0) };
     let mut append = engine.begin(options)?;
     push(&mut append, definition, given).await?;

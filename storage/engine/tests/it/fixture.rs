@@ -14,12 +14,12 @@ use arrow::{
     datatypes::{Int64Type, TimestampMicrosecondType},
 };
 use futures::StreamExt;
-use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
+use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest, Shelves};
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId,
     ColumnType, Disk, Durability, Error, EventStore, Granularity, GsnRange, LatePolicy, Log,
     Result, SchemaVersion, Snapshot, TickRange, TickRanges, TickScale, TickSource,
-    store::{AppendOptions, Appended, OnConflict},
+    store::{AppendOptions, CommittedAppend, OnConflict},
     tier::{KeyFilter, ScanOrder, ScanRequest},
 };
 use stratalog_sim::FaultyDisk;
@@ -158,7 +158,7 @@ pub async fn append(
     engine: &Engine,
     definition: &Arc<ChronicleDefinition>,
     rows: &[Row],
-) -> Result<Appended> {
+) -> Result<CommittedAppend> {
     append_on(engine, definition, rows, OnConflict::Error).await.map(|(appended, _)| appended)
 }
 
@@ -168,7 +168,7 @@ pub async fn append_on(
     definition: &Arc<ChronicleDefinition>,
     rows: &[Row],
     on_conflict: OnConflict,
-) -> Result<(Appended, u64)> {
+) -> Result<(CommittedAppend, u64)> {
     let mut append = engine.begin(AppendOptions::default())?;
     let admitted = append.push(definition, batch(definition, rows), on_conflict).await?;
     Ok((append.commit().await?, admitted.skipped))
@@ -353,15 +353,15 @@ impl Stored {
         self.manifest = MemoryLog::with_frames(self.manifest.frames());
     }
 
-    pub fn files(&self, definition: &Arc<ChronicleDefinition>) -> Files {
+    pub fn files(&self, definition: &Arc<ChronicleDefinition>) -> EngineFiles {
         let manifest = Manifest::open(Arc::new(self.manifest.clone())).unwrap();
         self.define(definition);
         let known = Arc::clone(&self.definitions);
         let find = move |id| known.lock().unwrap().iter().find(|known| known.id == id).cloned();
-        Files {
+        EngineFiles {
             shelves: shelves(&self.disk).unwrap(),
             manifest: Arc::new(manifest),
-            definitions: Definitions::new(find),
+            definitions: ChronicleLookup::new(find),
         }
     }
 

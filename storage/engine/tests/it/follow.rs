@@ -14,7 +14,7 @@ use crate::{fixture::*, memory_log::MemoryLog};
 
 /// An update received by a subscriber.
 #[derive(Debug, Clone, PartialEq)]
-enum Told {
+enum Delivery {
     Event(u64, Row),
     Gap(GsnRange),
 }
@@ -34,12 +34,12 @@ pub fn follow(
     engine.subscribe(request).unwrap()
 }
 
-async fn next(subscription: &mut Subscription) -> Vec<Told> {
+async fn next(subscription: &mut Subscription) -> Vec<Delivery> {
     let update = tokio::time::timeout(Duration::from_secs(20), subscription.next()).await;
     match update.expect("nothing came").unwrap().unwrap() {
         Update::Gap(gap) => {
             assert_eq!(gap.cause, GapCause::Deleted);
-            vec![Told::Gap(gap.gsns)]
+            vec![Delivery::Gap(gap.gsns)]
         }
         Update::Events(batch) => {
             assert!(batch.num_rows() > 0 && batch.num_rows() <= 100);
@@ -50,7 +50,7 @@ async fn next(subscription: &mut Subscription) -> Vec<Told> {
             (0..batch.num_rows())
                 .map(|at| {
                     let event = row(ticks.value(at), hosts.value(at), values.value(at));
-                    Told::Event(gsns.value(at) as u64, event)
+                    Delivery::Event(gsns.value(at) as u64, event)
                 })
                 .collect()
         }
@@ -58,16 +58,16 @@ async fn next(subscription: &mut Subscription) -> Vec<Told> {
 }
 
 /// At least `count` updates, one for each event and gap.
-async fn told(subscription: &mut Subscription, count: usize) -> Vec<Told> {
+async fn deliveries(subscription: &mut Subscription, count: usize) -> Vec<Delivery> {
     let mut all = Vec::new();
     while all.len() < count {
         all.extend(next(subscription).await);
     }
     let firsts: Vec<u64> = all
         .iter()
-        .map(|told| match told {
-            Told::Event(gsn, _) => *gsn,
-            Told::Gap(gsns) => gsns.start.0,
+        .map(|deliveries| match deliveries {
+            Delivery::Event(gsn, _) => *gsn,
+            Delivery::Gap(gsns) => gsns.start.0,
         })
         .collect();
     assert!(firsts.is_sorted_by(|a, b| a < b), "not in the order of commits: {firsts:?}");
@@ -84,8 +84,8 @@ pub fn shuffled(rows: i64) -> Vec<Row> {
     (0..rows).map(|at| row(at * 37 % rows, ["a", "b", "c"][at as usize % 3], at as f64)).collect()
 }
 
-fn numbered(events: &[Row], first: u64) -> Vec<Told> {
-    (first..).zip(events).map(|(gsn, row)| Told::Event(gsn, row.clone())).collect()
+fn numbered(events: &[Row], first: u64) -> Vec<Delivery> {
+    (first..).zip(events).map(|(gsn, row)| Delivery::Event(gsn, row.clone())).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,21 +107,21 @@ async fn history_comes_out_of_every_tier_in_the_order_of_commits() {
             let place = format!("{collision}, {tier}");
             let all = numbered(&events, 1);
             let mut whole = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
-            assert_eq!(told(&mut whole, 600).await, all, "{place}");
+            assert_eq!(deliveries(&mut whole, 600).await, all, "{place}");
             let mut rest = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(345)));
-            assert_eq!(told(&mut rest, 256).await, all[344..], "{place}");
+            assert_eq!(deliveries(&mut rest, 256).await, all[344..], "{place}");
             // Live, for both followers.
             append(&engine, &cpu, &[row(9_000, "a", 1.0), row(9_001, "b", 2.0)]).await.unwrap();
             let live = numbered(&[row(9_000, "a", 1.0), row(9_001, "b", 2.0)], 601);
-            assert_eq!(told(&mut whole, 2).await, live, "{place}");
-            assert_eq!(told(&mut rest, 2).await, live, "{place}");
+            assert_eq!(deliveries(&mut whole, 2).await, live, "{place}");
+            assert_eq!(deliveries(&mut rest, 2).await, live, "{place}");
             silent(&mut whole).await;
             drop((whole, rest, engine));
             stored.reopen();
             let engine = stored.open(&MemoryLog::with_frames(log.frames()), &cpu);
             let mut again = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(0)));
             let expected = [all, live].concat();
-            assert_eq!(told(&mut again, 602).await, expected, "{place}, restarted");
+            assert_eq!(deliveries(&mut again, 602).await, expected, "{place}, restarted");
         }
     }
 }
@@ -132,18 +132,18 @@ async fn a_subscription_begins_where_it_is_told_to() {
     let mut live = follow(&engine, &cpu, SubscribeFrom::Live);
     silent(&mut live).await;
     append(&engine, &cpu, &[row(5, "a", 1.0), row(9, "a", 2.0), row(1, "a", 3.0)]).await.unwrap();
-    assert_eq!(told(&mut live, 3).await.len(), 3);
+    assert_eq!(deliveries(&mut live, 3).await.len(), 3);
     // From the first commit of this time or later, with all later commits.
     let mut timed = follow(&engine, &cpu, SubscribeFrom::Tick(Tick(6)));
     let behind = numbered(&[row(9, "a", 2.0), row(1, "a", 3.0)], 2);
-    assert_eq!(told(&mut timed, 2).await, behind);
+    assert_eq!(deliveries(&mut timed, 2).await, behind);
     let mut future = follow(&engine, &cpu, SubscribeFrom::Tick(Tick(100)));
     let mut later = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(5)));
     silent(&mut future).await;
     append(&engine, &cpu, &[row(2, "a", 4.0), row(3, "a", 5.0)]).await.unwrap();
-    assert_eq!(told(&mut future, 2).await.len(), 2);
+    assert_eq!(deliveries(&mut future, 2).await.len(), 2);
     // A position within a commit.
-    assert_eq!(told(&mut later, 1).await, numbered(&[row(3, "a", 5.0)], 5));
+    assert_eq!(deliveries(&mut later, 1).await, numbered(&[row(3, "a", 5.0)], 5));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +160,7 @@ async fn time_begins_in_any_tier() {
     for tick in [0, 1, 150, 290, 298, 299] {
         let first = events.iter().position(|row| row.tick >= tick).unwrap();
         let mut timed = follow(&engine, &cpu, SubscribeFrom::Tick(Tick(tick)));
-        let all = told(&mut timed, 300 - first).await;
+        let all = deliveries(&mut timed, 300 - first).await;
         assert_eq!(all, numbered(&events[first..], first as u64 + 1), "{tick}");
     }
 }
@@ -180,10 +180,10 @@ async fn who_is_slow_reads_history_and_misses_nothing() {
             engine.flush(cpu.id).await.unwrap();
         }
     }
-    assert_eq!(told(&mut slow, 5_000).await, numbered(&events, 1));
-    assert_eq!(told(&mut quick, 5_000).await, numbered(&events, 1));
+    assert_eq!(deliveries(&mut slow, 5_000).await, numbered(&events, 1));
+    assert_eq!(deliveries(&mut quick, 5_000).await, numbered(&events, 1));
     append(&engine, &cpu, &[row(9_000, "a", 1.0)]).await.unwrap();
-    assert_eq!(told(&mut slow, 1).await, numbered(&[row(9_000, "a", 1.0)], 5_001));
+    assert_eq!(deliveries(&mut slow, 1).await, numbered(&[row(9_000, "a", 1.0)], 5_001));
 }
 
 /// Abandoned followers, like cursors without further fetches, take no place from other followers.
@@ -205,9 +205,9 @@ async fn who_does_not_come_back_takes_no_place() {
         left.push(follower);
     }
     let mut whole = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
-    assert_eq!(told(&mut whole, 600).await, numbered(&events, 1));
+    assert_eq!(deliveries(&mut whole, 600).await, numbered(&events, 1));
     // The abandoned followers can continue at their place.
-    assert!(told(left.last_mut().unwrap(), 100).await.len() >= 100);
+    assert!(deliveries(left.last_mut().unwrap(), 100).await.len() >= 100);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -225,14 +225,14 @@ async fn gaps_are_told_once_and_before_what_follows() {
             engine.compact(cpu.id).await.unwrap();
         }
         let mut whole = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
-        let mut expected = vec![Told::Gap(GsnRange::new(Gsn(1), Gsn(121)))];
+        let mut expected = vec![Delivery::Gap(GsnRange::new(Gsn(1), Gsn(121)))];
         expected.extend(numbered(&events[120..], 121));
-        assert_eq!(told(&mut whole, 181).await, expected, "{compacted}");
+        assert_eq!(deliveries(&mut whole, 181).await, expected, "{compacted}");
         silent(&mut whole).await;
         let mut middle = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(100)));
-        assert_eq!(next(&mut middle).await, [Told::Gap(GsnRange::new(Gsn(100), Gsn(121)))]);
+        assert_eq!(next(&mut middle).await, [Delivery::Gap(GsnRange::new(Gsn(100), Gsn(121)))]);
         let mut behind = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(121)));
-        assert!(matches!(next(&mut behind).await[0], Told::Event(121, _)));
+        assert!(matches!(next(&mut behind).await[0], Delivery::Event(121, _)));
     }
 }
 
@@ -242,13 +242,14 @@ async fn what_was_trimmed_is_told_to_nobody_who_comes_later() {
     let (_, cpu, engine) = opened(Collision::All, true);
     let mut first = follow(&engine, &cpu, SubscribeFrom::Live);
     append(&engine, &cpu, &[row(1, "a", 1.0), row(2, "a", 2.0)]).await.unwrap();
-    assert_eq!(told(&mut first, 2).await.len(), 2);
+    assert_eq!(deliveries(&mut first, 2).await.len(), 2);
     engine.trim(&cpu, Gsn(2)).await.unwrap();
     let mut second = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
-    let expected = [Told::Gap(GsnRange::new(Gsn(1), Gsn(2))), Told::Event(2, row(2, "a", 2.0))];
-    assert_eq!(told(&mut second, 2).await, expected);
+    let expected =
+        [Delivery::Gap(GsnRange::new(Gsn(1), Gsn(2))), Delivery::Event(2, row(2, "a", 2.0))];
+    assert_eq!(deliveries(&mut second, 2).await, expected);
     append(&engine, &cpu, &[row(3, "a", 3.0)]).await.unwrap();
-    assert_eq!(told(&mut first, 1).await, told(&mut second, 1).await);
+    assert_eq!(deliveries(&mut first, 1).await, deliveries(&mut second, 1).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -288,7 +289,7 @@ async fn thousands_follow_at_once() {
     let mut followers = Vec::new();
     for _ in 0..1_000 {
         let mut follower = follow(&engine, &cpu, SubscribeFrom::Live);
-        followers.push(tokio::spawn(async move { told(&mut follower, 50).await }));
+        followers.push(tokio::spawn(async move { deliveries(&mut follower, 50).await }));
     }
     let events: Vec<Row> = (0..50).map(|at| row(at, "a", at as f64)).collect();
     for event in &events {

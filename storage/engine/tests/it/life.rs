@@ -7,8 +7,8 @@ use std::{
 };
 
 use futures::StreamExt;
-use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest};
-use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest};
+use stratalog_journal::{Journal, JournalSettings, RequiredSegments};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Disk, EventStore, Log, Result, Snapshot, tier::ScanOrder,
 };
@@ -105,15 +105,15 @@ impl Life {
             };
             journal.map(Arc::new)
         };
-        let edits = journal("manifest", &sizes.edits, Beginning::Any)?;
+        let edits = journal("manifest", &sizes.edits, RequiredSegments::Any)?;
         let manifest = Manifest::open(edits.clone())?;
         let floor = manifest.state().floor.lsn;
-        let events = journal("journal", &sizes.events, Beginning::At(floor))?;
+        let events = journal("journal", &sizes.events, RequiredSegments::At(floor))?;
         let known = definitions.to_vec();
-        let files = Files {
+        let files = EngineFiles {
             shelves: shelves(disk)?,
             manifest: Arc::new(manifest),
-            definitions: Definitions::new(move |id| known.iter().find(|d| d.id == id).cloned()),
+            definitions: ChronicleLookup::new(move |id| known.iter().find(|d| d.id == id).cloned()),
         };
         let find =
             |id: ChronicleId| definitions.iter().find(|definition| definition.id == id).cloned();

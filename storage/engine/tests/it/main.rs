@@ -30,6 +30,7 @@ mod many_series;
 mod memory_log;
 mod model;
 mod prepared;
+mod pressure_flush;
 mod producers;
 #[cfg(feature = "sabotage")]
 mod sabotage;
@@ -40,6 +41,5 @@ mod tablets;
 mod tiers;
 mod trims;
 mod types;
-mod urgent;
 mod values;
 mod wide;

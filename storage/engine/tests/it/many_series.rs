@@ -10,10 +10,10 @@ use futures::StreamExt;
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_model::{
     ChronicleDefinition, Collision, ColumnId, EventStore, GsnRange, TierName, ValueFilter,
-    aggregate::{AggregateRequest, Statistic, Wanted},
+    aggregate::{AggregateRequest, ColumnStatistic, Statistic},
     newest::NewestOf,
     tier::{KeyFilter, ScanMetrics, ScanOrder, ScanRequest, TierMetrics},
-    values::{Ranked, Wanted as ValuesWanted},
+    values::{OrderedValue, ValuePredicate},
 };
 
 use crate::{fixture::*, memory_log::MemoryLog};
@@ -142,9 +142,9 @@ async fn an_aggregate_of_one_series_looks_at_no_other() {
             let scan = ScanRequest { keys, ..request(&definition, ScanOrder::Any) };
             let metrics = Arc::clone(&scan.metrics);
             let wanted = [(2, Statistic::Max), (2, Statistic::Rows)];
-            let wanted = wanted.map(|(column, statistic)| Wanted { column, statistic });
+            let wanted = wanted.map(|(column, statistic)| ColumnStatistic { column, statistic });
             let (keys, wanted) = (vec![1], wanted.to_vec());
-            let request = AggregateRequest { scan, keys, windows: None, wanted };
+            let request = AggregateRequest { scan, keys, windows: None, statistics: wanted };
             let streams = engine.snapshot().aggregate(request).unwrap().unwrap();
             let (mut rows, mut most) = (0, f64::MIN);
             for batch in all(streams).await {
@@ -237,10 +237,10 @@ async fn events_are_found_by_their_numbers() {
                 let by_gsn = ScanRequest { gsns, ..request(&definition, order) };
                 let found = scan(engine.snapshot().as_ref(), by_gsn).await;
                 assert_eq!(found, std::slice::from_ref(known), "{tier}, {order:?}");
-                let seq = || Some(Ranked::Whole(i128::from(known.seq)));
+                let seq = || Some(OrderedValue::Whole(i128::from(known.seq)));
                 let column = definition.columns.len() + 1;
-                let wanted = ValuesWanted::Between(seq(), seq());
-                let values = vec![ValueFilter { column, wanted }];
+                let wanted = ValuePredicate::Between(seq(), seq());
+                let values = vec![ValueFilter { column, predicate: wanted }];
                 let by_seq = ScanRequest { values, ..request(&definition, order) };
                 let metrics = Arc::clone(&by_seq.metrics);
                 let mut found = scan(engine.snapshot().as_ref(), by_seq).await;

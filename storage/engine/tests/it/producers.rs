@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use stratalog_engine::Engine;
 use stratalog_model::{
     ChronicleDefinition, Collision, ErrorKind, EventStore, ProducerId, Result,
-    store::{AppendOptions, Appended},
+    store::{AppendOptions, CommittedAppend},
 };
 
 use crate::{fixture::*, memory_log::MemoryLog};
@@ -16,7 +16,7 @@ async fn send(
     producer: u128,
     number: u64,
     parts: &[&[Row]],
-) -> Result<Appended> {
+) -> Result<CommittedAppend> {
     let options =
         AppendOptions { producer: Some((ProducerId(producer), number)), ..Default::default() };
     let mut append = engine.begin(options)?;

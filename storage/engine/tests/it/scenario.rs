@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stratalog_model::{
     ChronicleDefinition, Collision, Durability, ErrorKind, EventStore, Log, Result, Snapshot, Tick,
-    TickRange, store::Moved,
+    TickRange, store::MoveCounts,
 };
 use stratalog_sim::{Crash, FaultyDisk};
 
@@ -125,34 +125,34 @@ impl World {
         let moved = match step {
             Step::Append(at, host, from, to) => {
                 let rows: Vec<Row> = (from..to).map(|tick| row(tick, host, self.value)).collect();
-                append(&engine, &definition(at), &rows).await.map(|_| Moved::default())
+                append(&engine, &definition(at), &rows).await.map(|_| MoveCounts::default())
             }
             Step::Delete(end) => {
                 let range = TickRange::new(Tick::MIN, Tick(end));
-                engine.delete(&definition(0), range).await.map(|_| Moved::default())
+                engine.delete(&definition(0), range).await.map(|_| MoveCounts::default())
             }
             Step::Flush(at) => engine.flush(definition(at).id).await,
             Step::Compact(at) => engine.compact(definition(at).id).await,
-            Step::Trim => engine.release_journal().await.map(|_| Moved::default()),
+            Step::Trim => engine.release_journal().await.map(|_| MoveCounts::default()),
             Step::Pin => {
                 self.pinned = Some((engine.snapshot(), self.state().clone()));
-                Ok(Moved::default())
+                Ok(MoveCounts::default())
             }
             Step::Unpin => match &self.pinned {
-                None => Ok(Moved::default()),
+                None => Ok(MoveCounts::default()),
                 Some((snapshot, seen)) => {
                     for (definition, seen) in self.definitions.iter().zip(seen) {
                         let found = try_read(snapshot.as_ref(), definition).await?;
                         assert_eq!(&found, seen, "a pinned snapshot changed");
                     }
                     self.pinned = None;
-                    Ok(Moved::default())
+                    Ok(MoveCounts::default())
                 }
             },
             Step::Forget => {
                 engine.forget(definition(1).id);
                 self.definitions.truncate(1);
-                Ok(Moved::default())
+                Ok(MoveCounts::default())
             }
         }?;
         self.history.push(self.after(step));

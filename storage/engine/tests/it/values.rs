@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use stratalog_model::{
     Collision, EventStore, ValueFilter,
     tier::{ScanOrder, ScanRequest},
-    values::{Ranked, Wanted},
+    values::{OrderedValue, ValuePredicate},
 };
 use stratalog_sim::Random;
 
@@ -14,26 +14,26 @@ use crate::{fixture::*, memory_log::MemoryLog};
 /// Position of the value in the columns of a chronicle.
 const VALUE: usize = 2;
 
-fn is_wanted(filter: &Wanted, value: f64) -> bool {
-    let Wanted::Between(low, high) = filter else { return false };
-    let at = |bound: &Option<Ranked>| match bound {
-        Some(Ranked::Float(bound)) => Some(*bound),
+fn is_wanted(filter: &ValuePredicate, value: f64) -> bool {
+    let ValuePredicate::Between(low, high) = filter else { return false };
+    let at = |bound: &Option<OrderedValue>| match bound {
+        Some(OrderedValue::Float(bound)) => Some(*bound),
         _ => None,
     };
     at(low).is_none_or(|low| value >= low) && at(high).is_none_or(|high| value <= high)
 }
 
 /// A condition around some value, or around no value.
-fn some_filter(random: &mut Random) -> Wanted {
-    let mut bound = || Ranked::float(random.below(4400) as f64 / 4.0 - 50.0);
+fn some_filter(random: &mut Random) -> ValuePredicate {
+    let mut bound = || OrderedValue::float(random.below(4400) as f64 / 4.0 - 50.0);
     let (one, other) = (bound(), bound());
-    let less = matches!((&one, &other), (Some(Ranked::Float(a)), Some(Ranked::Float(b))) if a < b);
+    let less = matches!((&one, &other), (Some(OrderedValue::Float(a)), Some(OrderedValue::Float(b))) if a < b);
     let (low, high) = if less { (one, other) } else { (other, one) };
     match random.below(4) {
-        0 => Wanted::Between(low, None),
-        1 => Wanted::Between(None, high),
-        2 => Wanted::Between(low.clone(), low),
-        _ => Wanted::Between(low, high),
+        0 => ValuePredicate::Between(low, None),
+        1 => ValuePredicate::Between(None, high),
+        2 => ValuePredicate::Between(low.clone(), low),
+        _ => ValuePredicate::Between(low, high),
     }
 }
 
@@ -64,7 +64,7 @@ async fn a_wanted_value_is_never_passed_over() {
                 1 => ScanOrder::Descending,
                 _ => ScanOrder::Any,
             };
-            let values = vec![ValueFilter { column: VALUE, wanted: wanted.clone() }];
+            let values = vec![ValueFilter { column: VALUE, predicate: wanted.clone() }];
             let request = ScanRequest { values, ..request(&cpu, order) };
             let metrics = request.metrics.clone();
             let found = scan(engine.snapshot().as_ref(), request).await;

@@ -32,11 +32,11 @@ proptest! {
         let mut bytes = Vec::new();
         let own = header.encode(seed, &mut bytes);
         prop_assert_eq!(bytes.len() as u64, HEADER_BYTES);
-        prop_assert_eq!(Header::parse(&bytes, seed), Parsed::Header(header, own));
+        prop_assert_eq!(Header::parse(&bytes, seed), ParsedRecord::Header(header, own));
         let back = crate::reader::frame_of(&header, frame.payload.clone());
         prop_assert_eq!(back, Some(frame));
         // A frame of another segment is invalid in this segment.
-        prop_assert_eq!(Header::parse(&bytes, seed ^ 1), Parsed::Damaged);
+        prop_assert_eq!(Header::parse(&bytes, seed ^ 1), ParsedRecord::Damaged);
     }
 
     #[test]
@@ -44,13 +44,13 @@ proptest! {
         let mut bytes = Vec::new();
         Header::of(&frame, 7, Lsn(1), Lsn(0)).encode(3, &mut bytes);
         bytes[at / 8] ^= 1 << (at % 8);
-        prop_assert_eq!(Header::parse(&bytes, 3), Parsed::Damaged);
+        prop_assert_eq!(Header::parse(&bytes, 3), ParsedRecord::Damaged);
     }
 
     #[test]
     fn any_bytes_are_parsed_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let parsed = Header::parse(&bytes, 0);
-        prop_assert!(matches!(parsed, Parsed::Damaged | Parsed::Blank), "{:?}", parsed);
+        prop_assert!(matches!(parsed, ParsedRecord::Damaged | ParsedRecord::Blank), "{:?}", parsed);
     }
 }
 
@@ -59,7 +59,7 @@ fn a_mark_is_no_frame() {
     let mut bytes = Vec::new();
     let mark = Header::mark(PartitionId(3), Lsn(10), Lsn(9));
     let own = mark.encode(1, &mut bytes);
-    assert_eq!(Header::parse(&bytes, 1), Parsed::Header(mark, own));
+    assert_eq!(Header::parse(&bytes, 1), ParsedRecord::Header(mark, own));
     assert_eq!(crate::reader::frame_of(&mark, Bytes::new()), None);
     assert_eq!(mark.extent(), HEADER_BYTES);
     // A reader compares with the checksum of an empty payload.
@@ -68,8 +68,8 @@ fn a_mark_is_no_frame() {
 
 #[test]
 fn zeros_are_blank_and_short_bytes_are_not() {
-    assert_eq!(Header::parse(&[0; HEADER], 9), Parsed::Blank);
-    assert_eq!(Header::parse(&[0; HEADER - 1], 9), Parsed::Damaged);
+    assert_eq!(Header::parse(&[0; HEADER], 9), ParsedRecord::Blank);
+    assert_eq!(Header::parse(&[0; HEADER - 1], 9), ParsedRecord::Damaged);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_sound_header_of_a_later_kind_is_told_from_damage() {
         bytes[at] = value;
         let checksum = crc32c::crc32c(&bytes[8..]);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(Header::parse(&bytes, 0), Parsed::Unknown);
+        assert_eq!(Header::parse(&bytes, 0), ParsedRecord::Unknown);
     }
 }
 

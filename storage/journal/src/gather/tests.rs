@@ -10,7 +10,7 @@ fn group(gather: &mut Gather, waiting: usize, all: usize) -> usize {
         None => waiting,
         Some(wait) => {
             let came = all.min(wait.frames);
-            gather.waited(wait, came);
+            gather.learn_wait(wait, came);
             came
         }
     };

@@ -9,30 +9,30 @@ use std::{
 use stratalog_model::{Error, ErrorKind, Lsn, Result, log::Reservation};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Desk, Pending, Shared, Task};
+use super::{PendingFrame, SharedQueue, Task, WriterContext};
 #[cfg(feature = "sabotage")]
-use crate::{queue::Answer, sabotaged};
-use crate::{rotation::Fault, writer::Writer};
+use crate::{queue::FrameCompletion, sabotaged};
+use crate::{rotation::WriterFailure, writer::Writer};
 
 /// The frames of a group.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Whom {
+pub(super) enum GroupFrames {
     /// All waiting frames, plus frames that arrive during the gathering.
     All,
     /// Only the first frame: later frames may need a higher durability.
     First,
 }
 
-impl Shared {
+impl SharedQueue {
     /// Serves the queue until it is closed or the writer is poisoned.
     pub(crate) fn serve(&self) {
-        if let Err(reason) = self.unharmed(|| self.serve_until_end()) {
+        if let Err(reason) = self.catch_panic(|| self.serve_until_end()) {
             self.poison(reason, Vec::new());
         }
     }
 
     /// Runs `serve`; a panic becomes a reason to poison the journal.
-    pub(super) fn unharmed(
+    pub(super) fn catch_panic(
         &self,
         serve: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
@@ -43,23 +43,23 @@ impl Shared {
     fn serve_until_end(&self) -> Result<(), String> {
         loop {
             let task = self.wait();
-            let mut desk = self.desk.lock();
-            let desk = &mut *desk;
+            let mut context = self.context.lock();
+            let context = &mut *context;
             let done = match task {
                 Task::Write => {
-                    self.serve_group(desk, Whom::All)?;
+                    self.serve_group(context, GroupFrames::All)?;
                     continue;
                 }
-                Task::Mark => desk.writer.mark(),
-                Task::Finish => desk.writer.finish(),
+                Task::Mark => context.writer.mark(),
+                Task::Finish => context.writer.finish(),
                 Task::Stop => return Ok(()),
             };
-            self.report(&desk.writer);
+            self.report(&context.writer);
             match done {
                 Ok(()) if matches!(task, Task::Finish) => return Ok(()),
                 Ok(()) => {}
-                Err(Fault::Poisoned(reason)) => return Err(reason),
-                Err(Fault::Refused(error)) => return Err(error.to_string()),
+                Err(WriterFailure::Poisoned(reason)) => return Err(reason),
+                Err(WriterFailure::Refused(error)) => return Err(error.to_string()),
             }
         }
     }
@@ -72,38 +72,42 @@ impl Shared {
 
     /// Takes the waiting frames, if any; writes, syncs and completes the group. An error is a
     /// reason to poison the journal.
-    pub(super) fn serve_group(&self, desk: &mut Desk, whom: Whom) -> Result<(), String> {
-        let first = self.state.lock().queue.front().map(Pending::extent);
+    pub(super) fn serve_group(
+        &self,
+        context: &mut WriterContext,
+        group_frames: GroupFrames,
+    ) -> Result<(), String> {
+        let first = self.state.lock().queue.front().map(PendingFrame::extent);
         let Some(extent) = first else { return Ok(()) };
         let group_bytes_max = self.place.settings.group_bytes_max;
-        match desk.writer.make_room(extent) {
+        match context.writer.make_room(extent) {
             Ok(()) => {}
-            Err(Fault::Refused(error)) => {
+            Err(WriterFailure::Refused(error)) => {
                 self.fail(self.take(group_bytes_max), &error);
                 return Ok(());
             }
-            Err(Fault::Poisoned(reason)) => return Err(reason),
+            Err(WriterFailure::Poisoned(reason)) => return Err(reason),
         }
-        let group = match whom {
-            Whom::First => self.take(extent),
-            Whom::All => {
-                self.gather(&mut desk.gather);
-                self.take(group_bytes_max.min(desk.writer.room()))
+        let group = match group_frames {
+            GroupFrames::First => self.take(extent),
+            GroupFrames::All => {
+                self.gather(&mut context.gather);
+                self.take(group_bytes_max.min(context.writer.room()))
             }
         };
         let frames = group.len();
         #[expect(clippy::disallowed_methods, reason = "how fast the disk is, not a time to keep")]
         let started = Instant::now();
-        self.write(&mut desk.writer, group)?;
-        desk.took = started.elapsed();
+        self.write(&mut context.writer, group)?;
+        context.took = started.elapsed();
         let mut state = self.state.lock();
         state.groups += 1;
-        desk.gather.done(frames, state.queue.len());
+        context.gather.done(frames, state.queue.len());
         Ok(())
     }
 
     /// Writes a group and completes its frames. An error is a reason to poison the journal.
-    fn write(&self, writer: &mut Writer, group: Vec<Pending>) -> Result<(), String> {
+    fn write(&self, writer: &mut Writer, group: Vec<PendingFrame>) -> Result<(), String> {
         let first = Lsn(writer.written().0 + 1);
         #[cfg(feature = "sabotage")]
         let group = self.acknowledge_too_early(first, group);
@@ -114,19 +118,19 @@ impl Shared {
                 // would take longer than the frames.
                 let mut room = Vec::with_capacity(group.len());
                 for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
-                    let Pending { done, reservation, frame, .. } = pending;
+                    let PendingFrame { completion, reservation, frame, .. } = pending;
                     drop(frame);
                     room.push(reservation);
-                    done.give(Ok(lsn));
+                    completion.give(Ok(lsn));
                 }
                 self.give_back(room);
                 Ok(())
             }
-            Err(Fault::Refused(error)) => {
+            Err(WriterFailure::Refused(error)) => {
                 self.fail(group, &error);
                 Ok(())
             }
-            Err(Fault::Poisoned(reason)) => {
+            Err(WriterFailure::Poisoned(reason)) => {
                 self.poison(reason.clone(), group);
                 Err(reason)
             }
@@ -150,16 +154,16 @@ impl Shared {
 
     /// Sabotage: completes the frames of a group, then sleeps before the write.
     #[cfg(feature = "sabotage")]
-    fn acknowledge_too_early(&self, first: Lsn, group: Vec<Pending>) -> Vec<Pending> {
+    fn acknowledge_too_early(&self, first: Lsn, group: Vec<PendingFrame>) -> Vec<PendingFrame> {
         if !sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
             return group;
         }
         let mut unwritten = Vec::with_capacity(group.len());
         for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
-            let Pending { frame, checksum, durability, done, reservation } = pending;
-            done.give(Ok(lsn));
-            let done = Answer::new(Box::new(|_| {}));
-            unwritten.push(Pending { frame, checksum, durability, done, reservation });
+            let PendingFrame { frame, checksum, durability, completion, reservation } = pending;
+            completion.give(Ok(lsn));
+            let completion = FrameCompletion::new(Box::new(|_| {}));
+            unwritten.push(PendingFrame { frame, checksum, durability, completion, reservation });
         }
         std::thread::sleep(std::time::Duration::from_millis(
             self.place.settings.mark_idle_ms.min(5),
@@ -167,7 +171,7 @@ impl Shared {
         unwritten
     }
 
-    fn fail(&self, group: Vec<Pending>, error: &Error) {
+    fn fail(&self, group: Vec<PendingFrame>, error: &Error) {
         if error.kind() == ErrorKind::DiskFull {
             self.wanted_free.store(self.place.segment_bytes_min(), Ordering::Relaxed);
         }
@@ -178,13 +182,13 @@ impl Shared {
     }
 
     /// Stops for good (CL-7): `group`, all waiting frames and all later frames fail.
-    pub(super) fn poison(&self, reason: String, group: Vec<Pending>) {
+    pub(super) fn poison(&self, reason: String, group: Vec<PendingFrame>) {
         let mut state = self.state.lock();
         if state.poisoned.is_none() {
             tracing::error!(directory = %self.place.directory.display(), reason, "the journal has stopped for good");
             state.poisoned = Some(reason);
         }
-        let waiting: Vec<Pending> = state.queue.drain(..).collect();
+        let waiting: Vec<PendingFrame> = state.queue.drain(..).collect();
         state.queued_bytes = 0;
         drop(state);
         self.room.close();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stratalog_journal::{Beginning, Journal, JournalSettings, Scope, Sight, check};
+use stratalog_journal::{CheckEvent, Journal, JournalSettings, RequiredSegments, Scope, check};
 use stratalog_model::{Disk, Durability, ErrorKind, Frame, Log, Lsn, Result};
 use stratalog_sim::{Crash, FaultyDisk};
 
@@ -113,16 +113,16 @@ impl Sample {
     }
 
     /// The result of a check: the faults with their files and frames, and the valid frames.
-    fn check(&self) -> (Vec<Told>, Vec<(Lsn, Frame)>) {
+    fn check(&self) -> (Vec<ReportedFault>, Vec<(Lsn, Frame)>) {
         let disk: std::sync::Arc<dyn Disk> = std::sync::Arc::new(self.disk.clone());
         self.disk.set_read_only(true);
         let (mut faults, mut seen) = (Vec::new(), Vec::new());
-        let scope = Scope::Closed(Beginning::First);
+        let scope = Scope::Closed(RequiredSegments::First);
         let settings = &self.settings;
         check(&disk, Path::new(DIRECTORY), settings, scope, &mut |sight| {
             match sight {
-                Sight::Frame { lsn, frame, .. } => seen.push((lsn, frame)),
-                Sight::Fault(fault) => {
+                CheckEvent::Frame { lsn, frame, .. } => seen.push((lsn, frame)),
+                CheckEvent::Fault(fault) => {
                     let lost = fault.lost.map(|lost| (lost.first, lost.last));
                     faults.push((fault.path, lost));
                 }
@@ -136,7 +136,7 @@ impl Sample {
 }
 
 /// A file with a fault, and the unreadable frames.
-type Told = (PathBuf, Option<(Lsn, Option<Lsn>)>);
+type ReportedFault = (PathBuf, Option<(Lsn, Option<Lsn>)>);
 
 #[test]
 fn a_check_reads_on_behind_damage_and_says_which_frames_are_lost() {
@@ -169,8 +169,8 @@ fn a_check_of_what_is_durable_does_not_look_behind_it() {
         let scope = Scope::Durable(Lsn(1), through);
         check(&disk, Path::new(DIRECTORY), &sample.settings, scope, &mut |sight| {
             match sight {
-                Sight::Frame { .. } => frames += 1,
-                Sight::Fault(_) => faults += 1,
+                CheckEvent::Frame { .. } => frames += 1,
+                CheckEvent::Fault(_) => faults += 1,
             }
             Ok(())
         })
@@ -415,7 +415,7 @@ fn a_journal_that_was_made_and_is_gone_is_reported() {
         let disk = std::sync::Arc::new(sample.disk.clone());
         let directory = Path::new(DIRECTORY).to_path_buf();
         let settings = sample.settings.clone();
-        Journal::open_existing(disk, directory, settings, Beginning::First)
+        Journal::open_existing(disk, directory, settings, RequiredSegments::First)
     };
     drop(open_existing().unwrap());
     let disk: std::sync::Arc<dyn stratalog_model::Disk> = std::sync::Arc::new(sample.disk.clone());
@@ -430,7 +430,7 @@ fn a_journal_that_was_made_and_is_gone_is_reported() {
         std::sync::Arc::clone(&disk),
         elsewhere.clone(),
         sample.settings.clone(),
-        Beginning::First,
+        RequiredSegments::First,
     )
     .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DataCorrupted);

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_journal::{Journal, JournalSettings, RequiredSegments};
 use stratalog_model::{Durability, ErrorKind, Log, Lsn, Result};
 use stratalog_sim::{Crash, Failure, FaultyDisk, Operation, Random};
 
@@ -14,7 +14,7 @@ fn settings() -> JournalSettings {
     JournalSettings { segment_bytes_max: 8 << 10, frame_bytes_max: 2 << 10, ..small() }
 }
 
-fn open(disk: &FaultyDisk, beginning: Beginning) -> Result<Journal> {
+fn open(disk: &FaultyDisk, beginning: RequiredSegments) -> Result<Journal> {
     let directory = Path::new(DIRECTORY).to_path_buf();
     Journal::open_existing(Arc::new(disk.clone()), directory, settings(), beginning)
 }
@@ -53,15 +53,15 @@ fn whole_segments_go_and_the_log_goes_on() {
     journal.close().unwrap();
     drop(journal);
     let first = {
-        let journal = open(&disk, Beginning::Any).unwrap();
+        let journal = open(&disk, RequiredSegments::Any).unwrap();
         first_kept(&journal, 59)
     };
     assert!(first > 30);
-    drop(open(&disk, Beginning::At(Lsn(first))).unwrap());
-    let error = open(&disk, Beginning::At(Lsn(first - 1))).unwrap_err();
+    drop(open(&disk, RequiredSegments::At(Lsn(first))).unwrap());
+    let error = open(&disk, RequiredSegments::At(Lsn(first - 1))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DataCorrupted);
     assert!(error.message().ends_with("is missing"), "{error}");
-    assert_eq!(kind(open(&disk, Beginning::First)), Some(ErrorKind::DataCorrupted));
+    assert_eq!(kind(open(&disk, RequiredSegments::First)), Some(ErrorKind::DataCorrupted));
 }
 
 #[test]
@@ -77,12 +77,12 @@ fn a_crash_amid_a_release_loses_nothing_that_is_needed() {
         let released = journal.release(before);
         let disk = disk.crash(Crash::PowerCut);
         drop(journal);
-        let journal = open(&disk, Beginning::At(Lsn(before.0.min(40)))).unwrap();
+        let journal = open(&disk, RequiredSegments::At(Lsn(before.0.min(40)))).unwrap();
         assert!(first_kept(&journal, 40) <= before.0, "seed {seed}");
         drop(journal);
         some_left += usize::from(released.is_err());
         // Also without a gap for a reader that does not know the first lsn.
-        let journal = open(&disk, Beginning::Any).unwrap();
+        let journal = open(&disk, RequiredSegments::Any).unwrap();
         first_kept(&journal, 40);
         fill(&journal, 41..50);
     }
@@ -109,12 +109,12 @@ fn a_release_that_failed_leaves_no_gap() {
             fill(&journal, 41..50);
             let disk = disk.crash(Crash::PowerCut);
             drop(journal);
-            let journal = open(&disk, Beginning::Any).unwrap();
+            let journal = open(&disk, RequiredSegments::Any).unwrap();
             assert!(first_kept(&journal, 49) <= 38, "seed {seed}, {operation:?}");
             fill(&journal, 50..53);
             let disk = disk.crash(Crash::Kill);
             drop(journal);
-            first_kept(&open(&disk, Beginning::At(Lsn(38))).unwrap(), 52);
+            first_kept(&open(&disk, RequiredSegments::At(Lsn(38))).unwrap(), 52);
         }
     }
 }

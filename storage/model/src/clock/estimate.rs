@@ -94,7 +94,7 @@ impl RoundTrip {
 
 /// A told time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct EstimatedTime {
     /// Nanoseconds since 1970: the estimate of the master's time.
     pub time_ns: i64,
     /// The maximum distance to the master's own time.
@@ -110,7 +110,7 @@ pub struct Estimator {
     /// The bounds of the rate, from the round trips.
     rate: (f64, f64),
     jumps: u64,
-    told_ns: Option<i64>,
+    last_estimate_ns: Option<i64>,
     /// Leaps of the told time by more than [`AHEAD_NS_MAX`], since the master's time was last known
     /// to be near the told time. Each entry holds the told time before the leap and the told time
     /// after the leap.
@@ -126,7 +126,7 @@ impl Estimator {
             trips: VecDeque::new(),
             rate: rates.between,
             jumps: 0,
-            told_ns: None,
+            last_estimate_ns: None,
             leaps: VecDeque::new(),
             restarts: 0,
         }
@@ -162,19 +162,19 @@ impl Estimator {
 
     /// Restarts the told time if the last told time was too far ahead for the master.
     fn come_back(&mut self, trip: &RoundTrip) {
-        let Some(told_ns) = self.told_ns else { return };
+        let Some(last_estimate_ns) = self.last_estimate_ns else { return };
         let Some((_, most)) = self.bounds_ns(trip.received_ns) else { return };
         let farthest = most.saturating_add_unsigned(AHEAD_NS_MAX);
-        if told_ns <= farthest {
+        if last_estimate_ns <= farthest {
             // The master's reading proves these times reachable: no leap is in doubt any more.
-            if told_ns <= trip.reading.now_ns.saturating_add_unsigned(AHEAD_NS_MAX) {
+            if last_estimate_ns <= trip.reading.now_ns.saturating_add_unsigned(AHEAD_NS_MAX) {
                 self.leaps.clear();
             }
             return;
         }
         self.restarts += 1;
         let refused = self.leaps.drain(..).find(|(_, behind)| *behind > farthest);
-        self.told_ns = match refused {
+        self.last_estimate_ns = match refused {
             Some((before, _)) => before.map(|before| before.min(farthest)),
             None => Some(farthest),
         };
@@ -242,22 +242,22 @@ impl Estimator {
     /// previous result, so successive events of one client have ascending times. Exception: after
     /// times too far ahead for any master, earlier times may follow and may repeat
     /// ([`Self::restarts`]). `None` before the first round trip.
-    pub fn tell(&mut self, at_ns: u64) -> Option<Told> {
+    pub fn tell(&mut self, at_ns: u64) -> Option<EstimatedTime> {
         let (least, most) = self.bounds_ns(at_ns)?;
         let middle = middle_of(least, most);
-        let time_ns = match self.told_ns {
+        let time_ns = match self.last_estimate_ns {
             Some(before) => middle.max(before.saturating_add(1)),
             None => middle,
         };
         self.note_leap(time_ns);
-        self.told_ns = Some(time_ns);
+        self.last_estimate_ns = Some(time_ns);
         let error_ns = time_ns.abs_diff(least).max(time_ns.abs_diff(most));
-        Some(Told { time_ns, error_ns })
+        Some(EstimatedTime { time_ns, error_ns })
     }
 
     /// Records a leap of the told time.
     fn note_leap(&mut self, time_ns: i64) {
-        let before = self.told_ns;
+        let before = self.last_estimate_ns;
         if before.is_some_and(|before| before.abs_diff(time_ns) <= AHEAD_NS_MAX) {
             return;
         }
@@ -315,8 +315,8 @@ impl Estimator {
 
     /// The bounds of the rate before the first measurement.
     fn rate_before(&self, reading: &ClockReading) -> (f64, f64) {
-        let told = reading.rate_ppb as f64 / RATE_ONE_PPB as f64;
-        (self.rates.between.0 * told, self.rates.between.1 * told)
+        let rate = reading.rate_ppb as f64 / RATE_ONE_PPB as f64;
+        (self.rates.between.0 * rate, self.rates.between.1 * rate)
     }
 }
 

@@ -126,12 +126,12 @@ pub struct DiskCounts {
 /// One process's view of the disk. See the comment of the module.
 #[derive(Clone)]
 pub struct FaultyDisk {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDisk>,
     /// The number of the process. Calls with an earlier number fail.
     life: u64,
 }
 
-struct Shared {
+struct SharedDisk {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -146,7 +146,7 @@ impl FaultyDisk {
     /// An empty disk; `seed` decides its accidents.
     pub fn new(seed: u64) -> Self {
         let state = State::new(Random::new(seed));
-        let shared = Shared { state: Mutex::new(state), changed: Condvar::new() };
+        let shared = SharedDisk { state: Mutex::new(state), changed: Condvar::new() };
         Self { shared: Arc::new(shared), life: 0 }
     }
 

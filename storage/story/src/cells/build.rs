@@ -57,7 +57,7 @@ pub(crate) fn cells_of(
     let mut arrays = Vec::new();
     for (of, field) in layout(schema) {
         let values = column(place_of(schema, of))?;
-        arrays.push(told(of, values, ticks, &cells, field.data_type())?);
+        arrays.push(cell_values(of, values, ticks, &cells, field.data_type())?);
     }
     Ok(Some(RecordBatch::try_new(schema_of(schema), arrays)?))
 }
@@ -97,7 +97,7 @@ fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Ra
 }
 
 /// The values of a cell column.
-fn told(
+fn cell_values(
     of: CellColumn,
     values: &ArrayRef,
     ticks: &[i64],

@@ -6,16 +6,16 @@ use arrow::array::{ArrayRef, RecordBatch};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{CellColumn, CellsPlace, build, layout};
-use crate::{annex::Annex, decoded::Spot, form, story::Story};
+use crate::{annex::Annex, decoded_columns::FindingKey, form, story::Story};
 
 /// The open annex of the cells, and its columns.
 #[derive(Debug)]
-struct Opened {
+struct OpenCells {
     annex: Annex,
     columns: Vec<CellColumn>,
 }
 
-impl Opened {
+impl OpenCells {
     /// Places of columns in the annex.
     fn places(&self, columns: &[CellColumn]) -> Result<Vec<usize>> {
         let place = |column: &CellColumn| {
@@ -98,8 +98,8 @@ impl Story {
     }
 
     /// The annex of the cells, opened once and cached; `None` if damaged.
-    async fn opened_cells(self: &Arc<Self>, place: CellsPlace) -> Result<Arc<Option<Opened>>> {
-        if let Some(known) = self.finding(Spot::Cells) {
+    async fn opened_cells(self: &Arc<Self>, place: CellsPlace) -> Result<Arc<Option<OpenCells>>> {
+        if let Some(known) = self.finding(FindingKey::Cells) {
             return Ok(known);
         }
         let schema = build::schema_of(self.schema());
@@ -110,12 +110,12 @@ impl Story {
             }
             annex => {
                 let columns = layout(self.schema()).into_iter().map(|(of, _)| of).collect();
-                Some(Opened { annex: annex?, columns })
+                Some(OpenCells { annex: annex?, columns })
             }
         };
         let bytes = opened.as_ref().map_or(0, |opened| opened.annex.memory_bytes());
         let opened = Arc::new(opened);
-        self.note(Spot::Cells, &opened, bytes);
+        self.note(FindingKey::Cells, &opened, bytes);
         Ok(opened)
     }
 

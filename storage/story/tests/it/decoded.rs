@@ -15,7 +15,8 @@ use arrow::{
 use stratalog_journal::LocalDisk;
 use stratalog_model::{ColumnId, ErrorKind};
 use stratalog_story::{
-    BuiltStory, CHUNK_ROWS, CellColumn, LocalShelf, Source, Spot, Stories, StoryId, StorySettings,
+    BuiltStory, CHUNK_ROWS, CellColumn, FindingKey, LocalShelf, Source, Stories, StoryId,
+    StorySettings,
 };
 
 use crate::fixture::{EVERYTHING, OPEN_BYTES, local, schema, slice, wait};
@@ -114,13 +115,13 @@ fn findings_are_kept_beside_columns() {
     let stories = with_room(folder.path(), 1 << 20);
     let story = wait(stories.open_story(&built)).unwrap();
     let spots = [
-        Spot::Group(0),
-        Spot::Group(1),
-        Spot::Story(0),
-        Spot::Story(1),
-        Spot::Column(Source::Tick, 0),
-        Spot::Column(Source::Tick, 1),
-        Spot::Column(Source::Seq, 0),
+        FindingKey::Group(0),
+        FindingKey::Group(1),
+        FindingKey::Story(0),
+        FindingKey::Story(1),
+        FindingKey::Column(Source::Tick, 0),
+        FindingKey::Column(Source::Tick, 1),
+        FindingKey::Column(Source::Seq, 0),
     ];
     for spot in spots {
         assert_eq!(story.finding::<String>(spot), None);

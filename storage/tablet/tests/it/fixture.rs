@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 use stratalog_journal::LocalDisk;
 use stratalog_model::{ChronicleId, Disk, Result, SchemaVersion};
-use stratalog_tablet::{BlockHead, BlockSummary, Built, Section, TabletId, Tablets};
+use stratalog_tablet::{BlockHead, BlockSummary, BuiltTablet, Section, TabletId, Tablets};
 
 pub const CHRONICLE: ChronicleId = ChronicleId(7);
 
@@ -36,7 +36,7 @@ pub fn section(bytes: &[u8], word_bytes: u8) -> Section<'_> {
 }
 
 /// Builds a tablet of `blocks` blocks.
-pub fn build(tablets: &Tablets, id: u64, blocks: u32) -> Result<(Built, Vec<BlockHead>)> {
+pub fn build(tablets: &Tablets, id: u64, blocks: u32) -> Result<(BuiltTablet, Vec<BlockHead>)> {
     let mut builder = tablets.build(TabletId(id), CHRONICLE, SchemaVersion(3))?;
     for block in 0..blocks {
         let (bytes, words) =
@@ -50,7 +50,7 @@ pub fn build(tablets: &Tablets, id: u64, blocks: u32) -> Result<(Built, Vec<Bloc
 }
 
 /// Reads everything, and compares the bytes with the written bytes.
-pub fn check(tablets: &Tablets, built: &Built) -> Result<()> {
+pub fn check(tablets: &Tablets, built: &BuiltTablet) -> Result<()> {
     let tablet = tablets.tablet(built)?;
     let heads = tablets.blocks(&tablet)?;
     assert_eq!(heads.len(), built.blocks as usize);

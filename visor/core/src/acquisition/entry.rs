@@ -11,7 +11,7 @@ use super::claim::{Acquisition, Claim, HolderId, Mode, Moment, Refusal, Standing
 pub(super) struct Entry {
     pub(super) parties: BTreeMap<HolderId, Party>,
     /// Waiting requests, the oldest first.
-    pub(super) queue: Vec<Waiting>,
+    pub(super) queue: Vec<WaitingRequest>,
     /// The number of drops in progress.
     pub(super) closing: u32,
     /// True if the chronicle will be dropped after the last release.
@@ -23,9 +23,9 @@ pub(super) struct Entry {
 /// The relation of a holder to the chronicle.
 #[derive(Debug)]
 pub(super) struct Party {
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldClaim>,
     /// The claim lost when a lease last ran out.
-    lost: Option<Held>,
+    lost: Option<HeldClaim>,
     /// True from the loss until the holder acquires again or releases.
     pub(super) is_barred: bool,
     reading: u32,
@@ -34,7 +34,7 @@ pub(super) struct Party {
     committing: u32,
     /// The number of statements with writes through an expired lease: the writes will never be
     /// committed.
-    void: u32,
+    void_writes: u32,
     /// Counts the leases that ran out during a write: distinguishes valid writes from void writes.
     epoch: u32,
     /// Hull of the events open to writing statements.
@@ -45,7 +45,7 @@ pub(super) struct Party {
 
 /// The rights of a started statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entered {
+pub(super) struct StartedUse {
     /// The events visible to the statement and open to its writes.
     pub(super) ticks: TickRange,
     /// The wall clock at the holder's acquisition; `None` without an acquisition.
@@ -56,7 +56,7 @@ pub(super) struct Entered {
 
 /// An acquired claim.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct HeldClaim {
     claim: Claim,
     since: Moment,
     /// The same moment on the wall clock: nanoseconds since 1970.
@@ -66,7 +66,7 @@ pub(super) struct Held {
 
 /// A waiting request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waiting {
+pub(super) struct WaitingRequest {
     pub(super) ticket: u64,
     pub(super) holder: HolderId,
     pub(super) claim: Claim,
@@ -82,7 +82,7 @@ impl Default for Party {
             reading: 0,
             writing: 0,
             committing: 0,
-            void: 0,
+            void_writes: 0,
             epoch: 0,
             written: TickRange::EMPTY,
             since: None,
@@ -92,7 +92,7 @@ impl Default for Party {
 
 impl Party {
     fn is_idle(&self) -> bool {
-        self.reading == 0 && self.writing == 0 && self.void == 0
+        self.reading == 0 && self.writing == 0 && self.void_writes == 0
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -112,7 +112,7 @@ impl Party {
         self.is_barred = true;
         let void = self.writing.saturating_sub(self.committing);
         if void > 0 {
-            self.void = self.void.saturating_add(void);
+            self.void_writes = self.void_writes.saturating_add(void);
             self.writing = self.committing;
             self.epoch = self.epoch.wrapping_add(1);
         }
@@ -167,7 +167,7 @@ impl Entry {
         let (since, since_ns) =
             party.held.map_or((now, time_ns), |held| (held.since, held.since_ns));
         let until = claim.lease_ns.map(|lease_ns| Moment(now.0.saturating_add(lease_ns)));
-        party.held = Some(Held { claim, since, since_ns, until });
+        party.held = Some(HeldClaim { claim, since, since_ns, until });
         party.is_barred = false;
         self.look_ahead();
     }
@@ -208,7 +208,7 @@ impl Entry {
         chronicle: ChronicleId,
         holder: HolderId,
         what: Use,
-    ) -> Result<Entered, Refusal> {
+    ) -> Result<StartedUse, Refusal> {
         self.check(chronicle, holder)?;
         let ticks = self.parties.get(&holder).map_or(TickRange::ALL, Party::ticks);
         if what.writes() {
@@ -232,7 +232,7 @@ impl Entry {
             }
         }
         let since_ns = party.held.map(|held| held.since_ns);
-        Ok(Entered { ticks, since_ns, epoch: party.epoch })
+        Ok(StartedUse { ticks, since_ns, epoch: party.epoch })
     }
 
     /// Another holder with exclusive access to some of the events, or waiting for exclusive access.
@@ -249,7 +249,7 @@ impl Entry {
         let held = others.filter_map(|(id, party)| Some((id, party.held?)));
         let mut held = held.filter(|(_, held)| exclusive(&held.claim));
         if let Some((id, held)) = held.next() {
-            return Some(held.told(chronicle, *id, Standing::Held));
+            return Some(held.acquisition(chronicle, *id, Standing::Held));
         }
         // Other requests already wait for such a holder or transaction.
         let holds = self.parties.get(&holder).is_some_and(|party| party.held.is_some());
@@ -257,7 +257,9 @@ impl Entry {
             return None;
         }
         let mut waiting = self.queue.iter().filter(|waiting| waiting.holder != holder);
-        waiting.find(|waiting| exclusive(&waiting.claim)).map(|waiting| waiting.told(chronicle))
+        waiting
+            .find(|waiting| exclusive(&waiting.claim))
+            .map(|waiting| waiting.acquisition(chronicle))
     }
 
     /// Starts the commit of a statement's writes, unless the lease of the writes has run out.
@@ -288,8 +290,8 @@ impl Entry {
     }
 
     /// Holders with unfinished void writes.
-    pub(super) fn void(&self) -> Vec<HolderId> {
-        let void = self.parties.iter().filter(|(_, party)| party.void > 0);
+    pub(super) fn void_holders(&self) -> Vec<HolderId> {
+        let void = self.parties.iter().filter(|(_, party)| party.void_writes > 0);
         void.map(|(holder, _)| *holder).collect()
     }
 
@@ -299,7 +301,7 @@ impl Entry {
         let count = match what {
             Use::Read => &mut party.reading,
             _ if committing || epoch == party.epoch => &mut party.writing,
-            Use::Write | Use::WriteOn => &mut party.void,
+            Use::Write | Use::WriteOn => &mut party.void_writes,
         };
         *count = count.saturating_sub(1);
         party.committing = party.committing.saturating_sub(u32::from(committing));
@@ -308,7 +310,7 @@ impl Entry {
 
     /// The acquisitions in the way of a claim. Only waiting requests before `ticket` are in the
     /// way.
-    pub(super) fn in_the_way(
+    pub(super) fn blockers(
         &self,
         chronicle: ChronicleId,
         holder: HolderId,
@@ -319,13 +321,13 @@ impl Entry {
         for (id, party) in self.parties.iter().filter(|(id, _)| **id != holder) {
             match party.held {
                 Some(held) if held.claim.conflicts(claim) => {
-                    found.push(held.told(chronicle, *id, Standing::Held));
+                    found.push(held.acquisition(chronicle, *id, Standing::Held));
                 }
                 _ if claim.mode == Mode::Exclusive
                     && party.writing > 0
                     && party.written.overlaps(&claim.ticks) =>
                 {
-                    found.push(party.told(chronicle, *id, Use::Write));
+                    found.push(party.acquisition(chronicle, *id, Use::Write));
                 }
                 _ => {}
             }
@@ -335,7 +337,7 @@ impl Entry {
                 waiting.holder != holder && ticket.is_none_or(|ticket| waiting.ticket < ticket)
             });
             let before = before.filter(|waiting| waiting.claim.conflicts(claim));
-            found.extend(before.map(|waiting| waiting.told(chronicle)));
+            found.extend(before.map(|waiting| waiting.acquisition(chronicle)));
         }
         found
     }
@@ -348,24 +350,24 @@ impl Entry {
     ) -> Vec<Acquisition> {
         let others = self.parties.iter().filter(|(id, _)| Some(**id) != holder);
         others
-            .filter_map(|(id, party)| Some(party.held?.told(chronicle, *id, Standing::Held)))
+            .filter_map(|(id, party)| Some(party.held?.acquisition(chronicle, *id, Standing::Held)))
             .collect()
     }
 
     /// Lists all acquisitions and requests of the chronicle.
     pub(super) fn list(&self, chronicle: ChronicleId, into: &mut Vec<Acquisition>) {
         for (id, party) in &self.parties {
-            into.extend(party.held.map(|held| held.told(chronicle, *id, Standing::Held)));
+            into.extend(party.held.map(|held| held.acquisition(chronicle, *id, Standing::Held)));
             let lost = party.lost.filter(|_| party.is_barred);
-            into.extend(lost.map(|lost| lost.told(chronicle, *id, Standing::Lost)));
+            into.extend(lost.map(|lost| lost.acquisition(chronicle, *id, Standing::Lost)));
             if party.writing > 0 {
-                into.push(party.told(chronicle, *id, Use::Write));
+                into.push(party.acquisition(chronicle, *id, Use::Write));
             }
             if party.reading > 0 {
-                into.push(party.told(chronicle, *id, Use::Read));
+                into.push(party.acquisition(chronicle, *id, Use::Read));
             }
         }
-        into.extend(self.queue.iter().map(|waiting| waiting.told(chronicle)));
+        into.extend(self.queue.iter().map(|waiting| waiting.acquisition(chronicle)));
     }
 
     /// The number of holders, including implicit acquisitions of statements.
@@ -380,11 +382,11 @@ impl Party {
     /// The reason of a refusal to the party.
     fn refusal(&self, chronicle: ChronicleId, holder: HolderId) -> Refusal {
         self.lost.map_or(Refusal::Closing, |lost| {
-            Refusal::Lost(lost.told(chronicle, holder, Standing::Lost))
+            Refusal::Lost(lost.acquisition(chronicle, holder, Standing::Lost))
         })
     }
 
-    fn told(&self, chronicle: ChronicleId, holder: HolderId, what: Use) -> Acquisition {
+    fn acquisition(&self, chronicle: ChronicleId, holder: HolderId, what: Use) -> Acquisition {
         let (standing, ticks) = match what {
             Use::Read => (Standing::Reading, self.ticks()),
             Use::Write | Use::WriteOn => (Standing::Writing, self.written),
@@ -401,8 +403,8 @@ impl Party {
     }
 }
 
-impl Held {
-    pub(super) fn told(
+impl HeldClaim {
+    pub(super) fn acquisition(
         &self,
         chronicle: ChronicleId,
         holder: HolderId,
@@ -421,12 +423,12 @@ impl Held {
     }
 }
 
-impl Waiting {
+impl WaitingRequest {
     pub(super) fn new(ticket: u64, holder: HolderId, claim: Claim, since: Moment) -> Self {
         Self { ticket, holder, claim, since }
     }
 
-    fn told(&self, chronicle: ChronicleId) -> Acquisition {
+    fn acquisition(&self, chronicle: ChronicleId) -> Acquisition {
         let Claim { mode, ticks, .. } = self.claim;
         Acquisition {
             chronicle,

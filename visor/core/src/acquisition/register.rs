@@ -7,7 +7,7 @@ use stratalog_model::ChronicleId;
 
 use super::{
     claim::{Acquisition, Claim, HolderId, Moment, Refusal, Standing, Use},
-    entry::{Entered, Entry, Waiting},
+    entry::{Entry, StartedUse, WaitingRequest},
 };
 
 /// Maximum number of chronicles acquired or waited for by a holder.
@@ -29,7 +29,7 @@ pub(super) struct Register {
 
 /// The state of a waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum RequestState {
     /// The request is granted.
     Granted,
     /// The request still waits; a lease in its way runs out at the given moment.
@@ -58,7 +58,7 @@ impl Register {
         if entry.is_shut() && !entry.is_renewal(holder, &claim) {
             return Err(Refusal::Closing);
         }
-        let in_the_way = entry.in_the_way(chronicle, holder, &claim, None);
+        let in_the_way = entry.blockers(chronicle, holder, &claim, None);
         if in_the_way.is_empty() {
             entry.grant(now, time_ns, holder, claim);
             self.holders.entry(holder).or_default().insert(chronicle);
@@ -70,7 +70,7 @@ impl Register {
         if entry.queue.len() >= WAITING_MAX {
             return Err(Refusal::Crowded(WAITING_MAX));
         }
-        entry.queue.push(Waiting::new(ticket, holder, claim, now));
+        entry.queue.push(WaitingRequest::new(ticket, holder, claim, now));
         self.tickets += 1;
         self.waiting.entry(holder).or_default().insert(ticket, chronicle);
         if self.is_deadlocked(chronicle, ticket) {
@@ -81,13 +81,13 @@ impl Register {
     }
 
     /// Checks for a waiting request that can be granted now.
-    pub(super) fn look(
+    pub(super) fn check_request(
         &mut self,
         now: Moment,
         time_ns: i64,
         chronicle: ChronicleId,
         ticket: u64,
-    ) -> Result<Look, Refusal> {
+    ) -> Result<RequestState, Refusal> {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else {
             return Err(Refusal::Closing);
         };
@@ -100,24 +100,24 @@ impl Register {
             self.withdraw(chronicle, ticket);
             return Err(Refusal::Closing);
         }
-        let Waiting { holder, claim, .. } = waiting;
-        let in_the_way = entry.in_the_way(chronicle, holder, &claim, Some(ticket));
+        let WaitingRequest { holder, claim, .. } = waiting;
+        let in_the_way = entry.blockers(chronicle, holder, &claim, Some(ticket));
         if in_the_way.is_empty() {
             entry.grant(now, time_ns, holder, claim);
             self.withdraw(chronicle, ticket);
             self.holders.entry(holder).or_default().insert(chronicle);
-            return Ok(Look::Granted);
+            return Ok(RequestState::Granted);
         }
         let until = in_the_way.iter().filter_map(|other| other.until).min();
         if self.is_deadlocked(chronicle, ticket) {
             self.withdraw(chronicle, ticket);
             return Err(Refusal::Deadlock(in_the_way));
         }
-        Ok(Look::Waits(until))
+        Ok(RequestState::Waits(until))
     }
 
     /// The acquisitions in the way of a waiting request.
-    pub(super) fn in_the_way(
+    pub(super) fn blockers(
         &mut self,
         now: Moment,
         chronicle: ChronicleId,
@@ -127,7 +127,7 @@ impl Register {
         entry.settle(now);
         let waiting = entry.queue.iter().find(|waiting| waiting.ticket == ticket).copied();
         waiting.map_or_else(Vec::new, |waiting| {
-            entry.in_the_way(chronicle, waiting.holder, &waiting.claim, Some(ticket))
+            entry.blockers(chronicle, waiting.holder, &waiting.claim, Some(ticket))
         })
     }
 
@@ -150,8 +150,8 @@ impl Register {
         let mut open = vec![(chronicle, *first)];
         while let Some((chronicle, waiting)) = open.pop() {
             let Some(entry) = self.chronicles.get(&chronicle) else { continue };
-            let Waiting { holder, claim, ticket, .. } = waiting;
-            for other in entry.in_the_way(chronicle, holder, &claim, Some(ticket)) {
+            let WaitingRequest { holder, claim, ticket, .. } = waiting;
+            for other in entry.blockers(chronicle, holder, &claim, Some(ticket)) {
                 // A session also waits under a second number, for an exclusive statement in a
                 // chronicle. The acquisition directly in the way then belongs to another session of
                 // the client.
@@ -169,7 +169,7 @@ impl Register {
     }
 
     /// The waiting requests of a holder.
-    fn waits_of(&self, holder: HolderId) -> Vec<(ChronicleId, Waiting)> {
+    fn waits_of(&self, holder: HolderId) -> Vec<(ChronicleId, WaitingRequest)> {
         let listed = self.waiting.get(&holder).into_iter().flatten();
         let found = listed.filter_map(|(ticket, chronicle)| {
             let queue = &self.chronicles.get(chronicle)?.queue;
@@ -218,7 +218,7 @@ impl Register {
         chronicle: ChronicleId,
         holder: HolderId,
         what: Use,
-    ) -> Result<Entered, Refusal> {
+    ) -> Result<StartedUse, Refusal> {
         let entry = self.chronicles.entry(chronicle).or_default();
         entry.settle(now);
         let entered = entry.enter(now, chronicle, holder, what);
@@ -268,10 +268,10 @@ impl Register {
     }
 
     /// Holders with unfinished void writes to a chronicle.
-    pub(super) fn void(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<HolderId> {
+    pub(super) fn void_holders(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<HolderId> {
         self.chronicles.get_mut(&chronicle).map_or_else(Vec::new, |entry| {
             entry.settle(now);
-            entry.void()
+            entry.void_holders()
         })
     }
 

@@ -99,15 +99,17 @@ fn exclusive_waits_for_those_who_write() {
     let (writing, reading) =
         (all.enter(T, A, Use::Write).unwrap(), all.enter(T, C, Use::Read).unwrap());
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
-    let pause = waiting.look().unwrap().unwrap();
-    assert_eq!(waiting.in_the_way()[0].standing, Standing::Writing);
+    let pause = waiting.check_request().unwrap().unwrap();
+    assert_eq!(waiting.blockers()[0].standing, Standing::Writing);
     // No new writer enters, but a writing transaction continues.
     assert!(matches!(all.enter(T, C, Use::Write), Err(Refusal::LockedOut(_))));
     assert!(matches!(all.enter(T, A, Use::Write), Err(Refusal::LockedOut(_))));
     drop(all.enter(T, A, Use::WriteOn).unwrap());
     drop(writing);
     assert_eq!(pause.changed.now_or_never(), Some(Ok(())));
-    assert!(waiting.look().unwrap().is_none() && waiting.look().unwrap().is_none());
+    assert!(
+        waiting.check_request().unwrap().is_none() && waiting.check_request().unwrap().is_none()
+    );
     assert_eq!(all.acquired_by(B), 1);
     drop((waiting, reading));
     assert_eq!(all.acquirers(T), 1);
@@ -120,11 +122,11 @@ fn those_who_wait_have_turns() {
     let mut first = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     let mut second = all.ask(T, C, claim(Mode::Shared)).unwrap().unwrap();
     assert!(all.acquire(T, HolderId(4), claim(Mode::Shared)).is_err());
-    assert!(second.look().unwrap().is_some());
+    assert!(second.check_request().unwrap().is_some());
     all.release(T, A);
-    assert!(second.look().unwrap().is_some() && first.look().unwrap().is_none());
+    assert!(second.check_request().unwrap().is_some() && first.check_request().unwrap().is_none());
     all.leave(B);
-    assert!(second.look().unwrap().is_none());
+    assert!(second.check_request().unwrap().is_none());
     // A withdrawn request blocks no other request.
     let third = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(all.acquire(T, A, claim(Mode::Shared)).is_err());
@@ -139,17 +141,17 @@ fn who_waits_is_told_of_its_own_chronicle_alone() {
     all.acquire(U, A, claim(Mode::Exclusive)).unwrap();
     let mut of_t = all.ask(T, B, claim(Mode::Shared)).unwrap().unwrap();
     let mut of_u = all.ask(U, C, claim(Mode::Shared)).unwrap().unwrap();
-    let pauses = [&mut of_t, &mut of_u].map(|waiting| waiting.look().unwrap().unwrap());
+    let pauses = [&mut of_t, &mut of_u].map(|waiting| waiting.check_request().unwrap().unwrap());
     let [t, u] = pauses.map(|pause| pause.changed);
     drop(all.enter(U, A, Use::Write).unwrap());
     assert_eq!((t.now_or_never(), u.now_or_never()), (None, Some(Ok(()))));
     // A leaving holder releases all its acquisitions.
-    let pauses = [&mut of_t, &mut of_u].map(|waiting| waiting.look().unwrap().unwrap());
+    let pauses = [&mut of_t, &mut of_u].map(|waiting| waiting.check_request().unwrap().unwrap());
     all.leave(A);
     for pause in pauses {
         assert_eq!(pause.changed.now_or_never(), Some(Ok(())));
     }
-    assert!(of_t.look().unwrap().is_none() && of_u.look().unwrap().is_none());
+    assert!(of_t.check_request().unwrap().is_none() && of_u.check_request().unwrap().is_none());
     assert!(all.inner.lock().listening.is_empty());
 }
 
@@ -161,15 +163,15 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     clock.advance(4);
     all.acquire(T, A, lease(Mode::Exclusive, 10)).unwrap();
-    let pause = waiting.look().unwrap().unwrap();
+    let pause = waiting.check_request().unwrap().unwrap();
     assert_eq!(pause.at_most, Some(Duration::from_nanos(10)));
     assert_eq!((all.next_end(T), all.next_end(U)), (pause.at_most, None));
     clock.advance(9);
-    assert!(waiting.look().unwrap().is_some());
+    assert!(waiting.check_request().unwrap().is_some());
     clock.advance(1);
     // No request waits for the void writes: they cannot be committed.
-    assert!(waiting.look().unwrap().is_none());
-    assert_eq!((all.void(T), all.next_end(T)), (vec![A], None));
+    assert!(waiting.check_request().unwrap().is_none());
+    assert_eq!((all.void_holders(T), all.next_end(T)), (vec![A], None));
     assert!(matches!(writing.lost(), Some(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(writing.commit(), Err(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(all.enter(T, A, Use::Read), Err(Refusal::Lost(_))));
@@ -181,7 +183,7 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     // The writes stay lost after a release too.
     assert!(writing.lost().is_some());
     drop(writing);
-    assert!(all.void(T).is_empty());
+    assert!(all.void_holders(T).is_empty());
 }
 
 #[test]
@@ -192,10 +194,10 @@ fn what_is_being_committed_is_waited_for_though_the_lease_ran_out() {
     writing.commit().unwrap();
     clock.advance(10);
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
-    assert!(waiting.look().unwrap().is_some());
-    assert_eq!((all.void(T), writing.lost()), (Vec::new(), None));
+    assert!(waiting.check_request().unwrap().is_some());
+    assert_eq!((all.void_holders(T), writing.lost()), (Vec::new(), None));
     drop(writing);
-    assert!(waiting.look().unwrap().is_none());
+    assert!(waiting.check_request().unwrap().is_none());
 }
 
 #[test]
@@ -228,9 +230,9 @@ fn a_ring_of_those_who_wait_is_refused() {
         panic!("A waits for B")
     };
     assert_eq!(others[0].holder, A);
-    assert!(waiting.look().unwrap().is_some());
+    assert!(waiting.check_request().unwrap().is_some());
     all.leave(B);
-    assert!(waiting.look().unwrap().is_none());
+    assert!(waiting.check_request().unwrap().is_none());
     // Two shared holders cannot both become exclusive.
     let (_, all) = acquisitions();
     all.acquire(T, A, claim(Mode::Shared)).unwrap();
@@ -238,7 +240,7 @@ fn a_ring_of_those_who_wait_is_refused() {
     let mut waiting = all.ask(T, A, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(matches!(all.ask(T, B, claim(Mode::Exclusive)), Err(Refusal::Deadlock(_))));
     all.release(T, B);
-    assert!(waiting.look().unwrap().is_none());
+    assert!(waiting.check_request().unwrap().is_none());
     // Neither can a transaction with writes to a chronicle requested by a waiting holder, when the
     // transaction would wait for that holder.
     let (_, all) = acquisitions();
@@ -271,7 +273,7 @@ fn a_ring_of_those_who_are_alone_is_refused() {
     let writing = all.enter(T, A, Use::Write).unwrap();
     let mut waiting = all.ask(T, A.alone(), exclusive()).unwrap().unwrap();
     drop(writing);
-    assert!(waiting.look().unwrap().is_none());
+    assert!(waiting.check_request().unwrap().is_none());
 }
 
 #[test]
@@ -281,15 +283,15 @@ fn what_is_dropped_is_shut_until_it_is_gone_or_stays() {
     all.acquire(T, B, claim(Mode::Shared)).unwrap();
     let mut waiting = all.ask(T, C, claim(Mode::Exclusive)).unwrap().unwrap();
     // No close at all, if it is requested only without other holders.
-    let pause = waiting.look().unwrap().unwrap();
+    let pause = waiting.check_request().unwrap().unwrap();
     let others = all.close_if_free(T, A).unwrap_err();
     assert_eq!(others.iter().map(|other| other.holder).collect::<Vec<_>>(), [B]);
     assert_eq!(pause.changed.now_or_never(), None);
-    assert!(waiting.look().unwrap().is_some());
+    assert!(waiting.check_request().unwrap().is_some());
     drop(all.enter(T, B, Use::Write).unwrap());
     let door = all.close(T, A);
     assert_eq!(door.others().iter().map(|other| other.holder).collect::<Vec<_>>(), [B]);
-    assert!(matches!(waiting.look(), Err(Refusal::Closing)));
+    assert!(matches!(waiting.check_request(), Err(Refusal::Closing)));
     assert!(matches!(all.acquire(T, C, claim(Mode::Shared)), Err(Refusal::Closing)));
     assert!(matches!(all.enter(T, B, Use::Write), Err(Refusal::Closing)));
     drop(all.enter(T, C, Use::Read).unwrap());
@@ -351,7 +353,7 @@ fn a_use_tells_since_when_its_holder_has_the_chronicle() {
     assert_eq!((since(A), since(B)), (Some(1_005), None));
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     clock.advance(30);
-    assert!(waiting.look().unwrap().is_none());
+    assert!(waiting.check_request().unwrap().is_none());
     assert_eq!(since(B), Some(1_040), "not since it waited");
     all.release(T, B);
     // The lease had run out: this is a new acquisition.

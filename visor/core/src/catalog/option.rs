@@ -7,7 +7,7 @@ use stratalog_model::{
 
 use super::name;
 
-pub mod listed;
+pub mod option_list;
 
 /// Supported options.
 pub const OPTIONS: [&str; 14] = [
@@ -46,7 +46,7 @@ pub const OPTIONS_LATER: [&str; 12] = [
 
 /// The option values of a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct GivenOptions {
     pub granularity: Option<Granularity>,
     pub index_granularity: Option<Granularity>,
     /// Time of tick 0, in nanoseconds since 1970.
@@ -84,8 +84,8 @@ impl GivenTiering {
 }
 
 /// Reads the options of a CREATE TABLE.
-pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
-    let mut given = Given::default();
+pub(crate) fn read(options: &[(String, String)]) -> Result<GivenOptions> {
+    let mut given = GivenOptions::default();
     for (at, (option, value)) in options.iter().enumerate() {
         if options.iter().take(at).any(|(other, _)| other == option) {
             return Err(Error::new(
@@ -142,7 +142,7 @@ pub(crate) fn time_column(options: &[(String, String)]) -> Option<&str> {
 }
 
 /// Reads the options of an ALTER TABLE … SET: only those that may change.
-pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
+pub(crate) fn read_change(options: &[(String, String)]) -> Result<GivenOptions> {
     if let Some((option, _)) = options.iter().find(|(option, value)| {
         is_default(value) && matches!(option.as_str(), "granularity" | "index_granularity")
     }) {

@@ -38,7 +38,7 @@ const DRIFT_OVER_NS: i64 = 1_000_000_000;
 pub(super) struct Issue {
     settings: ClockSettings,
     /// The last reading of both clocks.
-    seen: Instant,
+    last_reading: Instant,
     /// Start of slow time, while the wall clock is behind.
     anchor_ns: i64,
     /// The monotonic clock at the anchor.
@@ -88,7 +88,7 @@ impl Issue {
         }
         Self {
             settings,
-            seen: now,
+            last_reading: now,
             anchor_ns: start_ns,
             anchor_monotonic_ns: now.monotonic_ns,
             behind_ns,
@@ -168,8 +168,8 @@ impl Issue {
     /// The wall clock without its held part, after a comparison with the monotonic clock since the
     /// last reading. Time is issued up to `slow_ns` in any case.
     fn followed(&mut self, now: Instant, slow_ns: i64) -> i64 {
-        let elapsed_ns = now.monotonic_ns.saturating_sub(self.seen.monotonic_ns);
-        let expected_ns = self.seen.wall_ns.saturating_add_unsigned(elapsed_ns);
+        let elapsed_ns = now.monotonic_ns.saturating_sub(self.last_reading.monotonic_ns);
+        let expected_ns = self.last_reading.wall_ns.saturating_add_unsigned(elapsed_ns);
         let step_ns = now.wall_ns.saturating_sub(expected_ns);
         let expected_ns = expected_ns.saturating_sub_unsigned(self.mark.held_ns);
         let without_step_ns = expected_ns.max(slow_ns);
@@ -185,7 +185,7 @@ impl Issue {
             // unsure readings together add at most `most_ns`.
             return wall_ns.min(expected_ns.saturating_add(most_ns));
         }
-        self.seen = now;
+        self.last_reading = now;
         self.confirm(now, step_ns);
         if step_ns.saturating_abs() <= STEP_NS {
             return wall_ns;
@@ -275,7 +275,7 @@ impl Issue {
         self.confirmed_ns = self.seen.wall_ns;
         self.confirmed_monotonic_ns = self.seen.monotonic_ns;
         self.steps = 0;
-        self.drift_from = self.seen;
+        self.drift_from = self.last_reading;
     }
 
     /// The answer to a reader when `now_ns` is issued.
@@ -283,7 +283,7 @@ impl Issue {
         ClockReading {
             now_ns,
             rate_ppb: if self.catches_up { RATE_ONE_PPB / 2 } else { RATE_ONE_PPB },
-            uncertainty_ns: self.seen.spread_ns,
+            uncertainty_ns: self.last_reading.spread_ns,
             line: TimeLine { epoch: self.mark.epoch, steps: self.steps },
         }
     }
@@ -291,12 +291,13 @@ impl Issue {
     /// The speed of the wall clock relative to the monotonic clock, minus 1, in billionths.
     pub(super) fn drift_ppb(&self) -> i64 {
         let from = self.drift_from;
-        let elapsed_ns = i64::try_from(self.seen.monotonic_ns.saturating_sub(from.monotonic_ns));
+        let elapsed_ns =
+            i64::try_from(self.last_reading.monotonic_ns.saturating_sub(from.monotonic_ns));
         let elapsed_ns = elapsed_ns.unwrap_or(i64::MAX);
         if elapsed_ns < DRIFT_OVER_NS {
             return 0;
         }
-        let wall_ns = self.seen.wall_ns.saturating_sub(from.wall_ns);
+        let wall_ns = self.last_reading.wall_ns.saturating_sub(from.wall_ns);
         let ahead = i128::from(wall_ns.saturating_sub(elapsed_ns)) * i128::from(RATE_ONE_PPB);
         i64::try_from(ahead / i128::from(elapsed_ns)).unwrap_or(0)
     }

@@ -77,7 +77,7 @@ pub(crate) fn run_backups(arguments: &BackupsArguments) -> ExitCode {
 
 /// `stratalog restore`.
 pub(crate) fn run_restore(arguments: &RestoreArguments) -> ExitCode {
-    run(bring_back(arguments))
+    run(restore_database(arguments))
 }
 
 fn run(command: impl Future<Output = Result<(), SqlError>> + Send) -> ExitCode {
@@ -102,7 +102,7 @@ async fn make(arguments: &BackupArguments) -> Result<(), SqlError> {
     let opened = Embedded::open_existing(&settings).await;
     let embedded = opened.map_err(|error| SqlError::local(error.to_string()))?;
     let watch = Arc::new(Watch::default());
-    let saved = watched(&watch, embedded.backups().run(&arguments.to, &watch)).await;
+    let saved = with_progress_bar(&watch, embedded.backups().run(&arguments.to, &watch)).await;
     let closed = tokio::task::spawn_blocking(move || embedded.close()).await;
     let saved = saved?;
     match closed {
@@ -110,14 +110,14 @@ async fn make(arguments: &BackupArguments) -> Result<(), SqlError> {
         Ok(Err(error)) => return Err(SqlError::local(error.to_string())),
         Err(error) => return Err(SqlError::local(format!("closing failed: {error}"))),
     }
-    told(&saved.name, [saved.files, saved.bytes, saved.stored_files, saved.stored_bytes]);
+    print_summary(&saved.name, [saved.files, saved.bytes, saved.stored_files, saved.stored_bytes]);
     Ok(())
 }
 
 async fn ask_server(arguments: &BackupArguments) -> Result<(), SqlError> {
     let mut connection = arguments.connect.connect("stratalog backup").await?;
     let statement = format!("CALL stratalog.backup('{}')", arguments.to.replace('\'', "''"));
-    let mut row = OneRow::default();
+    let mut row = RowReceiver::default();
     let canceller = connection.canceller();
     let bar = spinner("the server makes the backup");
     let made = {
@@ -134,19 +134,19 @@ async fn ask_server(arguments: &BackupArguments) -> Result<(), SqlError> {
     made?;
     let number = |at: usize| row.0.get(at).and_then(|value| value.parse().ok()).unwrap_or(0);
     let name = row.0.first().cloned().unwrap_or_default();
-    told(&name, [number(1), number(2), number(3), number(4)]);
+    print_summary(&name, [number(1), number(2), number(3), number(4)]);
     Ok(())
 }
 
 async fn call(
     connection: &mut Connection,
     statement: &str,
-    row: &mut OneRow,
+    row: &mut RowReceiver,
 ) -> Result<String, SqlError> {
     connection.run(statement, row).await
 }
 
-fn told(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4]) {
+fn print_summary(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4]) {
     println!(
         "backup {name}: {files} files, {}; {stored_files} new files, {}",
         HumanBytes(bytes),
@@ -162,7 +162,7 @@ pub(crate) fn by_operator() -> RemoteSettings {
 async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
     let place = Place::of_url(&arguments.from, &disk(), by_operator())?;
     if let Some(newest) = arguments.keep {
-        let kept = aside(async move { keep(&place, newest as usize).await }).await?;
+        let kept = spawn_worker(async move { keep(&place, newest as usize).await }).await?;
         println!(
             "removed {} backups, and {} files, {}",
             kept.backups,
@@ -171,7 +171,7 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
         );
         return Ok(());
     }
-    let found = aside(async move { backups(&place).await }).await?;
+    let found = spawn_worker(async move { backups(&place).await }).await?;
     println!("{:<24} {:>10} {:>12} {:>12}", "backup", "files", "bytes", "stored");
     let mut damaged = None;
     for backup in found {
@@ -192,12 +192,12 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
     damaged.map_or(Ok(()), |error| Err(error.into()))
 }
 
-async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
+async fn restore_database(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let disk = disk();
     let place = Place::of_url(&arguments.from, &disk, by_operator())?;
     // The directory uses the place of its stories exclusively from the first story on.
     let id = identity::anew();
-    let (stories, own): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
+    let (stories, own_files): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
         Some(url) => {
             let shelf = RemoteShelf::from_url(url, environment(), by_operator())?.owned_by(&id);
             (Some(Arc::new(shelf)), vec![(identity::ID.to_string(), identity::text_of(&id).into())])
@@ -205,11 +205,13 @@ async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
         None => (None, Vec::new()),
     };
     let manifest = embedded::small_journal_settings(&Settings::default());
-    let target = Target { disk, directory: arguments.data_dir.clone(), stories, own, manifest };
+    let target =
+        Target { disk, directory: arguments.data_dir.clone(), stories, own_files, manifest };
     let watch = Arc::new(Watch::default());
     let (seen, name) = (Arc::clone(&watch), arguments.backup.clone());
-    let working = aside(async move { restore(&place, name.as_deref(), &target, &seen).await });
-    let restored = watched(&watch, working).await?;
+    let working =
+        spawn_worker(async move { restore(&place, name.as_deref(), &target, &seen).await });
+    let restored = with_progress_bar(&watch, working).await?;
     println!(
         "restored {} into {}: {} files, {}",
         restored.name,
@@ -225,7 +227,7 @@ fn disk() -> Arc<dyn Disk> {
 }
 
 /// Runs partly blocking work on a separate thread.
-async fn aside<T: Send + 'static>(
+async fn spawn_worker<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
     let runtime = tokio::runtime::Handle::current();
@@ -234,7 +236,7 @@ async fn aside<T: Send + 'static>(
 }
 
 /// Waits with a progress bar on a terminal; an interrupt ends the work.
-async fn watched<T>(
+async fn with_progress_bar<T>(
     watch: &Watch,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
@@ -283,9 +285,9 @@ async fn interrupted() {
 
 /// Keeps the values of the only row.
 #[derive(Debug, Default)]
-struct OneRow(Vec<String>);
+struct RowReceiver(Vec<String>);
 
-impl Receiver for OneRow {
+impl Receiver for RowReceiver {
     fn columns(&mut self, _: &[ResultColumn]) -> std::io::Result<()> {
         Ok(())
     }

@@ -4,9 +4,9 @@ use std::{io, path::Path, sync::Arc};
 
 use stratalog_engine::{
     Shelves,
-    check::{Line, PartKind, Report, State, Subject},
+    check::{Line, PartKind, Report, Severity, Subject},
 };
-use stratalog_journal::{Beginning, Scope};
+use stratalog_journal::{RequiredSegments, Scope};
 use stratalog_model::{Disk, Error, Result};
 use stratalog_story::Stories;
 use stratalog_tablet::Tablets;
@@ -16,11 +16,11 @@ use crate::{
     StartError,
     backup::by_operator,
     directory::DataDirectory,
-    embedded::{Way, open_shelf},
+    embedded::{ShelfPurpose, open_shelf},
 };
 
 /// The findings, and the reference for the comparison, if any.
-pub(super) struct Found {
+pub(super) struct OfflineFindings {
     pub(super) report: Report,
     pub(super) subject: Option<Subject>,
 }
@@ -32,16 +32,16 @@ pub(super) fn inspect(
     wrong: Option<&StartError>,
     story_url: &str,
     progress: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<Found> {
+) -> Result<OfflineFindings> {
     let folders = Folders::of(directory);
     let mut parts = Parts { disk: Arc::clone(disk), folders, progress, report: Report::default() };
     parts.format(wrong);
     parts.clock();
-    let catalog = parts.catalog(Scope::Closed(Beginning::First))?;
+    let catalog = parts.catalog(Scope::Closed(RequiredSegments::First))?;
     let manifest = if directory.has_manifest() {
-        parts.manifest(Scope::Closed(Beginning::Any))?
+        parts.manifest(Scope::Closed(RequiredSegments::Any))?
     } else {
-        let line = Line::new(PartKind::Manifest, "manifest", State::Sound);
+        let line = Line::new(PartKind::Manifest, "manifest", Severity::Sound);
         parts
             .report
             .push(line.with_detail("version 1 has no such file: the next start creates the file"));
@@ -49,7 +49,8 @@ pub(super) fn inspect(
     };
     let copy = IndexCopy::of(&directory.index());
     let index = copy.as_ref().ok().map(IndexCopy::path);
-    let shelf = open_shelf(disk, &directory.stories(), (story_url, by_operator()), Way::Look)?;
+    let shelf =
+        open_shelf(disk, &directory.stories(), (story_url, by_operator()), ShelfPurpose::Look)?;
     let shelves = Shelves {
         tablets: Arc::new(Tablets::look(Arc::clone(disk), &directory.tablets(), index)),
         stories: Arc::new(Stories::look(shelf, Arc::clone(disk), &directory.spool())),
@@ -61,21 +62,21 @@ pub(super) fn inspect(
     let subject = match subject.transpose() {
         Ok(subject) => subject,
         Err(error) => {
-            let line = Line::new(PartKind::Manifest, "manifest", State::Damaged);
+            let line = Line::new(PartKind::Manifest, "manifest", Severity::Damaged);
             parts.report.push(super::parts::of_error(line, &error));
             None
         }
     };
     match &subject {
         Some(subject) => {
-            let from = Beginning::At(subject.floor());
+            let from = RequiredSegments::At(subject.floor());
             parts.events(subject, Scope::Closed(from))?;
         }
-        None => parts.events_alone(Scope::Closed(Beginning::Any))?,
+        None => parts.events_alone(Scope::Closed(RequiredSegments::Any))?,
     }
     let mut report = parts.report;
     unnamed(disk, directory, story_url, &shelves, subject.as_ref(), &mut report)?;
-    Ok(Found { report, subject })
+    Ok(OfflineFindings { report, subject })
 }
 
 /// Lists files without a reference to them.
@@ -96,7 +97,7 @@ fn unnamed(
             lines.push(left_over(format!("tablets/{name}"), "an unfinished tablet"));
         }
         for name in foreign {
-            let line = Line::new(PartKind::Files, format!("tablets/{name}"), State::Damaged);
+            let line = Line::new(PartKind::Files, format!("tablets/{name}"), Severity::Damaged);
             let line = line.with_detail("not a file of Stratalog: a start is refused");
             lines.push(line.with_hint("move the file elsewhere"));
         }
@@ -129,7 +130,7 @@ fn unnamed(
         }
     }
     if exists(&directory.format_new())? {
-        let line = Line::new(PartKind::Files, "FORMAT.new", State::Warning);
+        let line = Line::new(PartKind::Files, "FORMAT.new", Severity::Warning);
         lines.push(
             line.with_detail("left by an interrupted start; the next start completes the work"),
         );
@@ -137,7 +138,7 @@ fn unnamed(
     if subject.is_none() {
         // After lost edits of the manifest, needed files may look unused.
         for line in &mut lines {
-            line.cure = stratalog_engine::check::Cure::None;
+            line.cure = stratalog_engine::check::Repair::None;
             line.hint = Some("the file stays unchanged until the manifest is repaired".to_string());
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{
 use futures::future::BoxFuture;
 use stratalog_engine::{
     Engine,
-    check::{Line, Report, State},
+    check::{Line, Report, Severity},
 };
 use stratalog_journal::Scope;
 use stratalog_model::{Disk, Error, ErrorKind, Log, Lsn, Result};
@@ -86,7 +86,7 @@ impl Inspector for Online {
             if unlisted > 0 {
                 rows.push(InspectionResult {
                     part: "files".to_string(),
-                    state: State::Damaged.to_string(),
+                    state: Severity::Damaged.to_string(),
                     detail: format!("{unlisted} more findings are not listed"),
                     ..InspectionResult::default()
                 });

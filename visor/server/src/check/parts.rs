@@ -7,9 +7,11 @@ use std::{
 
 use stratalog_engine::{
     ManifestReplay,
-    check::{Check, Cure, Known, Line, PartKind, Report, State, Subject},
+    check::{CatalogEntry, Check, Line, PartKind, Repair, Report, Severity, Subject},
 };
-use stratalog_journal::{Fault, JournalSettings, Scope, Sight, Summary, check as check_journal};
+use stratalog_journal::{
+    CheckEvent, JournalFault, JournalSettings, Scope, Summary, check as check_journal,
+};
 use stratalog_model::{Disk, Error, ErrorKind, Lsn, Result};
 use stratalog_visor_core::{CatalogState, catalog::CatalogReplay, clock::MasterClock};
 
@@ -53,7 +55,7 @@ pub(super) struct Parts<'a> {
 
 impl Parts<'_> {
     /// A path relative to the data directory; another path unchanged.
-    fn shown(&self, path: &Path) -> String {
+    fn relative_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.folders.root).unwrap_or(path).display().to_string()
     }
 
@@ -63,12 +65,12 @@ impl Parts<'_> {
         let line = match wrong {
             None => {
                 let file = self.disk.open(&self.folders.format).and_then(|file| file.len());
-                line(State::Sound).with_bytes(file.unwrap_or_default())
+                line(Severity::Sound).with_bytes(file.unwrap_or_default())
             }
             Some(error) => {
                 let text = error.to_string();
                 let what = text.split("\n  hint: ").next().unwrap_or(&text).to_string();
-                line(State::Damaged).with_detail(what).with_hint(
+                line(Severity::Damaged).with_detail(what).with_hint(
                     "copy the file FORMAT of any data directory of the same version of Stratalog: the content is the same in all directories",
                 )
             }
@@ -80,14 +82,14 @@ impl Parts<'_> {
     pub(super) fn clock(&mut self) {
         let line = |state| Line::new(PartKind::Clock, "clock/clock", state);
         let line = match MasterClock::look(self.disk.as_ref(), &self.folders.clock) {
-            Ok(found) if found.copy_damaged => line(State::Warning)
+            Ok(found) if found.copy_damaged => line(Severity::Warning)
                 .with_bytes(found.bytes)
                 .with_detail(
                     "one of the two copies of the lease is damaged; the next start uses the other copy, and time begins two seconds after the lease of this copy",
                 )
                 .with_hint("no action is needed: the next lease replaces the copy"),
-            Ok(found) => line(State::Sound).with_bytes(found.bytes),
-            Err(error) => of_error(line(State::Damaged), &error),
+            Ok(found) => line(Severity::Sound).with_bytes(found.bytes),
+            Err(error) => of_error(line(Severity::Damaged), &error),
         };
         self.report.push(line);
     }
@@ -137,19 +139,19 @@ impl Parts<'_> {
         let settings = JournalSettings::default();
         let mut sound = true;
         let summary = check_journal(&disk, folder, &settings, scope, &mut |sight| match sight {
-            Sight::Frame { path, offset, lsn, frame } => {
+            CheckEvent::Frame { path, offset, lsn, frame } => {
                 (self.progress)(frame.payload.len() as u64)?;
                 // Errors after a damage have no meaning of their own.
                 if sound && let Err(error) = read(lsn, frame) {
                     sound = false;
-                    let line = Line::new(part, self.shown(path), State::Damaged);
+                    let line = Line::new(part, self.relative_path(path), Severity::Damaged);
                     let line = of_error(line, &error);
                     let place = format!("the record at offset {offset}: {}", line.detail);
                     self.report.push(line.with_detail(place));
                 }
                 Ok(())
             }
-            Sight::Fault(fault) => {
+            CheckEvent::Fault(fault) => {
                 sound = false;
                 let line = self.of_fault(part, &fault);
                 self.report.push(line);
@@ -172,10 +174,10 @@ impl Parts<'_> {
             let mut check = Check::new(subject, &mut *self.progress);
             let summary = check_journal(&disk, &folder, &settings, scope, &mut |sight| {
                 match sight {
-                    Sight::Frame { path, offset, lsn, frame } => {
+                    CheckEvent::Frame { path, offset, lsn, frame } => {
                         check.frame(path, offset, lsn, frame)?;
                     }
-                    Sight::Fault(fault) => {
+                    CheckEvent::Fault(fault) => {
                         sound = false;
                         let foreign = fault.error.kind() != ErrorKind::DataCorrupted;
                         let means = match &fault.lost {
@@ -214,7 +216,7 @@ impl Parts<'_> {
             self.sum_up(PartKind::Journal, &folder, &summary, &frames);
         }
         for line in &mut report.lines {
-            line.path = self.shown(Path::new(&line.path));
+            line.path = self.relative_path(Path::new(&line.path));
         }
         self.report.append(report);
         Ok(())
@@ -229,7 +231,7 @@ impl Parts<'_> {
                 format!("{} frames; the events of the frames were not checked", summary.frames);
             self.sum_up(PartKind::Journal, &folder, &summary, &what);
         }
-        let line = Line::new(PartKind::Ownership, "manifest", State::Unchecked);
+        let line = Line::new(PartKind::Ownership, "manifest", Severity::Unchecked);
         self.report.push(
             line.with_detail(
                 "tablets and stories were not checked: a check needs a sound manifest",
@@ -238,31 +240,32 @@ impl Parts<'_> {
         Ok(())
     }
 
-    fn of_fault(&self, part: PartKind, fault: &Fault) -> Line {
-        of_error(Line::new(part, self.shown(&fault.path), State::Damaged), &fault.error)
+    fn of_fault(&self, part: PartKind, fault: &JournalFault) -> Line {
+        of_error(Line::new(part, self.relative_path(&fault.path), Severity::Damaged), &fault.error)
     }
 
     fn sum_up(&mut self, part: PartKind, folder: &Path, summary: &Summary, what: &str) {
-        let line = Line::new(part, self.shown(folder), State::Sound).with_bytes(summary.bytes);
+        let line =
+            Line::new(part, self.relative_path(folder), Severity::Sound).with_bytes(summary.bytes);
         self.report.push(line.with_detail(format!("{} segments, {what}", summary.segments)));
     }
 
     fn torn(&mut self, part: PartKind, summary: &Summary, sound: bool) {
         let Some((path, offset, bytes)) = &summary.torn else { return };
-        let line = Line::new(part, self.shown(path), State::Warning).with_bytes(*bytes);
+        let line = Line::new(part, self.relative_path(path), Severity::Warning).with_bytes(*bytes);
         let line = line.with_detail(format!(
             "{bytes} bytes from offset {offset} on are a torn tail: the rest of a write that a crash interrupted. No record says that the bytes were ever durable. If the server was closed in order, or only killed, the torn tail may be damage"
         ));
         let (hint, cure) = match sound {
-            true => ("the next start or --repair cuts the torn tail", Cure::Tail),
-            false => ("the torn tail stays unchanged until the damage is repaired", Cure::None),
+            true => ("the next start or --repair cuts the torn tail", Repair::Tail),
+            false => ("the torn tail stays unchanged until the damage is repaired", Repair::None),
         };
         self.report.push(line.with_hint(hint).with_cure(cure));
     }
 
     fn leftover(&mut self, summary: &Summary) {
         for path in &summary.leftover {
-            let line = left_over(self.shown(path), "an unused segment");
+            let line = left_over(self.relative_path(path), "an unused segment");
             self.report.push(line);
         }
     }
@@ -270,10 +273,10 @@ impl Parts<'_> {
 
 /// A file that the next start removes.
 pub(super) fn left_over(path: String, what: &str) -> Line {
-    Line::new(PartKind::Files, path, State::Warning)
+    Line::new(PartKind::Files, path, Severity::Warning)
         .with_detail(what)
         .with_hint("the next start or --repair removes the segment")
-        .with_cure(Cure::Remove)
+        .with_cure(Repair::Remove)
 }
 
 /// Adds the text of an error to a line.
@@ -291,10 +294,10 @@ pub(super) fn of_error(line: Line, error: &Error) -> Line {
 /// The catalog's knowledge about the ids of chronicles.
 pub(super) fn definitions(
     state: Arc<CatalogState>,
-) -> Arc<dyn Fn(stratalog_model::ChronicleId) -> Known + Send + Sync> {
+) -> Arc<dyn Fn(stratalog_model::ChronicleId) -> CatalogEntry + Send + Sync> {
     Arc::new(move |id| match state.chronicle_by_id(id) {
-        Some(known) => Known::Chronicle(Arc::clone(known)),
-        None if state.has_given(id) => Known::Dropped,
-        None => Known::Never,
+        Some(known) => CatalogEntry::Chronicle(Arc::clone(known)),
+        None if state.has_given(id) => CatalogEntry::Dropped,
+        None => CatalogEntry::Never,
     })
 }

@@ -3,7 +3,7 @@
 use std::{cell::Cell, io::IsTerminal as _, path::Path, time::Duration};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use stratalog_engine::check::{Line, Report, State};
+use stratalog_engine::check::{Line, Report, Severity};
 
 /// Prints a report.
 pub(super) fn report(path: &Path, report: &Report) {
@@ -14,18 +14,18 @@ pub(super) fn report(path: &Path, report: &Report) {
         println!("… and {} more findings", report.unlisted);
     }
     let count = |state| report.count(state);
-    let (damaged, warnings) = (count(State::Damaged), count(State::Warning));
+    let (damaged, warnings) = (count(Severity::Damaged), count(Severity::Warning));
     let warned = match warnings {
         0 => String::new(),
         1 => "; 1 warning, without consequence for the data".to_string(),
         _ => format!("; {warnings} warnings, without consequence for the data"),
     };
-    let shown = path.display();
+    let path = path.display();
     match (report.state(), damaged) {
-        (State::Sound | State::Warning, _) => println!("{shown} is sound{warned}"),
-        (State::Unchecked, _) => println!("{shown} could not be checked completely{warned}"),
-        (State::Damaged, 1) => println!("{shown} is damaged: 1 finding{warned}"),
-        (State::Damaged, _) => println!("{shown} is damaged: {damaged} findings{warned}"),
+        (Severity::Sound | Severity::Warning, _) => println!("{path} is sound{warned}"),
+        (Severity::Unchecked, _) => println!("{path} could not be checked completely{warned}"),
+        (Severity::Damaged, 1) => println!("{path} is damaged: 1 finding{warned}"),
+        (Severity::Damaged, _) => println!("{path} is damaged: {damaged} findings{warned}"),
     }
 }
 
@@ -39,7 +39,7 @@ fn text(line: &Line) -> String {
     let facts = facts.join(", ");
     let head = format!("{part:<10} {state:<9} {path}");
     let head = if facts.is_empty() { head } else { format!("{head}: {facts}") };
-    if line.state == State::Sound {
+    if line.state == Severity::Sound {
         return match line.detail.as_str() {
             "" => head,
             detail => format!("{head}; {detail}"),
@@ -50,7 +50,7 @@ fn text(line: &Line) -> String {
 }
 
 /// A progress bar on a terminal; hidden elsewhere.
-pub(super) struct Progress {
+pub(super) struct CheckProgress {
     bar: ProgressBar,
     /// Bytes not yet shown by the bar.
     pending: Cell<u64>,
@@ -59,7 +59,7 @@ pub(super) struct Progress {
 /// Bytes between two changes of the bar.
 const STEP_BYTES: u64 = 1 << 20;
 
-impl Progress {
+impl CheckProgress {
     pub(super) fn new(path: &Path) -> Self {
         let pending = Cell::new(0);
         if !std::io::stderr().is_terminal() {

@@ -9,14 +9,14 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use stratalog_engine::check::{Cure, PartKind, Rebuild, State, Subject};
+use stratalog_engine::check::{PartKind, Rebuild, Repair, Severity, Subject};
 use stratalog_journal::{
-    Beginning, Journal, JournalSettings, Scope, Sight, check as check_journal,
+    CheckEvent, Journal, JournalSettings, RequiredSegments, Scope, check as check_journal,
 };
 use stratalog_model::{ChronicleId, Disk, Error, Log as _, Lsn, Result};
 use stratalog_tablet::TabletId;
 
-use super::offline::Found;
+use super::offline::OfflineFindings;
 use crate::directory::DataDirectory;
 
 /// Folder for rebuilt tablets; otherwise empty.
@@ -26,13 +26,14 @@ const REPAIR: &str = "repair";
 pub(super) fn repair(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
-    found: &Found,
+    found: &OfflineFindings,
 ) -> Result<Vec<String>> {
     let mut done = Vec::new();
-    let mut damaged = found.report.lines.iter().filter(|line| line.state == State::Damaged).count();
+    let mut damaged =
+        found.report.lines.iter().filter(|line| line.state == Severity::Damaged).count();
     let mut tablets: Vec<(ChronicleId, u64)> = Vec::new();
     for line in &found.report.lines {
-        if let Cure::Tablet(chronicle, id) = line.cure
+        if let Repair::Tablet(chronicle, id) = line.cure
             && !tablets.contains(&(chronicle, id))
         {
             tablets.push((chronicle, id));
@@ -43,17 +44,17 @@ pub(super) fn repair(
     {
         for (chronicle, id) in tablets {
             if tablet(disk, directory, subject, chronicle, id, &mut done)? {
-                let cured = |cure| cure == Cure::Tablet(chronicle, id);
+                let cured = |cure| cure == Repair::Tablet(chronicle, id);
                 damaged -= found.report.lines.iter().filter(|line| cured(line.cure)).count();
             }
         }
     }
     for line in &found.report.lines {
         match line.cure {
-            Cure::Tail => tail(disk, directory, found, line.part, &mut done)?,
-            Cure::Index if damaged == 0 => index(directory, &mut done)?,
-            Cure::Remove if damaged == 0 => remove(directory.path(), &line.path, &mut done)?,
-            Cure::Index | Cure::Remove | Cure::Tablet(..) | Cure::None => {}
+            Repair::Tail => tail(disk, directory, found, line.part, &mut done)?,
+            Repair::Index if damaged == 0 => index(directory, &mut done)?,
+            Repair::Remove if damaged == 0 => remove(directory.path(), &line.path, &mut done)?,
+            Repair::Index | Repair::Remove | Repair::Tablet(..) | Repair::None => {}
         }
     }
     Ok(done)
@@ -69,11 +70,11 @@ fn tablet(
     done: &mut Vec<String>,
 ) -> Result<bool> {
     let Some(mut rebuild) = Rebuild::new(subject, chronicle, id) else { return Ok(false) };
-    let scope = Scope::Closed(Beginning::At(subject.floor()));
+    let scope = Scope::Closed(RequiredSegments::At(subject.floor()));
     let settings = JournalSettings::default();
     check_journal(disk, &directory.journal(), &settings, scope, &mut |sight| match sight {
-        Sight::Frame { lsn, frame, .. } => rebuild.frame(lsn, frame),
-        Sight::Fault(fault) => Err(fault.error),
+        CheckEvent::Frame { lsn, frame, .. } => rebuild.frame(lsn, frame),
+        CheckEvent::Fault(fault) => Err(fault.error),
     })?;
     let folder = directory.path().join(REPAIR);
     clear(&folder)?;
@@ -117,16 +118,16 @@ fn put(
 fn tail(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
-    found: &Found,
+    found: &OfflineFindings,
     part: PartKind,
     done: &mut Vec<String>,
 ) -> Result<()> {
     let floor = found.subject.as_ref().map(Subject::floor);
     let (folder, beginning) = match (part, floor) {
-        (PartKind::Catalog, _) => (directory.catalog(), Beginning::First),
-        (PartKind::Manifest, _) => (directory.manifest(), Beginning::Any),
+        (PartKind::Catalog, _) => (directory.catalog(), RequiredSegments::First),
+        (PartKind::Manifest, _) => (directory.manifest(), RequiredSegments::Any),
         (PartKind::Journal, Some(floor)) if !found.report.is_damaged(PartKind::Journal) => {
-            (directory.journal(), Beginning::At(floor.max(Lsn(1))))
+            (directory.journal(), RequiredSegments::At(floor.max(Lsn(1))))
         }
         _ => return Ok(()),
     };

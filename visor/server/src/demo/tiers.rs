@@ -32,12 +32,12 @@ pub async fn demonstrate(
         println!(
             "             CALL stratalog.{procedure}('cpu'), while another client runs queries"
         );
-        let asked = move_by(procedure, client, asking, &questions).await?;
-        if let Some(during) = asked.during {
+        let observations = move_by(procedure, client, asking, &questions).await?;
+        if let Some(during) = observations.during {
             println!("             {during}");
         }
-        println!("             {} after {:.1} s", places(asking).await?, asked.seconds);
-        answers += asked.answers;
+        println!("             {} after {:.1} s", places(asking).await?, observations.seconds);
+        answers += observations.answers;
     }
     for question in &questions {
         question.ask_again(asking).await?;
@@ -48,7 +48,7 @@ pub async fn demonstrate(
 
 /// Observations during a move.
 #[derive(Debug)]
-struct Asked {
+struct MoveObservations {
     seconds: f64,
     answers: u64,
     /// The last observation of rows in several tiers.
@@ -59,8 +59,8 @@ async fn move_by(
     procedure: &str,
     client: &Client,
     asking: &Client,
-    questions: &[Question],
-) -> Result<Asked, SqlError> {
+    questions: &[DemoQuery],
+) -> Result<MoveObservations, SqlError> {
     let moved = Cell::new(false);
     let start = Instant::now();
     let moving = async {
@@ -83,7 +83,7 @@ async fn move_by(
         Ok((answers, during))
     };
     let (seconds, (answers, during)) = try_join(moving, answering).await?;
-    Ok(Asked { seconds, answers, during })
+    Ok(MoveObservations { seconds, answers, during })
 }
 
 /// Rows and bytes of `cpu` in each tier with rows.
@@ -118,19 +118,19 @@ async fn places(client: &Client) -> Result<Places, SqlError> {
 
 /// A query with its first answer.
 #[derive(Debug)]
-struct Question {
+struct DemoQuery {
     sql: String,
-    answer: Answer,
+    answer: QueryAnswer,
 }
 
 /// Number of rows, and the sum of their checksums: the order of rows does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Answer {
+struct QueryAnswer {
     rows: u64,
     sum: u64,
 }
 
-impl Question {
+impl DemoQuery {
     async fn ask_again(&self, client: &Client) -> Result<(), SqlError> {
         let now = ask(client, &self.sql).await?;
         if now == self.answer {
@@ -143,20 +143,20 @@ impl Question {
     }
 }
 
-async fn questions(client: &Client, shape: &CpuShape) -> Result<Vec<Question>, SqlError> {
+async fn questions(client: &Client, shape: &CpuShape) -> Result<Vec<DemoQuery>, SqlError> {
     let mut chance = Chance(shape.seed);
     let mut questions = Vec::new();
-    for asked in QUERY_TYPES.iter().filter(|asked| ASKED.contains(&asked.name)) {
-        let sql = asked.sql(shape, &mut chance);
+    for query_type in QUERY_TYPES.iter().filter(|query_type| ASKED.contains(&query_type.name)) {
+        let sql = query_type.sql(shape, &mut chance);
         let answer = ask(client, &sql).await?;
-        questions.push(Question { sql, answer });
+        questions.push(DemoQuery { sql, answer });
     }
     Ok(questions)
 }
 
-async fn ask(client: &Client, sql: &str) -> Result<Answer, SqlError> {
+async fn ask(client: &Client, sql: &str) -> Result<QueryAnswer, SqlError> {
     let mut stream = std::pin::pin!(client.simple_query_raw(sql).await?);
-    let mut answer = Answer { rows: 0, sum: 0 };
+    let mut answer = QueryAnswer { rows: 0, sum: 0 };
     while let Some(message) = stream.next().await {
         let SimpleQueryMessage::Row(row) = message? else { continue };
         let mut checksum = 0;

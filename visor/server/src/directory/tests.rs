@@ -4,7 +4,7 @@ use stratalog_story::RemoteSettings;
 use stratalog_visor_core::clock::{ClockSettings, MasterClock, SystemTimeSource};
 
 use super::*;
-use crate::embedded::{Files, StoryPlace};
+use crate::embedded::{DurableParts, StoryPlace};
 
 fn disk() -> Arc<dyn Disk> {
     Arc::new(LocalDisk)
@@ -90,7 +90,7 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
         let made = directory.is_made();
-        drop(Files::open(
+        drop(DurableParts::open(
             &disk,
             &mut directory,
             &settings,
@@ -128,7 +128,7 @@ fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_st
         let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
         assert!(directory.is_made());
         let completed = directory.has_manifest();
-        drop(Files::open(
+        drop(DurableParts::open(
             &disk,
             &mut directory,
             &settings,

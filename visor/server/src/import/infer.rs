@@ -175,10 +175,10 @@ fn is_long(text: &str) -> bool {
         format!("{whole}.{}", fraction.trim_end_matches('0'))
     };
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
-    let shown = text.parse::<f64>().map(|number| number.to_string());
+    let printed = text.parse::<f64>().map(|number| number.to_string());
     digits > 15
         && digits_of(text).is_some()
-        && shown.is_ok_and(|shown| plain(&shown) != plain(text))
+        && printed.is_ok_and(|printed| plain(&printed) != plain(text))
 }
 
 /// Digits before and after the decimal point; `None` for a number with an exponent, or for other

@@ -7,11 +7,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::source::Size;
 
 /// The progress of an import or an export.
-pub(crate) struct Progress {
+pub(crate) struct RowProgress {
     bar: ProgressBar,
 }
 
-impl Progress {
+impl RowProgress {
     pub(crate) fn new(size: Size) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bar: ProgressBar::hidden() };

@@ -7,7 +7,7 @@ use std::{
 
 use rustyline::{DefaultEditor, error::ReadlineError};
 
-use super::shell::{Next, Shell};
+use super::shell::{NextAction, Shell};
 
 /// Maximum number of lines in the history.
 const HISTORY_LINES_MAX: usize = 10_000;
@@ -35,8 +35,8 @@ pub fn converse(shell: &mut Shell) -> io::Result<()> {
         match editor.readline(&shell.prompt()) {
             Ok(line) => {
                 let _ = editor.add_history_entry(line.as_str());
-                let mut typed = Typed { editor: &mut editor, line: Vec::new(), at: 0 };
-                if shell.line(&line, &mut typed) == Next::Stop {
+                let mut typed = TypedLines { editor: &mut editor, line: Vec::new(), at: 0 };
+                if shell.line(&line, &mut typed) == NextAction::Stop {
                     break;
                 }
             }
@@ -63,13 +63,13 @@ fn history_path() -> Option<PathBuf> {
 }
 
 /// Typed lines after a COPY … FROM STDIN.
-struct Typed<'a> {
+struct TypedLines<'a> {
     editor: &'a mut DefaultEditor,
     line: Vec<u8>,
     at: usize,
 }
 
-impl io::Read for Typed<'_> {
+impl io::Read for TypedLines<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = io::Read::read(&mut self.fill_buf()?, buffer)?;
         self.consume(count);
@@ -77,7 +77,7 @@ impl io::Read for Typed<'_> {
     }
 }
 
-impl BufRead for Typed<'_> {
+impl BufRead for TypedLines<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.at >= self.line.len() {
             self.at = 0;

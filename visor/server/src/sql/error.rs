@@ -91,10 +91,10 @@ fn excerpt(line: &str, column: usize) -> (String, usize) {
         return (line.into_iter().collect(), column);
     }
     let start = column.saturating_sub(WIDTH / 2).min(line.len().saturating_sub(WIDTH));
-    let shown: String = line.iter().skip(start).take(WIDTH).collect();
+    let excerpt: String = line.iter().skip(start).take(WIDTH).collect();
     let front = if start > 0 { "..." } else { "" };
     let back = if start + WIDTH < line.len() { "..." } else { "" };
-    (format!("{front}{shown}{back}"), column - start + front.len())
+    (format!("{front}{excerpt}{back}"), column - start + front.len())
 }
 
 impl From<stratalog_model::Error> for SqlError {

@@ -29,7 +29,7 @@ const COPY_BYTES: usize = 64 << 10;
 
 /// The action after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextAction {
     /// Go on.
     More,
     /// Stop: `\q`, or an error in a script.
@@ -93,21 +93,21 @@ impl Shell {
     }
 
     /// Handles a line. `rest` provides the following lines, for COPY … FROM STDIN.
-    pub fn line(&mut self, line: &str, rest: &mut dyn BufRead) -> Next {
+    pub fn line(&mut self, line: &str, rest: &mut dyn BufRead) -> NextAction {
         let trimmed = line.trim();
         if self.splitter.is_empty() && trimmed.starts_with('\\') {
             return self.command(trimmed);
         }
         for statement in self.splitter.push(&format!("{line}\n")) {
-            if self.statement(&statement, rest) == Next::Stop {
-                return Next::Stop;
+            if self.statement(&statement, rest) == NextAction::Stop {
+                return NextAction::Stop;
             }
         }
-        Next::More
+        NextAction::More
     }
 
     /// Runs a complete script; the last statement needs no semicolon.
-    pub fn script(&mut self, input: &mut dyn BufRead) -> io::Result<Next> {
+    pub fn script(&mut self, input: &mut dyn BufRead) -> io::Result<NextAction> {
         let mut line = String::new();
         loop {
             line.clear();
@@ -115,18 +115,18 @@ impl Shell {
                 break;
             }
             let text = line.trim_end_matches(['\n', '\r']).to_string();
-            if self.line(&text, input) == Next::Stop {
-                return Ok(Next::Stop);
+            if self.line(&text, input) == NextAction::Stop {
+                return Ok(NextAction::Stop);
             }
         }
         match self.splitter.finish() {
             Some(statement) => Ok(self.statement(&statement, input)),
-            None => Ok(Next::More),
+            None => Ok(NextAction::More),
         }
     }
 
     /// Runs a statement and shows its result or its error.
-    fn statement(&mut self, sql: &str, rest: &mut dyn BufRead) -> Next {
+    fn statement(&mut self, sql: &str, rest: &mut dyn BufRead) -> NextAction {
         let start = Instant::now();
         let is_copy_in = leading_words(sql, 1).first().is_some_and(|word| word == "COPY")
             && leading_words(sql, usize::MAX).windows(2).any(|pair| pair == ["FROM", "STDIN"]);
@@ -141,12 +141,12 @@ impl Shell {
                 }
             }
             // `stratalog sql … | head` is not an error.
-            Err(error) if error.is_broken_pipe() => return Next::Stop,
+            Err(error) if error.is_broken_pipe() => return NextAction::Stop,
             Err(error) => {
                 self.failed = true;
                 eprintln!("{}", error.render(sql));
                 if !self.interactive {
-                    return Next::Stop;
+                    return NextAction::Stop;
                 }
                 if error.connection_lost {
                     eprintln!("The connection is lost. Leave with \\q and start again.");
@@ -156,13 +156,13 @@ impl Shell {
         if self.timing {
             eprintln!("Time: {:.3} ms", start.elapsed().as_secs_f64() * 1000.0);
         }
-        Next::More
+        NextAction::More
     }
 
     /// Runs a statement; returns the tag, or an empty text if the tag should not be shown.
     fn query(&mut self, sql: &str) -> Result<String, SqlError> {
         let mut receiver =
-            Showing { options: self.options.clone(), file: self.file.clone(), output: None };
+            ResultPrinter { options: self.options.clone(), file: self.file.clone(), output: None };
         let canceller = self.connection.canceller();
         let connection = &mut self.connection;
         let runtime = self.runtime.clone();
@@ -256,13 +256,13 @@ fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io:
 }
 
 /// Writes a result in the chosen format.
-struct Showing {
+struct ResultPrinter {
     options: OutputOptions,
     file: Option<SharedFile>,
     output: Option<Box<dyn Output>>,
 }
 
-impl Showing {
+impl ResultPrinter {
     fn target(&self) -> Target {
         match &self.file {
             Some(file) => Box::new(BufWriter::new(file.clone())),
@@ -271,7 +271,7 @@ impl Showing {
     }
 }
 
-impl Receiver for Showing {
+impl Receiver for ResultPrinter {
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
         let mut options = self.options.clone();
         if self.file.is_some() {

@@ -2,7 +2,7 @@
 
 /// The state at the end of the scanned text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-enum Inside {
+enum SplitterState {
     #[default]
     Nothing,
     /// `'…'`; if the flag is set, backslashes escape (`E'…'`).
@@ -22,18 +22,18 @@ enum Inside {
 pub struct Splitter {
     pending: String,
     /// The scan of the complete lines of `pending`: later lines do not change the result.
-    lines: Scanned,
+    lines: ScanState,
     /// The open token at the end of `pending`.
-    open: Inside,
+    open: SplitterState,
 }
 
 /// The state of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Scanned {
+struct ScanState {
     /// Number of scanned bytes.
     bytes: usize,
     /// The open token at the end of the scanned bytes.
-    inside: Inside,
+    inside: SplitterState,
 }
 
 impl Splitter {
@@ -56,11 +56,11 @@ impl Splitter {
             start = end + 1;
         }
         if start > self.lines.bytes {
-            self.lines = Scanned { bytes: start, inside: Inside::Nothing };
+            self.lines = ScanState { bytes: start, inside: SplitterState::Nothing };
         }
         self.pending.drain(..start);
         self.lines.bytes -= start;
-        if self.open == Inside::Nothing && is_blank(&self.pending) {
+        if self.open == SplitterState::Nothing && is_blank(&self.pending) {
             self.clear();
         }
         statements
@@ -90,11 +90,11 @@ impl Splitter {
             return '=';
         }
         match self.open {
-            Inside::Nothing | Inside::LineComment => '-',
-            Inside::Text(_) => '\'',
-            Inside::Identifier => '"',
-            Inside::Dollar(_) => '$',
-            Inside::Comment(_) => '*',
+            SplitterState::Nothing | SplitterState::LineComment => '-',
+            SplitterState::Text(_) => '\'',
+            SplitterState::Identifier => '"',
+            SplitterState::Dollar(_) => '$',
+            SplitterState::Comment(_) => '*',
         }
     }
 }
@@ -146,7 +146,7 @@ fn without_comments(text: &str) -> &str {
     }
 }
 
-impl Scanned {
+impl ScanState {
     /// Scans up to `end`, the end of a line or of the text. Adds the byte offsets of terminating
     /// semicolons to `ends`.
     fn scan(&mut self, text: &str, end: usize, ends: &mut Vec<usize>) {
@@ -157,51 +157,51 @@ impl Scanned {
             let (byte, next) = (byte_at(*at), byte_at(*at + 1));
             let mut step = 1;
             match inside {
-                Inside::Nothing => match (byte, next) {
+                SplitterState::Nothing => match (byte, next) {
                     (b';', _) => ends.push(*at),
                     (b'\'', _) => {
                         let escape = *at > 0
                             && matches!(byte_at(*at - 1), b'E' | b'e')
                             && !(*at > 1 && is_word(byte_at(*at - 2)));
-                        *inside = Inside::Text(escape);
+                        *inside = SplitterState::Text(escape);
                     }
-                    (b'"', _) => *inside = Inside::Identifier,
-                    (b'-', b'-') => (*inside, step) = (Inside::LineComment, 2),
-                    (b'/', b'*') => (*inside, step) = (Inside::Comment(1), 2),
+                    (b'"', _) => *inside = SplitterState::Identifier,
+                    (b'-', b'-') => (*inside, step) = (SplitterState::LineComment, 2),
+                    (b'/', b'*') => (*inside, step) = (SplitterState::Comment(1), 2),
                     (b'$', _) if *at == 0 || !is_word(byte_at(*at - 1)) => {
                         if let Some(tag) = dollar_tag(text.get(*at..).unwrap_or("")) {
                             step = tag.len();
-                            *inside = Inside::Dollar(tag.to_string());
+                            *inside = SplitterState::Dollar(tag.to_string());
                         }
                     }
                     _ => {}
                 },
-                Inside::Text(escape) => match (byte, next) {
+                SplitterState::Text(escape) => match (byte, next) {
                     (b'\\', _) if *escape => step = 2,
                     (b'\'', b'\'') => step = 2,
-                    (b'\'', _) => *inside = Inside::Nothing,
+                    (b'\'', _) => *inside = SplitterState::Nothing,
                     _ => {}
                 },
-                Inside::Identifier if byte == b'"' => *inside = Inside::Nothing,
-                Inside::Dollar(tag) => {
+                SplitterState::Identifier if byte == b'"' => *inside = SplitterState::Nothing,
+                SplitterState::Dollar(tag) => {
                     if bytes.get(*at..).is_some_and(|rest| rest.starts_with(tag.as_bytes())) {
                         step = tag.len();
-                        *inside = Inside::Nothing;
+                        *inside = SplitterState::Nothing;
                     }
                 }
-                Inside::Comment(depth) => match (byte, next) {
+                SplitterState::Comment(depth) => match (byte, next) {
                     (b'/', b'*') => (*depth, step) = (*depth + 1, 2),
                     (b'*', b'/') => {
                         step = 2;
                         *depth -= 1;
                         if *depth == 0 {
-                            *inside = Inside::Nothing;
+                            *inside = SplitterState::Nothing;
                         }
                     }
                     _ => {}
                 },
-                Inside::LineComment if byte == b'\n' => *inside = Inside::Nothing,
-                Inside::Identifier | Inside::LineComment => {}
+                SplitterState::LineComment if byte == b'\n' => *inside = SplitterState::Nothing,
+                SplitterState::Identifier | SplitterState::LineComment => {}
             }
             *at += step;
         }

@@ -24,11 +24,11 @@ fn numbers(values: &[i64]) -> RecordBatch {
 }
 
 fn entry(number: u64, batch: RecordBatch, since: Instant) -> (Entry, oneshot::Receiver<Outcome>) {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let room = Arc::new(Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap());
     let (name, bytes) = (None, 8 * batch.num_rows());
-    let (rows, tell) = (Rows::Batch(batch), Tell::One(tell));
-    (Entry { number, numbered: false, rows, bytes, name, since, tell, room }, told)
+    let (rows, receivers) = (EntryRows::Batch(batch), OutcomeReceivers::One(sender));
+    (Entry { number, numbered: false, rows, bytes, name, since, receivers, room }, receiver)
 }
 
 /// Writes batches of one row with these numbers, and drops their outcomes.
@@ -136,11 +136,11 @@ fn what_was_sent_is_sent_again_as_it_was() {
 #[test]
 fn of_a_parcel_only_the_entries_at_fault_are_refused() {
     let mut ledger = ledger();
-    let told: Vec<_> = (1..=3)
+    let outcomes: Vec<_> = (1..=3)
         .map(|number| {
-            let (entry, told) = entry(number, numbers(&[number as i64]), Instant::now());
+            let (entry, outcome) = entry(number, numbers(&[number as i64]), Instant::now());
             ledger.push(entry);
-            told
+            outcome
         })
         .collect();
     write(&mut ledger, 4..=11);
@@ -160,7 +160,7 @@ fn of_a_parcel_only_the_entries_at_fault_are_refused() {
     }
     assert!(ledger.is_empty());
     let outcomes: Vec<Outcome> =
-        told.into_iter().map(|mut told| told.try_recv().unwrap()).collect();
+        outcomes.into_iter().map(|mut outcome| outcome.try_recv().unwrap()).collect();
     let refused = outcomes[1].as_ref().unwrap_err();
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok());
     assert_eq!((refused.batch(), refused.kind()), (Some(2), ErrorKind::InvalidBatch));
@@ -212,10 +212,10 @@ fn what_is_left_comes_back_as_it_was_sent() {
     let mut ledger = ledger();
     write(&mut ledger, 1..=11);
     sent(&mut ledger);
-    let (last, mut told) = entry(12, numbers(&[12]), Instant::now());
+    let (last, mut outcomes) = entry(12, numbers(&[12]), Instant::now());
     ledger.push(last);
     ledger.fail(&bad());
-    assert_eq!(told.try_recv().unwrap().unwrap_err().message(), "no good");
+    assert_eq!(outcomes.try_recv().unwrap().unwrap_err().message(), "no good");
     let left: Vec<(u64, usize)> =
         ledger.take_all().iter().map(|(number, rows)| (*number, rows.num_rows())).collect();
     assert_eq!(left, [(10, 10), (11, 1), (12, 1)]);
@@ -225,18 +225,20 @@ fn what_is_left_comes_back_as_it_was_sent() {
 #[test]
 fn entries_that_went_as_one_have_their_own_positions() {
     let mut ledger = ledger();
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     for (number, values) in [(1, vec![1, 2]), (2, vec![3]), (3, vec![4, 5, 6])] {
         let (entry, receiver) = entry(number, numbers(&values), Instant::now());
         ledger.push(entry);
-        told.push(receiver);
+        outcomes.push(receiver);
     }
     ledger.flush(3);
     assert_eq!(sent(&mut ledger).0, 3);
     let stored = Answer { first_gsn: Some(100), last_gsn: Some(105), ..answer(3) };
     ledger.acknowledged(&stored).unwrap();
-    let told = told.iter_mut().map(|told| told.try_recv().unwrap().unwrap());
-    let gsns: Vec<_> = told.map(|told| (told.first_gsn.unwrap(), told.last_gsn.unwrap())).collect();
+    let outcomes = outcomes.iter_mut().map(|outcomes| outcomes.try_recv().unwrap().unwrap());
+    let gsns: Vec<_> = outcomes
+        .map(|outcomes| (outcomes.first_gsn.unwrap(), outcomes.last_gsn.unwrap()))
+        .collect();
     assert_eq!(gsns, [(100, 101), (102, 102), (103, 105)]);
     let all = ledger.take_outcome().unwrap();
     assert_eq!((all.rows, all.first_gsn, all.last_gsn), (6, Some(100), Some(105)));
@@ -264,7 +266,7 @@ fn a_parcel_that_is_too_old_is_refused_as_one_where_that_is_wanted() {
 }
 
 /// Appends single events.
-fn append(ledger: &mut Ledger, first: u64, payloads: &[&[u8]]) -> Vec<Place> {
+fn append(ledger: &mut Ledger, first: u64, payloads: &[&[u8]]) -> Vec<EventPlace> {
     let payload = Field::new("payload", DataType::Binary, false);
     let columns = Arc::new(Schema::new(vec![payload]));
     let room = Arc::new(Semaphore::new(100));
@@ -293,8 +295,8 @@ fn events_are_sent_with_those_before_them_that_wait() {
     assert!(append(&mut ledger, 3, &[&large])[0].is_first);
     assert_eq!(ledger.send().unwrap().unwrap().number, 3);
     ledger.acknowledged(&Answer { last_gsn: Some(21), ..answer(2) }).unwrap();
-    let told = places[1].awaited.answer.clone().now_or_never().unwrap().unwrap();
-    assert_eq!(told.of(1).unwrap().first_gsn, Some(21));
+    let outcomes = places[1].awaited.answer.clone().now_or_never().unwrap().unwrap();
+    assert_eq!(outcomes.of(1).unwrap().first_gsn, Some(21));
 }
 
 #[test]
@@ -314,11 +316,11 @@ fn of_events_that_were_sent_together_only_those_at_fault_are_refused() {
         }
     }
     assert!(ledger.is_empty());
-    let told = places[0].awaited.answer.clone().now_or_never().unwrap().unwrap();
-    assert_eq!(told.of(2).unwrap().first_gsn, Some(30));
-    let (error, payload) = told.of(1).unwrap_err();
+    let outcomes = places[0].awaited.answer.clone().now_or_never().unwrap().unwrap();
+    assert_eq!(outcomes.of(2).unwrap().first_gsn, Some(30));
+    let (error, payload) = outcomes.of(1).unwrap_err();
     assert_eq!((error.batch(), payload.unwrap().len()), (Some(2), 1));
-    assert!(told.of(0).is_ok());
+    assert!(outcomes.of(0).is_ok());
     // The caller did not await the outcome.
     assert_eq!(ledger.take_outcome().unwrap_err().batch(), Some(2));
     assert_eq!(ledger.done_through(), 3);

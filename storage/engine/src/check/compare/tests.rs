@@ -39,12 +39,12 @@ fn record() -> PieceRecord {
 /// Key, tick and seq; the gsn equals the seq.
 type Row = (&'static str, i64, i64);
 
-fn events(rows: &[Row]) -> Events {
+fn events(rows: &[Row]) -> PartEvents {
     let ticks: Vec<i64> = rows.iter().map(|row| row.1).collect();
     let seqs: Vec<i64> = rows.iter().map(|row| row.2).collect();
     let keys: StringViewArray = rows.iter().map(|row| Some(row.0)).collect();
     let columns: [ArrayRef; 2] = [Arc::new(Int64Array::from(ticks.clone())), Arc::new(keys)];
-    Events {
+    PartEvents {
         rows: rows.len(),
         columns: columns.into_iter().map(|column| Some(Column::Plain(column))).collect(),
         ticks: ticks.into(),
@@ -68,9 +68,10 @@ fn key(text: &str) -> Vec<u8> {
 /// the number of rows already known.
 fn compared(rows: &[Row], seqs: &mut Seqs) -> (Result<()>, u64) {
     let (record, first, last) = (record(), key("a"), key("b"));
-    let said = Summary { rows: 3, ticks: (1, 9), gsns: (4, 6), keys: (&first, &last) };
-    let mut piece = OfPiece::new(&record, Some(shape()));
-    let result = piece.part(&[events(rows)], &said, seqs);
+    let stored_summary =
+        StoredSummary { rows: 3, ticks: (1, 9), gsns: (4, 6), keys: (&first, &last) };
+    let mut piece = PieceComparison::new(&record, Some(shape()));
+    let result = piece.part(&[events(rows)], &stored_summary, seqs);
     (result, piece.twice)
 }
 
@@ -105,11 +106,11 @@ fn an_event_that_somebody_else_has_is_counted() {
 #[test]
 fn parts_of_a_tablet_follow_one_another() {
     let (record, a, b) = (record(), key("a"), key("b"));
-    let mut piece = OfPiece::new(&record, Some(shape()));
+    let mut piece = PieceComparison::new(&record, Some(shape()));
     let mut seqs = Seqs::default();
-    let first = Summary { rows: 1, ticks: (3, 3), gsns: (1, 1), keys: (&b, &b) };
+    let first = StoredSummary { rows: 1, ticks: (3, 3), gsns: (1, 1), keys: (&b, &b) };
     piece.part(&[events(&[("b", 3, 1)])], &first, &mut seqs).unwrap();
-    let second = Summary { rows: 1, ticks: (3, 3), gsns: (2, 2), keys: (&a, &a) };
+    let second = StoredSummary { rows: 1, ticks: (3, 3), gsns: (2, 2), keys: (&a, &a) };
     let error = piece.part(&[events(&[("a", 3, 2)])], &second, &mut seqs).unwrap_err();
     assert!(error.message().contains("out of order"), "{error}");
     assert_eq!((piece.rows, piece.gsns), (1, (1, 1)));

@@ -6,25 +6,25 @@ use stratalog_model::{Collision, LatePolicy, store::OnConflict};
 
 use super::{
     Chronicle,
-    state::{Override, Pending, State},
+    state::{ChronicleState, KeyOverride, PendingRange},
 };
 use crate::{
     keeper::{
-        candidates::{Admission, Candidates, Refused, Taken},
-        chunk::Reserved,
+        admission_request::{AdmissionRefusal, AdmissionRequest, AdmittedEvents, StoredKeys},
+        chunk::KeyReservation,
         series::SeriesId,
     },
     sabotage,
 };
 
 /// The result of giving events their places in the index.
-struct Judged {
+struct AdmissionVerdict {
     /// End of the arrival numbers of the kept events.
     end_seq: u64,
     /// True if a tick was moved.
     moved: bool,
     /// For each event, true if kept; `None` if all events are kept.
-    kept: Option<Vec<bool>>,
+    kept_mask: Option<Vec<bool>>,
 }
 
 impl Chronicle {
@@ -32,12 +32,12 @@ impl Chronicle {
     /// changes `ticks`.
     pub fn admit(
         self: &Arc<Self>,
-        candidates: &Candidates<'_>,
+        candidates: &AdmissionRequest<'_>,
         ticks: &mut [i64],
-    ) -> Result<Admission, Refused> {
+    ) -> Result<AdmittedEvents, AdmissionRefusal> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let mut reserved = Reserved {
+        let mut reserved = KeyReservation {
             chronicle: Arc::clone(self),
             first_seq: candidates.first_seq,
             end_seq: candidates.first_seq + ticks.len() as u64,
@@ -46,24 +46,26 @@ impl Chronicle {
             // hand.
             committed: true,
         };
-        let mut pending = Pending {
+        let mut pending = PendingRange {
             end_seq: reserved.end_seq,
             outcome: Arc::clone(candidates.outcome),
             lowest: None,
             overrides: Vec::new(),
             replaced: Vec::new(),
         };
-        if candidates.taken.epoch() != state.version.epoch() && !state.version.pieces().is_empty() {
-            return Err(Refused::Moved);
+        if candidates.stored_keys.epoch() != state.version.epoch()
+            && !state.version.pieces().is_empty()
+        {
+            return Err(AdmissionRefusal::Moved);
         }
         if candidates.restores && state.highest.is_some() {
-            return Err(Refused::Begun);
+            return Err(AdmissionRefusal::Begun);
         }
         if candidates.late == LatePolicy::Reject {
             // `highest` is the same in all tiers, and after every start.
             let highest = state.highest.unwrap_or(i64::MIN);
             if let Some(row) = ticks.iter().position(|tick| *tick < highest) {
-                return Err(Refused::Late(row, highest));
+                return Err(AdmissionRefusal::Late(row, highest));
             }
         }
         let mut until = i64::MAX;
@@ -75,25 +77,31 @@ impl Chronicle {
             let first = if ignored { window.from } else { state.horizon.first_accepted() };
             let from = window.from.max(first).0;
             if let Some(row) = ticks.iter().position(|tick| *tick < from) {
-                return Err(Refused::Early(row, from));
+                return Err(AdmissionRefusal::Early(row, from));
             }
             until = window.until.0;
             if let Some(row) = ticks.iter().position(|tick| *tick > until) {
-                return Err(Refused::Ahead(row, until));
+                return Err(AdmissionRefusal::Ahead(row, until));
             }
         }
-        let mut admission_kept = None;
+        let mut kept_mask = None;
         let mut moved = false;
         if self.indexed {
             let keys = &candidates.groups.keys;
             reserved.touched =
                 keys.iter().map(|key| (state.series.intern(key), i64::MAX)).collect();
-            let judged =
-                self.judge(state, candidates, ticks, until, &mut reserved.touched, &mut pending);
-            match judged {
-                Ok(judged) => {
-                    reserved.end_seq = judged.end_seq;
-                    (admission_kept, moved) = (judged.kept, judged.moved);
+            let verdict = self.place_in_index(
+                state,
+                candidates,
+                ticks,
+                until,
+                &mut reserved.touched,
+                &mut pending,
+            );
+            match verdict {
+                Ok(verdict) => {
+                    reserved.end_seq = verdict.end_seq;
+                    (kept_mask, moved) = (verdict.kept_mask, verdict.moved);
                 }
                 Err(refused) => {
                     state.forget_successors(&pending);
@@ -110,23 +118,23 @@ impl Chronicle {
         }
         state.account();
         reserved.committed = false;
-        Ok(Admission { reserved, kept: admission_kept, moved })
+        Ok(AdmittedEvents { reserved, kept_mask: kept_mask, moved })
     }
 
     /// Gives each event its place in the index, at the tick `until` at the latest.
-    fn judge(
+    fn place_in_index(
         &self,
-        state: &mut State,
-        candidates: &Candidates<'_>,
+        state: &mut ChronicleState,
+        candidates: &AdmissionRequest<'_>,
         ticks: &mut [i64],
         until: i64,
         touched: &mut [(SeriesId, i64)],
-        pending: &mut Pending,
-    ) -> Result<Judged, Refused> {
+        pending: &mut PendingRange,
+    ) -> Result<AdmissionVerdict, AdmissionRefusal> {
         let rows = ticks.len();
-        let taken = candidates.taken;
+        let stored_keys = candidates.stored_keys;
         let mut next = candidates.first_seq;
-        let (mut moved, mut kept) = (false, None::<Vec<bool>>);
+        let (mut moved, mut kept_mask) = (false, None::<Vec<bool>>);
         for (row, tick) in ticks.iter_mut().enumerate() {
             let Some((series, lowest)) = touched.get_mut(candidates.groups.group(row)) else {
                 continue;
@@ -137,7 +145,7 @@ impl Chronicle {
                 _ => state.holder(series, *tick),
             };
             let group = candidates.groups.group(row);
-            let filed = taken.seq(group, *tick);
+            let filed = stored_keys.seq(group, *tick);
             if matches!(self.collision, Collision::First | Collision::Next)
                 && !holder.is_some_and(|seq| (candidates.first_seq..next).contains(&seq))
                 && state.is_vacated(candidates, *tick, holder)
@@ -146,7 +154,7 @@ impl Chronicle {
                     None => state.series.insert(series, *tick, next),
                     Some(_) => {
                         state.successors.entry((series, *tick)).or_default().push(next);
-                        pending.overrides.push(Override { series, tick: *tick, seq: next });
+                        pending.overrides.push(KeyOverride { series, tick: *tick, seq: next });
                     }
                 }
                 *lowest = (*lowest).min(*tick);
@@ -162,12 +170,12 @@ impl Chronicle {
                 }
                 (_, None) if filed.is_none() => state.series.insert(series, *tick, next),
                 (Collision::Last | Collision::All, Some(_)) => {
-                    pending.overrides.push(Override { series, tick: *tick, seq: next });
+                    pending.overrides.push(KeyOverride { series, tick: *tick, seq: next });
                 }
                 (Collision::Next, _) => {
-                    *tick = free_tick(state, taken, series, group, *tick)?;
+                    *tick = free_tick(state, stored_keys, series, group, *tick)?;
                     if *tick > until {
-                        return Err(Refused::Ahead(row, until));
+                        return Err(AdmissionRefusal::Ahead(row, until));
                     }
                     moved = true;
                     state.series.insert(series, *tick, next);
@@ -176,12 +184,14 @@ impl Chronicle {
                     if let Some(other) = holder.and_then(|holder| state.pending_of(holder))
                         && other.outcome.id() != candidates.outcome.id()
                     {
-                        return Err(Refused::Pending(Arc::clone(&other.outcome)));
+                        return Err(AdmissionRefusal::Pending(Arc::clone(&other.outcome)));
                     }
                     if candidates.on_conflict == OnConflict::Error {
-                        return Err(Refused::Taken(row));
+                        return Err(AdmissionRefusal::Taken(row));
                     }
-                    if let Some(keep) = kept.get_or_insert_with(|| vec![true; rows]).get_mut(row) {
+                    if let Some(keep) =
+                        kept_mask.get_or_insert_with(|| vec![true; rows]).get_mut(row)
+                    {
                         *keep = false;
                     }
                     continue;
@@ -190,24 +200,28 @@ impl Chronicle {
             *lowest = (*lowest).min(*tick);
             next += 1;
         }
-        Ok(Judged { end_seq: next, moved, kept })
+        Ok(AdmissionVerdict { end_seq: next, moved, kept_mask })
     }
 }
 
 /// The first free tick after `tick`; `tick` itself is taken.
 fn free_tick(
-    state: &mut State,
-    taken: &Taken,
+    state: &mut ChronicleState,
+    stored_keys: &StoredKeys,
     series: SeriesId,
     group: usize,
     tick: i64,
-) -> Result<i64, Refused> {
+) -> Result<i64, AdmissionRefusal> {
     let mut free = tick;
     loop {
-        free = state.series.next_free(series, free).ok_or(Refused::NoTickLeft)?;
-        if taken.seq(group, free).is_none() && !state.successors.contains_key(&(series, free)) {
+        free = state.series.next_free(series, free).ok_or(AdmissionRefusal::NoTickLeft)?;
+        if stored_keys.seq(group, free).is_none() && !state.successors.contains_key(&(series, free))
+        {
             return Ok(free);
         }
-        free = free.checked_add(1).filter(|free| *free < i64::MAX).ok_or(Refused::NoTickLeft)?;
+        free = free
+            .checked_add(1)
+            .filter(|free| *free < i64::MAX)
+            .ok_or(AdmissionRefusal::NoTickLeft)?;
     }
 }

@@ -10,20 +10,25 @@ use crate::{
     keeper::{locator::Locator, series::SeriesTable},
     memtable::{batch::MemoryBatch, compact},
     pieces::{piece::OpenPiece, set::PieceSet},
-    version::{Fence, Version, lost::Lost},
+    version::{Fence, Version, lost_positions::LostPositions},
 };
 
 impl Chronicle {
     /// Moves the events up to the gsn `through` into the pieces `added`. Events replaced after
-    /// `shown` stay replaced. Only under the publisher's lock.
-    pub fn move_out(&self, added: Vec<Arc<OpenPiece>>, through: Gsn, shown: Gsn) -> Arc<Version> {
+    /// `snapshot_gsn` stay replaced. Only under the publisher's lock.
+    pub fn move_out(
+        &self,
+        added: Vec<Arc<OpenPiece>>,
+        through: Gsn,
+        snapshot_gsn: Gsn,
+    ) -> Arc<Version> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let version = Arc::clone(&state.version);
         let moved = version.batches().take_while(|batch| batch.last_gsn() <= through.0);
         let late = moved.flat_map(|batch| {
             let marks = batch.superseded();
-            let late = marks.iter().filter(|mark| mark.gsn > shown.0);
+            let late = marks.iter().filter(|mark| mark.gsn > snapshot_gsn.0);
             late.map(|mark| (batch.seq(mark.row as usize), mark.gsn)).collect::<Vec<_>>()
         });
         let pieces = version.pieces().with(added, &[], through).with_replaced(late);
@@ -54,14 +59,14 @@ impl Chronicle {
     pub fn adopt(
         &self,
         pieces: PieceSet,
-        (fences, lost): (Vec<Fence>, Lost),
+        (fences, lost): (Vec<Fence>, LostPositions),
         next_seq: u64,
         highest: Option<Tick>,
     ) -> Arc<Version> {
         let mut state = self.state.lock();
         state.highest = state.highest.max(highest.map(|tick| tick.0));
         if state.highest.is_some() {
-            state.go_on();
+            state.continue_from_start();
         }
         state.version = Arc::new(state.version.with_pieces(pieces).with_fences(fences, lost));
         state.next_seq = state.next_seq.max(next_seq);

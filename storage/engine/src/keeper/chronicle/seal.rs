@@ -12,8 +12,8 @@
 //! start. All sessions are younger than the start, and the keeper accepts no event older than its
 //! session. The new horizon is therefore never before a horizon shown to readers earlier.
 //!
-//! A chronicle that never had an event has no horizon: a dump may bring events of any time. The first
-//! commit sets the horizon.
+//! A chronicle that never had an event has no horizon: a dump may bring events of any time. The
+//! first commit sets the horizon.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use stratalog_model::{
     clock::ClockReading,
 };
 
-use super::{Chronicle, state::State};
+use super::{Chronicle, state::ChronicleState};
 use crate::version::Version;
 
 /// A wide window counts for at least this time after its last use, and for at most twice this time.
@@ -62,12 +62,12 @@ impl Horizon {
     }
 
     /// Moves the horizon to the start: the chronicle had events before the start.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn continue_from_start(&mut self) {
         self.first = self.first.max(self.opened);
     }
 
     /// The horizon for a version; `None` before the first event.
-    pub(super) fn told(&self) -> Option<Tick> {
+    pub(super) fn horizon_tick(&self) -> Option<Tick> {
         Some(self.first).filter(|first| *first > Tick::MIN)
     }
 
@@ -125,7 +125,7 @@ impl Chronicle {
     ) -> Option<Arc<Version>> {
         let mut state = self.state.lock();
         let pending = state.lowest_pending().filter(|_| !crate::sabotage::active("sealed-early"));
-        let State { horizon, version, forgotten, highest, .. } = &mut *state;
+        let ChronicleState { horizon, version, forgotten, highest, .. } = &mut *state;
         if *forgotten {
             return None;
         }

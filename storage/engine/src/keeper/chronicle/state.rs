@@ -10,8 +10,8 @@ use super::seal::Horizon;
 use crate::{
     budget::{Budget, Claim},
     keeper::{
-        candidates::Candidates,
-        chunk::Reserved,
+        admission_request::AdmissionRequest,
+        chunk::KeyReservation,
         locator::Locator,
         outcome::Outcome,
         series::{Series, SeriesId, SeriesTable},
@@ -24,14 +24,14 @@ const EMPTIED_MAX: usize = 4096;
 
 /// The changing part of a chronicle.
 #[derive(Debug)]
-pub struct State {
+pub struct ChronicleState {
     /// Series and the tick index of each series.
     pub series: SeriesTable,
     /// Commit numbers by arrival number.
     pub locator: Locator,
-    /// The current version; readers see the version in `Published`.
+    /// The current version; readers see the version in `PublishedVersions`.
     pub version: Arc<Version>,
-    pub(super) pending: BTreeMap<u64, Pending>,
+    pub(super) pending: BTreeMap<u64, PendingRange>,
     /// Pending events with the keys of events deleted by the same statement, by arrival.
     pub(super) successors: HashMap<(SeriesId, i64), Vec<u64>, RandomState>,
     pub(super) next_seq: u64,
@@ -46,27 +46,27 @@ pub struct State {
 
 /// A range of uncommitted arrival numbers.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingRange {
     pub(super) end_seq: u64,
     pub(super) outcome: Arc<Outcome>,
     /// The lowest tick of the events.
     pub(super) lowest: Option<i64>,
     /// Events with a key already held by another event in the index. The commit decides under
     /// `collision = 'last'`.
-    pub(super) overrides: Vec<Override>,
+    pub(super) overrides: Vec<KeyOverride>,
     /// Replaced events of pieces: arrival number of each event, and of its successor.
     pub(super) replaced: Vec<(u64, u64)>,
 }
 
 /// An event that replaces the holder of its key at the commit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Override {
+pub(super) struct KeyOverride {
     pub(super) series: SeriesId,
     pub(super) tick: i64,
     pub(super) seq: u64,
 }
 
-impl State {
+impl ChronicleState {
     pub(super) fn new(budget: &Arc<Budget>, horizon: Horizon) -> Self {
         Self {
             series: SeriesTable::default(),
@@ -91,10 +91,10 @@ impl State {
     }
 
     /// Moves the horizon to the start: the chronicle had events before the start.
-    pub(super) fn go_on(&mut self) {
-        self.horizon.go_on();
-        let told = self.horizon.told();
-        if let Some(first) = told.filter(|first| self.version.open_from() != Some(*first)) {
+    pub(super) fn continue_from_start(&mut self) {
+        self.horizon.continue_from_start();
+        let horizon_tick = self.horizon.horizon_tick();
+        if let Some(first) = horizon_tick.filter(|first| self.version.open_from() != Some(*first)) {
             self.version = Arc::new(self.version.with_open_from(first));
         }
     }
@@ -104,7 +104,7 @@ impl State {
         self.pending.values().filter_map(|pending| pending.lowest).min()
     }
 
-    pub(super) fn pending_of(&mut self, seq: u64) -> Option<&mut Pending> {
+    pub(super) fn pending_of(&mut self, seq: u64) -> Option<&mut PendingRange> {
         let (_, pending) = self.pending.range_mut(..=seq).next_back()?;
         (seq < pending.end_seq).then_some(pending)
     }
@@ -122,7 +122,7 @@ impl State {
     /// `holder` is no event of `candidates`.
     pub(super) fn is_vacated(
         &mut self,
-        candidates: &Candidates<'_>,
+        candidates: &AdmissionRequest<'_>,
         tick: i64,
         holder: Option<u64>,
     ) -> bool {
@@ -137,11 +137,11 @@ impl State {
     }
 
     /// Removes the events of `pending` from the successors.
-    pub(super) fn forget_successors(&mut self, pending: &Pending) {
+    pub(super) fn forget_successors(&mut self, pending: &PendingRange) {
         if self.successors.is_empty() {
             return;
         }
-        for Override { series, tick, seq } in &pending.overrides {
+        for KeyOverride { series, tick, seq } in &pending.overrides {
             if let Entry::Occupied(mut seqs) = self.successors.entry((*series, *tick)) {
                 seqs.get_mut().retain(|known| known != seq);
                 if seqs.get().is_empty() {
@@ -151,7 +151,7 @@ impl State {
         }
     }
 
-    pub(super) fn remove_entries(&mut self, reserved: &Reserved) {
+    pub(super) fn remove_entries(&mut self, reserved: &KeyReservation) {
         for (series, lowest) in &reserved.touched {
             self.series.remove_from(*series, *lowest, reserved.first_seq, reserved.end_seq);
             self.emptied += usize::from(self.series.series(*series).is_some_and(Series::is_empty));
@@ -223,6 +223,6 @@ impl State {
     }
 }
 
-fn is_pending(pending: &BTreeMap<u64, Pending>, seq: u64) -> bool {
+fn is_pending(pending: &BTreeMap<u64, PendingRange>, seq: u64) -> bool {
     pending.range(..=seq).next_back().is_some_and(|(_, pending)| seq < pending.end_seq)
 }

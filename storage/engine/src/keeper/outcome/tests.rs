@@ -2,9 +2,9 @@ use super::*;
 
 #[tokio::test]
 async fn waiting_ends_with_the_statement() {
-    let waits = Arc::new(Waits::default());
+    let waits = Arc::new(WaitGraph::default());
     let outcome = Outcome::new(1);
-    let ending = Ending(Arc::clone(&outcome));
+    let ending = OutcomeEnd(Arc::clone(&outcome));
     let waiter = tokio::spawn({
         let (waits, outcome) = (Arc::clone(&waits), Arc::clone(&outcome));
         async move { waits.wait(2, &outcome).await }
@@ -19,7 +19,7 @@ async fn waiting_ends_with_the_statement() {
 
 #[tokio::test]
 async fn circles_are_refused() {
-    let waits = Waits::default();
+    let waits = WaitGraph::default();
     let _first = waits.edge(1, 2).unwrap();
     let second = waits.edge(2, 3).unwrap();
     let refused = waits.edge(3, 1).err().unwrap();

@@ -86,9 +86,9 @@ fn random_operations_agree_with_a_map() {
             },
         }
         assert_eq!(table.entries, model.len());
-        let taken = &table.series(id).unwrap().taken;
-        assert_eq!(table.runs, taken.len());
-        assert!(taken.iter().all(|(start, end)| start < end));
+        let occupied_ticks = &table.series(id).unwrap().occupied_ticks;
+        assert_eq!(table.runs, occupied_ticks.len());
+        assert!(occupied_ticks.iter().all(|(start, end)| start < end));
     }
     let entries: Vec<_> = table.series(id).unwrap().ascending(&TickRange::ALL).collect();
     assert_eq!(entries, model.into_iter().collect::<Vec<_>>());
@@ -105,7 +105,7 @@ fn a_search_for_a_free_tick_does_not_walk_the_same_way_twice() {
         assert_eq!(free, seq as i64 - 1);
         table.insert(id, free, seq);
     }
-    assert_eq!(table.series(id).unwrap().taken.len(), 1);
+    assert_eq!(table.series(id).unwrap().occupied_ticks.len(), 1);
 }
 
 #[test]

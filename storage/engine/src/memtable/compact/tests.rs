@@ -82,7 +82,7 @@ fn merging_keeps_numbers_and_marks() {
     let merged = merge(&parts, &[], Gsn(0), &budget).unwrap().unwrap();
     assert_eq!(merged.runs(), [Run { row: 0, seq: 1, gsn: 1 }, Run { row: 3, seq: 9, gsn: 20 }]);
     assert_eq!(merged.ticks().as_ref(), [10, 20, 15, 5, 6]);
-    assert_eq!(marks_of(&parts, &merged), [Superseded { row: 2, gsn: 20 }]);
+    assert_eq!(marks_of(&parts, &merged), [SupersededRow { row: 2, gsn: 20 }]);
     let text = merged.columns()[1].slice(0, 5).unwrap();
     assert_eq!(text.as_string_view().value(4), "text of the tick 6");
     assert_eq!(text.null_count(), 0);
@@ -98,7 +98,7 @@ fn replaced_rows_are_left_out_once_all_snapshots_see_their_successors() {
     assert_eq!(merged.ticks().as_ref(), [10, 30, 40]);
     assert_eq!(merged.runs(), [Run { row: 0, seq: 1, gsn: 1 }, Run { row: 1, seq: 3, gsn: 3 }]);
     assert_eq!((merged.row_of(2), merged.row_of(3), merged.row_of(4)), (None, Some(1), Some(2)));
-    assert_eq!(marks_of(&parts, &merged), [Superseded { row: 2, gsn: 8 }]);
+    assert_eq!(marks_of(&parts, &merged), [SupersededRow { row: 2, gsn: 8 }]);
     assert!(merge(&parts[1..], &[], Gsn(8), &budget).unwrap().is_none());
 }
 
@@ -118,7 +118,7 @@ fn deleted_ticks_are_left_out() {
     assert_eq!(merged.runs(), [Run { row: 0, seq: 2, gsn: 2 }]);
     assert_eq!(
         marks_of(&parts, &merged),
-        [Superseded { row: 0, gsn: 99 }, Superseded { row: 2, gsn: 100 }]
+        [SupersededRow { row: 0, gsn: 99 }, SupersededRow { row: 2, gsn: 100 }]
     );
     assert!(merge(&parts, &[fence(100, 6)], Gsn(0), &budget).unwrap().is_none());
     // Rows committed after the fence stay.

@@ -5,12 +5,12 @@ use std::ops::Range;
 use arrow::array::ArrayRef;
 use stratalog_model::{
     Error, Result,
-    aggregate::{AggregateRequest, Statistic, Wanted},
+    aggregate::{AggregateRequest, ColumnStatistic, Statistic},
 };
 
 use stratalog_story::kernel::{Column, Total};
 
-use super::tally::Tally;
+use super::tally::GroupTally;
 use crate::pieces::runs::Cells;
 
 /// The values of a column.
@@ -69,21 +69,22 @@ impl<'a> Lane<'a> {
 pub struct Counter<'a> {
     lanes: Vec<Lane<'a>>,
     /// The wanted statistics, each with the index of its lane.
-    wanted: Vec<(Wanted, Option<usize>)>,
+    statistics: Vec<(ColumnStatistic, Option<usize>)>,
 }
 
 impl<'a> Counter<'a> {
     /// `lanes` are the columns of [`AggregateRequest::columns`], in the same order.
     pub fn new(request: &AggregateRequest, lanes: Vec<Lane<'a>>) -> Self {
         let columns = request.columns();
-        let lane = |wanted: &Wanted| columns.iter().position(|column| *column == wanted.column);
-        let wanted = request.wanted.iter().map(|wanted| (*wanted, lane(wanted)));
-        Self { lanes, wanted: wanted.collect() }
+        let lane =
+            |wanted: &ColumnStatistic| columns.iter().position(|column| *column == wanted.column);
+        let statistics = request.statistics.iter().map(|wanted| (*wanted, lane(wanted)));
+        Self { lanes, statistics: statistics.collect() }
     }
 
     /// True if the statistic at position `at` has a constant column.
     fn is_constant(&self, at: usize) -> bool {
-        let lane = self.wanted.get(at).and_then(|(_, lane)| *lane);
+        let lane = self.statistics.get(at).and_then(|(_, lane)| *lane);
         lane.and_then(|lane| self.lanes.get(lane))
             .is_some_and(|lane| matches!(lane, Lane::Constant(..)))
     }
@@ -92,14 +93,14 @@ impl<'a> Counter<'a> {
     ///
     /// # Errors
     /// `Internal` if a column is missing.
-    pub fn count(&self, rows: Range<usize>, tally: &mut Tally) -> Result<()> {
-        (0..self.wanted.len()).try_for_each(|at| self.count_one(at, &rows, tally))
+    pub fn count(&self, rows: Range<usize>, tally: &mut GroupTally) -> Result<()> {
+        (0..self.statistics.len()).try_for_each(|at| self.count_one(at, &rows, tally))
     }
 
     /// Like [`Self::count`], for the statistic at position `at` of the request.
-    fn count_one(&self, at: usize, rows: &Range<usize>, tally: &mut Tally) -> Result<()> {
+    fn count_one(&self, at: usize, rows: &Range<usize>, tally: &mut GroupTally) -> Result<()> {
         let missing = || Error::internal("rows to aggregate lack a column");
-        let (wanted, lane) = self.wanted.get(at).ok_or_else(missing)?;
+        let (wanted, lane) = self.statistics.get(at).ok_or_else(missing)?;
         let lane = || lane.and_then(|lane| self.lanes.get(lane)).ok_or_else(missing);
         match wanted.statistic {
             Statistic::Rows => tally.count(at, rows.len() as i64),
@@ -132,26 +133,36 @@ pub struct CellCounter<'a> {
     counter: &'a Counter<'a>,
     cells: &'a Cells,
     /// For each wanted statistic, the cell column; `None` if the row range of the cells is enough.
-    told: Vec<Option<Column<'a>>>,
+    cell_values: Vec<Option<Column<'a>>>,
 }
 
 impl<'a> CellCounter<'a> {
-    /// `told` has the cell column of each statistic of `counter`.
-    pub fn new(counter: &'a Counter<'a>, cells: &'a Cells, told: &[Option<&'a ArrayRef>]) -> Self {
-        Self { counter, cells, told: told.iter().map(|array| array.map(Column::of)).collect() }
+    /// `cell_values` has the cell column of each statistic of `counter`.
+    pub fn new(
+        counter: &'a Counter<'a>,
+        cells: &'a Cells,
+        cell_values: &[Option<&'a ArrayRef>],
+    ) -> Self {
+        Self {
+            counter,
+            cells,
+            cell_values: cell_values.iter().map(|array| array.map(Column::of)).collect(),
+        }
     }
 
     /// Adds consecutive cells to the current group.
     ///
     /// # Errors
     /// `Internal` if a column is missing.
-    pub fn count(&self, cells: Range<usize>, tally: &mut Tally) -> Result<()> {
+    pub fn count(&self, cells: Range<usize>, tally: &mut GroupTally) -> Result<()> {
         if cells.is_empty() {
             return Ok(());
         }
         let rows = self.cells.rows(cells.start).start..self.cells.rows(cells.end - 1).end;
-        for (at, ((wanted, _), told)) in self.counter.wanted.iter().zip(&self.told).enumerate() {
-            let Some(told) = told else {
+        for (at, ((wanted, _), cell_values)) in
+            self.counter.statistics.iter().zip(&self.cell_values).enumerate()
+        {
+            let Some(cell_values) = cell_values else {
                 // A column without NULL has a value in each row.
                 match wanted.statistic {
                     Statistic::Count if !self.counter.is_constant(at) => {
@@ -162,13 +173,13 @@ impl<'a> CellCounter<'a> {
                 continue;
             };
             match wanted.statistic {
-                Statistic::Rows | Statistic::Count => match told.sum(cells.clone())? {
+                Statistic::Rows | Statistic::Count => match cell_values.sum(cells.clone())? {
                     Some(Total::Whole(count)) => tally.count(at, count as i64),
                     _ => return Err(Error::internal("cells that count no values")),
                 },
-                Statistic::Sum => tally.sum(at, told.sum(cells.clone())?),
-                Statistic::Min => tally.number(at, told.extreme(cells.clone(), false)),
-                Statistic::Max => tally.number(at, told.extreme(cells.clone(), true)),
+                Statistic::Sum => tally.sum(at, cell_values.sum(cells.clone())?),
+                Statistic::Min => tally.number(at, cell_values.extreme(cells.clone(), false)),
+                Statistic::Max => tally.number(at, cell_values.extreme(cells.clone(), true)),
             }
         }
         Ok(())

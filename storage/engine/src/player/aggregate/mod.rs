@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   journal, tablets ─► rows ─► group and window of each ─┐
-//!                                                          ├─► Tally: a row per group ─► batch
+//!                                                          ├─► GroupTally: a row per group ─► batch
 //!   stories ─► runs of series ─► cells, windows by bisection ┘
 //! ```
 //!

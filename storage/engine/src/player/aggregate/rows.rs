@@ -15,7 +15,7 @@ use stratalog_model::{Error, Result, aggregate::AggregateRequest, tier::BatchStr
 
 use super::{
     counter::{Counter, Lane},
-    tally::Tally,
+    tally::GroupTally,
 };
 use crate::{
     keeper::keys::Groups,
@@ -93,7 +93,7 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
     let sorted: Vec<ArrayRef> =
         values.iter().map(|values| take(values, &order, None)).collect::<Result<_, _>>()?;
     let counter = Counter::new(request, sorted.iter().map(Lane::whole).collect());
-    let mut tally = Tally::new(request);
+    let mut tally = GroupTally::new(request);
     for (window, ends) in windows.iter().zip(starts.windows(2)) {
         if let [start, end] = ends {
             tally.group(*window);

@@ -16,7 +16,7 @@ use arrow::{
 };
 use stratalog_model::{
     Error, Result,
-    aggregate::{AggregateRequest, Statistic, Wanted},
+    aggregate::{AggregateRequest, ColumnStatistic, Statistic},
 };
 use stratalog_story::{CHUNK_ROWS, CellColumn, Source, Story};
 
@@ -24,9 +24,11 @@ use super::{
     counter::{CellCounter, Counter, Lane},
     plan::{self, Span},
     rows::before_all,
-    tally::Tally,
+    tally::GroupTally,
 };
-use crate::pieces::{chosen::Chosen, piece::Part, reader::Reader, runs::Runs};
+use crate::pieces::{
+    piece::Part, reader::PieceReader, runs::Runs, series_selection::SeriesSelection,
+};
 
 /// Maximum number of groups in the tally before the tally becomes a batch.
 const GROUPS_MAX: usize = 1 << 16;
@@ -34,13 +36,13 @@ const GROUPS_MAX: usize = 1 << 16;
 /// Aggregates of the slices of a story, slice by slice.
 pub struct Slices {
     request: Arc<AggregateRequest>,
-    reader: Arc<Reader>,
+    reader: Arc<PieceReader>,
     /// Key bytes of the wanted series, ascending, if the request fixes all key columns.
     keys: Option<Arc<[Vec<u8>]>>,
-    tally: Tally,
-    /// Position of the key of each group: index in `looked_at`, and series in these runs.
+    tally: GroupTally,
+    /// Position of the key of each group: index in `visited`, and series in these runs.
     places: Vec<(usize, usize)>,
-    looked_at: Vec<Arc<Runs>>,
+    visited: Vec<Arc<Runs>>,
     /// For each series of the last slice: the group of the run's end.
     last: Vec<Option<usize>>,
 }
@@ -49,16 +51,16 @@ impl Slices {
     /// An empty aggregate; `reader` reads the slices.
     pub fn new(
         request: &Arc<AggregateRequest>,
-        reader: &Arc<Reader>,
+        reader: &Arc<PieceReader>,
         keys: Option<&Arc<[Vec<u8>]>>,
     ) -> Self {
         Self {
             request: Arc::clone(request),
             reader: Arc::clone(reader),
             keys: keys.cloned(),
-            tally: Tally::new(request),
+            tally: GroupTally::new(request),
             places: Vec::new(),
-            looked_at: Vec::new(),
+            visited: Vec::new(),
             last: Vec::new(),
         }
     }
@@ -68,15 +70,15 @@ impl Slices {
     /// # Errors
     /// `Internal`.
     pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
-        let tally = std::mem::replace(&mut self.tally, Tally::new(&self.request));
-        let (places, looked_at) =
-            (std::mem::take(&mut self.places), std::mem::take(&mut self.looked_at));
+        let tally = std::mem::replace(&mut self.tally, GroupTally::new(&self.request));
+        let (places, visited) =
+            (std::mem::take(&mut self.places), std::mem::take(&mut self.visited));
         self.last.clear();
         if tally.rows() == 0 {
             return Ok(None);
         }
         let keys = self.request.keys.iter().map(|key| -> Result<ArrayRef> {
-            let values = looked_at.iter().map(|runs| self.reader.key_column(runs.series(), *key));
+            let values = visited.iter().map(|runs| self.reader.key_column(runs.series(), *key));
             let values = values.collect::<Result<Vec<_>>>()?;
             let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
             Ok(interleave(&values, &places)?)
@@ -87,7 +89,7 @@ impl Slices {
 
     /// The group at the end of the previous slice's run with the same key as `run`.
     fn ended_with(&self, runs: &Runs, run: usize) -> Option<usize> {
-        let before = self.looked_at.last()?;
+        let before = self.visited.last()?;
         let key = runs.keys().get(run)?;
         // Mostly, both slices have the same series.
         let same = before.keys().get(run).is_some_and(|known| known == key);
@@ -101,8 +103,8 @@ impl Slices {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn add(&mut self, story: &Arc<Story>, part: &Part) -> Result<Option<RecordBatch>> {
-        let chosen = Chosen::find(&self.reader, story, part, self.keys.as_deref()).await?;
-        let Chosen { runs, series: chosen } = chosen;
+        let chosen = SeriesSelection::find(&self.reader, story, part, self.keys.as_deref()).await?;
+        let SeriesSelection { runs, series: chosen } = chosen;
         let metrics = &self.request.scan.metrics.story;
         if chosen.is_empty() {
             metrics.pruned(1);
@@ -110,10 +112,10 @@ impl Slices {
         }
         let segments = |cells| plan::segments(&self.request, &part.hull, &runs, &chosen, cells);
         let mut found = segments(true)?;
-        let mut told = None;
+        let mut cell_arrays = None;
         if found.iter().any(|segment| matches!(segment.span, Span::Cells(_))) {
-            told = story.cells(part.number, &self.cell_columns()).await?;
-            if told.is_none() {
+            cell_arrays = story.cells(part.number, &self.cell_columns()).await?;
+            if cell_arrays.is_none() {
                 found = segments(false)?;
             }
         }
@@ -141,14 +143,16 @@ impl Slices {
             })
             .collect();
         let counter = Counter::new(&self.request, lanes);
-        let of_cells = match (&told, runs.cells()) {
-            (Some(told), Some(cells)) => Some(CellCounter::new(&counter, cells, &self.told(told)?)),
+        let of_cells = match (&cell_arrays, runs.cells()) {
+            (Some(cell_arrays), Some(cells)) => {
+                Some(CellCounter::new(&counter, cells, &self.cell_arrays(cell_arrays)?))
+            }
             _ => None,
         };
         let ticks = if ticks { columns.chunks(sources.len() - 1) } else { &[] };
         let mut last: Vec<Option<usize>> = vec![None; runs.len()];
-        let looked_at = self.looked_at.len();
-        let mut tally = std::mem::replace(&mut self.tally, Tally::new(&self.request));
+        let visited = self.visited.len();
+        let mut tally = std::mem::replace(&mut self.tally, GroupTally::new(&self.request));
         let mut places = std::mem::take(&mut self.places);
         let mut scratch = Vec::new();
         let (mut run, mut known) = (None, None);
@@ -156,14 +160,14 @@ impl Slices {
             if run != Some(segment.run) {
                 (run, known) = (Some(segment.run), self.ended_with(&runs, segment.run));
             }
-            let mut begin = |window: i64, tally: &mut Tally| {
+            let mut begin = |window: i64, tally: &mut GroupTally| {
                 let group = match known.filter(|known| tally.window(*known) == Some(window)) {
                     Some(known) => {
                         tally.resume(known);
                         known
                     }
                     None => {
-                        places.push((looked_at, segment.run));
+                        places.push((visited, segment.run));
                         tally.group(window)
                     }
                 };
@@ -177,7 +181,7 @@ impl Slices {
                     let of_cells = of_cells.as_ref();
                     let of_cells =
                         of_cells.ok_or_else(|| Error::internal("cells were not read"))?;
-                    metrics.told(cells.len() as u64);
+                    metrics.answered_by_cells(cells.len() as u64);
                     begin(window, &mut tally);
                     of_cells.count(cells, &mut tally)?;
                 }
@@ -196,7 +200,7 @@ impl Slices {
             }
         }
         (self.tally, self.places, self.last) = (tally, places, last);
-        self.looked_at.push(runs);
+        self.visited.push(runs);
         if self.tally.rows() > GROUPS_MAX {
             return self.finish();
         }
@@ -232,7 +236,7 @@ impl Slices {
 
     /// The cell column of a statistic. `None` if the statistic needs no cell column: counts of
     /// events, counts of columns without NULL, and columns that the story lacks.
-    fn cell_column(&self, wanted: &Wanted) -> Option<CellColumn> {
+    fn cell_column(&self, wanted: &ColumnStatistic) -> Option<CellColumn> {
         let Some(Source::Column(id)) = self.reader.source(wanted.column) else { return None };
         match wanted.statistic {
             Statistic::Rows => None,
@@ -249,13 +253,13 @@ impl Slices {
 
     /// The cell columns to read.
     fn cell_columns(&self) -> Vec<CellColumn> {
-        self.request.wanted.iter().filter_map(|wanted| self.cell_column(wanted)).collect()
+        self.request.statistics.iter().filter_map(|wanted| self.cell_column(wanted)).collect()
     }
 
     /// For each wanted statistic, the cell column that was read.
-    fn told<'a>(&self, read: &'a [ArrayRef]) -> Result<Vec<Option<&'a ArrayRef>>> {
+    fn cell_arrays<'a>(&self, read: &'a [ArrayRef]) -> Result<Vec<Option<&'a ArrayRef>>> {
         let mut read = read.iter();
-        let of = self.request.wanted.iter().map(|wanted| match self.cell_column(wanted) {
+        let of = self.request.statistics.iter().map(|wanted| match self.cell_column(wanted) {
             Some(_) => read.next().map(Some).ok_or_else(|| Error::internal("cells lack a column")),
             None => Ok(None),
         });

@@ -16,16 +16,16 @@ use stratalog_story::kernel::{Number, Total};
 
 /// The statistics of groups; the groups come one after another.
 #[derive(Debug)]
-pub struct Tally {
+pub struct GroupTally {
     windows: Vec<i64>,
-    columns: Vec<Found>,
+    columns: Vec<GroupStatistic>,
     /// Number of the current group.
     current: usize,
 }
 
 /// A statistic of all groups.
 #[derive(Debug)]
-enum Found {
+enum GroupStatistic {
     Counts(Vec<i64>),
     Sums(Vec<Option<Total>>),
     Numbers(Vec<Option<Number>>, Greatest),
@@ -34,14 +34,14 @@ enum Found {
 /// True for the greatest value, false for the least.
 type Greatest = bool;
 
-impl Tally {
+impl GroupTally {
     /// A tally without groups.
     pub fn new(request: &AggregateRequest) -> Self {
-        let columns = request.wanted.iter().map(|wanted| match wanted.statistic {
-            Statistic::Rows | Statistic::Count => Found::Counts(Vec::new()),
-            Statistic::Sum => Found::Sums(Vec::new()),
-            Statistic::Min => Found::Numbers(Vec::new(), false),
-            Statistic::Max => Found::Numbers(Vec::new(), true),
+        let columns = request.statistics.iter().map(|wanted| match wanted.statistic {
+            Statistic::Rows | Statistic::Count => GroupStatistic::Counts(Vec::new()),
+            Statistic::Sum => GroupStatistic::Sums(Vec::new()),
+            Statistic::Min => GroupStatistic::Numbers(Vec::new(), false),
+            Statistic::Max => GroupStatistic::Numbers(Vec::new(), true),
         });
         Self { windows: Vec::new(), columns: columns.collect(), current: 0 }
     }
@@ -57,9 +57,9 @@ impl Tally {
         self.windows.push(window);
         for found in &mut self.columns {
             match found {
-                Found::Counts(counts) => counts.push(0),
-                Found::Sums(sums) => sums.push(None),
-                Found::Numbers(numbers, _) => numbers.push(None),
+                GroupStatistic::Counts(counts) => counts.push(0),
+                GroupStatistic::Sums(sums) => sums.push(None),
+                GroupStatistic::Numbers(numbers, _) => numbers.push(None),
             }
         }
         self.current
@@ -77,7 +77,7 @@ impl Tally {
 
     /// Adds a count to the statistic at position `at` of the request, in the current group.
     pub fn count(&mut self, at: usize, count: i64) {
-        if let Some(Found::Counts(counts)) = self.columns.get_mut(at)
+        if let Some(GroupStatistic::Counts(counts)) = self.columns.get_mut(at)
             && let Some(known) = counts.get_mut(self.current)
         {
             *known += count;
@@ -86,7 +86,7 @@ impl Tally {
 
     /// Like [`Self::count`], for a sum.
     pub fn sum(&mut self, at: usize, sum: Option<Total>) {
-        if let Some(Found::Sums(sums)) = self.columns.get_mut(at)
+        if let Some(GroupStatistic::Sums(sums)) = self.columns.get_mut(at)
             && let (Some(known), Some(sum)) = (sums.get_mut(self.current), sum)
         {
             *known = Some(known.map_or(sum, |known| known.plus(sum)));
@@ -95,7 +95,7 @@ impl Tally {
 
     /// Like [`Self::count`], for the least or greatest value.
     pub fn number(&mut self, at: usize, number: Option<Number>) {
-        if let Some(Found::Numbers(numbers, greatest)) = self.columns.get_mut(at)
+        if let Some(GroupStatistic::Numbers(numbers, greatest)) = self.columns.get_mut(at)
             && let (Some(known), Some(number)) = (numbers.get_mut(self.current), number)
         {
             *known = Some(known.map_or(number, |known| known.better(number, *greatest)));
@@ -116,9 +116,11 @@ impl Tally {
             let missing = || Error::internal("an aggregate has more columns than are wanted");
             let of = schema.fields().get(arrays.len()).ok_or_else(missing)?.data_type();
             arrays.push(match found {
-                Found::Counts(counts) => Arc::new(Int64Array::from(counts)),
-                Found::Sums(sums) => totals(&sums, of)?,
-                Found::Numbers(numbers, _) => cast(&plain(&numbers, of.is_floating()), of)?,
+                GroupStatistic::Counts(counts) => Arc::new(Int64Array::from(counts)),
+                GroupStatistic::Sums(sums) => totals(&sums, of)?,
+                GroupStatistic::Numbers(numbers, _) => {
+                    cast(&plain(&numbers, of.is_floating()), of)?
+                }
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));

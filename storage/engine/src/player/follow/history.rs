@@ -23,14 +23,14 @@ use stratalog_model::{
     subscribe::{Gap, GapCause, SubscribeRequest},
 };
 
-use super::{GSN, memory, together};
+use super::{GSN, concat_batches_up_to, memory};
 use crate::{
     memtable::batch::MemoryBatch,
     pieces::{
         piece::{OpenPiece, Part},
-        reader::Reader,
+        reader::PieceReader,
     },
-    player::piece::Shared,
+    player::piece::SharedRequest,
     version::Version,
 };
 
@@ -53,7 +53,7 @@ const POOL_BYTES_MAX: usize = 64 << 20;
 
 /// The next events of a sweep.
 #[derive(Debug)]
-pub struct Window {
+pub struct HistoryWindow {
     /// Batches of events by ascending gsn, with the gsns.
     pub rows: Vec<(RecordBatch, Int64Array)>,
     /// Position ranges that could not be read.
@@ -65,9 +65,9 @@ pub struct Window {
 }
 
 /// A pass through a version in commit order.
-pub struct Sweep {
+pub struct HistorySweep {
     version: Arc<Version>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRequest>,
     /// Position of `_gsn` among the columns to read; the last column if the request does not
     /// include `_gsn`.
     gsn_at: usize,
@@ -79,8 +79,8 @@ pub struct Sweep {
     /// Unopened pieces, by lowest gsn.
     pieces: VecDeque<Arc<OpenPiece>>,
     /// Unread parts of open pieces, by lowest gsn.
-    parts: VecDeque<(Arc<Reader>, Part)>,
-    pool: Vec<Pooled>,
+    parts: VecDeque<(Arc<PieceReader>, Part)>,
+    pool: Vec<PooledRows>,
     /// The sweep reads only positions before this limit.
     limit: Gsn,
     /// In-memory batches in order; all of them lie after the events of pieces.
@@ -89,13 +89,13 @@ pub struct Sweep {
 }
 
 /// The unsettled rows of a part.
-struct Pooled {
+struct PooledRows {
     rows: RecordBatch,
     /// Position and row number of the remaining rows, by ascending position.
     order: Vec<(i64, u32)>,
 }
 
-impl Sweep {
+impl HistorySweep {
     /// Begins a sweep over the positions `gsns` of a version. The end of `gsns` is the visible end.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Sweep {
         };
         let request = memory::request(&wanted.chronicle, projection, gsns);
         let visible = Gsn(gsns.end.0.saturating_sub(1));
-        let shared = Arc::new(Shared::new(&request, Arc::clone(version), visible)?);
+        let shared = Arc::new(SharedRequest::new(&request, Arc::clone(version), visible)?);
         let mut pieces: Vec<Arc<OpenPiece>> = version.pieces().iter().cloned().collect();
         pieces.retain(|piece| piece.gsns().overlaps(&gsns));
         pieces.sort_by_key(|piece| piece.gsns().start);
@@ -147,7 +147,7 @@ impl Sweep {
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`. Damaged data is not an error; the window lists the damage.
-    pub async fn window(&mut self, bytes_max: usize) -> Result<Window> {
+    pub async fn window(&mut self, bytes_max: usize) -> Result<HistoryWindow> {
         let bytes_max = bytes_max.min(WINDOW_BYTES);
         loop {
             self.open_pieces().await?;
@@ -181,12 +181,12 @@ impl Sweep {
             let due = next.filter(|next| *next < self.limit);
             let due = due.is_some_and(|next| first.is_none_or(|first| next <= first));
             let Some(piece) = self.pieces.pop_front_if(|_| due) else { return Ok(()) };
-            let reader = Arc::new(Reader::new(Arc::clone(&piece), Arc::clone(&self.shared)));
+            let reader = Arc::new(PieceReader::new(Arc::clone(&piece), Arc::clone(&self.shared)));
             match piece.parts().await {
                 Ok(parts) => {
                     let wanted = parts.iter().filter(|part| part.gsns.overlaps(&self.gsns));
                     let wanted = wanted.map(|part| (Arc::clone(&reader), part.clone()));
-                    let mut all: Vec<(Arc<Reader>, Part)> = self.parts.drain(..).collect();
+                    let mut all: Vec<(Arc<PieceReader>, Part)> = self.parts.drain(..).collect();
                     all.extend(wanted);
                     all.sort_by_key(|(_, part)| part.gsns.start);
                     self.parts = all.into();
@@ -219,7 +219,7 @@ impl Sweep {
             order.sort_unstable();
         }
         if !order.is_empty() {
-            self.pool.push(Pooled { rows, order });
+            self.pool.push(PooledRows { rows, order });
         }
         Ok(())
     }
@@ -256,11 +256,11 @@ impl Sweep {
     /// Frees the memory of rows that are no longer in the pool.
     fn shrink(&mut self) -> Result<()> {
         self.pool.retain(|pooled| !pooled.order.is_empty());
-        self.pool.iter_mut().try_for_each(Pooled::shrink)
+        self.pool.iter_mut().try_for_each(PooledRows::shrink)
     }
 
     /// Takes the rows before a position, in order.
-    fn cut(&mut self, frontier: Gsn, all_read: bool) -> Result<Window> {
+    fn cut(&mut self, frontier: Gsn, all_read: bool) -> Result<HistoryWindow> {
         let mut picked: Vec<(i64, u32, u32)> = Vec::new();
         for (at, pooled) in (0..).zip(&mut self.pool) {
             let before = pooled.before(frontier);
@@ -282,11 +282,11 @@ impl Sweep {
             Some(batch) if all_read && self.limit == self.gsns.end => Gsn(batch.first_gsn()),
             _ => frontier,
         };
-        self.told(rows, end.max(self.gsns.start), all_read && end >= self.limit)
+        self.window_of(rows, end.max(self.gsns.start), all_read && end >= self.limit)
     }
 
     /// In-memory events, in order. The pieces have no later events.
-    fn in_memory(&mut self, bytes_max: usize) -> Result<Window> {
+    fn in_memory(&mut self, bytes_max: usize) -> Result<HistoryWindow> {
         let (mut rows, mut count, mut bytes) = (Vec::new(), 0, 0);
         while (count == 0 || count < WINDOW_ROWS && bytes < bytes_max as u64)
             && let Some(batch) = self.batches.pop_front()
@@ -297,22 +297,27 @@ impl Sweep {
             rows.push(memory::rows(&batch, &self.shared.request, &self.version, visible)?);
         }
         let end = self.batches.front().map_or(self.gsns.end, |batch| Gsn(batch.first_gsn()));
-        let rows = together(rows, self.batch_rows_max)?;
-        self.told(rows, end, self.batches.is_empty())
+        let rows = concat_batches_up_to(rows, self.batch_rows_max)?;
+        self.window_of(rows, end, self.batches.is_empty())
     }
 
-    fn told(&mut self, rows: Vec<RecordBatch>, end: Gsn, ended: bool) -> Result<Window> {
-        let asked: Vec<usize> = (0..self.columns).collect();
+    fn window_of(
+        &mut self,
+        rows: Vec<RecordBatch>,
+        end: Gsn,
+        ended: bool,
+    ) -> Result<HistoryWindow> {
+        let columns: Vec<usize> = (0..self.columns).collect();
         let rows = rows.into_iter().map(|rows| {
             let gsns = self.gsns_of(&rows)?.clone();
-            Ok((rows.project(&asked)?, gsns))
+            Ok((rows.project(&columns)?, gsns))
         });
         let rows = rows.collect::<Result<_>>()?;
-        Ok(Window { rows, damaged: std::mem::take(&mut self.damaged), end, ended })
+        Ok(HistoryWindow { rows, damaged: std::mem::take(&mut self.damaged), end, ended })
     }
 }
 
-impl Pooled {
+impl PooledRows {
     fn before(&self, frontier: Gsn) -> usize {
         self.order.partition_point(|(gsn, _)| gsn.cast_unsigned() < frontier.0)
     }
@@ -329,8 +334,8 @@ impl Pooled {
 }
 
 /// The wanted events of a part.
-async fn read(reader: &Reader, part: &Part) -> Result<RecordBatch> {
-    let wanted = reader.wanted(&part.hull);
+async fn read(reader: &PieceReader, part: &Part) -> Result<RecordBatch> {
+    let wanted = reader.column_selection(&part.hull);
     let events = reader.piece().read(part, &wanted).await?;
     let mut batches = reader.unordered(&events, &part.hull)?;
     match batches.pop() {

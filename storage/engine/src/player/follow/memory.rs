@@ -11,7 +11,7 @@ use stratalog_model::{
 
 use crate::{
     memtable::batch::MemoryBatch,
-    player::piece::{self, JournalPiece, Shared},
+    player::piece::{self, JournalPiece, SharedRequest},
     version::Version,
 };
 
@@ -39,7 +39,7 @@ pub fn request(
 }
 
 /// A request for all events, with all columns including system columns.
-pub fn everything_of(chronicle: &Arc<ChronicleDefinition>) -> Arc<ScanRequest> {
+pub fn request_for_all(chronicle: &Arc<ChronicleDefinition>) -> Arc<ScanRequest> {
     let all = (0..chronicle.columns.len() + SYSTEM_COLUMNS.len()).collect();
     request(chronicle, all, GsnRange::ALL)
 }
@@ -54,6 +54,6 @@ pub fn rows(
     version: &Arc<Version>,
     visible: Gsn,
 ) -> Result<RecordBatch> {
-    let shared = Arc::new(Shared::new(request, Arc::clone(version), visible)?);
+    let shared = Arc::new(SharedRequest::new(request, Arc::clone(version), visible)?);
     piece::rows(JournalPiece { batch: Arc::clone(batch), rows: None, shared })
 }

@@ -12,9 +12,9 @@
 //! only for a moment. Files and memory are therefore freed, even if a follower is very slow.
 
 mod history;
+mod history_read;
 pub mod memory;
-mod reading;
-mod untold;
+mod pending_updates;
 
 use std::sync::Arc;
 
@@ -28,19 +28,19 @@ use stratalog_model::{
 };
 
 use self::{
-    reading::{Reading, Resting},
-    untold::{Position, Untold},
+    history_read::{HistoryRead, PausedSweep},
+    pending_updates::{PendingUpdates, Position},
 };
 use crate::{
     engine::Core,
-    keeper::feed::{Commit, Following, Taken},
+    keeper::feed::{Commit, FeedFollower, RingCommits},
 };
 
 /// Position of `_gsn` among the system columns.
 pub const GSN: usize = 2;
 
 /// Maximum commits taken from the ring at a time.
-const COMMITS_TAKEN: usize = 256;
+const COMMITS_MAX: usize = 256;
 
 /// Maximum bytes of a batch made from several commits.
 const TOGETHER_BYTES: usize = 512 << 10;
@@ -56,19 +56,19 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
     let chronicle = core.chronicle(&request.chronicle)?;
     let (following, head) = core.follow(&chronicle)?;
     let place = match request.from {
-        SubscribeFrom::Gsn(gsn) => Place::At(gsn),
-        SubscribeFrom::Live => Place::At(Gsn(head.0 + 1)),
-        SubscribeFrom::Tick(_) => Place::Unknown,
+        SubscribeFrom::Gsn(gsn) => FollowerPlace::At(gsn),
+        SubscribeFrom::Live => FollowerPlace::At(Gsn(head.0 + 1)),
+        SubscribeFrom::Tick(_) => FollowerPlace::Unknown,
     };
     let follower = Follower {
         core: Arc::clone(core),
         request: Arc::new(request),
         following,
         place,
-        resting: Arc::default(),
+        paused: Arc::default(),
         windows: 0,
         deleted: Gsn(0),
-        untold: Untold::default(),
+        pending_updates: PendingUpdates::default(),
     };
     Ok(Box::pin(stream::try_unfold(Some(follower), |follower| async move {
         let Some(mut follower) = follower else { return Ok(None) };
@@ -79,7 +79,7 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
 
 /// The place of a follower in the log.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum FollowerPlace {
     /// The subscription starts at a tick, and the position is not yet known.
     Unknown,
     /// The first undelivered position.
@@ -89,38 +89,38 @@ enum Place {
 struct Follower {
     core: Arc<Core>,
     request: Arc<SubscribeRequest>,
-    following: Following,
-    place: Place,
+    following: FeedFollower,
+    place: FollowerPlace,
     /// The sweep through history, between two windows.
-    resting: Arc<Mutex<Option<Resting>>>,
+    paused: Arc<Mutex<Option<PausedSweep>>>,
     /// Number of history windows until now.
     windows: u64,
     /// Deletes up to this gsn are delivered.
     deleted: Gsn,
     /// History to deliver next.
-    untold: Untold,
+    pending_updates: PendingUpdates,
 }
 
 impl Follower {
     async fn next(&mut self) -> Result<Update> {
         loop {
-            if let Some(update) = self.untold.next() {
+            if let Some(update) = self.pending_updates.next() {
                 return Ok(update);
             }
-            let Place::At(next) = self.place else {
-                self.place = Place::At(self.find().await?);
+            let FollowerPlace::At(next) = self.place else {
+                self.place = FollowerPlace::At(self.find().await?);
                 continue;
             };
             let rows_max = self.rows_max();
-            match self.following.take(next, COMMITS_TAKEN, rows_max, TOGETHER_BYTES as u64) {
-                Taken::Ended => return Err(dropped(&self.request.chronicle)),
-                Taken::Commits(commits) if commits.is_empty() => self.following.news().await,
-                Taken::Commits(commits) => {
+            match self.following.take(next, COMMITS_MAX, rows_max, TOGETHER_BYTES as u64) {
+                RingCommits::Ended => return Err(dropped(&self.request.chronicle)),
+                RingCommits::Commits(commits) if commits.is_empty() => self.following.news().await,
+                RingCommits::Commits(commits) => {
                     if let Some(rows) = self.take(&commits, next)? {
                         return Ok(Update::Events(rows));
                     }
                 }
-                Taken::Behind => self.read(next).await?,
+                RingCommits::Behind => self.read(next).await?,
             }
         }
     }
@@ -135,7 +135,7 @@ impl Follower {
         let SubscribeFrom::Tick(tick) = self.request.from else {
             return Err(Error::internal("a subscription has no beginning"));
         };
-        reading::first_at(&self.core, self.request.chronicle.id, tick).await
+        history_read::first_at(&self.core, self.request.chronicle.id, tick).await
     }
 
     /// Takes a batch of commits from the ring. The remaining commits stay in the ring for all
@@ -159,10 +159,12 @@ impl Follower {
             (count, bytes, place) = (count + rows.num_rows(), bytes + more, behind);
             batches.push(rows);
         }
-        self.place = Place::At(place.max(next));
-        let mut together = together(batches, rows_max)?;
-        match together.pop() {
-            Some(_) if !together.is_empty() => Err(Error::internal("commits are several batches")),
+        self.place = FollowerPlace::At(place.max(next));
+        let mut concat_batches_up_to = concat_batches_up_to(batches, rows_max)?;
+        match concat_batches_up_to.pop() {
+            Some(_) if !concat_batches_up_to.is_empty() => {
+                Err(Error::internal("commits are several batches"))
+            }
             rows => Ok(rows),
         }
     }
@@ -170,24 +172,24 @@ impl Follower {
     /// Reads a window of history, from any tier.
     async fn read(&mut self, next: Gsn) -> Result<()> {
         self.windows += 1;
-        let reading = Reading {
+        let history_read = HistoryRead {
             core: Arc::downgrade(&self.core),
             request: Arc::clone(&self.request),
-            resting: Arc::clone(&self.resting),
+            paused: Arc::clone(&self.paused),
             windows: self.windows,
             position: Position { next, deleted: self.deleted },
         };
-        let read = reading.run().await?;
-        self.place = Place::At(read.position.next);
+        let read = history_read.run().await?;
+        self.place = FollowerPlace::At(read.position.next);
         self.deleted = read.position.deleted;
-        self.untold = read.untold;
+        self.pending_updates = read.pending_updates;
         Ok(())
     }
 }
 
 /// Concatenates small neighbouring batches into batches of up to `rows` rows and `TOGETHER_BYTES`
 /// bytes. Large batches are not copied.
-fn together(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> {
+fn concat_batches_up_to(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> {
     let mut all = Vec::new();
     let mut gathered: Vec<RecordBatch> = Vec::new();
     let (mut count, mut bytes) = (0, 0);

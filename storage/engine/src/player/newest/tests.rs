@@ -6,7 +6,7 @@ use super::*;
 fn beaten_candidates_are_let_go() {
     let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
     for oldest in [false, true] {
-        let mut found = Found::new(Arc::clone(&schema), NewestOf { keys: Vec::new(), oldest });
+        let mut found = NewestRows::new(Arc::clone(&schema), NewestOf { keys: Vec::new(), oldest });
         let sign = if oldest { -1 } else { 1 };
         for round in 0..200_i64 {
             // In every third round, the candidate of one group is missing.
@@ -15,7 +15,7 @@ fn beaten_candidates_are_let_go() {
                 groups.iter().map(|group| sign * (round * 10 + i64::from(*group))).collect();
             let rows = (0..groups.len() as u32).collect();
             let column: ArrayRef = Arc::new(Int64Array::from(ticks.clone()));
-            let candidates = Candidates { rows, ticks, groups };
+            let candidates = EdgeCandidates { rows, ticks, groups };
             found.add(&candidates.batch(&schema, vec![column]).unwrap()).unwrap();
             assert!(found.rows <= 2 * 1000 + BEATEN_MAX);
         }

@@ -49,7 +49,7 @@ pub struct Record {
 #[derive(Debug, Clone)]
 pub enum Reply {
     Connected { ask: u64, sent_ns: u64, session: u64, reading: ClockReading },
-    Told { ask: u64, sent_ns: u64, reading: ClockReading },
+    Clock { ask: u64, sent_ns: u64, reading: ClockReading },
     Answer { number: u64, attempt: u64, answer: Answer },
 }
 
@@ -303,7 +303,7 @@ impl Client {
                 self.session = Some(session);
                 News::Heard
             }
-            Reply::Told { ask, sent_ns, reading } => {
+            Reply::Clock { ask, sent_ns, reading } => {
                 if !self.learns(ask, sent_ns, reading, true_ns) {
                     return News::Stale;
                 }

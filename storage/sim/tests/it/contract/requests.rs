@@ -8,7 +8,7 @@ use std::{
 use stratalog_model::{
     Acceptance, Append, BoxFuture, Clock, ClockReading, Durability, ErrorKind, EventStore, Gsn,
     ProducerId, Result,
-    store::{Admitted, AppendOptions, OnConflict},
+    store::{AppendOptions, OnConflict, PushResult},
 };
 use stratalog_sim::{Failure, Operation};
 
@@ -25,7 +25,7 @@ use super::{
 const STATEMENTS_MAX: usize = 16;
 
 /// The result of a push: the append, and the admitted events.
-type Pushed = (Box<dyn Append>, Result<Admitted>);
+type Pushed = (Box<dyn Append>, Result<PushResult>);
 
 /// A current statement of the server.
 pub struct Statement {
@@ -76,7 +76,7 @@ impl World {
             }
             Message::Sync { ask, sent_ns } => {
                 let reading = self.server().clock.reading();
-                self.reply(client, life, Reply::Told { ask, sent_ns, reading });
+                self.reply(client, life, Reply::Clock { ask, sent_ns, reading });
             }
             Message::Record(record) => self.record(client, life, record),
         }

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
-use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest, Shelves};
+use stratalog_journal::{Journal, JournalSettings, RequiredSegments};
 use stratalog_model::{ChronicleDefinition, ChronicleId, Clock, Disk, Log, Result};
 use stratalog_sim::FaultyDisk;
 use stratalog_story::{LocalShelf, Stories};
@@ -81,7 +81,7 @@ impl Server {
             master: master(&shared, made, plan)?,
             seen: Arc::clone(&plan.seen),
         });
-        let open_journal = |name: &str, settings: JournalSettings, beginning: Beginning| {
+        let open_journal = |name: &str, settings: JournalSettings, beginning: RequiredSegments| {
             let (disk, directory) = (Arc::clone(&shared), PathBuf::from("/data").join(name));
             let journal = match made {
                 true => Journal::open_existing(disk, directory, settings, beginning),
@@ -89,14 +89,14 @@ impl Server {
             };
             journal.map(Arc::new)
         };
-        let edits = open_journal("manifest", journal(64 << 10), Beginning::Any)?;
+        let edits = open_journal("manifest", journal(64 << 10), RequiredSegments::Any)?;
         let manifest = Arc::new(Manifest::open(edits.clone())?);
         let floor = manifest.state().floor.lsn;
-        let events = open_journal("journal", journal(32 << 10), Beginning::At(floor))?;
+        let events = open_journal("journal", journal(32 << 10), RequiredSegments::At(floor))?;
         let known = plan.tables.clone();
         let find = move |id: ChronicleId| known.iter().find(|table| table.id == id).cloned();
-        let definitions = Definitions::new(find.clone());
-        let files = Some(Files { shelves: shelves(&shared)?, manifest, definitions });
+        let definitions = ChronicleLookup::new(find.clone());
+        let files = Some(EngineFiles { shelves: shelves(&shared)?, manifest, definitions });
         let settings = settings(plan.backlog_bytes_max);
         let log: Arc<dyn Log> = events.clone();
         let time: Arc<dyn Clock> = clock.clone();

@@ -47,14 +47,14 @@ async fn ask_on(connection: &Connection, random: &mut Random) -> Result<(), Erro
 
 /// The progress of moves.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Moved {
+pub struct MoveCounts {
     /// Number of tablets.
     pub tablets: u64,
     /// Number of removed segments of the journal.
     pub released: u64,
 }
 
-impl Moved {
+impl MoveCounts {
     /// The progress shown by a data directory.
     pub fn of(data: &Path) -> Self {
         let names = |folder: &str| -> Vec<String> {

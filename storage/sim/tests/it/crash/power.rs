@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    moves::{self, Moved},
+    moves::{self, MoveCounts},
     run::{Plan, Run, Summary},
     verify::Loss,
 };
@@ -125,7 +125,7 @@ pub fn cut_and_check(plan: Plan, mut device: LoopDevice) -> Result<Summary, Stri
         cut?;
         device.unmount()?;
         device.mount()?;
-        summary.moved = summary.moved.most(Moved::of(&run.data));
+        summary.moved = summary.moved.most(MoveCounts::of(&run.data));
         summary.cycles += 1;
     }
     let mut server = run.serve(&run.data)?;

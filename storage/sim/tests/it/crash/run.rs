@@ -13,7 +13,7 @@ use stratalog_sim::Random;
 
 use super::{
     ledger::{Ledger, TABLES},
-    moves::{self, Moved},
+    moves::{self, MoveCounts},
     server::Server,
     verify::{Loss, verify},
     writer::{Connection, connect, write},
@@ -53,7 +53,7 @@ pub struct Summary {
     pub changes: u64,
     pub timed_out: u64,
     /// The maximum progress of moves.
-    pub moved: Moved,
+    pub moved: MoveCounts,
 }
 
 /// A server, its directory, and the ledger.
@@ -129,7 +129,7 @@ impl Run {
             let server = self.serve(&self.data)?;
             summary.rows = self.check(&server, &self.ledger, Loss::Process)?;
             self.write_until(server, Loss::Process, Server::kill)?;
-            summary.moved = summary.moved.most(Moved::of(&self.data));
+            summary.moved = summary.moved.most(MoveCounts::of(&self.data));
             summary.cycles += 1;
         }
         for _ in 0..2 {

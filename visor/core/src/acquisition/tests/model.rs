@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::acquisition::register::{Look, Register};
+use crate::acquisition::register::{Register, RequestState};
 
 const HOLDERS: i32 = 4;
 const CHRONICLES: u32 = 2;
@@ -151,7 +151,7 @@ impl Naive {
     }
 
     /// The holders in the way of a waiting or possible request.
-    fn in_the_way(&self, waits: &Waits) -> Vec<i32> {
+    fn blockers(&self, waits: &Waits) -> Vec<i32> {
         let Waits { ticket, chronicle, holder, claim } = *waits;
         let mut found = Vec::new();
         for other in (0..HOLDERS).filter(|other| *other != holder) {
@@ -174,13 +174,13 @@ impl Naive {
 
     /// True if a holder waits for itself; follows all paths up to the number of holders.
     fn rings(&self, first: &Waits) -> bool {
-        let mut reached = self.in_the_way(first);
+        let mut reached = self.blockers(first);
         for _ in 0..HOLDERS {
             let further: Vec<i32> = self
                 .waits
                 .iter()
                 .filter(|waits| reached.contains(&waits.holder))
-                .flat_map(|waits| self.in_the_way(waits))
+                .flat_map(|waits| self.blockers(waits))
                 .collect();
             reached.extend(further);
             reached.sort_unstable();
@@ -216,7 +216,7 @@ impl Naive {
         if self.closing.contains(&chronicle) && !renews {
             return Err("Closing");
         }
-        if self.in_the_way(&asked).is_empty() {
+        if self.blockers(&asked).is_empty() {
             self.grant(&asked);
             return Ok(None);
         }
@@ -232,12 +232,12 @@ impl Naive {
         Ok(Some(asked.ticket))
     }
 
-    fn look(&mut self, ticket: u64) -> Said<Look> {
+    fn check_request(&mut self, ticket: u64) -> Said<RequestState> {
         let Some(at) = self.waits.iter().position(|waits| waits.ticket == ticket) else {
             return Err("Closing");
         };
         let waits = self.waits[at];
-        let in_the_way = self.in_the_way(&waits);
+        let in_the_way = self.blockers(&waits);
         if self.closing.contains(&waits.chronicle) {
             self.waits.remove(at);
             return Err("Closing");
@@ -245,7 +245,7 @@ impl Naive {
         if in_the_way.is_empty() {
             self.waits.remove(at);
             self.grant(&waits);
-            return Ok(Look::Granted);
+            return Ok(RequestState::Granted);
         }
         if self.rings(&waits) {
             self.waits.remove(at);
@@ -256,7 +256,7 @@ impl Naive {
                 && has.holder != waits.holder
                 && has.claim.conflicts(&waits.claim)
         });
-        Ok(Look::Waits(leases.filter_map(|has| has.until.map(Moment)).min()))
+        Ok(RequestState::Waits(leases.filter_map(|has| has.until.map(Moment)).min()))
     }
 
     fn enter(&mut self, chronicle: u32, holder: i32, what: Use, epoch: u32) -> Said<TickRange> {
@@ -391,8 +391,8 @@ fn carry_out(step: &Step, naive: &mut Naive, register: &mut Register) {
         }
         Step::Look(at) if !naive.waits.is_empty() => {
             let Waits { ticket, chronicle, .. } = naive.waits[at % naive.waits.len()];
-            let said = register.look(now, 0, ChronicleId(chronicle), ticket).map_err(name);
-            assert_eq!(said, naive.look(ticket));
+            let said = register.check_request(now, 0, ChronicleId(chronicle), ticket).map_err(name);
+            assert_eq!(said, naive.check_request(ticket));
         }
         Step::Withdraw(at) if !naive.waits.is_empty() => {
             let at = at % naive.waits.len();

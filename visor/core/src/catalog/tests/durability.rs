@@ -8,8 +8,8 @@ use std::sync::{
 use bytes::Bytes;
 use futures::{executor::block_on, future::FutureExt, task::noop_waker};
 use stratalog_model::{
-    Appended, BoxFuture, ChronicleId, ColumnType, Decision, Durability, Error, ErrorKind, Gsn,
-    PreparedAppend, Result, StatementId,
+    BoxFuture, ChronicleId, ColumnType, CommittedAppend, Decision, Durability, Error, ErrorKind,
+    Gsn, PreparedAppend, Result, StatementId,
 };
 
 use super::{MemoryLog, apply, clock, column, cpu, create, open, table};
@@ -130,10 +130,10 @@ impl PreparedAppend for Prepared {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
-    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<CommittedAppend>> {
         assert!(self.catalog.state().version() <= 2, "visible before its events");
         Box::pin(async move {
-            self.outcome.map(|()| Appended {
+            self.outcome.map(|()| CommittedAppend {
                 first_gsn: Some(Gsn(1)),
                 last_gsn: Some(Gsn(1)),
                 rows: 1,

@@ -35,7 +35,7 @@ impl Object {
 pub(super) struct NdjsonSource {
     input: BufReader<Input>,
     /// Objects read for the choice of types, with their lines.
-    looked_at: std::vec::IntoIter<(u64, Object)>,
+    sampled: std::vec::IntoIter<(u64, Object)>,
     guesses: Vec<(String, Guess)>,
     table: Vec<ResultColumn>,
     line: u64,
@@ -46,7 +46,7 @@ impl NdjsonSource {
     pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Self, SqlError> {
         let mut source = Self {
             input: BufReader::with_capacity(1 << 20, input),
-            looked_at: Vec::new().into_iter(),
+            sampled: Vec::new().into_iter(),
             guesses: Vec::new(),
             table: Vec::new(),
             line: 0,
@@ -70,7 +70,7 @@ impl NdjsonSource {
             }
             objects.push((line, object));
         }
-        source.looked_at = objects.into_iter();
+        source.sampled = objects.into_iter();
         Ok(source)
     }
 
@@ -101,7 +101,7 @@ impl NdjsonSource {
     }
 
     fn next(&mut self) -> Result<Option<(u64, Object)>, SqlError> {
-        match self.looked_at.next() {
+        match self.sampled.next() {
             Some(found) => Ok(Some(found)),
             None => self.read(),
         }

@@ -22,7 +22,7 @@ pub(super) struct ParquetSource {
     rows: u64,
     next_row: u64,
     /// The rest of a partly used batch.
-    rest: Option<RecordBatch>,
+    remaining: Option<RecordBatch>,
     style: TextStyle,
 }
 
@@ -44,11 +44,11 @@ impl ParquetSource {
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let schema = builder.schema().clone();
         let reader = builder.with_batch_size(ROWS_READ).build().map_err(unreadable)?;
-        Ok(Self { reader, schema, rows, next_row: 1, rest: None, style: TextStyle::default() })
+        Ok(Self { reader, schema, rows, next_row: 1, remaining: None, style: TextStyle::default() })
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
-        match self.rest.take() {
+        match self.remaining.take() {
             Some(batch) => Ok(Some(batch)),
             None => self.reader.next().transpose().map_err(|error| {
                 SqlError::of(
@@ -139,7 +139,7 @@ impl Source for ParquetSource {
             let wanted = usize::try_from(rows_max - rows).unwrap_or(usize::MAX);
             let taken = batch.num_rows().min(wanted);
             if taken < batch.num_rows() {
-                self.rest = Some(batch.slice(taken, batch.num_rows() - taken));
+                self.remaining = Some(batch.slice(taken, batch.num_rows() - taken));
             }
             self.write(&batch.slice(0, taken), &mut bytes)?;
             rows += taken as u64;

@@ -28,7 +28,7 @@ use crate::sql::rows::{ResultColumn, TextRows};
 /// Maximum encoded bytes of a row group: buffered in memory.
 const ROW_GROUP_BYTES_MAX: usize = 64 << 20;
 
-enum Place {
+enum OutputFile {
     File(PathBuf),
     /// `None` after the first write.
     Stream(Option<Target>),
@@ -37,7 +37,7 @@ enum Place {
 /// Writes rows with their types; zstd-compressed. The file appears, or replaces an existing file,
 /// only after the complete result is written.
 pub struct ParquetOutput {
-    place: Place,
+    place: OutputFile,
     types: Vec<ColumnType>,
     schema: SchemaRef,
     writer: Option<ArrowWriter<Target>>,
@@ -50,15 +50,15 @@ pub struct ParquetOutput {
 impl ParquetOutput {
     /// An output into the file at `path`; the file is not made yet.
     pub fn new(path: &Path) -> Self {
-        Self::at(Place::File(path.to_path_buf()))
+        Self::at(OutputFile::File(path.to_path_buf()))
     }
 
     /// An output of the file's bytes to a stream.
     pub fn stream(target: Target) -> Self {
-        Self::at(Place::Stream(Some(target)))
+        Self::at(OutputFile::Stream(Some(target)))
     }
 
-    fn at(place: Place) -> Self {
+    fn at(place: OutputFile) -> Self {
         Self {
             place,
             types: Vec::new(),
@@ -78,8 +78,8 @@ impl ParquetOutput {
 
     fn open(&mut self) -> io::Result<Target> {
         let path = match &mut self.place {
-            Place::File(path) => path,
-            Place::Stream(target) => {
+            OutputFile::File(path) => path,
+            OutputFile::Stream(target) => {
                 return target.take().ok_or_else(|| io::Error::other("one result, one file"));
             }
         };
@@ -144,12 +144,12 @@ impl Output for ParquetOutput {
             .map_err(io::Error::other)?;
         let batch =
             RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(io::Error::other)?;
-        writer.write(&batch).map_err(told)
+        writer.write(&batch).map_err(io_error_of)
     }
 
     fn end(&mut self) -> io::Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
-        writer.into_inner().map_err(told)?.flush()?;
+        writer.into_inner().map_err(io_error_of)?.flush()?;
         match self.file.take() {
             Some((new, file)) => new.keep(&file),
             None => Ok(()),
@@ -172,7 +172,7 @@ fn storable(field: &Field) -> Field {
 }
 
 /// Returns the error of the disk or the pipe, if either caused the failure.
-fn told(error: ParquetError) -> io::Error {
+fn io_error_of(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(error) => *error,

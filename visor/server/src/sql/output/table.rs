@@ -33,7 +33,7 @@ pub(super) struct TableOutput {
     target: Target,
     options: TableOptions,
     columns: Vec<ResultColumn>,
-    held: TextRows,
+    buffered: TextRows,
     layout: Option<Layout>,
     rows: u64,
 }
@@ -51,7 +51,7 @@ impl TableOutput {
             target,
             options,
             columns: Vec::new(),
-            held: TextRows::default(),
+            buffered: TextRows::default(),
             layout: None,
             rows: 0,
         }
@@ -71,8 +71,8 @@ impl TableOutput {
             writeln!(self.target, "{}\n{}", line.trim_end(), rule.join("+"))?;
         }
         self.layout = Some(layout);
-        let held = std::mem::take(&mut self.held);
-        self.write(&held)
+        let buffered = std::mem::take(&mut self.buffered);
+        self.write(&buffered)
     }
 
     fn choose(&self) -> Layout {
@@ -82,7 +82,7 @@ impl TableOutput {
         if self.options.expanded {
             return under;
         }
-        for row in self.held.iter() {
+        for row in self.buffered.iter() {
             for (width, value) in widths.iter_mut().zip(row) {
                 *width = display_width(&one_line(value.unwrap_or(""))).max(*width);
             }
@@ -151,7 +151,7 @@ impl TableOutput {
 impl Output for TableOutput {
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
         self.columns = columns.to_vec();
-        self.held = TextRows::new(columns.len());
+        self.buffered = TextRows::new(columns.len());
         Ok(())
     }
 
@@ -160,9 +160,9 @@ impl Output for TableOutput {
             return self.write(rows);
         }
         for row in rows.iter() {
-            row.for_each(|value| self.held.push(value));
+            row.for_each(|value| self.buffered.push(value));
         }
-        if self.held.len() >= ROWS_MEASURED || self.held.bytes() >= BYTES_MEASURED {
+        if self.buffered.len() >= ROWS_MEASURED || self.buffered.bytes() >= BYTES_MEASURED {
             self.start()?;
         }
         Ok(())

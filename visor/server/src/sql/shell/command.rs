@@ -2,7 +2,7 @@
 
 use std::io::BufReader;
 
-use super::{Next, Shell, say};
+use super::{NextAction, Shell, say};
 use crate::{import::quote, sql::output::Format};
 
 /// The text of `\?`.
@@ -43,11 +43,11 @@ WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY n
 
 impl Shell {
     /// Runs a line that begins with a backslash.
-    pub(super) fn command(&mut self, line: &str) -> Next {
+    pub(super) fn command(&mut self, line: &str) -> NextAction {
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let argument = rest.trim().trim_end_matches(';').trim_end();
         match (name, argument) {
-            ("\\q" | "\\quit", _) => return Next::Stop,
+            ("\\q" | "\\quit", _) => return NextAction::Stop,
             ("\\?" | "\\help", _) => say(HELP),
             ("\\h", _) => say(STATEMENTS),
             ("\\l", _) => return self.ask(DATABASES),
@@ -78,41 +78,41 @@ impl Shell {
             ("\\i", path) if !path.is_empty() => return self.include(path),
             _ => return self.complain(&format!("{line} is not a command; \\? lists the commands")),
         }
-        Next::More
+        NextAction::More
     }
 
-    fn ask(&mut self, sql: &str) -> Next {
+    fn ask(&mut self, sql: &str) -> NextAction {
         self.statement(sql, &mut std::io::empty())
     }
 
-    fn complain(&mut self, message: &str) -> Next {
+    fn complain(&mut self, message: &str) -> NextAction {
         eprintln!("{message}");
         self.failed = true;
-        if self.interactive { Next::More } else { Next::Stop }
+        if self.interactive { NextAction::More } else { NextAction::Stop }
     }
 
-    fn redirect(&mut self, file: Option<std::path::PathBuf>) -> Next {
+    fn redirect(&mut self, file: Option<std::path::PathBuf>) -> NextAction {
         match self.set_output_file(file, self.options.format) {
-            Ok(()) => Next::More,
+            Ok(()) => NextAction::More,
             Err(error) => self.complain(&error.to_string()),
         }
     }
 
-    fn include(&mut self, path: &str) -> Next {
+    fn include(&mut self, path: &str) -> NextAction {
         let interactive = std::mem::replace(&mut self.interactive, false);
         let result =
             std::fs::File::open(path).and_then(|file| self.script(&mut BufReader::new(file)));
         self.interactive = interactive;
         match result {
-            Ok(Next::More) => Next::More,
+            Ok(NextAction::More) => NextAction::More,
             // An error in the file ends the file; an interactive shell continues.
-            Ok(Next::Stop) if self.interactive => Next::More,
-            Ok(Next::Stop) => Next::Stop,
+            Ok(NextAction::Stop) if self.interactive => NextAction::More,
+            Ok(NextAction::Stop) => NextAction::Stop,
             Err(error) => self.complain(&format!("cannot read {path}: {error}")),
         }
     }
 
-    fn describe_table(&mut self, table: &str) -> Next {
+    fn describe_table(&mut self, table: &str) -> NextAction {
         let (schema, name) = table.split_once('.').unwrap_or(("public", table));
         let (schema, name) = (folded(schema), folded(name));
         let probe = format!("SELECT * FROM {}.{} LIMIT 0", quote(&schema), quote(&name));
@@ -133,7 +133,7 @@ WHERE n.nspname = {schema} AND c.relname = {name} AND a.attnum > 0 AND NOT a.att
 ORDER BY a.attnum"#
         ));
         // Chronicle properties are not part of a result for programs.
-        if columns == Next::Stop || self.options.format != Format::Table {
+        if columns == NextAction::Stop || self.options.format != Format::Table {
             return columns;
         }
         self.ask(&format!(

@@ -1,0 +1,258 @@
+//! The acquisition held by a client's session, for the lifetime of the client.
+//!
+//! ```text
+//!   ACQUIRE … FOR lease ─► held ─── a quarter of the lease later ───► ACQUIRE again: renewed
+//!                           │
+//!                           ├─ another session: the server began anew ─► ACQUIRE again, if it is free
+//!                           └─ the lease ran out: it was not reached ──► ACQUIRE again, if it is free
+//! ```
+//!
+//! Every use of a connection checks the acquisition first, so no statement runs in a session
+//! without it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    connection::{Connection, Session},
+    error::{Error, ErrorKind, Result},
+};
+
+/// The fraction of a lease after which the lease is renewed.
+const RENEWED_AFTER: u32 = 4;
+
+/// The acquisition of a chronicle.
+#[derive(Debug)]
+pub(crate) struct SessionAcquisition {
+    /// The name for messages.
+    name: String,
+    /// The ACQUIRE statement without its time.
+    statement: String,
+    lease: Duration,
+    state: Mutex<LeaseState>,
+}
+
+#[derive(Debug)]
+struct LeaseState {
+    /// The session with the acquisition, and the time of the last ACQUIRE.
+    requested: Option<(Arc<Session>, Instant)>,
+    /// The acquisition is not renewed and ends at this time.
+    ends: Option<Instant>,
+    /// The server has reported that the lease ran out.
+    ran_out: bool,
+    /// After the lease ran out, the server refused to acquire again.
+    refused: bool,
+    lapses: u64,
+}
+
+impl SessionAcquisition {
+    /// A new acquisition of `session` for `lease`; if `timed`, it is not renewed.
+    pub(crate) fn new(
+        name: String,
+        statement: String,
+        lease: Duration,
+        timed: bool,
+        session: Arc<Session>,
+    ) -> Self {
+        let now = Instant::now();
+        let state = LeaseState {
+            requested: Some((session, now)),
+            ends: timed.then(|| now + lease),
+            ran_out: false,
+            refused: false,
+            lapses: 0,
+        };
+        Self { name, statement, lease, state: Mutex::new(state) }
+    }
+
+    /// The number of interruptions of the acquisition.
+    pub(crate) fn lapses(&self) -> u64 {
+        self.state.lock().lapses
+    }
+
+    /// Acquires or renews for the session of a connection, if due.
+    ///
+    /// # Errors
+    /// `Closed` if the acquisition has ended; errors of the server: 55P03 if others hold the
+    /// chronicle.
+    pub(crate) async fn keep(&self, connection: &Connection) -> Result<()> {
+        let now = Instant::now();
+        let Some(lease) = self.due(&connection.session, now)? else { return Ok(()) };
+        match connection.update(&timed(&self.statement, lease, true), None).await {
+            Ok(_) => self.record_acquired(&connection.session, now),
+            Err(error) if self.is_renewable(&connection.session, now, &error) => {
+                tracing::debug!(%error, chronicle = %self.name, "the acquisitions were not renewed");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// True if the acquisition stays usable although the renewal failed because the chronicle is
+    /// being dropped: the holder keeps it until the lease runs out.
+    fn is_renewable(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
+        if !error.is_wrong_state() {
+            return false;
+        }
+        let mut state = self.state.lock();
+        let ran_out = std::mem::take(&mut state.ran_out);
+        state.refused |= ran_out;
+        let requested = state.requested.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
+        !ran_out && requested.is_some_and(|(_, requested)| now < *requested + self.lease)
+    }
+
+    /// The lease time for an ACQUIRE now; `None` if not due yet.
+    fn due(&self, session: &Arc<Session>, now: Instant) -> Result<Option<Duration>> {
+        let state = self.state.lock();
+        let requested = state.requested.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
+        let fresh = |requested: Instant| now < requested + self.lease / RENEWED_AFTER;
+        match (state.ends, requested) {
+            (Some(ends), _) if ends <= now => Err(Error::new(
+                ErrorKind::Closed,
+                format!("the acquisition of chronicle {} has run out", self.name),
+            )
+            .with_hint("acquire the chronicle again, for a new handle")),
+            (Some(_), Some(_)) => Ok(None),
+            (Some(ends), None) => Ok(Some(ends.saturating_duration_since(now))),
+            (None, Some((_, requested))) if !state.ran_out && fresh(*requested) => Ok(None),
+            (None, _) => Ok(Some(self.lease)),
+        }
+    }
+
+    /// Records a successful ACQUIRE by the session, sent at `requested`.
+    fn record_acquired(&self, session: &Arc<Session>, requested: Instant) {
+        let mut state = self.state.lock();
+        let unbroken = !state.ran_out
+            && state.requested.as_ref().is_some_and(|(known, before)| {
+                Arc::ptr_eq(known, session) && requested < *before + self.lease
+            });
+        state.lapses += u64::from(!unbroken);
+        (state.ran_out, state.refused) = (false, false);
+        state.requested = Some((Arc::clone(session), requested));
+    }
+
+    /// Ends the acquisition after a time.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub(crate) async fn end_in(&self, connection: &Connection, time: Duration) -> Result<()> {
+        let now = Instant::now();
+        connection.update(&timed(&self.statement, time, true), None).await?;
+        self.state.lock().ends = Some(now + time);
+        self.record_acquired(&connection.session, now);
+        Ok(())
+    }
+
+    /// True if the error reports the end of a lease that must be renewed.
+    pub(crate) fn ran_out(&self, error: &Error) -> bool {
+        let mut state = self.state.lock();
+        let goes_on = state.ends.is_none() && !state.refused;
+        let ran_out = goes_on && error.is_lease_lost();
+        state.ran_out |= ran_out;
+        ran_out
+    }
+}
+
+/// An ACQUIRE for a time, with or without waiting.
+pub(crate) fn timed(statement: &str, lease: Duration, nowait: bool) -> String {
+    let nowait = if nowait { " NOWAIT" } else { "" };
+    format!("{statement} FOR INTERVAL '{} milliseconds'{nowait}", lease.as_millis().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(40);
+
+    fn acquired(timed: bool) -> (SessionAcquisition, Arc<Session>) {
+        let session = Arc::new(Session::of("Bearer one".parse().unwrap()));
+        let statement = "ACQUIRE CHRONICLE t SHARED".to_string();
+        let acquired =
+            SessionAcquisition::new("t".to_string(), statement, LEASE, timed, Arc::clone(&session));
+        (acquired, session)
+    }
+
+    fn server_says(sqlstate: &str) -> Error {
+        let mut status = tonic::Status::failed_precondition("x");
+        status.metadata_mut().insert("sqlstate", sqlstate.parse().unwrap());
+        status.into()
+    }
+
+    #[test]
+    fn a_lease_is_renewed_in_time() {
+        let (acquired, session) = acquired(false);
+        let now = Instant::now();
+        assert_eq!(acquired.due(&session, now).unwrap(), None);
+        let later = now + LEASE / 3;
+        assert_eq!(acquired.due(&session, later).unwrap(), Some(LEASE));
+        acquired.record_acquired(&session, later);
+        assert_eq!(acquired.due(&session, later).unwrap(), None);
+        assert_eq!(acquired.lapses(), 0);
+    }
+
+    #[test]
+    fn what_lapsed_is_acquired_anew_and_counted() {
+        let (acquired, session) = acquired(false);
+        let now = Instant::now();
+        for other in ["42P01", "55000", "55P03"] {
+            assert!(!acquired.ran_out(&server_says(other)), "{other}");
+        }
+        assert_eq!(acquired.due(&session, now).unwrap(), None);
+        assert!(acquired.ran_out(&server_says("SL003")));
+        assert_eq!(acquired.due(&session, now).unwrap(), Some(LEASE));
+        acquired.record_acquired(&session, now);
+        assert_eq!((acquired.due(&session, now).unwrap(), acquired.lapses()), (None, 1));
+        let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
+        assert_eq!(acquired.due(&another, now).unwrap(), Some(LEASE));
+        acquired.record_acquired(&another, now);
+        acquired.record_acquired(&another, now + 2 * LEASE);
+        assert_eq!(acquired.lapses(), 3);
+    }
+
+    #[test]
+    fn what_is_held_is_used_while_it_is_being_dropped() {
+        let (acquired, session) = acquired(false);
+        let now = Instant::now();
+        let (dropped, lost) = (server_says("55000"), server_says("SL003"));
+        assert!(acquired.is_renewable(&session, now + LEASE / 2, &dropped));
+        assert!(!acquired.is_renewable(&session, now + 2 * LEASE, &dropped));
+        assert!(!acquired.is_renewable(&session, now, &server_says("55P03")));
+        // The refusal of a write does not mean that the lease ran out.
+        assert!(!acquired.ran_out(&dropped));
+        assert!(acquired.is_renewable(&session, now, &dropped));
+        assert_eq!(acquired.lapses(), 0);
+        // A lost lease cannot be acquired again: reported once.
+        assert!(acquired.ran_out(&lost));
+        assert!(!acquired.is_renewable(&session, now, &dropped));
+        assert!(!acquired.ran_out(&lost), "it is of no use to try again");
+        assert!(acquired.is_renewable(&session, now, &dropped));
+        let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
+        assert!(!acquired.is_renewable(&another, now, &dropped));
+    }
+
+    #[test]
+    fn a_timed_one_ends() {
+        let (acquired, session) = acquired(true);
+        let now = Instant::now();
+        assert_eq!(acquired.due(&session, now + LEASE / 2).unwrap(), None);
+        let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
+        let left = acquired.due(&another, now + LEASE / 2).unwrap().unwrap();
+        assert!(left <= LEASE / 2 && left > LEASE / 3);
+        let over = acquired.due(&session, now + LEASE + Duration::from_secs(1)).unwrap_err();
+        assert_eq!(over.kind(), ErrorKind::Closed);
+        assert!(!acquired.ran_out(&server_says("SL003")));
+    }
+
+    #[test]
+    fn times_are_written_as_intervals() {
+        let sql = timed("ACQUIRE CHRONICLE t SHARED", Duration::from_millis(1500), true);
+        assert_eq!(sql, "ACQUIRE CHRONICLE t SHARED FOR INTERVAL '1500 milliseconds' NOWAIT");
+        let sql = timed("A", Duration::from_nanos(1), false);
+        assert_eq!(sql, "A FOR INTERVAL '1 milliseconds'");
+    }
+}

@@ -1,0 +1,135 @@
+//! Several batches in a single append.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use serde::Serialize;
+use stratalog_model::{
+    Error, Result,
+    store::{AppendOptions, CommittedAppend},
+};
+
+use super::{IngestTarget, WaitingBatch};
+use crate::ingest::at;
+
+/// The result of an append.
+pub(super) struct AppendOutcome {
+    /// The acknowledgements of the stored batches: the first batches of the group.
+    pub(super) acknowledgements: Vec<Bytes>,
+    /// The error of the next batch.
+    pub(super) error: Option<Error>,
+}
+
+/// The acknowledgement of a batch, as JSON.
+#[derive(Debug, Serialize)]
+struct BatchAcknowledgement {
+    /// Number of the batch in the call, from 1.
+    batch: u64,
+    /// Number of stored rows.
+    rows: u64,
+    /// Gsn of the first and of the last stored row; null when no row was stored.
+    first_gsn: Option<u64>,
+    last_gsn: Option<u64>,
+    /// The achieved durability.
+    durability: String,
+    /// True if the batch was acknowledged to the producer before.
+    duplicate: bool,
+    /// The producer's number of the batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
+}
+
+/// The number of waiting batches for a single append: their requests are equal, and their numbers
+/// ascend for a single producer, or they have no producer.
+pub(super) fn count(waiting: &VecDeque<WaitingBatch>) -> usize {
+    let pairs = waiting.iter().zip(waiting.iter().skip(1));
+    let follows = |(before, next): &(&WaitingBatch, &WaitingBatch)| {
+        before.batch_metadata.durability == next.batch_metadata.durability
+            && match (before.batch_metadata.producer, next.batch_metadata.producer) {
+                (None, None) => true,
+                (Some((producer, number)), Some((same, higher))) => {
+                    producer == same && number < higher
+                }
+                _ => false,
+            }
+    };
+    pairs.take_while(follows).count() + 1
+}
+
+/// Stores batches grouped by [`count`].
+pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) -> AppendOutcome {
+    if group.len() > 1
+        && let Ok(all) = append(&table, &group).await
+    {
+        return acknowledgements(all, None);
+    }
+    // No batch of the group is stored. The batches before the failing batch must be stored.
+    let mut all = Vec::with_capacity(group.len());
+    for batch in &group {
+        match append(&table, std::slice::from_ref(batch)).await {
+            Ok(one) => all.extend(one),
+            Err(error) => return acknowledgements(all, Some(at(error, batch.number))),
+        }
+    }
+    acknowledgements(all, None)
+}
+
+/// The acknowledgements of stored batches. A failure to encode an acknowledgement must not cause a
+/// second append of its batch.
+fn acknowledgements(all: Vec<BatchAcknowledgement>, mut error: Option<Error>) -> AppendOutcome {
+    let mut acknowledgements = Vec::with_capacity(all.len());
+    for one in all {
+        match serde_json::to_vec(&one) {
+            Ok(json) => acknowledgements.push(json.into()),
+            Err(failed) => {
+                error = Some(Error::internal(format!("an acknowledgement: {failed}")));
+                break;
+            }
+        }
+    }
+    AppendOutcome { acknowledgements, error }
+}
+
+/// Makes a single append; returns the acknowledgement of each batch. After an error, no row is
+/// stored.
+async fn append(table: &IngestTarget, group: &[WaitingBatch]) -> Result<Vec<BatchAcknowledgement>> {
+    let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
+    let options = AppendOptions {
+        durability: last.batch_metadata.durability,
+        producer: last.batch_metadata.producer,
+        producer_from: first.batch_metadata.producer.map(|(_, number)| number),
+        ..AppendOptions::default()
+    };
+    let mut append = table.session.append(&table.what, options)?;
+    let mut counts = Vec::with_capacity(group.len());
+    for batch in group {
+        counts.push(append.push(table.ingest.table(), batch.rows.clone()).await?);
+    }
+    let appended = append.commit().await?;
+    let mut next_gsn = appended.first_gsn.map(|gsn| gsn.0);
+    let acknowledgements = group.iter().zip(counts);
+    Ok(acknowledgements
+        .map(|(batch, rows)| acknowledged(batch, rows, &appended, &mut next_gsn))
+        .collect())
+}
+
+/// The acknowledgement of a batch with rows from `next_gsn` on.
+fn acknowledged(
+    batch: &WaitingBatch,
+    rows: u64,
+    appended: &CommittedAppend,
+    next_gsn: &mut Option<u64>,
+) -> BatchAcknowledgement {
+    let rows = if appended.duplicate { 0 } else { rows };
+    let first_gsn = next_gsn.filter(|_| rows > 0);
+    *next_gsn = next_gsn.map(|next| next.saturating_add(rows));
+    BatchAcknowledgement {
+        batch: batch.number,
+        rows,
+        first_gsn,
+        last_gsn: first_gsn.map(|first| first.saturating_add(rows - 1)),
+        durability: appended.durability.to_string(),
+        duplicate: appended.duplicate,
+        sequence: batch.batch_metadata.producer.map(|(_, sequence)| sequence),
+    }
+}

@@ -1,0 +1,154 @@
+//! The backups of a place, and the removal of old backups.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::NaiveDateTime;
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{
+    List, Place, PlaceGuard,
+    place::{BACKUPS, FILES},
+};
+
+/// Suffix of a list's name.
+pub(crate) const SUFFIX: &str = ".backup";
+
+/// Maximum bytes of a list: about a million files.
+pub(crate) const LIST_BYTES_MAX: u64 = 1 << 28;
+
+/// A backup of a place.
+#[derive(Debug)]
+pub struct Backup {
+    /// The name.
+    pub name: String,
+    /// The summary, or the error of reading the list.
+    pub summary: Result<Summary>,
+}
+
+/// The summary of a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Nanoseconds since 1970 at the start of the backup.
+    pub time_ns: i64,
+    /// Files.
+    pub files: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Bytes that no earlier backup had.
+    pub stored_bytes: u64,
+}
+
+/// The result of a removal: the removed backups and files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RemovalResult {
+    /// Backups.
+    pub backups: u64,
+    /// Files that no remaining backup uses.
+    pub files: u64,
+    /// Bytes of the removed files.
+    pub bytes: u64,
+}
+
+/// The backups of a place, oldest first.
+///
+/// # Errors
+/// `Io`, `ConnectionFailure`.
+pub async fn backups(place: &Place) -> Result<Vec<Backup>> {
+    let mut found = Vec::new();
+    for (name, bytes) in names(place).await? {
+        let summary = match read(place, &name, bytes).await {
+            Err(error) if !is_of_the_list(&error) => return Err(error),
+            list => list.map(|list| Summary {
+                time_ns: list.time_ns,
+                files: list.files.len() as u64,
+                bytes: list.bytes(),
+                stored_bytes: list.stored_bytes,
+            }),
+        };
+        found.push(Backup { name, summary });
+    }
+    Ok(found)
+}
+
+/// Whether the error concerns only this list: other lists may be readable.
+fn is_of_the_list(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::ObjectNotInPrerequisiteState)
+}
+
+/// The names of the backups, and the lengths of their lists.
+pub(crate) async fn names(place: &Place) -> Result<BTreeMap<String, u64>> {
+    let files = place.list(BACKUPS).await?.into_iter();
+    let name = |file: String| {
+        let name = file.strip_suffix(SUFFIX)?;
+        time_ms(name).map(|_| name.to_string())
+    };
+    Ok(files.filter_map(|(file, bytes)| Some((name(file)?, bytes))).collect())
+}
+
+/// Reads the list of a backup.
+pub(crate) async fn read(place: &Place, name: &str, bytes: u64) -> Result<List> {
+    let at = format!("{BACKUPS}/{name}{SUFFIX}");
+    let text = place.read(&at, 0..bytes.min(LIST_BYTES_MAX)).await?;
+    let list = List::decode(&text, &place.place(&at))?;
+    if list.name != name {
+        return Err(Error::new(
+            ErrorKind::DataCorrupted,
+            format!("the list {} belongs to {}", place.place(&at), list.name),
+        ));
+    }
+    Ok(list)
+}
+
+/// The time in the name of a backup, in milliseconds since 1970.
+pub(crate) fn time_ms(name: &str) -> Option<i64> {
+    let time = NaiveDateTime::parse_from_str(name.strip_suffix('Z')?, "%Y%m%dT%H%M%S%.3f").ok()?;
+    Some(time.and_utc().timestamp_millis())
+}
+
+/// Removes all backups but the `newest` newest, at least one, and all files that no remaining
+/// backup uses, including remains of interrupted backups.
+///
+/// # Errors
+/// `ObjectInUse` while another process changes the place; `DataCorrupted` if the list of a
+/// remaining backup is unreadable: then nothing is removed; `Io`, `ConnectionFailure`: the next
+/// call removes the rest.
+pub async fn keep(place: &Place, newest: usize) -> Result<RemovalResult> {
+    let guard = place.guard().await?;
+    let kept = keep_guarded(place, &guard, newest.max(1)).await;
+    guard.end().await;
+    kept
+}
+
+async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Result<RemovalResult> {
+    let names = names(place).await?;
+    let old = names.len().saturating_sub(newest);
+    let mut needed = BTreeSet::new();
+    let mut gone = Vec::new();
+    for (number, (name, bytes)) in names.into_iter().enumerate() {
+        if number < old {
+            gone.push(name);
+        } else {
+            // All files of a remaining backup must stay.
+            let list = read(place, &name, bytes).await?;
+            needed.extend(list.files.into_iter().map(|file| file.object));
+        }
+    }
+    let mut kept = RemovalResult::default();
+    guard.check().await?;
+    // First the lists, durably: an existing backup has all its files.
+    for name in gone {
+        place.remove(&format!("{BACKUPS}/{name}{SUFFIX}")).await?;
+        kept.backups += 1;
+    }
+    place.tidy(BACKUPS)?;
+    for (file, bytes) in place.list(FILES).await? {
+        if !needed.contains(&file) {
+            guard.check().await?;
+            place.remove(&format!("{FILES}/{file}")).await?;
+            kept.files += 1;
+            kept.bytes += bytes;
+        }
+    }
+    place.tidy(FILES)?;
+    Ok(kept)
+}

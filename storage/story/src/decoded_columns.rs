@@ -1,0 +1,381 @@
+//! A cache of decoded columns of stories within a memory budget: dashboards read the same rows
+//! again and again.
+//!
+//! ```text
+//!   group of a story:  rows 0 … 2047 │ 2048 … 4095 │ …       chunks: a quarter of a page each
+//!       _tick          array          │ array         │
+//!       usage_user     —              │ array         │        kept by story, group, column, chunk
+//! ```
+//! A chunk read once does not evict a chunk read often: full scans do not flush the cache.
+
+use std::{any::Any, ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef},
+    datatypes::DataType,
+};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
+use stratalog_model::{ColumnId, Error, Result};
+
+use crate::{runs_of_text::RunsOfText, schema::Source, select::Selection, story::Story};
+
+/// Rows of a chunk. A chunk is smaller than a page: after a lookup of one series, the cache keeps
+/// few unrelated rows.
+pub const CHUNK_ROWS: usize = 2_048;
+
+/// Approximate bytes of a chunk, for the cache's estimate of the number of chunks.
+const CHUNK_BYTES: usize = 8 * CHUNK_ROWS;
+
+/// Minimum bytes of a shard of the cache; each shard has its own lock. A shard must be large: a
+/// value larger than a shard is never cached, and findings about millions of series take some tens
+/// of megabytes.
+const SHARD_BYTES_MIN: u64 = 64 << 20;
+
+/// Maximum number of shards.
+const SHARDS_MAX: usize = 64;
+
+/// Maximum share of the memory for prefetched columns: more prefetching would evict requested
+/// columns.
+const FULL_PERCENT: u64 = 80;
+
+/// A chunk of a column of a group of a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    story: u64,
+    group: u32,
+    root: u32,
+    chunk: u32,
+}
+
+impl Place {
+    fn of_cell(story: &Story, group: u32, column: usize) -> Self {
+        Self { story: story.built().id.0, group, root: CELL, chunk: column as u32 }
+    }
+}
+
+/// A value of the cache.
+#[derive(Debug, Clone)]
+enum CacheValue {
+    Values(ArrayRef),
+    Texts(Arc<RunsOfText>),
+    /// A reader's finding, and its bytes.
+    Finding(Arc<dyn Any + Send + Sync>, usize),
+}
+
+#[derive(Debug, Clone)]
+struct Bytes;
+
+impl Weighter<Place, CacheValue> for Bytes {
+    fn weight(&self, _: &Place, kept: &CacheValue) -> u64 {
+        let bytes = match kept {
+            CacheValue::Values(array) => array.get_array_memory_size(),
+            CacheValue::Texts(texts) => texts.bytes(),
+            CacheValue::Finding(_, bytes) => *bytes,
+        };
+        (bytes + size_of::<Place>()) as u64
+    }
+}
+
+/// In place of a column: a finding about a group.
+const FINDING: u32 = u32::MAX;
+
+/// In place of a column: a column of the cells of a group; the chunk is the number of the column.
+const CELL: u32 = u32::MAX - 1;
+
+/// In place of a column: the words of a column; the chunk is the id of the column.
+const WORDS: u32 = u32::MAX - 2;
+
+/// In place of a column: sums of events; the chunk is the reader's number.
+const SUMS: u32 = u32::MAX - 3;
+
+/// In place of a group: the whole story.
+const STORY: u32 = u32::MAX;
+
+/// A key for a reader's finding about a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindingKey {
+    /// A finding about a group.
+    Group(u32),
+    /// A finding about the story, by a number of the reader.
+    Story(u32),
+    /// Aggregates of events of the story, by a number of the reader.
+    Sums(u32),
+    /// A finding about a column of the story, by a number of the reader.
+    Column(Source, u32),
+    /// The words of a column of a group.
+    Words(u32, ColumnId),
+    /// The annex of the cells.
+    Cells,
+    /// The annex of the words.
+    AllWords,
+}
+
+/// Decoded columns of all stories of a shelf.
+#[derive(Debug)]
+pub(crate) struct DecodedColumns(Cache<Place, CacheValue, Bytes>);
+
+impl DecodedColumns {
+    /// A cache of at most `bytes_max` bytes.
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / CHUNK_BYTES;
+        let shards = usize::try_from(bytes_max / SHARD_BYTES_MIN).unwrap_or(usize::MAX);
+        // Round down here: the cache rounds the number of shards up to a power of two.
+        let shards = 1_usize << shards.clamp(1, SHARDS_MAX).ilog2();
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(items.max(16))
+            .weight_capacity(bytes_max)
+            .shards(shards)
+            .build();
+        match options {
+            Ok(options) => Self(Cache::with_options(
+                options,
+                Bytes,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            )),
+            // Unreachable: both capacities were given.
+            Err(_) => Self(Cache::with_weighter(items.max(16), bytes_max, Bytes)),
+        }
+    }
+
+    /// A column of the cells of a group, by its number, if cached.
+    pub(crate) fn cell(&self, story: &Story, group: u32, column: usize) -> Option<ArrayRef> {
+        match self.0.get(&Place::of_cell(story, group, column)) {
+            Some(CacheValue::Values(array)) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// Caches a column of the cells of a group.
+    pub(crate) fn keep_cell(&self, story: &Story, group: u32, column: usize, array: &ArrayRef) {
+        self.0.insert(Place::of_cell(story, group, column), CacheValue::Values(Arc::clone(array)));
+    }
+
+    /// Whether `bytes` more bytes fit without an eviction.
+    fn has_room(&self, bytes: u64) -> bool {
+        let used = self.0.weight().saturating_add(bytes);
+        used.saturating_mul(100) <= self.0.capacity().saturating_mul(FULL_PERCENT)
+    }
+
+    /// Bytes of the cached values.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.weight()
+    }
+}
+
+/// Columns of some chunks of a group.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    /// The chunks of each column, ascending.
+    chunks: Vec<Vec<(u32, ArrayRef)>>,
+    /// Bytes read from the story.
+    read_bytes: u64,
+}
+
+impl Columns {
+    /// Bytes read from the story; 0 if all chunks were cached.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    /// The chunks of a column, by its position in the request: number and values, ascending. Row
+    /// `r` of the group is in chunk `r / CHUNK_ROWS`.
+    pub fn chunks(&self, column: usize) -> &[(u32, ArrayRef)] {
+        self.chunks.get(column).map_or(&[], Vec::as_slice)
+    }
+
+    /// The values of a column for a range of rows: one array per chunk.
+    ///
+    /// # Errors
+    /// `Internal` for rows outside of the request.
+    pub fn slices(&self, column: usize, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
+        let missing = || Error::internal("rows of a story that were not read");
+        let chunks = self.chunks.get(column).ok_or_else(missing)?;
+        let mut slices = Vec::with_capacity(1);
+        let mut at = rows.start;
+        while at < rows.end {
+            let number = at / CHUNK_ROWS;
+            let found = chunks.binary_search_by_key(&number, |(chunk, _)| *chunk as usize);
+            let (_, array) = found.ok().and_then(|at| chunks.get(at)).ok_or_else(missing)?;
+            let start = at - number * CHUNK_ROWS;
+            let len = (rows.end - at).min(array.len().saturating_sub(start));
+            if len == 0 {
+                return Err(missing());
+            }
+            slices.push(array.slice(start, len));
+            at += len;
+        }
+        Ok(slices)
+    }
+}
+
+/// The chunks of ascending, disjoint ranges of rows.
+fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
+    let mut chunks: Vec<u32> = Vec::new();
+    for range in ranges.iter().filter(|range| !range.is_empty()) {
+        let first = (range.start / CHUNK_ROWS) as u32;
+        let last = ((range.end - 1) / CHUNK_ROWS) as u32;
+        let next = chunks.last().map_or(first, |known| first.max(known + 1));
+        chunks.extend(next..=last);
+    }
+    chunks
+}
+
+impl Story {
+    /// A reader's finding, if cached.
+    pub fn finding<T: Any + Send + Sync>(&self, spot: FindingKey) -> Option<Arc<T>> {
+        match self.decoded().0.get(&self.spot(spot).ok()?) {
+            Some(CacheValue::Finding(finding, _)) => finding.downcast().ok(),
+            _ => None,
+        }
+    }
+
+    /// Caches a reader's finding of `bytes` bytes.
+    pub fn note<T: Any + Send + Sync>(&self, spot: FindingKey, finding: &Arc<T>, bytes: usize) {
+        let finding: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(finding);
+        if let Ok(place) = self.spot(spot) {
+            self.decoded().0.insert(place, CacheValue::Finding(finding, bytes));
+        }
+    }
+
+    /// Whether some rows of a column are cached. For `ranges` see [`Self::columns`].
+    pub fn is_decoded(&self, group: u32, column: Source, ranges: &[Range<usize>]) -> bool {
+        let Ok(root) = self.root(column) else { return false };
+        let story = self.built().id.0;
+        chunks_of(ranges).into_iter().all(|chunk| {
+            let place = Place { story, group, root: root as u32, chunk };
+            self.decoded().0.peek(&place).is_some()
+        })
+    }
+
+    /// Decodes the numbers, times and repetitive texts of a group in advance, if the cache has
+    /// room. Returns whether the cache had room.
+    ///
+    /// # Errors
+    /// The errors of [`Story::read`].
+    pub async fn prefetch(self: &Arc<Self>, group: u32) -> Result<bool> {
+        let rows = self.group(group)?.summary.rows as usize;
+        let (mut columns, mut row_bytes) = (vec![Source::Tick], size_of::<i64>());
+        for column in &self.schema().columns {
+            let (source, of) = (Source::Column(column.id), column.column_type.arrow_type());
+            match of.primitive_width() {
+                Some(bytes) => row_bytes += bytes,
+                None if of == DataType::Utf8View && self.is_alike(group, source).await? => {
+                    row_bytes += size_of::<u32>();
+                }
+                None => continue,
+            }
+            columns.push(source);
+        }
+        if !self.decoded().has_room(rows.saturating_mul(row_bytes) as u64) {
+            return Ok(false);
+        }
+        let all = 0..rows;
+        self.columns(group, &columns, std::slice::from_ref(&all)).await?;
+        Ok(true)
+    }
+
+    /// Whether the texts of a column are repetitive, judged by the first chunk.
+    async fn is_alike(self: &Arc<Self>, group: u32, column: Source) -> Result<bool> {
+        let first = 0..CHUNK_ROWS.min(self.group(group)?.summary.rows as usize);
+        let columns = self.columns(group, &[column], std::slice::from_ref(&first)).await?;
+        match columns.chunks(0).first() {
+            Some((_, texts)) => Ok(RunsOfText::of(texts)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    fn spot(&self, spot: FindingKey) -> Result<Place> {
+        let (group, root, chunk) = match spot {
+            FindingKey::Group(group) => (group, FINDING, 0),
+            FindingKey::Cells => (STORY, CELL, 0),
+            FindingKey::AllWords => (STORY, WORDS, 0),
+            FindingKey::Words(group, column) => (group, WORDS, column.0),
+            FindingKey::Story(number) => (STORY, FINDING, number),
+            FindingKey::Sums(number) => (STORY, SUMS, number),
+            FindingKey::Column(source, number) => (STORY, self.root(source)? as u32, number),
+        };
+        Ok(Place { story: self.built().id.0, group, root, chunk })
+    }
+
+    /// Columns of a group, at least for the rows of `ranges`, which are ascending and disjoint:
+    /// from the cache, or read and then cached.
+    ///
+    /// # Errors
+    /// The errors of [`Story::read`].
+    pub async fn columns(
+        self: &Arc<Self>,
+        group: u32,
+        columns: &[Source],
+        ranges: &[Range<usize>],
+    ) -> Result<Columns> {
+        let total = self.group(group)?.summary.rows as usize;
+        let wanted = chunks_of(ranges);
+        let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
+        let place = |root: usize, chunk: u32| Place {
+            story: self.built().id.0,
+            group,
+            root: root as u32,
+            chunk,
+        };
+        let mut found: Vec<Vec<(u32, ArrayRef)>> = Vec::with_capacity(columns.len());
+        // Columns with the same missing chunks are read together.
+        let mut lacking: Vec<(Vec<u32>, Vec<usize>)> = Vec::new();
+        for (at, root) in roots.iter().enumerate() {
+            let mut own = Vec::with_capacity(wanted.len());
+            let mut lacks = Vec::new();
+            for chunk in &wanted {
+                match self.decoded().0.get(&place(*root, *chunk)) {
+                    Some(CacheValue::Values(array)) => own.push((*chunk, array)),
+                    Some(CacheValue::Texts(texts)) => own.push((*chunk, texts.unpacked()?)),
+                    Some(CacheValue::Finding(..)) | None => lacks.push(*chunk),
+                }
+            }
+            found.push(own);
+            if !lacks.is_empty() {
+                match lacking.iter_mut().find(|(chunks, _)| *chunks == lacks) {
+                    Some((_, columns)) => columns.push(at),
+                    None => lacking.push((lacks, vec![at])),
+                }
+            }
+        }
+        let mut read_bytes = 0;
+        for (chunks, lacks) in lacking {
+            let sources: Vec<Source> =
+                lacks.iter().filter_map(|at| columns.get(*at).copied()).collect();
+            let rows = chunks.iter().map(|chunk| {
+                let start = *chunk as usize * CHUNK_ROWS;
+                start..(start + CHUNK_ROWS).min(total)
+            });
+            let selection = Selection::all(total).within(rows);
+            let fetched = self.fetch(group, &sources, Some(&selection)).await?;
+            read_bytes += fetched.bytes() as u64;
+            let mut batches = fetched.decode(CHUNK_ROWS)?;
+            for chunk in chunks {
+                let missing = || Error::internal("a chunk of a story was not decoded");
+                let batch = batches.next().ok_or_else(missing)??;
+                let start = chunk as usize * CHUNK_ROWS;
+                if batch.num_rows() != (total - start).min(CHUNK_ROWS) {
+                    return Err(missing());
+                }
+                for (array, at) in batch.columns().iter().zip(&lacks) {
+                    if let (Some(root), Some(own)) = (roots.get(*at), found.get_mut(*at)) {
+                        let kept = match RunsOfText::of(array)? {
+                            Some(texts) => CacheValue::Texts(Arc::new(texts)),
+                            None => CacheValue::Values(Arc::clone(array)),
+                        };
+                        self.decoded().0.insert(place(*root, chunk), kept);
+                        own.push((chunk, Arc::clone(array)));
+                    }
+                }
+            }
+        }
+        for own in &mut found {
+            own.sort_unstable_by_key(|(chunk, _)| *chunk);
+        }
+        Ok(Columns { chunks: found, read_bytes })
+    }
+}
