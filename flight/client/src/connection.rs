@@ -149,7 +149,7 @@ impl Connection {
         if options.is_empty() {
             return Ok(());
         }
-        let body = self.act("SetSessionOptions", session::wanted(options)).await?;
+        let body = self.act("SetSessionOptions", session::encode_options(options)).await?;
         session::outcome(&body, options)
     }
 }

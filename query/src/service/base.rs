@@ -98,7 +98,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .filter(|function| !LEFT_OUT.contains(&function.name()) && !ours.contains(function.name()))
         .map(bounded_results::bound)
         .map(crate::rules::linear_search::linear)
-        .map(crate::rules::truths::beside_text)
+        .map(crate::rules::concat_booleans::beside_text)
         .map(crate::rules::extremes::among_floats)
         .map(crate::rules::bytes::of_bytes)
         .map(date_trunc::extend)

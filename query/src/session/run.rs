@@ -7,6 +7,7 @@ use std::{
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
+use stratalog_functions::governor;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::TextStyle;
 
@@ -98,7 +99,11 @@ impl Session {
         let most = self.settings().statement_bytes_max;
         let held = self.hold_text(sql)?;
         let trees = if sql.len() > SHORT_TEXT_BYTES_MAX {
-            busy(|| parse::statements(sql, most))
+            // A cancel request and the timeout also end a statement during a long parse.
+            let work = self.start_work(sql);
+            let governor = work.governor();
+            let trees = busy(|| governor::within(&governor, || parse::statements(sql, most)));
+            trees.and_then(|trees| work.check().map(|()| trees))
         } else {
             parse::statements(sql, most)
         };

@@ -22,7 +22,7 @@ use super::{
     TransactionState,
     transaction::{Isolation, Modes, Transaction},
 };
-use crate::{Held, Notice, Share};
+use crate::{Notice, Share, ShareReservation};
 
 /// Values by name: a name of [`SETTINGS`], or the lower-case name of a client's own setting.
 type SettingValues = BTreeMap<Cow<'static, str>, String>;
@@ -44,7 +44,7 @@ struct VariablesState {
     custom: custom::CustomNames,
     /// Pays for the values of the client's own settings; `None` before the session has a share.
     share: Option<Arc<Share>>,
-    room: Option<Held>,
+    room: Option<ShareReservation>,
     /// Notices about settings without effect.
     pending_notices: Vec<Notice>,
     /// Values of SET.

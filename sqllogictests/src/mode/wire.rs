@@ -56,7 +56,7 @@ impl WireInstance {
 /// A connection.
 #[derive(Debug)]
 pub struct WireClient {
-    client: tokio_postgres::WireClient,
+    client: tokio_postgres::Client,
     driver: JoinHandle<Result<(), tokio_postgres::Error>>,
 }
 

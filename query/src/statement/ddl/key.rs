@@ -431,16 +431,16 @@ impl RowCopy {
         let (constraint, mut subject) = (made.key_name(), made.subject());
         let message = format!("could not create unique index \"{constraint}\"");
         subject.constraint = Some(constraint);
-        let error = Error::new(ErrorKind::UniqueViolation, message).with_subject(subject);
-        let error = match error.detail() {
-            Some(detail) => error.with_detail(detail.replace("already exists.", "is duplicated.")),
-            None => error,
+        let violation = Error::new(ErrorKind::UniqueViolation, message).with_subject(subject);
+        let violation = match error.detail() {
+            Some(detail) => violation.with_detail(detail.replace("already exists.", "is duplicated.")),
+            None => violation,
         };
         match made.collision {
-            Collision::First => error.with_hint(
+            Collision::First => violation.with_hint(
                 "delete one of the events, or add the key WITH (collision = 'last'), 'next' or 'all'",
             ),
-            _ => error,
+            _ => violation,
         }
     }
 }

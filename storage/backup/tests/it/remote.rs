@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, memory::BytesContent, path::Path,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, memory::InMemory, path::Path,
 };
 use stratalog_backup::{Place, backups, keep};
 use stratalog_model::ErrorKind;
@@ -24,13 +24,13 @@ use crate::database::*;
 /// A store with one failing request.
 #[derive(Debug, Default)]
 struct Unreliable {
-    inner: BytesContent,
+    inner: InMemory,
     /// Counts down to the failing request; 0 after the failure.
     left: AtomicU64,
 }
 
 impl Unreliable {
-    fn up(&self) -> object_store::Result<&BytesContent> {
+    fn up(&self) -> object_store::Result<&InMemory> {
         let count = |left: u64| left.checked_sub(1);
         match self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count) {
             Ok(1) => Err(object_store::Error::Generic {

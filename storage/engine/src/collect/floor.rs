@@ -32,7 +32,7 @@ pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
 /// `Io`.
 pub async fn raise(core: &Arc<Core>, files: &EngineFiles) -> Result<u64> {
     // Read before the versions: the versions are then at least as new.
-    let candidates = core.candidates.list();
+    let candidates = core.floor_candidates.list();
     let published = core.published();
     let oldest = published
         .versions
@@ -84,7 +84,7 @@ pub async fn raise(core: &Arc<Core>, files: &EngineFiles) -> Result<u64> {
         core.log.release(lsn)?;
     }
     files.manifest.apply(Edit::Raise(floor), || ()).await?;
-    core.candidates.forget_before(lsn);
+    core.floor_candidates.forget_before(lsn);
     core.journal_release.release(core.log.as_ref(), lsn)
 }
 

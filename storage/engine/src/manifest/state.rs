@@ -42,7 +42,7 @@ pub struct OwnedEvents {
     /// Replaced events of the pieces: arrival number, and gsn of the replacement.
     pub replaced: BTreeMap<u64, u64>,
     /// Positions of deleted events.
-    #[serde(default, skip_serializing_if = "Lost::is_empty")]
+    #[serde(default, skip_serializing_if = "LostPositions::is_empty")]
     pub lost: LostPositions,
 }
 
@@ -134,7 +134,7 @@ pub struct Move {
     /// Arrival numbers of replaced events no longer held by any piece.
     pub forgotten: Vec<u64>,
     /// All positions of deleted events.
-    #[serde(default, skip_serializing_if = "Lost::is_empty")]
+    #[serde(default, skip_serializing_if = "LostPositions::is_empty")]
     pub lost: LostPositions,
     /// The highest tick ever committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

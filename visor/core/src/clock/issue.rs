@@ -272,8 +272,8 @@ impl Issue {
     /// An operator accepts the wall clock.
     pub(super) fn accept(&mut self, mark: Mark) {
         self.mark = mark;
-        self.confirmed_ns = self.seen.wall_ns;
-        self.confirmed_monotonic_ns = self.seen.monotonic_ns;
+        self.confirmed_ns = self.last_reading.wall_ns;
+        self.confirmed_monotonic_ns = self.last_reading.monotonic_ns;
         self.steps = 0;
         self.drift_from = self.last_reading;
     }
