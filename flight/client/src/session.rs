@@ -192,7 +192,7 @@ mod tests {
             let errors = [("zone".to_string(), WireRefusal { value })].into();
             outcome(&WireOutcome { errors }.encode_to_vec(), &options).unwrap_err().to_string()
         };
-        assert!(refused(1).starts_with("there is no session option \"zone\""));
+        assert!(refused(1).starts_with("session option \"zone\" does not exist"));
         assert!(refused(2).starts_with("the session option \"zone\" cannot be \"Mars\""));
         assert!(outcome(&[], &options).is_ok());
     }
