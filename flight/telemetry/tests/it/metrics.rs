@@ -306,7 +306,11 @@ fn bodies_that_are_none() {
         assert!(error.message().contains(message), "{error}");
     };
     fails(&[0; 51], ErrorKind::LimitExceeded, "the body has 51 bytes; the maximum is 50");
-    fails(b"{\"resourceMetrics\":[]}", ErrorKind::ProtocolViolation, "is not a valid ExportMetrics");
+    fails(
+        b"{\"resourceMetrics\":[]}",
+        ErrorKind::ProtocolViolation,
+        "is not a valid ExportMetrics",
+    );
     fails(b"\x0a\x04\x0a\x00\x0a\x00", ErrorKind::ProtocolViolation, "a resource occurs twice");
     let name = plain(vec![metric("\u{e9}", Data::Gauge(crate::messages::Gauge::default()))]);
     let mut body = prost::Message::encode_to_vec(&name);

@@ -433,7 +433,9 @@ impl RowCopy {
         subject.constraint = Some(constraint);
         let violation = Error::new(ErrorKind::UniqueViolation, message).with_subject(subject);
         let violation = match error.detail() {
-            Some(detail) => violation.with_detail(detail.replace("already exists.", "is duplicated.")),
+            Some(detail) => {
+                violation.with_detail(detail.replace("already exists.", "is duplicated."))
+            }
             None => violation,
         };
         match made.collision {
