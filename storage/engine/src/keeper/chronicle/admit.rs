@@ -118,7 +118,7 @@ impl Chronicle {
         }
         state.account();
         reserved.committed = false;
-        Ok(AdmittedEvents { reserved, kept_mask: kept_mask, moved })
+        Ok(AdmittedEvents { reserved, kept_mask, moved })
     }
 
     /// Gives each event its place in the index, at the tick `until` at the latest.
