@@ -6,6 +6,7 @@ mod hints;
 mod leftovers;
 mod locks;
 mod manifest;
+mod names;
 mod size;
 mod words;
 
@@ -51,6 +52,7 @@ pub fn run(tree: &Tree) -> Result<String, String> {
     locks::check(tree, &mut findings);
     edges::check(tree, &mut findings)?;
     words::check(tree, &mut findings);
+    names::check(tree, &mut findings);
     documents::check(tree, &mut findings);
     generate::check(tree, &mut findings);
     for warning in &warnings {
