@@ -103,7 +103,8 @@ impl Session {
             let work = self.start_work(sql);
             let governor = work.governor();
             let trees = busy(|| governor::within(&governor, || parse::statements(sql, most)));
-            trees.and_then(|trees| work.check().map(|()| trees))
+            // A stopped parse may fail in any way.
+            work.check().and(trees)
         } else {
             parse::statements(sql, most)
         };
