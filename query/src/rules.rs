@@ -20,7 +20,7 @@ pub mod charged_aggregates;
 pub mod checked_arithmetic;
 pub mod common_types;
 pub mod comparison_check;
-pub mod concat_booleans;
+pub mod concat_arguments;
 pub mod counted_sets;
 pub mod date_trunc;
 pub mod decorrelation;

@@ -94,7 +94,7 @@ pub(crate) fn excerpt(text: &str) -> String {
     excerpt
 }
 
-/// As [`excerpt`], for bytes that may not be text.
+/// Like [`excerpt`], for bytes that are possibly not text.
 pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
     excerpt(&String::from_utf8_lossy(bytes.get(..4 * EXCERPT_BYTES_MAX).unwrap_or(bytes)))
 }

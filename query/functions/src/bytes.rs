@@ -1,6 +1,6 @@
 //! Functions on bytes.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use arrow::array::{Array as _, ArrayRef, AsArray, BinaryBuilder, Int32Array, Int64Array};
 use base64::{Engine as _, engine::general_purpose};
@@ -410,16 +410,22 @@ fn trimmed(arguments: &Arguments<'_>, start: bool, end: bool) -> Result<ArrayRef
             return Ok(None);
         }
         let mut bytes = bytes.value(row);
-        let set: HashSet<u8> = sets.value(row).iter().copied().collect();
+        let mut members = [false; 256];
+        for byte in sets.value(row) {
+            if let Some(member) = members.get_mut(usize::from(*byte)) {
+                *member = true;
+            }
+        }
+        let in_set = |byte: &u8| members.get(usize::from(*byte)) == Some(&true);
         while start
             && let Some((first, rest)) = bytes.split_first()
-            && set.contains(first)
+            && in_set(first)
         {
             bytes = rest;
         }
         while end
             && let Some((last, rest)) = bytes.split_last()
-            && set.contains(last)
+            && in_set(last)
         {
             bytes = rest;
         }

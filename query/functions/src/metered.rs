@@ -7,10 +7,7 @@
 //!                               └─► charge ─► function ─► result that holds its charge
 //! ```
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher as _},
-    sync::Arc,
-};
+use std::{hash::Hash, sync::Arc};
 
 use arrow::{
     array::{
@@ -55,27 +52,6 @@ pub fn expanded(value: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
         }
         other => other.to_array(rows),
     }
-}
-
-/// The maximum length of a call's name in schemas, in bytes.
-const NAME_BYTES_MAX: usize = 400;
-
-/// The name of a call in schemas, of limited length. The planner writes the names of all calls
-/// below a call again and again; without a limit, planning nested calls takes cubic time. The end
-/// of a long name becomes a hash of 128 bits.
-pub fn bounded_name(mut name: String) -> String {
-    if name.len() <= NAME_BYTES_MAX {
-        return name;
-    }
-    let half = |seed: u8| {
-        let mut hasher = DefaultHasher::new();
-        (seed, &name).hash(&mut hasher);
-        hasher.finish()
-    };
-    let (first, second) = (half(0), half(1));
-    name.truncate(name.floor_char_boundary(NAME_BYTES_MAX / 2));
-    name.push_str(&format!("… {first:016x}{second:016x}"));
-    name
 }
 
 /// Calls a function within the limits of the current statement.
@@ -377,7 +353,7 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
-        self.inner.schema_name(arguments).map(bounded_name)
+        self.inner.schema_name(arguments)
     }
 
     fn signature(&self) -> &Signature {
@@ -453,7 +429,7 @@ impl ScalarUDFImpl for TextConcat {
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
         let shown: Vec<String> =
             arguments.iter().map(|argument| argument.schema_name().to_string()).collect();
-        Ok(bounded_name(shown.join(" || ")))
+        Ok(shown.join(" || "))
     }
 
     fn signature(&self) -> &Signature {

@@ -31,7 +31,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
-use stratalog_functions::{governor, metered::bounded_name};
+use stratalog_functions::governor;
 use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
@@ -190,12 +190,6 @@ impl ScalarUDFImpl for CheckedOperation {
             Operation::Divide => "divide_checked",
             Operation::Modulo => "modulo_checked",
         }
-    }
-
-    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
-        let shown: Vec<String> =
-            arguments.iter().map(|argument| argument.schema_name().to_string()).collect();
-        Ok(bounded_name(format!("{}({})", self.name(), shown.join(","))))
     }
 
     fn signature(&self) -> &Signature {

@@ -4,8 +4,8 @@
 //! subquery names outside columns. This rule leaves the usual subqueries alone
 //! ([`native_subqueries`]). It computes all other subqueries by the method of "Unnesting Arbitrary
 //! Queries" (Neumann, Kemper 2015): once for all outside rows, beside the outside values that the
-//! subquery names. Aggregates group by these values, windows partition by these values, and limits
-//! count within these values.
+//! subquery names. Aggregates add the outside values to their groups, windows to their
+//! partitions, and limits count rows for each combination of outside values.
 //!
 //! ```text
 //!   Filter: a > (subquery of k)        Projection: the columns of t

@@ -64,11 +64,18 @@ impl ScalarLayer for LinearSearch {
                     .map(|pair| Ok(pair?.map(|(text, part)| position(text, part))))
                     .collect::<Result<Int32Array>>()?,
             ),
-            LinearSearch::Trim { start, end } => Arc::new(
-                pairs
-                    .map(|pair| Ok(pair?.map(|(text, set)| trimmed(text, set, start, end))))
-                    .collect::<Result<StringViewArray>>()?,
-            ),
+            LinearSearch::Trim { start, end } => {
+                let mut set = CharacterSet::default();
+                Arc::new(
+                    pairs
+                        .map(|pair| {
+                            Ok(pair?.map(|(text, characters)| {
+                                trimmed(text, set.of(characters), start, end)
+                            }))
+                        })
+                        .collect::<Result<StringViewArray>>()?,
+                )
+            }
         };
         let result = cast(&result, arguments.return_field.data_type())?;
         Ok(match constant {
@@ -110,8 +117,23 @@ fn position(text: &str, part: &str) -> i32 {
     characters.and_then(|position| i32::try_from(position).ok()).unwrap_or(0)
 }
 
-fn trimmed<'a>(text: &'a str, set: &str, start: bool, end: bool) -> &'a str {
-    let set: HashSet<char> = set.chars().collect();
+/// The set of the last row: a constant set has the same text in all rows.
+#[derive(Default)]
+struct CharacterSet<'a> {
+    text: &'a str,
+    characters: HashSet<char>,
+}
+
+impl<'a> CharacterSet<'a> {
+    fn of(&mut self, text: &'a str) -> &HashSet<char> {
+        if self.text != text {
+            *self = Self { text, characters: text.chars().collect() };
+        }
+        &self.characters
+    }
+}
+
+fn trimmed<'a>(text: &'a str, set: &HashSet<char>, start: bool, end: bool) -> &'a str {
     let in_set = |character: char| set.contains(&character);
     let text = if start { text.trim_start_matches(in_set) } else { text };
     if end { text.trim_end_matches(in_set) } else { text }
@@ -131,9 +153,11 @@ mod tests {
 
     #[test]
     fn trims_at_the_wanted_ends() {
-        assert_eq!(trimmed("abxba", "ab", true, true), "x");
-        assert_eq!(trimmed("abxba", "ab", true, false), "xba");
-        assert_eq!(trimmed("abxba", "ab", false, true), "abx");
-        assert_eq!(trimmed("abba", "ab", false, true), "");
+        let mut set = CharacterSet::default();
+        assert_eq!(trimmed("abxba", set.of("ab"), true, true), "x");
+        assert_eq!(trimmed("abxba", set.of("ab"), true, false), "xba");
+        assert_eq!(trimmed("abxba", set.of("ab"), false, true), "abx");
+        assert_eq!(trimmed("abba", set.of("ba"), false, true), "");
+        assert_eq!(trimmed("abba", set.of(""), true, true), "abba");
     }
 }

@@ -68,20 +68,23 @@ impl ExprPlanner for JoinedOperands {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let is_uuid =
-            |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::FixedSizeBinary(_)));
-        let written = |expr: Expr| match is_uuid(&expr) {
+        if expr.op != BinaryOperator::StringConcat {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let left = expr.left.get_type(schema).unwrap_or(DataType::Null);
+        let right = expr.right.get_type(schema).unwrap_or(DataType::Null);
+        let beside_text = |given: &DataType, other: &DataType| {
+            let is_uuid = |data_type: &DataType| matches!(data_type, DataType::FixedSizeBinary(_));
+            is_uuid(given) && !is_uuid(other) && !other.is_list()
+        };
+        let operand = |expr: Expr, is_uuid: bool| match is_uuid {
             true => cast(expr, DataType::Utf8View),
             false => narrow(expr).data,
         };
-        let is_array = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::List(_)));
-        let uuids = [&expr.left, &expr.right].into_iter().filter(|expr| is_uuid(expr)).count();
-        let joins_array = is_array(&expr.left) || is_array(&expr.right);
-        Ok(PlannerResult::Original(match expr.op {
-            BinaryOperator::StringConcat if uuids == 0 || uuids == 1 && !joins_array => {
-                RawBinaryExpr { left: written(expr.left), right: written(expr.right), op: expr.op }
-            }
-            _ => expr,
+        Ok(PlannerResult::Original(RawBinaryExpr {
+            left: operand(expr.left, beside_text(&left, &right)),
+            right: operand(expr.right, beside_text(&right, &left)),
+            op: expr.op,
         }))
     }
 }

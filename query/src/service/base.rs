@@ -98,7 +98,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .filter(|function| !LEFT_OUT.contains(&function.name()) && !ours.contains(function.name()))
         .map(bounded_results::bound)
         .map(crate::rules::linear_search::linear)
-        .map(crate::rules::concat_booleans::beside_text)
+        .map(crate::rules::concat_arguments::beside_text)
         .map(crate::rules::extremes::among_floats)
         .map(crate::rules::bytes::of_bytes)
         .map(date_trunc::extend)
@@ -221,8 +221,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(LikeCalls::default())).map_err(from_datafusion)?;
     let null_members = crate::rules::null_members::NullMembers;
     state.register_function_rewrite(Arc::new(null_members)).map_err(from_datafusion)?;
-    let booleans = crate::rules::concat_booleans::ConcatBooleans;
-    state.register_function_rewrite(Arc::new(booleans)).map_err(from_datafusion)?;
+    let concat_arguments = crate::rules::concat_arguments::ConcatArguments;
+    state.register_function_rewrite(Arc::new(concat_arguments)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(CountedRecords)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(RoundedDigits)).map_err(from_datafusion)?;
     let bins = crate::rules::fine_bins::FineBins;

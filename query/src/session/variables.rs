@@ -42,7 +42,7 @@ struct VariablesState {
     initial: SettingValues,
     /// The client's own settings.
     custom: custom::CustomNames,
-    /// Pays for the values of the client's own settings; `None` before the session has a share.
+    /// The charged share; `None` before the session has a share.
     share: Option<Arc<Share>>,
     room: Option<ShareReservation>,
     /// Notices about settings without effect.
@@ -112,7 +112,7 @@ impl Default for ParsedSettings {
 }
 
 impl Variables {
-    /// Charges the values of the client's own settings to a share from now on.
+    /// Charges the values of custom settings to a share from now on.
     pub(crate) fn charge_to(&self, share: Arc<Share>) {
         self.inner.lock().share = Some(share);
     }
@@ -416,7 +416,7 @@ impl VariablesState {
         Ok((setting.name.into(), value))
     }
 
-    /// Checks that a client's own value has room beside the other values, and charges all of them to
+    /// Checks the room for a value of a custom setting, and charges all values of custom settings to
     /// the client.
     fn check_room(&mut self, name: &str, value: &str) -> Result<()> {
         let maps = [&self.initial, &*self.session, &*self.local];

@@ -69,7 +69,7 @@ fn print(found: &LeaseFound) {
         None => println!("time starts at the machine's clock"),
     }
     println!("held                      {} s", found.held_ns / 1_000_000_000);
-    println!("unconfirmed               {} s", found.unconfirmed_ns / 1_000_000_000);
+    println!("ahead of confirmed time   {} s", found.unconfirmed_ns / 1_000_000_000);
 }
 
 fn print_correction(correction: Correction) {

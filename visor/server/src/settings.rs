@@ -134,8 +134,8 @@ settings! {
     /// the request. `*` accepts every name.
     http_hosts: String, "names" = String::new();
 
-    /// Origins of web pages that may use HTTP, such as `https://grafana.example.com`; separated by
-    /// commas. A request that a browser sends for a page of another site is refused.
+    /// Origins of web pages with access to HTTP, for example `https://grafana.example.com`, separated
+    /// by commas. The server refuses a browser's requests for pages of other sites.
     http_origins: String, "origins" = String::new();
 
     /// Lets other machines connect without a password. Users with passwords do not exist yet.

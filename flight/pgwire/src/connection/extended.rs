@@ -66,21 +66,24 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let types: Vec<Option<ColumnType>> = declared.iter().map(|id| column_type(*id)).collect();
         let has_numeric = declared.iter().any(|id| numeric_type(*id).is_some());
         // A numeric beside another numeric takes the precision of the other numeric.
-        let given = declared.clone();
-        let fits = move |prepared: &Prepared, at: usize| match prepared.parameter_types().get(at) {
-            Some(ColumnType::Numeric { .. }) => true,
-            Some(ColumnType::Array(_)) => given.get(at).is_some_and(|id| *id != oid::NUMERIC),
-            // The type of a column or of a cast.
-            Some(ColumnType::Double | ColumnType::Real | ColumnType::Text) => {
-                !prepared.is_guessed(at)
+        let fits = |prepared: &Prepared, at: usize, numeric: &ColumnType| {
+            match prepared.parameter_types().get(at) {
+                Some(ColumnType::Numeric { .. }) => true,
+                Some(ColumnType::Array(_)) => matches!(numeric, ColumnType::Array(_)),
+                // The type of a column or of a cast.
+                Some(ColumnType::Double | ColumnType::Real | ColumnType::Text) => {
+                    !prepared.is_guessed(at)
+                }
+                _ => false,
             }
-            _ => false,
         };
         let numbers = declared.clone();
         let parameter_types = move |prepared: Option<&Prepared>| -> Vec<Option<ColumnType>> {
             let all = numbers.iter().enumerate();
             all.map(|(at, id)| match numeric_type(*id) {
-                Some(_) if prepared.is_some_and(|prepared| fits(prepared, at)) => None,
+                Some(numeric) if prepared.is_some_and(|prepared| fits(prepared, at, &numeric)) => {
+                    None
+                }
                 Some(numeric) => Some(numeric),
                 None => column_type(*id),
             })

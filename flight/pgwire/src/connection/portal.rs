@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::common::ScalarValue;
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::Prepared;
+use stratalog_query::{Prepared, statement_bytes};
 
 use super::cursor::Cursor;
 use crate::budget::{Budget, Claim};
@@ -16,12 +16,6 @@ use crate::budget::{Budget, Claim};
 /// Minimum bytes of a statement or portal.
 const STATEMENT_BYTES: usize = 8 << 10;
 const PORTAL_BYTES: usize = 1 << 10;
-
-/// Number of copies of a text in its syntax tree and its plan.
-const COPIES: usize = 4;
-
-/// Bytes of tree and plan per byte of SQL; literals are not included.
-const NODE_BYTES: usize = 128;
 
 /// Bytes of a parameter, and of a column of the result.
 const PARAMETER_BYTES: usize = 48;
@@ -63,7 +57,7 @@ impl Statement {
         }
         let bytes = STATEMENT_BYTES
             .saturating_add(name.len())
-            .saturating_add(text_bytes(self.text()))
+            .saturating_add(statement_bytes(self.text()))
             .saturating_add(self.parameters.len().saturating_mul(PARAMETER_BYTES))
             .saturating_add(self.columns().saturating_mul(COLUMN_BYTES));
         // No other task sets the claim: a statement belongs to a single connection.
@@ -111,21 +105,6 @@ impl Portal {
         };
         Ok(Self { statement, formats, state: PortalState::Bound(values), _claim: claim })
     }
-}
-
-/// Estimated bytes of a statement with the given text. The factors come from measurements; the
-/// estimate is less certain for rows of very short values.
-fn text_bytes(text: &str) -> usize {
-    let mut quoted = false;
-    let mut bytes = text.len().saturating_mul(COPIES);
-    for byte in text.bytes() {
-        if byte == b'\'' {
-            quoted = !quoted;
-        } else if !quoted {
-            bytes = bytes.saturating_add(NODE_BYTES);
-        }
-    }
-    bytes
 }
 
 fn claimed(budget: &Budget, bytes: usize, what: &str) -> Result<Claim> {

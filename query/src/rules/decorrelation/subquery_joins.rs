@@ -48,7 +48,7 @@ impl<'a> SubqueryJoins<'a> {
             .collect()
     }
 
-    /// Rewrites one condition of a conjunction.
+    /// Rewrites a condition of a conjunction.
     pub fn condition(&mut self, condition: Expr) -> Result<Expr> {
         let place = match &condition {
             Expr::Exists(_) | Expr::InSubquery(_) => SubqueryPlace::Condition,

@@ -186,25 +186,26 @@ impl Issue {
             return wall_ns.min(expected_ns.saturating_add(most_ns));
         }
         self.last_reading = now;
-        self.confirm(now, step_ns);
-        if step_ns.saturating_abs() <= STEP_NS {
-            return wall_ns;
+        if step_ns.saturating_abs() > STEP_NS {
+            self.drift_from = now;
+            let ahead_ns = wall_ns.saturating_sub(without_step_ns);
+            if step_ns > 0 && ahead_ns > most_ns {
+                self.hold(ahead_ns.unsigned_abs());
+            } else if step_ns < 0 && self.mark.held_ns > 0 {
+                self.set_right(step_ns.unsigned_abs(), most_ns.unsigned_abs());
+            } else if ahead_ns > STEP_NS {
+                self.steps += 1;
+            }
         }
-        self.drift_from = now;
-        let ahead_ns = wall_ns.saturating_sub(without_step_ns);
-        if step_ns > 0 && ahead_ns > most_ns {
-            self.hold(ahead_ns.unsigned_abs());
-        } else if step_ns < 0 && self.mark.held_ns > 0 {
-            self.set_right(step_ns.unsigned_abs(), most_ns.unsigned_abs());
-        } else if ahead_ns > STEP_NS {
-            self.steps += 1;
-        }
-        now.wall_ns.saturating_sub_unsigned(self.mark.held_ns)
+        let wall_ns = now.wall_ns.saturating_sub_unsigned(self.mark.held_ns);
+        self.confirm(wall_ns, step_ns);
+        wall_ns
     }
 
-    /// Moves the confirmed time forward by a step ahead that is short enough to follow, and to a wall
-    /// clock that is hardly ahead, or was set back to little ahead.
-    fn confirm(&mut self, now: Instant, step_ns: i64) {
+    /// Moves the confirmed time forward after a reading: by a step ahead that is short enough to
+    /// follow, and to the followed wall clock, if the wall clock is hardly ahead of the confirmed time
+    /// or was set back to little ahead.
+    fn confirm(&mut self, wall_ns: i64, step_ns: i64) {
         let followed_ns = self.settings.jump_ns_max.unwrap_or(i64::MAX);
         if step_ns > STEP_NS && step_ns <= followed_ns {
             self.confirmed_ns = self.confirmed_ns.saturating_add(step_ns);
@@ -213,7 +214,6 @@ impl Issue {
             true => self.settings.start_lead_ns_max.unwrap_or(i64::MAX),
             false => DRIFT_NS,
         };
-        let wall_ns = now.wall_ns.saturating_sub_unsigned(self.mark.held_ns);
         if wall_ns.saturating_sub(self.confirmed_ns) <= trusted_ns {
             self.confirmed_ns = self.confirmed_ns.max(wall_ns);
         }

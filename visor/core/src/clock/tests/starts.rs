@@ -182,6 +182,20 @@ fn a_confirmed_clock_is_compared_with_the_confirmed_time_at_the_next_start() {
 }
 
 #[test]
+fn a_held_jump_that_is_set_right_but_for_minutes_leaves_no_lead() {
+    let (disk, hands, _) = crashed();
+    let clock = open(&disk, &hands);
+    hands.step(10 * DAY);
+    clock.renew();
+    assert!(clock.status().held_ns as i64 > 9 * DAY);
+    hands.step(200 * SECOND - 10 * DAY);
+    clock.renew();
+    assert_eq!(clock.status().held_ns, 0);
+    assert_eq!((unconfirmed(&clock), clock.status().alarms), (0, Vec::new()));
+    assert_eq!(clock.confirmed_ns(), hands.wall_ns());
+}
+
+#[test]
 fn a_lead_that_is_set_right_in_part_stays_unconfirmed() {
     let (disk, hands, last) = crashed();
     hands.step(10 * DAY);

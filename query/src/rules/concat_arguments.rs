@@ -16,11 +16,11 @@ use super::layers::{self, ScalarLayer};
 
 /// Gives `concat` the text of booleans and bytes. Runs before type coercion.
 #[derive(Debug)]
-pub struct ConcatBooleans;
+pub struct ConcatArguments;
 
-impl FunctionRewrite for ConcatBooleans {
+impl FunctionRewrite for ConcatArguments {
     fn name(&self) -> &str {
-        "concatenated_truths"
+        "concat_arguments"
     }
 
     fn rewrite(
