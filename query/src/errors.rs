@@ -15,6 +15,8 @@ pub mod place;
 mod plan;
 pub mod times;
 
+pub use plan::no_function;
+
 /// The client's error for a DataFusion error.
 pub fn from_datafusion(error: DataFusionError) -> Error {
     match error {
@@ -134,7 +136,37 @@ fn not_implemented(text: &str) -> Error {
     if let Some(join) = text.strip_prefix("Unsupported JOIN operator ") {
         return unsupported_join(join);
     }
-    plan::planner_error(&text).unwrap_or_else(|| Error::new(ErrorKind::FeatureNotSupported, text))
+    if let Some(known) = plan::planner_error(&text) {
+        return known;
+    }
+    let unsupported =
+        |what: &str| Error::new(ErrorKind::FeatureNotSupported, format!("{what} is not supported"));
+    if let Some(node) = text.strip_prefix("Unsupported ast node ") {
+        return unsupported(&clause_of(node));
+    }
+    if let Some(sql_type) = text.strip_prefix("Unsupported SQL type ") {
+        return crate::types::unsupported(&sql_type.to_lowercase());
+    }
+    if text.chars().all(|c| c.is_ascii_uppercase() || c == ' ') {
+        return unsupported(&text);
+    }
+    if message::shows_syntax_tree(&text) {
+        return unsupported("this form of the statement");
+    }
+    Error::new(ErrorKind::FeatureNotSupported, text)
+}
+
+/// The SQL words of a node of the syntax tree: `MATCH RECOGNIZE` for `MatchRecognize { … }`.
+fn clause_of(node: &str) -> String {
+    let name = node.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let mut words = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.push(c.to_ascii_uppercase());
+    }
+    words
 }
 
 /// The error for a kind of join; the planner's text shows the kind as a syntax tree.

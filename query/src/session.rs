@@ -139,6 +139,8 @@ pub struct Session {
     activity: Mutex<Activity>,
     waits: Arc<Waits>,
     closed: AtomicBool,
+    /// True if the session may only read, see [`Self::confine`].
+    confined: Arc<AtomicBool>,
     terminated: AtomicBool,
     on_termination: Notify,
 }
@@ -226,6 +228,7 @@ impl Session {
             activity: Mutex::new(Activity { changed_ns: now, ..Activity::default() }),
             waits: Arc::new(Waits::new(service.ending())),
             closed: AtomicBool::new(false),
+            confined: Arc::default(),
             terminated: AtomicBool::new(false),
             on_termination: Notify::new(),
         }))
@@ -415,6 +418,16 @@ impl Session {
             self.release_all();
         }
         self.service.sessions().remove(self.key.process_id);
+    }
+
+    /// Confines the session to reading: its blocks are read-only by default, and its statements
+    /// cannot cancel or end other sessions.
+    ///
+    /// # Errors
+    /// The errors of [`Variables::set`].
+    pub fn confine(&self) -> Result<()> {
+        self.confined.store(true, Ordering::Release);
+        self.variables.set("default_transaction_read_only", "on", false)
     }
 
     /// Stops the running statements, and tells the task serving the session to end the session

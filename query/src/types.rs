@@ -141,7 +141,8 @@ fn lower(sql_type: &DataType) -> String {
     sql_type.to_string().to_ascii_lowercase()
 }
 
-fn unsupported(name: &str) -> Error {
+/// The error of a type that no column can have.
+pub fn unsupported(name: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, format!("type {name} is not supported")).with_hint(
         "types are boolean, smallint, integer, bigint, real, double precision, numeric(p,s), text, bytea, timestamp, timestamptz, date, time, interval, uuid, jsonb, and arrays of these types",
     )

@@ -3,6 +3,7 @@
 import concurrent.futures
 import gzip
 import json
+import random
 import socket
 import threading
 import time
@@ -249,6 +250,9 @@ def test_silent_connections_keep_nobody_out(tmp_path):
         # Some connections have begun a request and then stay silent.
         for line in silent[:120:3]:
             line.sendall(b"GET /he")
+        # Of the Flight connections, most have begun HTTP/2 and then make no call.
+        for line in silent[240:340]:
+            line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
         begun = time.monotonic()
         for _ in range(30):
             assert ask(server, "/health")[0] == 200
@@ -274,7 +278,11 @@ def test_half_lines_leave_when_others_come(tmp_path):
             line.sendall(f"h n={number}i {number + 1}\nh x=".encode())
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             eventually(connection, "SELECT count(*) FROM h", (10,))
-            time.sleep(32)
+            # Bytes without the end of a line keep no place.
+            for _ in range(32):
+                time.sleep(1)
+                for line in half[:3] + half[4:]:
+                    line.sendall(b"1")
             half[3].sendall(b"7i 3000\n")
             eventually(connection, "SELECT count(*) FROM h", (11,))
             for number in range(8):
@@ -284,6 +292,41 @@ def test_half_lines_leave_when_others_come(tmp_path):
             eventually(connection, "SELECT count(*) FROM h", (12,))
         for line in half:
             line.close()
+
+
+def test_fields_of_concurrent_requests_make_one_row(server, postgres, table):
+    tables = [f"{table}_{number}" for number in range(3)]
+    postgres.execute(f"CREATE TABLE {table}_0 (host text, time timestamptz(9), f0 bigint, PRIMARY KEY (host, time)) WITH (collision = 'merge')")
+    failed = []
+
+    def send(field):
+        chosen = random.Random(field)
+        lines = [f"{name},host=h{number % 7} f{field}={number}i {number}" for name in tables for number in range(300)]
+        chosen.shuffle(lines)
+        for start in range(0, len(lines), 100):
+            status, _, body = write(server, "\n".join(lines[start:start + 100]))
+            if status != 204:
+                failed.append((status, body))
+
+    threads = [threading.Thread(target=send, args=[field]) for field in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    fields = ", ".join(f"count(f{field}), sum(f{field})" for field in range(8))
+    for name in tables:
+        for _ in range(2):
+            assert postgres.execute(f"SELECT count(*), {fields} FROM {name}").fetchone() == (300, *(300, 44850) * 8)
+            postgres.execute(f"CALL stratalog.flush('{name}')")
+
+
+def test_get_ends_no_session(server, postgres):
+    number = postgres.execute("SELECT pg_backend_pid()").fetchone()[0]
+    for call in ("pg_terminate_backend", "pg_cancel_backend"):
+        status, _, body = ask(server, f"/api/sql?q=SELECT+{call}({number})")
+        assert status == 400 and json.loads(body)["sqlstate"] == "25006" and b"POST" in body, (status, body)
+    assert postgres.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_health_has_a_place_when_all_others_are_taken(tmp_path):
@@ -313,9 +356,20 @@ def test_lines_of_one_request_with_one_time_are_one_row(server, postgres, table)
     rows = (f"SELECT host, x, y, CASE time WHEN '1970-01-01 00:00:00.000000001Z' THEN 1 WHEN '1970-01-01 00:00:00.000000002Z' THEN 2 END"
             f" FROM {table} ORDER BY 1, 4")
     assert postgres.execute(rows).fetchall() == [("", 8, 7, 1), ("a", 6, 5, 1), ("a", 4, None, 2), ("b", 2, None, 1)]
-    # Another request replaces the row.
+    # Another request replaces the field, and the other fields stay.
     assert write(server, f"{table},host=a x=9i 1\n")[0] == 204
-    assert postgres.execute(rows).fetchall()[1] == ("a", 9, None, 1)
+    assert postgres.execute(rows).fetchall()[1] == ("a", 9, 5, 1)
+    assert postgres.execute(f"SELECT collision FROM stratalog.chronicles WHERE name = '{table}'").fetchone() == ("merge",)
+    # In a table with another rule, another request replaces the row.
+    postgres.execute(f"CREATE TABLE {table}_last (host text, time timestamptz(9), x int, y int, PRIMARY KEY (host, time))"
+                     " WITH (collision = 'last')")
+    assert write(server, f"{table}_last,host=a x=1i 1\n{table}_last,host=a y=2i 1\n")[0] == 204
+    assert postgres.execute(f"SELECT x, y FROM {table}_last").fetchall() == [(1, 2)]
+    assert write(server, f"{table}_last,host=a x=3i 1\n")[0] == 204
+    assert postgres.execute(f"SELECT x, y FROM {table}_last").fetchall() == [(3, None)]
+    # Over TCP the lines of one connection merge, too.
+    assert tcp(server, f"{table},host=c x=1i 5\n{table},host=c y=2i 5\n".encode()) == b""
+    eventually(postgres, f"SELECT x, y FROM {table} WHERE host = 'c'", (1, 2))
     # Tables that keep every row also keep every line.
     postgres.execute(f"CREATE TABLE {table}_all (time timestamptz, x int, y int) WITH (collision = 'all')")
     assert write(server, f"{table}_all x=1i 1\n{table}_all y=2i 1\n")[0] == 204

@@ -100,11 +100,11 @@ impl Access {
     /// Limits a session to the allowed access.
     ///
     /// # Errors
-    /// The same as `Variables::set`.
+    /// The same as `Session::confine`.
     pub(crate) fn confine(self, session: &Session) -> Result<()> {
         match self {
             Self::Write => Ok(()),
-            Self::Read => session.variables().set("default_transaction_read_only", "on", false),
+            Self::Read => session.confine(),
         }
     }
 

@@ -7,7 +7,7 @@ mod rows;
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray, new_null_array};
 use stratalog_line::{TableRows, Tables};
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result,
@@ -23,7 +23,7 @@ const TIME: &str = "time";
 /// Approximate bytes of a value.
 const VALUE_BYTES: usize = 8;
 
-/// Maximum attempts to make a missing object, before an error about concurrent changes.
+/// Maximum attempts to make a missing object or to append rows, against concurrent changes.
 const TRIES: usize = 4;
 
 /// The tables of a schema.
@@ -60,9 +60,9 @@ pub(crate) struct WriteProtocol {
 }
 
 impl WriteProtocol {
-    /// Line protocol in requests: an event replaces an earlier event.
+    /// Line protocol in requests: fields of lines with the same series and time merge.
     pub(crate) const LINES: Self =
-        Self { protocol: "line protocol", collision: "last", merges: true };
+        Self { protocol: "line protocol", collision: "merge", merges: true };
 
     /// Line protocol over TCP: no request groups the lines.
     pub(crate) const STREAM: Self = Self { merges: false, ..Self::LINES };
@@ -89,11 +89,69 @@ pub(crate) async fn store(
         let ready = prepared(state, session, write_protocol, schema, rows).await?;
         batches.push((ready.definition, ready.batch));
     }
-    append_all(state, session, write_protocol, &batches, options).await.map(Some)
+    batches.sort_by_key(|(definition, _)| definition.id);
+    append_all(state, session, write_protocol, &mut batches, options).await.map(Some)
 }
 
-/// Appends batches, all or none.
+/// Appends batches, all or none. If the append and another append wait for each other's keys, or if
+/// another session adds a column with values that the append would lose, the append begins anew, up
+/// to [`TRIES`] times.
 async fn append_all(
+    state: &State,
+    session: &Arc<Session>,
+    write_protocol: WriteProtocol,
+    batches: &mut [(Arc<ChronicleDefinition>, RecordBatch)],
+    options: AppendOptions,
+) -> Result<CommittedAppend> {
+    for _ in 1..TRIES {
+        match append_once(state, session, write_protocol, batches, options.clone()).await {
+            Err(error) if error.kind() == ErrorKind::DeadlockDetected => {}
+            Err(error) if error.kind() == ErrorKind::SerializationFailure => {
+                for (definition, batch) in batches.iter_mut() {
+                    let now = session.table(Some(&definition.schema), &definition.name)?;
+                    let Some(widened) = widened(definition, batch, &now)? else {
+                        return Err(error);
+                    };
+                    (*definition, *batch) = (now, widened);
+                }
+            }
+            other => return other,
+        }
+    }
+    append_once(state, session, write_protocol, batches, options).await
+}
+
+/// The rows of `batch` with the columns of a newer definition; `None` if a new column needs a value
+/// or if the table is another table.
+fn widened(
+    definition: &ChronicleDefinition,
+    batch: &RecordBatch,
+    now: &ChronicleDefinition,
+) -> Result<Option<RecordBatch>> {
+    if now.id != definition.id {
+        return Ok(None);
+    }
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(now.columns.len());
+    for column in &now.columns {
+        let known = definition.position(column.id).and_then(|at| batch.columns().get(at));
+        columns.push(match (known, column.missing_value.as_deref()) {
+            (Some(known), _) => Arc::clone(known),
+            (None, _) if column.nullable => {
+                new_null_array(&column.column_type.arrow_type(), batch.num_rows())
+            }
+            // A tag that joined the key.
+            (None, Some(missing)) if column.column_type == ColumnType::Text => {
+                let values = std::iter::repeat_n(missing, batch.num_rows());
+                Arc::new(StringViewArray::from_iter_values(values))
+            }
+            _ => return Ok(None),
+        });
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(Some(RecordBatch::try_new_with_options(now.arrow_schema(), columns, &options)?))
+}
+
+async fn append_once(
     state: &State,
     session: &Arc<Session>,
     write_protocol: WriteProtocol,

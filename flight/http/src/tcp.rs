@@ -6,7 +6,12 @@ use std::{sync::Arc, time::Duration};
 use stratalog_line::{LineParser, LineRequest, Outcome, Precision, TableRows};
 use stratalog_model::{Error, ErrorKind, Result, store::AppendOptions};
 use stratalog_query::Session;
-use tokio::{io::AsyncReadExt as _, net::TcpStream, sync::mpsc, time::timeout};
+use tokio::{
+    io::AsyncReadExt as _,
+    net::TcpStream,
+    sync::mpsc,
+    time::{Instant, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -203,19 +208,25 @@ impl Reader<'_> {
     ) -> Result<()> {
         self.parser.begin(LineRequest { precision: Precision::Nanosecond, now_ns: self.now_ns() });
         self.parser.stop_at_error();
+        let silence = Duration::from_millis(self.state.settings.patience_ms);
         let mut buffer = begun;
         let mut ended = buffer.is_empty();
         if !ended && !self.take(&buffer).await? {
             return Ok(());
         }
         buffer.resize(READ_BYTES, 0);
+        // The time of the last complete line: bytes without a line's end keep no place.
+        let mut complete_at = Instant::now();
         loop {
+            if self.parser.rows() == 0 && complete_at.elapsed() >= silence {
+                self.running = None;
+            }
             if ended || self.parser.lines_failed() > 0 {
                 return self.end().await;
             }
             // More lines may follow at once; otherwise the present lines are stored.
             let patience = match self.parser.rows() {
-                0 => Duration::from_millis(self.state.settings.patience_ms),
+                0 => silence,
                 _ => LINGER,
             };
             let is_running = self.running.is_some();
@@ -239,10 +250,12 @@ impl Reader<'_> {
                     true
                 }
                 Some(Ok(count)) => {
-                    if self.running.is_none() {
-                        self.running = Some(self.permit.begin());
+                    let goes_on = self.take(buffer.get(..count).unwrap_or_default()).await?;
+                    if self.parser.rows() > 0 {
+                        complete_at = Instant::now();
+                        self.running.get_or_insert_with(|| self.permit.begin());
                     }
-                    self.take(buffer.get(..count).unwrap_or_default()).await?
+                    goes_on
                 }
                 // Some clients end with a reset after all data is sent.
                 Some(Err(error)) => {

@@ -69,7 +69,7 @@ pub(crate) struct Table {
 /// True if only one of several rows with the same key and time survives: a tag outside of the key
 /// would not keep them apart.
 pub(crate) fn loses_series(definition: &ChronicleDefinition) -> bool {
-    matches!(definition.collision, Collision::Last | Collision::First)
+    definition.collision.replaces() || definition.collision == Collision::First
 }
 
 impl Table {

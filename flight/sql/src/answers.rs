@@ -20,6 +20,7 @@ use tonic::{
 };
 
 use crate::{
+    connection::Peer,
     counted_body::CountedBody,
     status::{SQLSTATE, refused},
 };
@@ -51,6 +52,9 @@ where
     }
 
     fn call(&mut self, request: http::Request<Q>) -> Self::Future {
+        if let Some(peer) = request.extensions().get::<Arc<Peer>>() {
+            peer.called();
+        }
         let share = self.service.client_share();
         let answered = self.calls.call(request.map(|body| CountedBody::new(body, share)));
         Box::pin(async move {

@@ -23,7 +23,7 @@ use tonic::transport::server::Connected;
 
 use self::{
     outbox::Outbox,
-    silence::{Silence, silent},
+    silence::{LobbyPlace, Silence, silent},
 };
 use crate::caller::Caller;
 
@@ -35,12 +35,19 @@ const CALLERS_MAX: usize = 16;
 pub(crate) struct Peer {
     address: SocketAddr,
     callers: Mutex<HashMap<(String, String), Arc<Caller>>>,
+    /// Set until the first call.
+    lobby_place: Mutex<Option<LobbyPlace>>,
 }
 
 impl Peer {
     /// The client's address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Records a call: the connection stays when another connection needs a place.
+    pub(crate) fn called(&self) {
+        drop(self.lobby_place.lock().take());
     }
 
     /// The caller of a user and database; made at the first call.
@@ -87,8 +94,7 @@ pub(crate) struct Connection {
     socket: TcpStream,
     outbox: Outbox,
     peer: Arc<Peer>,
-    /// Set until the HTTP/2 preface is complete.
-    silence: Option<Silence>,
+    silence: Silence,
     _place: OwnedSemaphorePermit,
 }
 
@@ -97,11 +103,12 @@ impl Connection {
     pub(crate) fn new(
         socket: TcpStream,
         address: SocketAddr,
-        silence: Silence,
+        lobby_place: LobbyPlace,
         place: OwnedSemaphorePermit,
     ) -> Self {
-        let peer = Arc::new(Peer { address, callers: Mutex::default() });
-        let silence = Some(silence);
+        let silence = lobby_place.silence();
+        let lobby_place = Mutex::new(Some(lobby_place));
+        let peer = Arc::new(Peer { address, callers: Mutex::default(), lobby_place });
         Self { socket, outbox: Outbox::new(), peer, silence, _place: place }
     }
 }
@@ -122,13 +129,13 @@ impl AsyncRead for Connection {
     ) -> Poll<std::io::Result<()>> {
         let Self { socket, outbox, silence, .. } = &mut *self;
         outbox.looked_at(socket, context);
-        if silence.as_mut().is_some_and(|silence| silence.is_over(context)) {
+        if silence.is_over(context) {
             return silent();
         }
         let before = buffer.filled().len();
         let read = Pin::new(socket).poll_read(context, buffer);
         let bytes = buffer.filled().len().saturating_sub(before);
-        silence.take_if(|silence| silence.heard(bytes));
+        silence.heard(bytes);
         read
     }
 }

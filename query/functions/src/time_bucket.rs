@@ -36,7 +36,7 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use crate::failed;
+use crate::{failed, function::sql_name};
 
 mod window;
 
@@ -115,7 +115,7 @@ impl ScalarUDFImpl for TimeBucket {
         let unfit = || {
             plan_err!(
                 "function time_bucket({}) does not exist; there is time_bucket(width interval, time timestamp | timestamptz | date [, origin | offset interval]) and time_bucket(width integer, value integer [, offset integer])",
-                given.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                given.iter().map(sql_name).collect::<Vec<_>>().join(", ")
             )
         };
         let (Some(width), Some(time), true) = (given.first(), given.get(1), given.len() <= 3)

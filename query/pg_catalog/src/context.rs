@@ -55,9 +55,15 @@ pub trait SessionsView: Send + Sync + std::fmt::Debug {
     fn sessions(&self) -> Vec<SessionRow>;
     /// Cancels the running statement of a session; true if the session exists
     /// (`pg_cancel_backend`).
-    fn cancel(&self, process_id: i32) -> bool;
+    ///
+    /// # Errors
+    /// `ReadOnlyTransaction` for a session that may only read.
+    fn cancel(&self, process_id: i32) -> Result<bool>;
     /// Ends a session; false if no session has the number.
-    fn terminate(&self, process_id: i32) -> bool;
+    ///
+    /// # Errors
+    /// Like [`Self::cancel`].
+    fn terminate(&self, process_id: i32) -> Result<bool>;
 }
 
 /// A setting in `pg_settings`.

@@ -1,5 +1,6 @@
 //! Tells DataFusion's errors apart by their text, because most errors have no other mark.
 
+use datafusion::common::utils::datafusion_strsim::levenshtein;
 use stratalog_model::{Error, ErrorKind};
 
 use super::names::sql_type;
@@ -131,7 +132,15 @@ pub fn from_plan(text: &str) -> Error {
     } else {
         ErrorKind::SyntaxError
     };
-    Error::new(kind, text)
+    match shows_syntax_tree(&text) {
+        true => Error::new(kind, "this form of the statement is not supported"),
+        false => Error::new(kind, text),
+    }
+}
+
+/// True if a text shows nodes of the syntax tree in the form of Rust.
+pub fn shows_syntax_tree(text: &str) -> bool {
+    ["Span(", "Ident {", "ValueWithSpan", "ObjectName("].iter().any(|node| text.contains(node))
 }
 
 /// An expression that the planner could not move out of its place.
@@ -317,8 +326,12 @@ fn too_many_digits() -> Error {
 
 /// A function's own message about arguments of unsupported types.
 fn no_such_overload(text: &str) -> Option<Error> {
-    let said = text.split("user-defined coercion failed with: ").nth(1)?;
+    // With layers of functions, the last message states the fault.
+    let (_, said) = text.rsplit_once("user-defined coercion failed with: ")?;
     let said = without_decoration(said.split(". No function matches the given").next()?);
+    if said.contains("failed to match any signature") || said.contains("not supported for") {
+        return None;
+    }
     if let Some(known) = super::plan::planner_error(&said) {
         return Some(known);
     }
@@ -450,9 +463,18 @@ fn undefined_function(name: &str, text: &str) -> Error {
     }
     let error = Error::new(ErrorKind::UndefinedFunction, format!("function {name} does not exist"));
     match text.split("Did you mean '").nth(1).and_then(|rest| rest.split('\'').next()) {
-        Some(candidate) => error.with_hint(format!("Perhaps you meant {candidate}.")),
-        None => error,
+        Some(candidate) if is_near(name, candidate) => {
+            error.with_hint(format!("Perhaps you meant {candidate}."))
+        }
+        _ => error,
     }
+}
+
+/// True if one name may be a slip of the pen for the other: at most a quarter of the letters
+/// differ.
+fn is_near(name: &str, other: &str) -> bool {
+    let letters = name.chars().count().max(other.chars().count());
+    levenshtein(name, other) * 4 <= letters
 }
 
 fn operator_mismatch(text: &str) -> Error {

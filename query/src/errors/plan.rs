@@ -108,10 +108,22 @@ fn functions(text: &str) -> Option<Error> {
             format!("argument {at} of generate_series() must be an integer"),
         ));
     }
+    if text.starts_with("min/max was called with") {
+        return Some(no_function("min or max without exactly one argument"));
+    }
+    if let Some((name, _)) = text.split_once(" does not support zero arguments") {
+        return Some(no_function(&format!("{name}()")));
+    }
+    if text.starts_with("Expected a signed integer literal for the second argument of") {
+        return Some(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "the second argument of nth_value must be an integer constant",
+        ));
+    }
     // For nested calls, the text of the innermost function states the fault.
-    let innermost = text.rfind("Function '").and_then(|at| text.get(at..)).unwrap_or(text);
-    let name = between(innermost, "Function '", "' failed to match any signature")
-        .or_else(|| between(innermost, "Function '", "' user-defined coercion failed with"))?;
+    let marks = ["' failed to match any signature", "' user-defined coercion failed with"];
+    let fault = marks.iter().filter_map(|mark| text.rfind(mark)).max()?;
+    let (_, name) = text.get(..fault)?.rsplit_once("Function '")?;
     Some(match between(text, "(DataType: ", ").") {
         Some(given) => {
             let given = sql_type(given);
@@ -125,7 +137,8 @@ fn functions(text: &str) -> Option<Error> {
     })
 }
 
-fn no_function(call: &str) -> Error {
+/// The error of a call without a fitting function.
+pub fn no_function(call: &str) -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("function {call} does not exist"))
         .with_hint(NO_FUNCTION)
 }

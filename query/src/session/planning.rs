@@ -69,7 +69,10 @@ impl Session {
             store: Arc::clone(&parts.store),
             acquisitions: Arc::clone(&parts.acquisitions),
             clock: Arc::clone(&parts.clock),
-            sessions: Arc::new(OpenSessions(Arc::clone(self.service.sessions()))),
+            sessions: Arc::new(OpenSessions {
+                sessions: Arc::clone(self.service.sessions()),
+                confined: Arc::clone(&self.confined),
+            }),
             settings: Arc::new(SessionSettings(Arc::clone(&self.variables))),
             cursors: Arc::clone(&self.cursors) as Arc<dyn CursorsView>,
             prepared: Arc::clone(&self.statements) as Arc<dyn PreparedView>,

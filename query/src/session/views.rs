@@ -1,8 +1,11 @@
 //! The system tables' view of sessions and settings.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
-use stratalog_model::Result;
+use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{
     CatalogView, CopyRow, SessionRow, SessionsView, SettingRow, SettingsView,
 };
@@ -10,7 +13,7 @@ use stratalog_pg_catalog::{
 use stratalog_visor_core::{Catalog, CatalogState};
 
 use super::{
-    TransactionState,
+    Session, TransactionState,
     transaction::Transaction,
     variables::{ListedSetting, Rule, Variables, duration_ms},
     work::Stop,
@@ -34,11 +37,34 @@ impl CatalogView for SessionCatalogView {
 
 /// The open sessions of a service.
 #[derive(Debug)]
-pub struct OpenSessions(pub Arc<Sessions>);
+pub struct OpenSessions {
+    /// The sessions.
+    pub sessions: Arc<Sessions>,
+    /// True if the viewing session may only read.
+    pub confined: Arc<AtomicBool>,
+}
+
+impl OpenSessions {
+    /// The session of a process id, for an action.
+    ///
+    /// # Errors
+    /// `ReadOnlyTransaction` for a confined session.
+    fn to_act_on(&self, process_id: i32) -> Result<Option<Arc<Session>>> {
+        if self.confined.load(Ordering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::ReadOnlyTransaction,
+                "a request that may only read cannot cancel or end other sessions",
+            )
+            .with_hint("send the statement with POST"));
+        }
+        let mut open = self.sessions.open().into_iter();
+        Ok(open.find(|session| session.process_id() == process_id))
+    }
+}
 
 impl SessionsView for OpenSessions {
     fn sessions(&self) -> Vec<SessionRow> {
-        self.0
+        self.sessions
             .open()
             .iter()
             .map(|session| {
@@ -72,20 +98,14 @@ impl SessionsView for OpenSessions {
             .collect()
     }
 
-    fn cancel(&self, process_id: i32) -> bool {
-        let session = self.0.open().into_iter().find(|session| session.process_id() == process_id);
-        session.is_some_and(|session| {
-            session.stop(Stop::User);
-            true
-        })
+    fn cancel(&self, process_id: i32) -> Result<bool> {
+        let session = self.to_act_on(process_id)?;
+        Ok(session.inspect(|session| session.stop(Stop::User)).is_some())
     }
 
-    fn terminate(&self, process_id: i32) -> bool {
-        let session = self.0.open().into_iter().find(|session| session.process_id() == process_id);
-        session.is_some_and(|session| {
-            session.terminate();
-            true
-        })
+    fn terminate(&self, process_id: i32) -> Result<bool> {
+        let session = self.to_act_on(process_id)?;
+        Ok(session.inspect(|session| session.terminate()).is_some())
     }
 }
 

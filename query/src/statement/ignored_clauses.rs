@@ -13,7 +13,7 @@ use super::{
     names::fold,
     walk::{self, Flow, Look},
 };
-use crate::session::planner::Planner;
+use crate::{errors::no_function, session::planner::Planner};
 
 /// Collations with our order of text, by bytes.
 const BY_BYTES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
@@ -138,7 +138,8 @@ fn overlooked(call: &Function, planner: &Planner) -> Option<Error> {
             true if call.filter.is_some() && !planner.is_aggregate(&name) => {
                 not_for("FILTER", "window functions other than aggregates")
             }
-            _ => None,
+            true => other_number_of_arguments(&name, call),
+            false => None,
         };
     }
     if !planner.is_scalar(&name) {
@@ -159,4 +160,25 @@ fn overlooked(call: &Function, planner: &Planner) -> Option<Error> {
         }
     }
     None
+}
+
+/// The error of a window function with a wrong number of arguments: DataFusion does not check the
+/// number for these functions.
+fn other_number_of_arguments(name: &str, call: &Function) -> Option<Error> {
+    let expected = match name {
+        "first_value" | "last_value" | "ntile" => 1..=1,
+        "nth_value" => 2..=2,
+        "lag" | "lead" => 1..=3,
+        _ => return None,
+    };
+    let given = match &call.args {
+        FunctionArguments::List(list) => list.args.len(),
+        _ => 0,
+    };
+    let call = match given {
+        0 => format!("{name}()"),
+        1 => format!("{name} with one argument"),
+        _ => format!("{name} with {given} arguments"),
+    };
+    (!expected.contains(&given)).then(|| no_function(&call))
 }

@@ -322,7 +322,7 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
             // No conflict is possible if the table keeps every event.
             Collision::All if conflict.conflict_target.is_none() => Ok(OnConflict::Skip),
             Collision::All => Err(no_such_constraint()),
-            Collision::Last | Collision::Next => Err(Error::new(
+            Collision::Last | Collision::Merge | Collision::Next => Err(Error::new(
                 ErrorKind::FeatureNotSupported,
                 format!(
                     "ON CONFLICT DO NOTHING is not supported in a table with collision = '{}'",
@@ -330,6 +330,7 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
                 ),
             )
             .with_hint(match chronicle.collision {
+                Collision::Merge => "a new event fills or replaces the event with the same key: omit ON CONFLICT, or create a table with collision = 'first'",
                 Collision::Last => "a new event replaces the event with the same key: omit ON CONFLICT, or create a table with collision = 'first'",
                 _ => "an event with a taken key moves to the next free time: omit ON CONFLICT, or create a table with collision = 'first'",
             })),

@@ -21,7 +21,10 @@ use tokio::sync::oneshot;
 
 use crate::{
     engine::Core,
-    keeper::chronicle::Chronicle,
+    keeper::{
+        chronicle::{Chronicle, DeleteReservation},
+        outcome::{Outcome, OutcomeEnd},
+    },
     memtable::{batch::MemoryBatch, compact},
     version::{
         Fence, Version,
@@ -37,7 +40,7 @@ pub mod trim;
 const PAYLOAD_BYTES: usize = 24;
 
 /// Deletes the events with ticks in `range` committed before the frame is durable. Returns the
-/// number of deleted events.
+/// number of deleted events. First waits for uncommitted merges with these events.
 ///
 /// # Errors
 /// `FeatureNotSupported` with events on both sides of `range`; the errors of the log.
@@ -45,6 +48,44 @@ pub async fn delete(
     core: Arc<Core>,
     definition: Arc<ChronicleDefinition>,
     range: TickRange,
+) -> Result<u64> {
+    let reservation = match core.known(definition.id) {
+        Some(chronicle) => reserve(&core, &chronicle, range).await?,
+        None => None,
+    };
+    remove(core, definition, range, reservation).await
+}
+
+/// Like [`delete`], for events past their retention, without a wait. A merge may keep values of an
+/// expired event only in another expired event, and the next call deletes this event.
+///
+/// # Errors
+/// The errors of [`delete`].
+pub async fn expire(
+    core: Arc<Core>,
+    definition: Arc<ChronicleDefinition>,
+    range: TickRange,
+) -> Result<u64> {
+    remove(core, definition, range, None).await
+}
+
+/// Reserves the ticks of a delete outside of an append.
+async fn reserve(
+    core: &Core,
+    chronicle: &Arc<Chronicle>,
+    ticks: TickRange,
+) -> Result<Option<DeleteReservation>> {
+    let outcome = Outcome::new(core.next_statement().0);
+    let ending = OutcomeEnd(Arc::clone(&outcome));
+    let reservation = chronicle.reserve_delete(ticks, &outcome, &core.wait_graph).await?;
+    Ok(reservation.map(|reservation| reservation.ending(ending)))
+}
+
+async fn remove(
+    core: Arc<Core>,
+    definition: Arc<ChronicleDefinition>,
+    range: TickRange,
+    reservation: Option<DeleteReservation>,
 ) -> Result<u64> {
     let published = core.published();
     let Some(pinned) = published.versions.get(&definition.id) else { return Ok(0) };
@@ -74,7 +115,10 @@ pub async fn delete(
     let kind = (FrameKind::Delete, definition.schema_version);
     let frame = Frame { payload: positions.encode(), ticks: range, ..frame(definition.id, kind) };
     let raising = Arc::clone(&chronicle);
-    let raise = move |core: &Core| raise_fence(core, &raising, range, Some(positions));
+    let raise = move |core: &Core| {
+        let _reservation = reservation;
+        raise_fence(core, &raising, range, Some(positions))
+    };
     let deleted = submit(&core, &definition, frame, raise).await?;
     let found = survey(&deleted.version, range, deleted.fence.gsn).await;
     drop(deleted);

@@ -110,5 +110,5 @@ pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
     }
     drop(published);
     let range = TickRange::new(Tick::MIN, before);
-    delete::delete(Arc::clone(core), definition, range).await
+    delete::expire(Arc::clone(core), definition, range).await
 }

@@ -1,7 +1,7 @@
 //! The engine's faults for crash tests ([`stratalog_model::sabotage`]).
 
 /// Every fault.
-pub const FAULTS: [&str; 24] = [
+pub const FAULTS: [&str; 25] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
@@ -16,6 +16,7 @@ pub const FAULTS: [&str; 24] = [
     "horizon-ignored",
     "late-lost-in-merge",
     "mark-lost-in-merge",
+    "merge-ignored",
     "move-before-sync",
     "own-marks-lost",
     "pin-ignored",

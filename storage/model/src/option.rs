@@ -18,6 +18,16 @@ pub enum Collision {
     First,
     /// D: the first event keeps the tick, later events take the next free ticks.
     Next,
+    /// B, by column: the last event to arrive takes the values of the earlier event where the last
+    /// event has NULL.
+    Merge,
+}
+
+impl Collision {
+    /// True if the later of two events with the same key and tick replaces the earlier event.
+    pub fn replaces(self) -> bool {
+        matches!(self, Collision::Last | Collision::Merge)
+    }
 }
 
 impl fmt::Display for Collision {
@@ -27,6 +37,7 @@ impl fmt::Display for Collision {
             Collision::Last => "last",
             Collision::First => "first",
             Collision::Next => "next",
+            Collision::Merge => "merge",
         })
     }
 }
@@ -40,11 +51,12 @@ impl FromStr for Collision {
             "last" => Ok(Collision::Last),
             "first" => Ok(Collision::First),
             "next" => Ok(Collision::Next),
+            "merge" => Ok(Collision::Merge),
             _ => Err(Error::new(
                 ErrorKind::InvalidParameterValue,
                 format!("collision = '{text}' is unknown"),
             )
-            .with_hint("use 'all', 'first', 'last' or 'next'")),
+            .with_hint("use 'all', 'first', 'last', 'merge' or 'next'")),
         }
     }
 }

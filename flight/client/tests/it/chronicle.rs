@@ -320,7 +320,9 @@ async fn f25_collisions() {
     let server = Server::start();
     let log = connect(&server).await;
     let second: Granularity = "1s".parse().unwrap();
-    for rule in [Collision::All, Collision::First, Collision::Last, Collision::Next] {
+    let rules =
+        [Collision::All, Collision::First, Collision::Last, Collision::Merge, Collision::Next];
+    for rule in rules {
         let name = format!("by_{rule}");
         let tags = Tags::new().collision(rule).set("acceptance_window", "30s");
         log.create(&name, second, &tags).await.unwrap();
@@ -344,7 +346,7 @@ async fn f25_collisions() {
         let there = newest.iter().filter(|event| event.tick == tick).count();
         match rule {
             Collision::All => assert_eq!((stored, there), (3, 3)),
-            Collision::Last => {
+            Collision::Last | Collision::Merge => {
                 assert_eq!((stored, there), (3, 1));
                 assert_eq!(newest[0].payload.as_ref(), b"2");
             }

@@ -7,7 +7,7 @@ use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array},
     compute::take,
 };
-use stratalog_model::{ChronicleDefinition, Collision, Result};
+use stratalog_model::{ChronicleDefinition, Result};
 
 use super::rows::{Keys, ticks_of};
 
@@ -27,7 +27,7 @@ pub(super) fn merged(
     batch: &RecordBatch,
 ) -> Result<Option<MergedRows>> {
     let complete = batch.columns().iter().all(|column| column.null_count() == 0);
-    if complete || definition.collision != Collision::Last {
+    if complete || !definition.collision.replaces() {
         return Ok(None);
     }
     let (keys, ticks) = (Keys::of(definition, batch)?, ticks_of(definition, batch)?);

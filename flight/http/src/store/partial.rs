@@ -77,19 +77,19 @@ pub(crate) async fn store(
 ) -> Result<(Option<CommittedAppend>, Refusals)> {
     let producer = options.producer;
     let mut refusals = Refusals::default();
-    let (mut batches, mut lines) = (Vec::new(), Vec::new());
+    let mut accepted = Vec::new();
     for rows in tables {
         let (table, of_rows) = (rows.measurement().to_string(), rows.lines().to_vec());
         match prepared(state, session, write_protocol, schema, rows).await {
             Ok(PreparedAppend { definition, batch, kept_rows }) => {
-                batches.push((definition, batch));
-                lines.push(match kept_rows {
+                let lines = match kept_rows {
                     None => of_rows,
                     Some(kept_rows) => {
                         let line = |row: &u32| of_rows.get(*row as usize).copied();
                         kept_rows.iter().filter_map(line).collect()
                     }
-                });
+                };
+                accepted.push(((definition, batch), lines));
             }
             Err(error) if is_of_rows(error.kind()) => {
                 of_rows.iter().for_each(|line| refusals.add(&table, u64::from(*line), &error));
@@ -97,10 +97,13 @@ pub(crate) async fn store(
             Err(error) => return Err(error),
         }
     }
+    // Two requests with the same tables never wait for each other.
+    accepted.sort_by_key(|((definition, _), _)| definition.id);
+    let (mut batches, lines): (Vec<_>, Vec<_>) = accepted.into_iter().unzip();
     if batches.is_empty() {
         return Ok((None, refusals));
     }
-    match append_all(state, session, write_protocol, &batches, options.clone()).await {
+    match append_all(state, session, write_protocol, &mut batches, options.clone()).await {
         Err(error) if is_of_rows(error.kind()) => {}
         other => return Ok(answer_of(state, producer, other?, refusals)),
     }

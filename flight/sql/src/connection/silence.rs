@@ -1,7 +1,8 @@
-//! Connections before HTTP/2's preface.
+//! Connections before HTTP/2's preface, and before their first call.
 //!
-//! A silent connection is closed after a timeout. When a new connection finds no place, the oldest
-//! silent connection is closed at once: silent sockets cannot block other clients.
+//! A connection without a preface is closed after a timeout. When a new connection finds no place,
+//! the oldest connection without a call is closed at once: silent sockets cannot block other
+//! clients.
 
 use std::{
     collections::BTreeMap,
@@ -21,40 +22,41 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of the preface, `PRI * HTTP/2.0 …`.
 const PREFACE_BYTES: usize = 24;
 
-/// The silent connections of a listener, in the order of their arrival.
+/// The connections of a listener without a call, in the order of their arrival.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Lobby(Arc<Mutex<SilentConnection>>);
+pub(crate) struct Lobby(Arc<Mutex<SilentConnections>>);
 
 #[derive(Debug, Default)]
-struct SilentConnection {
+struct SilentConnections {
     next: u64,
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
-/// A connection's time before its preface is complete.
+/// The place of a connection among the connections without a call; the drop removes the place.
 #[derive(Debug)]
-pub(crate) struct Silence {
+pub(crate) struct LobbyPlace {
     lobby: Lobby,
     number: u64,
+    leave: CancellationToken,
+}
+
+/// A connection's time before its first call.
+#[derive(Debug)]
+pub(crate) struct Silence {
     leave: Pin<Box<WaitForCancellationFutureOwned>>,
-    deadline: Pin<Box<Sleep>>,
+    /// Set until the preface is complete.
+    deadline: Option<Pin<Box<Sleep>>>,
     missing_bytes: usize,
 }
 
 impl Lobby {
     /// Adds a connection.
-    pub(crate) fn enter(&self) -> Silence {
+    pub(crate) fn enter(&self) -> LobbyPlace {
         let mut waiting = self.0.lock();
         let (number, leave) = (waiting.next, CancellationToken::new());
         waiting.next += 1;
         waiting.by_number.insert(number, leave.clone());
-        Silence {
-            lobby: self.clone(),
-            number,
-            leave: Box::pin(leave.cancelled_owned()),
-            deadline: Box::pin(sleep(PATIENCE)),
-            missing_bytes: PREFACE_BYTES,
-        }
+        LobbyPlace { lobby: self.clone(), number, leave }
     }
 
     /// Closes the connection with the longest silence.
@@ -65,21 +67,35 @@ impl Lobby {
     }
 }
 
-impl Silence {
-    /// True if the connection must end.
-    pub(crate) fn is_over(&mut self, context: &mut Context<'_>) -> bool {
-        let leave = self.leave.as_mut().poll(context);
-        leave.is_ready() || self.deadline.as_mut().poll(context).is_ready()
-    }
-
-    /// Counts received bytes; `true` when the preface may be complete.
-    pub(crate) fn heard(&mut self, bytes: usize) -> bool {
-        self.missing_bytes = self.missing_bytes.saturating_sub(bytes);
-        self.missing_bytes == 0
+impl LobbyPlace {
+    /// The time of the connection before its first call.
+    pub(crate) fn silence(&self) -> Silence {
+        Silence {
+            leave: Box::pin(self.leave.clone().cancelled_owned()),
+            deadline: Some(Box::pin(sleep(PATIENCE))),
+            missing_bytes: PREFACE_BYTES,
+        }
     }
 }
 
-impl Drop for Silence {
+impl Silence {
+    /// True if the connection must end.
+    pub(crate) fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        let deadline = self.deadline.as_mut();
+        self.leave.as_mut().poll(context).is_ready()
+            || deadline.is_some_and(|deadline| deadline.as_mut().poll(context).is_ready())
+    }
+
+    /// Counts received bytes.
+    pub(crate) fn heard(&mut self, bytes: usize) {
+        self.missing_bytes = self.missing_bytes.saturating_sub(bytes);
+        if self.missing_bytes == 0 {
+            self.deadline = None;
+        }
+    }
+}
+
+impl Drop for LobbyPlace {
     fn drop(&mut self) {
         self.lobby.0.lock().by_number.remove(&self.number);
     }
@@ -89,6 +105,6 @@ impl Drop for Silence {
 pub(crate) fn silent() -> Poll<std::io::Result<()>> {
     Poll::Ready(Err(std::io::Error::new(
         std::io::ErrorKind::TimedOut,
-        "the connection sent no preface of HTTP/2",
+        "the connection sent no preface of HTTP/2, or no call",
     )))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array as _, ArrayRef, AsArray, BooleanArray};
-use datafusion::{common::Result, logical_expr::Volatility};
+use datafusion::{common::Result, error::DataFusionError, logical_expr::Volatility};
 use stratalog_functions::{
     failed,
     function::{Arguments, Function, Parameter, text_at, text_rows},
@@ -30,13 +30,20 @@ fn texts() -> ColumnType {
 }
 
 /// True for each session number with a successful action.
-fn each_session(arguments: &Arguments<'_>, act: impl Fn(i32) -> bool) -> Result<ArrayRef> {
+fn each_session(
+    arguments: &Arguments<'_>,
+    act: impl Fn(i32) -> stratalog_model::Result<bool>,
+) -> Result<ArrayRef> {
     let numbers = arguments.integers(0)?;
-    let done: BooleanArray = (0..arguments.rows)
-        .map(|row| {
-            (!numbers.is_null(row)).then(|| i32::try_from(numbers.value(row)).is_ok_and(&act))
-        })
-        .collect();
+    let act_on = |row: usize| -> Result<Option<bool>> {
+        if numbers.is_null(row) {
+            return Ok(None);
+        }
+        let Ok(process_id) = i32::try_from(numbers.value(row)) else { return Ok(Some(false)) };
+        let done = act(process_id);
+        done.map(Some).map_err(|error| DataFusionError::External(Box::new(error)))
+    };
+    let done = (0..arguments.rows).map(act_on).collect::<Result<BooleanArray>>()?;
     Ok(Arc::new(done))
 }
 

@@ -221,11 +221,11 @@ impl SessionsView for OneSession {
             ..SessionRow::default()
         }]
     }
-    fn terminate(&self, _: i32) -> bool {
-        false
+    fn terminate(&self, _: i32) -> Result<bool> {
+        Ok(false)
     }
-    fn cancel(&self, process_id: i32) -> bool {
-        process_id == 77
+    fn cancel(&self, process_id: i32) -> Result<bool> {
+        Ok(process_id == 77)
     }
 }
 

@@ -13,8 +13,8 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use ahash::RandomState;
 use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Collision, Disk, Error, Frame, FrameKind, Gsn, Lsn, Result,
-    StatementId, Tick,
+    ChronicleDefinition, ChronicleId, Disk, Error, Frame, FrameKind, Gsn, Lsn, Result, StatementId,
+    Tick,
 };
 use stratalog_tablet::{TabletId, Tablets};
 
@@ -178,7 +178,7 @@ impl<'a> Rebuild<'a> {
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
         let groups = Groups::of(&rows.columns, &self.shape.keys, rows.len())?;
         let mut last: BTreeMap<(&[u8], i64), i64> = BTreeMap::new();
-        let replaces = matches!(self.definition.collision, Collision::Last);
+        let replaces = self.definition.collision.replaces();
         for row in 0..rows.len() as u32 {
             let key = groups.keys.get(groups.group(row as usize)).map_or(&[][..], |key| key);
             let gsn = at(&rows.gsns, row);

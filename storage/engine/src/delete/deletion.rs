@@ -14,7 +14,12 @@ use stratalog_model::{
 
 use super::{SurveyedPositions, fence_off, frame};
 use crate::{
-    engine::Core, keeper::chronicle::Chronicle, version::published_versions::PinnedVersion,
+    engine::Core,
+    keeper::{
+        chronicle::{Chronicle, DeleteReservation},
+        outcome::Outcome,
+    },
+    version::published_versions::PinnedVersion,
 };
 
 /// A range of a chronicle deleted by an append.
@@ -28,6 +33,8 @@ pub struct Deletion {
     pub before_seq: u64,
     schema_version: SchemaVersion,
     positions: SurveyedPositions,
+    /// Keeps merges away from the deleted events.
+    _reservation: Option<DeleteReservation>,
 }
 
 impl Deletion {
@@ -35,17 +42,27 @@ impl Deletion {
     ///
     /// # Errors
     /// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure`
-    /// when pieces cannot be read.
+    /// when pieces cannot be read; `DeadlockDetected` when a merge of these ticks waits for the
+    /// append.
     pub async fn new(
         core: &Core,
         definition: &ChronicleDefinition,
         ticks: TickRange,
+        outcome: &Arc<Outcome>,
     ) -> Result<Self> {
         let chronicle = core.chronicle(definition)?;
+        let reservation = chronicle.reserve_delete(ticks, outcome, &core.wait_graph).await?;
         let positions = SurveyedPositions::now(core, definition.id, ticks).await?;
         let before_seq = chronicle.next_seq();
         let schema_version = definition.schema_version;
-        Ok(Self { chronicle, ticks, before_seq, schema_version, positions })
+        Ok(Self {
+            chronicle,
+            ticks,
+            before_seq,
+            schema_version,
+            positions,
+            _reservation: reservation,
+        })
     }
 
     /// The frame that stores the DELETE for a statement.

@@ -14,7 +14,7 @@ use stratalog_model::{
     ChronicleDefinition, Error, ErrorKind, Frame, FrameKind, Gsn, GsnRange, Result, TickRange,
 };
 
-use super::{frame, free, submit};
+use super::{frame, free, reserve, submit};
 use crate::{
     engine::Core,
     keeper::chronicle::Chronicle,
@@ -49,12 +49,16 @@ pub async fn trim(
     if found.rows == 0 {
         return Ok(0);
     }
+    let reservation = reserve(&core, &chronicle, found.ticks).await?;
     let through = Gsn(before.0 - 1);
     let payload = Bytes::copy_from_slice(&through.0.to_le_bytes());
     let kind = (FrameKind::Trim, definition.schema_version);
     let frame = Frame { payload, ticks: found.ticks, ..frame(definition.id, kind) };
     let raising = Arc::clone(&chronicle);
-    let raise = move |core: &Core| raise_fence(core, &raising, found.ticks, through);
+    let raise = move |core: &Core| {
+        let _reservation = reservation;
+        raise_fence(core, &raising, found.ticks, through);
+    };
     submit(&core, &definition, frame, raise).await?;
     free(&core, &chronicle)?;
     Ok(found.rows)

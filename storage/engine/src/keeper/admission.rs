@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, RecordBatch},
-    compute::filter_record_batch,
+    compute::{concat, filter_record_batch},
 };
 use stratalog_model::{
-    Acceptance, ChronicleDefinition, Error, Result, TickSource,
+    Acceptance, ChronicleDefinition, Collision, Error, Result, TickSource,
     acceptance::Window,
     batch::EventBatch,
     clock::ClockReading,
@@ -20,6 +20,7 @@ use super::{
     chronicle::Chronicle,
     chunk::Chunk,
     keys::Groups,
+    merge::{self, FilledColumns},
     outcome::Outcome,
     step::VacatedTicks,
     ticks, violation,
@@ -27,6 +28,7 @@ use super::{
 use crate::{
     engine::Core,
     memtable::{column::Column, compact::batch_bytes, shape::Shape},
+    sabotage,
 };
 
 /// Most rows of a chunk: admission holds the chronicle's lock for this number of lookups.
@@ -68,6 +70,8 @@ pub struct Piece {
     times: Option<Vec<i64>>,
     /// For each row, true if kept; `None` if all rows are kept.
     kept_mask: Option<Vec<bool>>,
+    /// The columns with the values of earlier events, if any row was merged.
+    merged: Option<Vec<ArrayRef>>,
     rows: usize,
 }
 
@@ -79,6 +83,8 @@ pub struct PushTally {
     times: Vec<(usize, Option<Vec<i64>>)>,
     kept_mask: Vec<bool>,
     any_skipped: bool,
+    /// First row and columns of each piece with merged rows, ascending.
+    merged: Vec<(usize, Vec<ArrayRef>)>,
 }
 
 impl<'a> Push<'a> {
@@ -104,10 +110,10 @@ impl<'a> Push<'a> {
         Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance, vacated })
     }
 
-    /// The stored columns of the longest piece that starts at row `start` and fits a frame of
-    /// `bytes_max`.
-    pub fn store(&self, start: usize, bytes_max: usize) -> Result<Vec<Column>> {
-        let mut len = (self.ticks.len() - start).min(CHUNK_ROWS_MAX);
+    /// The stored columns of the longest piece that starts at row `start`, has at most `rows_max`
+    /// rows (1 or more) and fits a frame of `bytes_max`.
+    pub fn store(&self, start: usize, rows_max: usize, bytes_max: usize) -> Result<Vec<Column>> {
+        let mut len = (self.ticks.len() - start).min(CHUNK_ROWS_MAX).min(rows_max);
         loop {
             let columns = self
                 .rows
@@ -126,10 +132,14 @@ impl<'a> Push<'a> {
     }
 
     /// Admits one piece: waits for memory and pending keys, reserves keys, and encodes the rows.
+    /// `None` if the rows and the values of their earlier events (`collision = 'merge'`) do not fit
+    /// into one frame: a piece with fewer rows is needed. `own` are the earlier chunks of the
+    /// append for the chronicle.
     ///
     /// # Errors
     /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`,
-    /// `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`.
+    /// `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`; `SerializationFailure` when an earlier
+    /// event has values in columns that the sender's definition does not have.
     pub async fn admit(
         &self,
         start: usize,
@@ -137,7 +147,8 @@ impl<'a> Push<'a> {
         first_seq: u64,
         outcome: &Arc<Outcome>,
         core: &Core,
-    ) -> Result<Piece> {
+        own: &[&Chunk],
+    ) -> Result<Option<Piece>> {
         let rows = columns.first().map_or(0, Column::len);
         let stored: usize = columns.iter().map(Column::bytes).sum();
         let index = if self.chronicle.indexed() { rows * INDEX_ROW_BYTES } else { 0 };
@@ -148,6 +159,10 @@ impl<'a> Push<'a> {
             Groups::default()
         };
         let mut columns = columns;
+        let incomplete = match self.chronicle.collision() {
+            Collision::Merge => merge::incomplete_rows(&columns, &self.shape),
+            _ => None,
+        };
         let mut given = self.ticks.get(start..start + rows).unwrap_or(&[]).to_vec();
         let mut piece_ticks = given.clone();
         let (mut known, mut arrivals) = (None, 0);
@@ -172,6 +187,8 @@ impl<'a> Push<'a> {
                 outcome,
                 stored_keys: &stored_keys,
                 vacated: &self.vacated,
+                incomplete: incomplete.as_ref(),
+                version: self.shape.version,
                 late: self.definition.late,
                 window: now.map(|now| self.window(&now)),
                 restores,
@@ -224,6 +241,19 @@ impl<'a> Push<'a> {
             let mut keep = kept.iter();
             piece_ticks.retain(|_| keep.next().copied().unwrap_or(true));
         }
+        let mut merged = None;
+        if let Some(merges) = &admission.merges
+            && !sabotage::active("merge-ignored")
+        {
+            let bytes_max = core.settings.frame_bytes_max;
+            let filled = merges.fill(self.definition, &self.shape, columns, own, bytes_max).await?;
+            match filled {
+                FilledColumns::Complete(filled) => columns = filled,
+                FilledColumns::TooLarge => return Ok(None),
+            }
+            let arrays = columns.iter().map(|column| column.slice(0, rows));
+            merged = Some(arrays.collect::<Result<Vec<_>>>()?);
+        }
         let mut times = self.final_times(&mut columns, &piece_ticks, admission.moved)?;
         if arrivals > 0 && times.is_none() {
             times = self.stored_times(&columns)?;
@@ -241,7 +271,8 @@ impl<'a> Push<'a> {
                 admission.reserved,
             )?)
         };
-        Ok(Piece { chunk, ticks: piece_ticks, times, kept_mask: admission.kept_mask, rows })
+        let kept_mask = admission.kept_mask;
+        Ok(Some(Piece { chunk, ticks: piece_ticks, times, kept_mask, merged, rows }))
     }
 
     /// The acceptance window of the sender now.
@@ -317,6 +348,9 @@ impl<'a> Push<'a> {
         if tally.any_skipped {
             rows = filter_record_batch(&rows, &BooleanArray::from(tally.kept_mask))?;
         }
+        if !tally.merged.is_empty() {
+            rows = with_merged(&rows, &tally.merged)?;
+        }
         if tally.times.iter().any(|(_, times)| times.is_some()) {
             let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
             if let Some(column) = columns.get_mut(self.shape.tick_at) {
@@ -343,9 +377,29 @@ impl<'a> Push<'a> {
     }
 }
 
+/// The rows, with the merged columns of pieces in their places.
+fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<ArrayRef>)]) -> Result<RecordBatch> {
+    let column = |at: usize, given: &ArrayRef| -> Result<ArrayRef> {
+        let mut parts: Vec<ArrayRef> = Vec::with_capacity(2 * merged.len() + 1);
+        let mut next = 0;
+        for (start, columns) in merged {
+            parts.push(given.slice(next, start - next));
+            let Some(filled) = columns.get(at) else { continue };
+            next = start + filled.len();
+            parts.push(Arc::clone(filled));
+        }
+        parts.push(given.slice(next, given.len() - next));
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        Ok(concat(&parts)?)
+    };
+    let columns = rows.columns().iter().enumerate().map(|(at, given)| column(at, given));
+    Ok(RecordBatch::try_new(rows.schema(), columns.collect::<Result<Vec<_>>>()?)?)
+}
+
 impl PushTally {
     /// Adds the next piece.
     pub fn add(&mut self, piece: &mut Piece) {
+        self.merged.extend(piece.merged.take().map(|columns| (self.ticks.len(), columns)));
         self.times.push((piece.ticks.len(), piece.times.take()));
         self.ticks.append(&mut piece.ticks);
         match piece.kept_mask.take() {

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{LatePolicy, acceptance::Window, store::OnConflict};
+use arrow::buffer::BooleanBuffer;
+use stratalog_model::{LatePolicy, SchemaVersion, acceptance::Window, store::OnConflict};
 
-use super::{chunk::KeyReservation, keys::Groups, outcome::Outcome, step::VacatedTicks};
+use super::{
+    chunk::KeyReservation, keys::Groups, merge::Merges, outcome::Outcome, step::VacatedTicks,
+};
 pub use crate::pieces::lookup::StoredKeys;
 
 /// Reasons to refuse events. A refusal reserves nothing.
@@ -12,7 +15,8 @@ pub use crate::pieces::lookup::StoredKeys;
 pub enum AdmissionRefusal {
     /// The key of a row is taken.
     Taken(usize),
-    /// An unfinished statement has reserved the key of a row.
+    /// An unfinished statement has reserved the key of a row, or deletes the earlier event of a
+    /// merge.
     Pending(Arc<Outcome>),
     /// No tick after the tick of a row is free.
     NoTickLeft,
@@ -44,6 +48,10 @@ pub struct AdmissionRequest<'a> {
     pub stored_keys: &'a StoredKeys,
     /// Ticks of earlier events deleted by the statement.
     pub vacated: &'a [VacatedTicks],
+    /// The rows with NULL in a column outside of the key, under `collision = 'merge'`.
+    pub incomplete: Option<&'a BooleanBuffer>,
+    /// Schema version of the events.
+    pub version: SchemaVersion,
     /// The rule for late events.
     pub late: LatePolicy,
     /// Window of accepted ticks; `None` for any tick.
@@ -61,4 +69,6 @@ pub struct AdmittedEvents {
     pub kept_mask: Option<Vec<bool>>,
     /// True if a tick was moved (`collision = 'next'`).
     pub moved: bool,
+    /// The merges; `None` without an incomplete row that has an earlier event.
+    pub merges: Option<Merges>,
 }

@@ -22,8 +22,8 @@ use std::{
 
 use arrow::array::RecordBatch;
 use stratalog_model::{
-    Acceptance, Append, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind,
-    PreparedAppend, Result, TickRange,
+    Acceptance, Append, BoxFuture, ChronicleDefinition, ChronicleId, Collision, Durability, Error,
+    ErrorKind, PreparedAppend, Result, TickRange,
     batch::EventBatch,
     store::{AppendOptions, CommittedAppend, OnConflict, PushResult, Snapshot},
 };
@@ -33,6 +33,7 @@ use super::{
     admission::{Push, PushTally},
     append_part::AppendPart,
     chronicle::Chronicle,
+    chunk::Chunk,
     outcome::{Outcome, OutcomeEnd},
     producers::{self, EarlierAttempt},
     step::VacatedTicks,
@@ -118,14 +119,19 @@ impl OpenAppend {
         let first_seq = push.chronicle.take_seqs(total as u64);
         let mut next_seq = first_seq;
         let mut tally = PushTally::default();
-        let mut start = 0;
+        let (mut start, mut rows_max) = (0, usize::MAX);
         while start < total {
-            let columns = push.store(start, self.core.settings.frame_bytes_max)?;
+            let columns = push.store(start, rows_max, self.core.settings.frame_bytes_max)?;
             let rows = columns.first().map_or(1, |column| column.len()).max(1);
             let outcome = Arc::clone(self.parts.last().ok_or_else(no_part)?.outcome());
-            let admitted = push.admit(start, columns, next_seq, &outcome, &self.core).await;
+            let own = self.chunks_of(&push.chronicle);
+            let admitted = push.admit(start, columns, next_seq, &outcome, &self.core, &own).await;
             let mut piece = match admitted {
-                Ok(piece) => piece,
+                Ok(Some(piece)) => piece,
+                Ok(None) => {
+                    rows_max = (rows / 2).max(1);
+                    continue;
+                }
                 Err(error) if may_be_retry(error.kind()) => {
                     if !self.retried().await? {
                         return Err(error);
@@ -149,6 +155,15 @@ impl OpenAppend {
             start += rows;
         }
         push.admitted(first_seq, tally)
+    }
+
+    /// The uncommitted chunks of a chronicle that merges events; empty for other chronicles.
+    fn chunks_of(&self, chronicle: &Arc<Chronicle>) -> Vec<&Chunk> {
+        if chronicle.collision() != Collision::Merge {
+            return Vec::new();
+        }
+        let chunks = self.parts.iter().flat_map(AppendPart::chunks);
+        chunks.filter(|chunk| Arc::ptr_eq(&chunk.reserved.chronicle, chronicle)).collect()
     }
 
     /// The acceptance for events of a chronicle.
@@ -216,7 +231,8 @@ impl OpenAppend {
             )
             .with_hint("commit more often"));
         }
-        let deletion = Deletion::new(&self.core, definition, ticks).await?;
+        let outcome = Arc::clone(self.parts.last().ok_or_else(no_part)?.outcome());
+        let deletion = Deletion::new(&self.core, definition, ticks, &outcome).await?;
         self.strictest = self.strictest.max(Some(definition.durability));
         self.parts.last_mut().ok_or_else(no_part)?.delete(deletion);
         self.deletes += 1;

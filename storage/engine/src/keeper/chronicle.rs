@@ -8,7 +8,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 use ahash::RandomState;
@@ -33,10 +33,12 @@ use crate::{
 };
 
 mod admit;
+mod delete_reservation;
 mod pieces;
 mod seal;
 mod state;
 
+pub use delete_reservation::DeleteReservation;
 use seal::Horizon;
 pub use state::ChronicleState;
 use state::KeyOverride;
@@ -50,6 +52,8 @@ pub struct Chronicle {
     shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
     /// Most key columns of an event of this chronicle.
     key_columns: AtomicUsize,
+    /// The newest schema version of an event or a push.
+    newest_version: AtomicU32,
     state: Mutex<ChronicleState>,
     /// True after most rows of some batch were replaced.
     worn: AtomicBool,
@@ -79,6 +83,7 @@ impl Chronicle {
             indexed: collision != Collision::All || !definition.key_columns.is_empty(),
             shapes: RwLock::default(),
             key_columns: AtomicUsize::new(0),
+            newest_version: AtomicU32::new(0),
             state: Mutex::new(ChronicleState::new(budget, Horizon::of(definition, opened_ns))),
             worn: AtomicBool::new(false),
             leaving: AtomicU64::new(0),
@@ -127,6 +132,7 @@ impl Chronicle {
         }
         let shape = Arc::new(Shape::of(definition, version)?);
         self.key_columns.fetch_max(shape.keys.at.len(), Ordering::Relaxed);
+        self.newest_version.fetch_max(version.0, Ordering::Relaxed);
         self.shapes.write().insert(version, Arc::clone(&shape));
         Ok(shape)
     }
@@ -135,6 +141,12 @@ impl Chronicle {
     /// columns.
     pub fn key_columns(&self) -> usize {
         self.key_columns.load(Ordering::Relaxed)
+    }
+
+    /// True if an event may have columns unknown to events of `version`. The writers of such events
+    /// have called [`Self::shape`] before their admission.
+    pub fn has_newer(&self, version: SchemaVersion) -> bool {
+        self.newest_version.load(Ordering::Relaxed) > version.0
     }
 
     /// The shape of a schema version, if a frame, a piece or a push had this version before.
@@ -245,7 +257,7 @@ impl Chronicle {
         if !self.indexed {
             return Ok(());
         }
-        if self.collision == Collision::Last {
+        if self.collision.replaces() {
             let stored_keys = StoredKeys::find(&state.version, groups, batch.ticks(), false);
             let stored_keys = blocking_pool.block_on(stored_keys)?;
             let replaced = (0..batch.rows()).filter_map(|row| {
@@ -269,7 +281,7 @@ impl Chronicle {
                 Some(_) => {
                     invariant!(
                         AcknowledgedIsRecovered,
-                        self.collision == Collision::Last,
+                        self.collision.replaces(),
                         "chronicle {} replays two events with one key, at tick {tick}",
                         self.id
                     );
@@ -322,7 +334,7 @@ impl Chronicle {
     /// Marks the chronicle worn if the number of sealed batches is no longer `before`: rows of
     /// newly sealed batches may be replaced already.
     fn consider_sealed(&self, state: &ChronicleState, before: usize) {
-        if self.collision == Collision::Last && state.version.sealed().len() != before {
+        if self.collision.replaces() && state.version.sealed().len() != before {
             self.set_worn();
         }
     }

@@ -35,6 +35,13 @@ pub struct KeyReservation {
     pub committed: bool,
 }
 
+impl KeyReservation {
+    /// True if the reservation has the arrival number.
+    pub fn contains(&self, seq: u64) -> bool {
+        (self.first_seq..self.end_seq).contains(&seq)
+    }
+}
+
 impl Drop for KeyReservation {
     fn drop(&mut self) {
         if !self.committed {

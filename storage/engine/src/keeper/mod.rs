@@ -15,6 +15,7 @@ pub mod chunk;
 pub mod feed;
 pub mod keys;
 pub mod locator;
+pub mod merge;
 pub mod outcome;
 pub mod producers;
 pub mod series;

@@ -76,6 +76,19 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
     .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
 }
 
+/// The error of an event whose earlier event has values in columns younger than `definition`.
+pub fn columns_added(definition: &ChronicleDefinition) -> Error {
+    Error::new(
+        ErrorKind::SerializationFailure,
+        format!(
+            "could not serialize access: another session has added columns to \"{}\"",
+            definition.name
+        ),
+    )
+    .with_subject(definition.subject())
+    .with_hint("send the statement again")
+}
+
 /// The error of row `row`, an event before `from`, the first accepted tick.
 pub fn early(
     definition: &ChronicleDefinition,

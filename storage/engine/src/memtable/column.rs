@@ -78,6 +78,16 @@ impl Column {
         }
     }
 
+    /// The rows with NULL; `None` without a NULL.
+    pub fn nulls(&self) -> Option<&NullBuffer> {
+        let nulls = match self {
+            Self::Plain(array) => array.nulls(),
+            Self::Coded8 { codes, .. } => codes.nulls(),
+            Self::Coded16 { codes, .. } => codes.nulls(),
+        };
+        nulls.filter(|nulls| nulls.null_count() > 0)
+    }
+
     /// The rows `[start, start + len)` in the declared type.
     pub fn slice(&self, start: usize, len: usize) -> Result<ArrayRef> {
         Ok(match self {

@@ -12,17 +12,30 @@ use crate::{
     version::{Fence, Version},
 };
 
+/// An event of a piece, and its place.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredEvent {
+    /// Arrival number.
+    pub seq: u64,
+    /// Number of the piece.
+    pub piece: u64,
+    /// Number of the part in the piece.
+    pub part: u32,
+    /// Row in the part.
+    pub row: u32,
+}
+
 /// The keys and ticks of the lookup that events in pieces already have.
 #[derive(Debug)]
 pub struct StoredKeys {
     epoch: u64,
-    seqs: HashMap<(usize, i64), u64, RandomState>,
+    events: HashMap<(usize, i64), StoredEvent, RandomState>,
 }
 
 impl StoredKeys {
     /// An empty result, without a lookup.
     pub fn none(version: &Version) -> Self {
-        Self { epoch: version.epoch(), seqs: HashMap::default() }
+        Self { epoch: version.epoch(), events: HashMap::default() }
     }
 
     /// Searches the pieces for events with the keys and `ticks` of rows. With `onwards`, the search
@@ -110,7 +123,10 @@ impl StoredKeys {
                         && !is_behind(&fences, Tick(*tick), *gsn)
                         && !version.pieces().is_replaced(*seq, Gsn(u64::MAX));
                     if counts {
-                        stored_keys.seqs.insert((*group, *tick), seq.cast_unsigned());
+                        let (piece, part) = (piece.record().id, part.number);
+                        let (seq, row) = (seq.cast_unsigned(), row as u32);
+                        let event = StoredEvent { seq, piece, part, row };
+                        stored_keys.events.insert((*group, *tick), event);
                     }
                 }
             }
@@ -125,9 +141,14 @@ impl StoredKeys {
 
     /// The arrival number of the event with this key and tick.
     pub fn seq(&self, group: usize, tick: i64) -> Option<u64> {
-        if self.seqs.is_empty() {
+        self.event(group, tick).map(|event| event.seq)
+    }
+
+    /// The event with this key and tick.
+    pub fn event(&self, group: usize, tick: i64) -> Option<StoredEvent> {
+        if self.events.is_empty() {
             return None;
         }
-        self.seqs.get(&(group, tick)).copied()
+        self.events.get(&(group, tick)).copied()
     }
 }

@@ -30,6 +30,11 @@ impl PieceSet {
         self.pieces.values()
     }
 
+    /// The piece with a number.
+    pub fn get(&self, id: u64) -> Option<&Arc<OpenPiece>> {
+        self.pieces.get(&id)
+    }
+
     /// A copy with `added` pieces and without `removed` pieces. The copy contains all events up to
     /// `through`.
     #[must_use]

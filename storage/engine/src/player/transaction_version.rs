@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use hashbrown::{HashMap, HashSet};
-use stratalog_model::{Collision, Gsn, Result, TickRange};
+use stratalog_model::{Gsn, Result, TickRange};
 
 use crate::{
     budget::Budget,
@@ -73,7 +73,7 @@ pub async fn over(
     }
     let mut batches: Vec<Arc<MemoryBatch>> = base.batches().cloned().collect();
     let mut pieces = base.pieces().as_ref().clone();
-    if chronicle.collision() == Collision::Last {
+    if chronicle.collision().replaces() {
         for batch in &mut batches {
             *batch = Arc::new(batch.private(visible.0, budget));
         }

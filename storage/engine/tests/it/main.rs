@@ -28,6 +28,7 @@ mod journal;
 mod life;
 mod many_series;
 mod memory_log;
+mod merges;
 mod model;
 mod prepared;
 mod pressure_flush;

@@ -4,7 +4,7 @@
 //! and fail in any order, between deletes, schema changes, held snapshots and reopened logs. Every
 //! few steps the test compares the engine with the model.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use stratalog_engine::Engine;
 use stratalog_model::{
@@ -15,6 +15,9 @@ use stratalog_model::{
 };
 
 use crate::{fixture::*, memory_log::MemoryLog};
+
+/// The time after which a wait for another statement is given up.
+const WAIT: Duration = Duration::from_millis(2);
 
 struct Random(u64);
 
@@ -73,7 +76,7 @@ fn after(collision: Collision, before: Vec<Row>, acts: &[Act]) -> Vec<Row> {
     for act in acts {
         match act {
             Act::Store(row) => {
-                if collision == Collision::Last {
+                if collision.replaces() {
                     rows.retain(|other| !same_key(other, row));
                 }
                 rows.push(row.clone());
@@ -120,7 +123,7 @@ impl Model {
                 }
             };
             self.gsn += 1;
-            if self.collision == Collision::Last {
+            if self.collision.replaces() {
                 let same = |event: &&mut Event| same_key(&event.row, &row);
                 self.events.iter_mut().filter(same).for_each(|event| event.dead = true);
             }
@@ -222,7 +225,15 @@ impl World {
             1 | 2 => TickRange::new(Tick(self.clock - part), Tick::END),
             _ => TickRange::new(Tick::MIN, Tick(self.clock - 2 * part)),
         };
-        statement.append.delete(&self.definition, range).await.unwrap();
+        let deleted = statement.append.delete(&self.definition, range);
+        match self.model.collision {
+            // The delete may wait for uncommitted merges.
+            Collision::Merge => match tokio::time::timeout(WAIT, deleted).await {
+                Ok(deleted) => deleted.unwrap(),
+                Err(_) => return self.roll_back(statement),
+            },
+            _ => deleted.await.unwrap(),
+        }
         statement.acts.push(Act::Delete(range));
         self.open.push(statement);
     }
@@ -236,11 +247,17 @@ impl World {
         };
         let pending_elsewhere = rows.iter().any(|row| pending(&self.open, row));
         let first = self.model.collision == Collision::First;
+        let waits = match self.model.collision {
+            Collision::First => pending_elsewhere,
+            // A merge also waits for deletes.
+            Collision::Merge => !self.open.is_empty(),
+            _ => false,
+        };
         let batch = batch(&self.definition, &rows);
         let pushed = statement.append.push(&self.definition, batch, on_conflict);
-        let outcome = if first && pending_elsewhere {
+        let outcome = if waits {
             // The push may wait; no other statement moves here, so a wait never ends.
-            match tokio::time::timeout(std::time::Duration::from_millis(2), pushed).await {
+            match tokio::time::timeout(WAIT, pushed).await {
                 Err(_) => return self.roll_back(statement),
                 Ok(outcome) => outcome,
             }
@@ -264,7 +281,9 @@ impl World {
         };
         let ticks: Vec<i64> = admitted.events.ticks.to_vec();
         match self.model.collision {
-            Collision::All | Collision::Last => {
+            Collision::All | Collision::Last | Collision::Merge => {
+                let judged = rows.iter().any(|row| pending(&self.open, row));
+                assert!(self.model.collision != Collision::Merge || !judged, "a key was judged");
                 assert_eq!(admitted.skipped, 0);
                 assert_eq!(ticks, rows.iter().map(|row| row.tick).collect::<Vec<_>>());
                 statement.acts.extend(rows.into_iter().map(Act::Store));
@@ -376,6 +395,10 @@ impl World {
         let inside = |tick: &i64| range.contains(Tick(*tick));
         let between = ticks.iter().any(|tick| *tick < range.start.0)
             && ticks.iter().any(|tick| *tick >= range.end.0);
+        if self.model.collision == Collision::Merge && !self.open.is_empty() {
+            // The delete may wait for uncommitted merges.
+            return;
+        }
         let result = self.engine.delete(&self.definition, range).await;
         if between {
             assert_eq!(error(result).kind(), ErrorKind::FeatureNotSupported);
@@ -615,6 +638,11 @@ async fn random_statements_last() {
 }
 
 #[tokio::test]
+async fn random_statements_merge() {
+    several(Collision::Merge, false).await;
+}
+
+#[tokio::test]
 async fn random_statements_next() {
     several(Collision::Next, false).await;
 }
@@ -632,6 +660,11 @@ async fn random_statements_and_tablets_first() {
 #[tokio::test]
 async fn random_statements_and_tablets_last() {
     several(Collision::Last, true).await;
+}
+
+#[tokio::test]
+async fn random_statements_and_tablets_merge() {
+    several(Collision::Merge, true).await;
 }
 
 #[tokio::test]

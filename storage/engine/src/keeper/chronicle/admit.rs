@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{Collision, LatePolicy, store::OnConflict};
+use stratalog_model::{Collision, LatePolicy, Tick, TickRange, store::OnConflict};
 
 use super::{
     Chronicle,
@@ -12,8 +12,10 @@ use crate::{
     keeper::{
         admission_request::{AdmissionRefusal, AdmissionRequest, AdmittedEvents, StoredKeys},
         chunk::KeyReservation,
+        merge::{EarlierEvent, Merges},
         series::SeriesId,
     },
+    pieces::lookup::StoredEvent,
     sabotage,
 };
 
@@ -25,6 +27,8 @@ struct AdmissionVerdict {
     moved: bool,
     /// For each event, true if kept; `None` if all events are kept.
     kept_mask: Option<Vec<bool>>,
+    /// The incomplete events with an earlier event.
+    merges: Vec<(usize, EarlierEvent)>,
 }
 
 impl Chronicle {
@@ -50,6 +54,7 @@ impl Chronicle {
             end_seq: reserved.end_seq,
             outcome: Arc::clone(candidates.outcome),
             lowest: None,
+            merged: TickRange::EMPTY,
             overrides: Vec::new(),
             replaced: Vec::new(),
         };
@@ -86,6 +91,7 @@ impl Chronicle {
         }
         let mut kept_mask = None;
         let mut moved = false;
+        let mut merges = None;
         if self.indexed {
             let keys = &candidates.groups.keys;
             reserved.touched =
@@ -102,6 +108,10 @@ impl Chronicle {
                 Ok(verdict) => {
                     reserved.end_seq = verdict.end_seq;
                     (kept_mask, moved) = (verdict.kept_mask, verdict.moved);
+                    if !verdict.merges.is_empty() {
+                        let version = Arc::clone(&state.version);
+                        merges = Some(Merges { rows: verdict.merges, version });
+                    }
                 }
                 Err(refused) => {
                     state.forget_successors(&pending);
@@ -118,7 +128,7 @@ impl Chronicle {
         }
         state.account();
         reserved.committed = false;
-        Ok(AdmittedEvents { reserved, kept_mask, moved })
+        Ok(AdmittedEvents { reserved, kept_mask, moved, merges })
     }
 
     /// Gives each event its place in the index, at the tick `until` at the latest.
@@ -135,6 +145,8 @@ impl Chronicle {
         let stored_keys = candidates.stored_keys;
         let mut next = candidates.first_seq;
         let (mut moved, mut kept_mask) = (false, None::<Vec<bool>>);
+        let mut merges = Vec::new();
+        let has_newer = self.has_newer(candidates.version);
         for (row, tick) in ticks.iter_mut().enumerate() {
             let Some((series, lowest)) = touched.get_mut(candidates.groups.group(row)) else {
                 continue;
@@ -161,12 +173,33 @@ impl Chronicle {
                 next += 1;
                 continue;
             }
-            if let (Collision::Last, Some(filed)) = (self.collision, filed) {
-                pending.replaced.push((filed, next));
+            if self.collision.replaces() {
+                pending.replaced.extend(filed.map(|filed| (filed, next)));
+            }
+            if self.collision == Collision::Merge
+                && let Some(holder) = holder.or(filed)
+            {
+                let event = stored_keys.event(group, *tick);
+                let lacks = candidates.incomplete.is_some_and(|rows| rows.value(row));
+                let incomplete = lacks || has_newer;
+                let incoming = IncomingEvent { tick: *tick, seq: next, holder, incomplete };
+                let earlier = earlier_event(state, candidates, incoming, event)?;
+                if let Some(earlier) = earlier {
+                    merges.push((row, earlier));
+                    if matches!(earlier, EarlierEvent::Memory(_) | EarlierEvent::Stored(_)) {
+                        let end = Tick(tick.saturating_add(1));
+                        let ticks = TickRange::new(Tick(*tick), end);
+                        pending.merged = pending.merged.hull(&ticks);
+                    }
+                }
             }
             match (self.collision, holder) {
-                (Collision::Last | Collision::All, None) => {
+                (Collision::Last | Collision::Merge | Collision::All, None) => {
                     state.series.insert(series, *tick, next);
+                }
+                (Collision::Merge, Some(_)) => {
+                    state.successors.entry((series, *tick)).or_default().push(next);
+                    pending.overrides.push(KeyOverride { series, tick: *tick, seq: next });
                 }
                 (_, None) if filed.is_none() => state.series.insert(series, *tick, next),
                 (Collision::Last | Collision::All, Some(_)) => {
@@ -200,8 +233,59 @@ impl Chronicle {
             *lowest = (*lowest).min(*tick);
             next += 1;
         }
-        Ok(AdmissionVerdict { end_seq: next, moved, kept_mask })
+        Ok(AdmissionVerdict { end_seq: next, moved, kept_mask, merges })
     }
+}
+
+/// An event before its admission, and the event with the same key and tick.
+struct IncomingEvent {
+    tick: i64,
+    /// Arrival number.
+    seq: u64,
+    /// Arrival number of the event with the key.
+    holder: u64,
+    /// True if the earlier event may have a value for a column without a value here.
+    incomplete: bool,
+}
+
+/// The earlier event whose values an incoming event takes; `None` for a complete incoming event and
+/// for an earlier event that the statement itself deletes. `stored` is the event of a piece with
+/// the key.
+fn earlier_event(
+    state: &mut ChronicleState,
+    candidates: &AdmissionRequest<'_>,
+    incoming: IncomingEvent,
+    stored: Option<StoredEvent>,
+) -> Result<Option<EarlierEvent>, AdmissionRefusal> {
+    let IncomingEvent { tick, seq, holder, incomplete: is_incomplete } = incoming;
+    if (candidates.first_seq..seq).contains(&holder) {
+        let row = (holder - candidates.first_seq) as usize;
+        return Ok(is_incomplete.then_some(EarlierEvent::Row(row)));
+    }
+    let statement = candidates.outcome.id();
+    let is_uncommitted = match state.pending_of(holder) {
+        Some(other) if other.outcome.id() != statement => {
+            return Err(AdmissionRefusal::Pending(Arc::clone(&other.outcome)));
+        }
+        other => other.is_some(),
+    };
+    if !is_incomplete || state.is_vacated(candidates, tick, Some(holder)) {
+        return Ok(None);
+    }
+    if is_uncommitted {
+        return Ok(Some(EarlierEvent::Uncommitted(holder)));
+    }
+    let mut deletes = state.deletes.iter().map(|delete| (delete.ticks, &delete.outcome));
+    let delete =
+        deletes.find(|(ticks, outcome)| outcome.id() != statement && ticks.contains(Tick(tick)));
+    if let Some((_, outcome)) = delete {
+        return Err(AdmissionRefusal::Pending(Arc::clone(outcome)));
+    }
+    Ok(match stored.filter(|stored| stored.seq == holder) {
+        Some(stored) => Some(EarlierEvent::Stored(stored)),
+        // No event has gsn 0: the read of a missing event fails.
+        None => Some(EarlierEvent::Memory(state.locator.gsn(holder).unwrap_or_default())),
+    })
 }
 
 /// The first free tick after `tick`; `tick` itself is taken.

@@ -32,8 +32,11 @@ pub struct ChronicleState {
     /// The current version; readers see the version in `PublishedVersions`.
     pub version: Arc<Version>,
     pub(super) pending: BTreeMap<u64, PendingRange>,
-    /// Pending events with the keys of events deleted by the same statement, by arrival.
+    /// Pending events with a key of another event, by arrival: of an event deleted by the same
+    /// statement, or of the earlier event of a merge.
     pub(super) successors: HashMap<(SeriesId, i64), Vec<u64>, RandomState>,
+    /// Unfinished deletes of a chronicle that merges events.
+    pub(super) deletes: Vec<UnfinishedDelete>,
     pub(super) next_seq: u64,
     /// The highest tick ever committed: with `late = 'reject'`, earlier events are late.
     pub highest: Option<i64>,
@@ -51,11 +54,20 @@ pub(super) struct PendingRange {
     pub(super) outcome: Arc<Outcome>,
     /// The lowest tick of the events.
     pub(super) lowest: Option<i64>,
+    /// The ticks of the events with values of earlier events (`collision = 'merge'`).
+    pub(super) merged: TickRange,
     /// Events with a key already held by another event in the index. The commit decides under
-    /// `collision = 'last'`.
+    /// `collision = 'last'` and `'merge'`.
     pub(super) overrides: Vec<KeyOverride>,
     /// Replaced events of pieces: arrival number of each event, and of its successor.
     pub(super) replaced: Vec<(u64, u64)>,
+}
+
+/// An unfinished delete of ticks.
+#[derive(Debug)]
+pub(super) struct UnfinishedDelete {
+    pub(super) ticks: TickRange,
+    pub(super) outcome: Arc<Outcome>,
 }
 
 /// An event that replaces the holder of its key at the commit.
@@ -74,6 +86,7 @@ impl ChronicleState {
             version: Arc::new(Version::default()),
             pending: BTreeMap::new(),
             successors: HashMap::default(),
+            deletes: Vec::new(),
             next_seq: 1,
             highest: None,
             emptied: 0,

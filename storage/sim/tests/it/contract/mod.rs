@@ -16,7 +16,7 @@
 //!   client whose clock did not jump knows the time within its bounds (F23).
 //! - The server accepts exactly the events inside of their session's window, and behind the seal
 //!   (F24).
-//! - Each of the four collision rules holds, to the tick (F25).
+//! - Each of the five collision rules holds, to the tick (F25).
 //! - An acknowledged statement is there once, and a refused statement is not. A statement without
 //!   an answer is there completely or not at all, whatever was sent again (CL-1, F68).
 //! - Scans are by tick and arrival; followers are by commit, without a gap or a repetition (CL-4).

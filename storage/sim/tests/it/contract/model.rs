@@ -150,7 +150,7 @@ impl Chronicle {
     /// Whether another statement holds the key of a row.
     pub fn waits(&self, statement: u64, rows: &[Asked], now: Option<&ClockReading>) -> bool {
         let mut asked = rows.iter().zip(self.asked(rows, now));
-        self.rules.collision == Collision::First
+        matches!(self.rules.collision, Collision::First | Collision::Merge)
             && asked.any(|(row, tick)| self.is_held(row.host, tick, statement))
     }
 
@@ -194,9 +194,10 @@ impl Chronicle {
                         return Verdict::Refused(ErrorKind::OutsideWindow);
                     }
                 }
-                Collision::First if self.is_held(row.host, tick, statement) => {
+                Collision::First | Collision::Merge if self.is_held(row.host, tick, statement) => {
                     return Verdict::Waits;
                 }
+                Collision::Merge => {}
                 Collision::First => {
                     let there = self.is_stored(row.host, tick) || own.contains(&(row.host, tick));
                     match (there, skip) {
@@ -253,7 +254,7 @@ impl Chronicle {
         let mut all = self.stored.iter();
         let twice = all.any(|stored| stored.read.client == client && stored.read.event == event);
         assert!(!twice, "event {event} of client {client} is stored twice");
-        if self.rules.collision == Collision::Last {
+        if self.rules.collision.replaces() {
             let same = |stored: &&mut Stored| stored.read.host == host && stored.read.tick == tick;
             self.stored.iter_mut().filter(same).for_each(|stored| stored.replaced = true);
         }

@@ -151,7 +151,7 @@ impl World {
     fn new(seed: u64, steps: &Steps) -> Self {
         let mut random = Random::new(seed);
         let time = TrueTime::starting_at(5 * SECOND);
-        let rules = vec![rules(seed, &mut random), rules(random.below(12), &mut random)];
+        let rules = vec![rules(seed, &mut random), rules(random.below(15), &mut random)];
         let numbered = (1..).zip(&rules);
         let tables = numbered.map(|(number, rules)| definition(number, rules)).collect();
         let rate_ppb = i128::from(random.between(999_950_000, 1_000_050_000));
@@ -410,13 +410,14 @@ impl World {
     }
 }
 
-/// One of the twelve kinds of chronicles, by a number.
+/// One of the fifteen kinds of chronicles, by a number.
 fn rules(kind: u64, random: &mut Random) -> Rules {
     let sources = [TickSource::Client, TickSource::Server, TickSource::Column];
-    let collisions = [Collision::All, Collision::Last, Collision::First, Collision::Next];
+    let collisions =
+        [Collision::All, Collision::Last, Collision::First, Collision::Next, Collision::Merge];
     Rules {
         source: sources[(kind % 3) as usize],
-        collision: collisions[(kind / 3 % 4) as usize],
+        collision: collisions[(kind / 3 % 5) as usize],
         granule_ns: [1, 5, 20][random.below(3) as usize] * MS as i64,
         floor_ms: [100, 300, 1_000][random.below(3) as usize],
     }

@@ -14,11 +14,12 @@ use tokio::sync::oneshot;
 use super::changes::Changes;
 
 /// The tables; the tables differ in their collision rules.
-pub const TABLES: [Table; 4] = [
+pub const TABLES: [Table; 5] = [
     Table { name: "first_disk", collision: "first", durability: "disk" },
     Table { name: "last_disk", collision: "last", durability: "disk" },
     Table { name: "all_disk", collision: "all", durability: "disk" },
     Table { name: "first_relaxed", collision: "first", durability: "relaxed" },
+    Table { name: "merge_disk", collision: "merge", durability: "disk" },
 ];
 
 /// A table with its options.
@@ -64,7 +65,7 @@ impl Statement {
     }
 }
 
-/// The ledger. Writers are numbered from 0; a writer's table is `TABLES[writer % 4]`.
+/// The ledger. Writers are numbered from 0; a writer's table is `TABLES[writer % 5]`.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     statements: Arc<Mutex<BTreeMap<i64, Vec<Statement>>>>,

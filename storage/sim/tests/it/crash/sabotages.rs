@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Detected by killing the server.
-const BY_KILL: [&str; 8] = [
+const BY_KILL: [&str; 9] = [
     "ack-before-durable",
     "border-off",
     "collision-off",
@@ -24,6 +24,7 @@ const BY_KILL: [&str; 8] = [
     "journal-acknowledged-before-write",
     "late-lost-in-merge",
     "mark-lost-in-merge",
+    "merge-ignored",
     "visible-before-commit",
 ];
 /// Detected by killing the server while tables are changed and nothing else is written.

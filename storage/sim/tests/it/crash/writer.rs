@@ -143,16 +143,24 @@ async fn send(
         let set = format!("SET stratalog.producer_sequence = {position}");
         client.batch_execute(&set).await?;
     }
+    let of_row = |n| Some(payload(writer, n, statement.payload_bytes));
     let sent = match statement.kind {
         Kind::Insert => {
             let conflict = match (conflicts_skipped, table.collision) {
                 (true, "first") => " ON CONFLICT DO NOTHING",
                 _ => "",
             };
-            insert(client, table.name, writer, statement, conflict).await
+            insert(client, table.name, writer, statement, of_row, conflict).await
         }
-        Kind::Copy => copy(client, table.name, writer, statement).await,
+        Kind::Copy => copy(client, table.name, writer, statement, of_row).await,
     };
+    if table.collision == "merge" && sent.is_ok() {
+        // The rows keep their payloads.
+        return match statement.kind {
+            Kind::Insert => insert(client, table.name, writer, statement, |_| None, "").await,
+            Kind::Copy => copy(client, table.name, writer, statement, |_| None).await,
+        };
+    }
     match sent {
         Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(()),
         outcome => outcome,
@@ -164,13 +172,14 @@ async fn insert(
     table: &str,
     writer: i64,
     statement: Statement,
+    payload: impl Fn(i64) -> Option<String>,
     conflict: &str,
 ) -> Result<(), Error> {
     let rows: Vec<String> = statement
         .rows()
         .map(|n| {
-            let payload = payload(writer, n, statement.payload_bytes);
-            format!("('{}', {writer}, {n}, '{payload}')", time(n))
+            let payload = payload(n).map_or("NULL".to_string(), |text| format!("'{text}'"));
+            format!("('{}', {writer}, {n}, {payload})", time(n))
         })
         .collect();
     let sql = format!(
@@ -185,12 +194,13 @@ async fn copy(
     table: &str,
     writer: i64,
     statement: Statement,
+    payload: impl Fn(i64) -> Option<String>,
 ) -> Result<(), Error> {
     let sql = format!("COPY {table} (time, writer, n, payload) FROM STDIN");
     let mut sink = pin!(client.copy_in::<_, Bytes>(&sql).await?);
     let mut text = String::new();
     for n in statement.rows() {
-        let payload = payload(writer, n, statement.payload_bytes);
+        let payload = payload(n).unwrap_or("\\N".to_string());
         text.push_str(&format!("{}\t{writer}\t{n}\t{payload}\n", time(n)));
         if text.len() > 256 << 10 {
             sink.send(Bytes::from(std::mem::take(&mut text))).await?;

@@ -96,6 +96,7 @@ fn time_alone_may_be_the_key() {
         ("first", Collision::First),
         ("last", Collision::Last),
         ("next", Collision::Next),
+        ("merge", Collision::Merge),
         ("all", Collision::All),
     ] {
         let new = with_key(table("t", vec![time("time")]), &["time"]);
