@@ -145,6 +145,7 @@ fn not_implemented(text: &str) -> Error {
         return unsupported(&clause_of(node));
     }
     if let Some(sql_type) = text.strip_prefix("Unsupported SQL type ") {
+        let sql_type = sql_type.trim_start_matches("(precision/scale not supported) ");
         return crate::types::unsupported(&sql_type.to_lowercase());
     }
     if text.chars().all(|c| c.is_ascii_uppercase() || c == ' ') {
@@ -158,6 +159,7 @@ fn not_implemented(text: &str) -> Error {
 
 /// The SQL words of a node of the syntax tree: `MATCH RECOGNIZE` for `MatchRecognize { … }`.
 fn clause_of(node: &str) -> String {
+    let node = node.strip_prefix("in sqltorel: ").unwrap_or(node);
     let name = node.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
     let mut words = String::new();
     for c in name.chars() {

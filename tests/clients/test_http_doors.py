@@ -321,6 +321,23 @@ def test_fields_of_concurrent_requests_make_one_row(server, postgres, table):
             postgres.execute(f"CALL stratalog.flush('{name}')")
 
 
+def test_a_delete_that_waits_for_a_merge_can_be_stopped(server, postgres, table):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz, x int, y int, PRIMARY KEY (time)) WITH (collision = 'merge')")
+    postgres.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1, NULL), ('2024-01-02', 1, NULL)")
+    with psycopg.connect(server.dsn()) as block:
+        block.execute(f"INSERT INTO {table} VALUES ('2024-01-01', NULL, 2)")
+        postgres.execute("SET statement_timeout = '300ms'")
+        gsn = postgres.execute(f"SELECT max(_gsn) FROM {table}").fetchone()[0]
+        for statement in (f"DELETE FROM {table}", f"DELETE FROM {table} WHERE time < '2024-01-02'", f"TRUNCATE {table}",
+                          f"TRIM {table} BEFORE GSN {gsn}", f"INSERT INTO {table} VALUES ('2024-01-01', 3, NULL)"):
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                postgres.execute(statement)
+        postgres.execute(f"INSERT INTO {table} VALUES ('2024-01-02', NULL, 5)")
+        block.commit()
+    assert postgres.execute(f"SELECT x, y FROM {table} ORDER BY time").fetchall() == [(1, 2), (1, 5)]
+    assert postgres.execute(f"DELETE FROM {table}").rowcount == 2
+
+
 def test_get_ends_no_session(server, postgres):
     number = postgres.execute("SELECT pg_backend_pid()").fetchone()[0]
     for call in ("pg_terminate_backend", "pg_cancel_backend"):

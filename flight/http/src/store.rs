@@ -105,20 +105,32 @@ async fn append_all(
 ) -> Result<CommittedAppend> {
     for _ in 1..TRIES {
         match append_once(state, session, write_protocol, batches, options.clone()).await {
-            Err(error) if error.kind() == ErrorKind::DeadlockDetected => {}
-            Err(error) if error.kind() == ErrorKind::SerializationFailure => {
-                for (definition, batch) in batches.iter_mut() {
-                    let now = session.table(Some(&definition.schema), &definition.name)?;
-                    let Some(widened) = widened(definition, batch, &now)? else {
-                        return Err(error);
-                    };
-                    (*definition, *batch) = (now, widened);
-                }
-            }
+            Err(error) if renew(session, batches, &error)? => {}
             other => return other,
         }
     }
     append_once(state, session, write_protocol, batches, options).await
+}
+
+/// True if a further attempt may succeed after `error`. Brings the batches to the current
+/// definitions of their tables if another session has added columns.
+///
+/// # Errors
+/// `UndefinedTable` after the table was dropped.
+fn renew(
+    session: &Session,
+    batches: &mut [(Arc<ChronicleDefinition>, RecordBatch)],
+    error: &Error,
+) -> Result<bool> {
+    if error.kind() != ErrorKind::SerializationFailure {
+        return Ok(error.kind() == ErrorKind::DeadlockDetected);
+    }
+    for (definition, batch) in batches {
+        let now = session.table(Some(&definition.schema), &definition.name)?;
+        let Some(widened) = widened(definition, batch, &now)? else { return Ok(false) };
+        (*definition, *batch) = (now, widened);
+    }
+    Ok(true)
 }
 
 /// The rows of `batch` with the columns of a newer definition; `None` if a new column needs a value

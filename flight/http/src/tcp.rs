@@ -153,6 +153,7 @@ async fn converse(
         sender: &sender,
         permit,
         running: Some(running),
+        complete_at: Instant::now(),
     };
     let read = tokio::select! {
         read = reader.read(&mut socket, begun, &stop) => read,
@@ -197,6 +198,8 @@ struct Reader<'a> {
     permit: &'a Arc<ConnectionPermit>,
     /// `None` after a long silence: another connection may take the place.
     running: Option<RunningRequest>,
+    /// The time of the last complete line: bytes without a line's end keep no place.
+    complete_at: Instant,
 }
 
 impl Reader<'_> {
@@ -215,10 +218,9 @@ impl Reader<'_> {
             return Ok(());
         }
         buffer.resize(READ_BYTES, 0);
-        // The time of the last complete line: bytes without a line's end keep no place.
-        let mut complete_at = Instant::now();
+        self.complete_at = Instant::now();
         loop {
-            if self.parser.rows() == 0 && complete_at.elapsed() >= silence {
+            if self.parser.rows() == 0 && self.complete_at.elapsed() >= silence {
                 self.running = None;
             }
             if ended || self.parser.lines_failed() > 0 {
@@ -252,7 +254,7 @@ impl Reader<'_> {
                 Some(Ok(count)) => {
                     let goes_on = self.take(buffer.get(..count).unwrap_or_default()).await?;
                     if self.parser.rows() > 0 {
-                        complete_at = Instant::now();
+                        self.complete_at = Instant::now();
                         self.running.get_or_insert_with(|| self.permit.begin());
                     }
                     goes_on
@@ -325,7 +327,10 @@ impl Reader<'_> {
         self.parser.refresh();
         self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), 0);
         self.reserved = 0;
-        self.sender.send((rows, std::mem::take(&mut self.room))).await.is_ok()
+        let is_taken = self.sender.send((rows, std::mem::take(&mut self.room))).await.is_ok();
+        // The wait for the store is no silence of the client.
+        self.complete_at = Instant::now();
+        is_taken
     }
 
     async fn end(&mut self) -> Result<()> {

@@ -15,8 +15,8 @@ use datafusion::{
 };
 use stratalog_functions::function::sql_name;
 use stratalog_model::{
-    BoxFuture, ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result, TickRange,
-    TickRanges,
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result, TickRange, TickRanges,
+    store::DeletedArea,
 };
 use stratalog_visor_core::acquisition::Use;
 
@@ -124,14 +124,14 @@ pub async fn run(
         let deleted = work.guard(in_block::delete(session, &chronicle, range)).await?;
         return Ok(Outcome::Done(format!("{word} {deleted}")));
     }
-    let deleting: BoxFuture<'static, Result<u64>> = match removed.limited_to(&chronicle, ticks)? {
+    let area = match removed.limited_to(&chronicle, ticks)? {
         RemovedEvents::Nothing => return Ok(Outcome::Done(format!("{word} 0"))),
-        RemovedEvents::Ticks(range) => {
-            Box::pin(async move { store.delete(&chronicle, range).await })
-        }
-        RemovedEvents::Before(gsn) => Box::pin(async move { store.trim(&chronicle, gsn).await }),
+        RemovedEvents::Ticks(range) => DeletedArea::Ticks(range),
+        RemovedEvents::Before(gsn) => DeletedArea::Before(gsn),
     };
+    let prepared = work.guard(store.prepare_delete(&chronicle, area)).await?;
     work.commit()?;
+    let deleting = prepared.carry_out();
     let deleted = session.commit_task(using.into_iter().collect(), deleting)?.await?;
     Ok(Outcome::Done(format!("{word} {deleted}")))
 }

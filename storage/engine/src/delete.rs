@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Gsn, GsnRange, Lsn,
-    PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange,
+    BoxFuture, ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Gsn, GsnRange,
+    Lsn, PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, store::PreparedDelete,
 };
 use tokio::sync::oneshot;
 
@@ -39,34 +39,49 @@ pub mod trim;
 /// Bytes of the payload.
 const PAYLOAD_BYTES: usize = 24;
 
-/// Deletes the events with ticks in `range` committed before the frame is durable. Returns the
-/// number of deleted events. First waits for uncommitted merges with these events.
+/// A delete of ticks before its frame; `None` without an event to delete.
+pub struct PreparedRange(Option<RangeDelete>);
+
+struct RangeDelete {
+    core: Arc<Core>,
+    definition: Arc<ChronicleDefinition>,
+    chronicle: Arc<Chronicle>,
+    range: TickRange,
+    positions: SurveyedPositions,
+    visible_events: VisibleEvents,
+    reservation: Option<DeleteReservation>,
+}
+
+/// Prepares a delete of the events with ticks in `range`. Waits for uncommitted merges with these
+/// events.
 ///
 /// # Errors
-/// `FeatureNotSupported` with events on both sides of `range`; the errors of the log.
-pub async fn delete(
+/// `FeatureNotSupported` with events on both sides of `range`; `DeadlockDetected`; `DataCorrupted`,
+/// `Io`, `ConnectionFailure` when pieces cannot be read.
+pub async fn prepare(
     core: Arc<Core>,
     definition: Arc<ChronicleDefinition>,
     range: TickRange,
-) -> Result<u64> {
-    let reservation = match core.known(definition.id) {
-        Some(chronicle) => reserve(&core, &chronicle, range).await?,
-        None => None,
-    };
-    remove(core, definition, range, reservation).await
+) -> Result<PreparedRange> {
+    let mut found = find(core, definition, range).await?;
+    if let Some(delete) = &mut found {
+        delete.reservation = reserve(&delete.core, &delete.chronicle, range).await?;
+    }
+    Ok(PreparedRange(found))
 }
 
-/// Like [`delete`], for events past their retention, without a wait. A merge may keep values of an
-/// expired event only in another expired event, and the next call deletes this event.
+/// Deletes the events with ticks in `range`, all past their retention, without a wait for merges. A
+/// merge may keep values of an expired event only in another expired event, and the next call
+/// deletes this event. Returns the number of deleted events.
 ///
 /// # Errors
-/// The errors of [`delete`].
+/// The errors of [`prepare`] and of the log.
 pub async fn expire(
     core: Arc<Core>,
     definition: Arc<ChronicleDefinition>,
     range: TickRange,
 ) -> Result<u64> {
-    remove(core, definition, range, None).await
+    Box::new(PreparedRange(find(core, definition, range).await?)).carry_out().await
 }
 
 /// Reserves the ticks of a delete outside of an append.
@@ -81,14 +96,14 @@ async fn reserve(
     Ok(reservation.map(|reservation| reservation.ending(ending)))
 }
 
-async fn remove(
+/// The delete of `range`, without a reservation; `None` without an event to delete.
+async fn find(
     core: Arc<Core>,
     definition: Arc<ChronicleDefinition>,
     range: TickRange,
-    reservation: Option<DeleteReservation>,
-) -> Result<u64> {
+) -> Result<Option<RangeDelete>> {
     let published = core.published();
-    let Some(pinned) = published.versions.get(&definition.id) else { return Ok(0) };
+    let Some(pinned) = published.versions.get(&definition.id) else { return Ok(None) };
     let found = |range: TickRange| survey(&pinned.version, range, published.gsn);
     let before = found(TickRange::new(Tick::MIN, range.start)).await?.rows;
     let after = found(TickRange::new(range.end, Tick::END)).await?.rows;
@@ -106,25 +121,53 @@ async fn remove(
     let visible_events =
         if range.is_empty() { VisibleEvents::NOTHING } else { found(range).await? };
     if visible_events.rows == 0 {
-        return Ok(0);
+        return Ok(None);
     }
     let chronicle = Arc::clone(&pinned.chronicle);
     let positions = SurveyedPositions { through: published.gsn, gsns: visible_events.gsns };
     drop(published);
+    let reservation = None;
+    Ok(Some(RangeDelete {
+        core,
+        definition,
+        chronicle,
+        range,
+        positions,
+        visible_events,
+        reservation,
+    }))
+}
 
-    let kind = (FrameKind::Delete, definition.schema_version);
-    let frame = Frame { payload: positions.encode(), ticks: range, ..frame(definition.id, kind) };
-    let raising = Arc::clone(&chronicle);
-    let raise = move |core: &Core| {
-        let _reservation = reservation;
-        raise_fence(core, &raising, range, Some(positions))
-    };
-    let deleted = submit(&core, &definition, frame, raise).await?;
-    let found = survey(&deleted.version, range, deleted.fence.gsn).await;
-    drop(deleted);
-    free(&core, &chronicle)?;
-    // The events are deleted, even if the second count fails.
-    Ok(found.unwrap_or(visible_events).rows)
+impl PreparedDelete for PreparedRange {
+    fn carry_out(self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
+        Box::pin(async move {
+            match self.0 {
+                Some(delete) => delete.carry_out().await,
+                None => Ok(0),
+            }
+        })
+    }
+}
+
+impl RangeDelete {
+    async fn carry_out(self) -> Result<u64> {
+        let Self { core, definition, chronicle, range, positions, visible_events, reservation } =
+            self;
+        let kind = (FrameKind::Delete, definition.schema_version);
+        let frame =
+            Frame { payload: positions.encode(), ticks: range, ..frame(definition.id, kind) };
+        let raising = Arc::clone(&chronicle);
+        let raise = move |core: &Core| {
+            let _reservation = reservation;
+            raise_fence(core, &raising, range, Some(positions))
+        };
+        let deleted = submit(&core, &definition, frame, raise).await?;
+        let found = survey(&deleted.version, range, deleted.fence.gsn).await;
+        drop(deleted);
+        free(&core, &chronicle)?;
+        // The events are deleted, even if the second count fails.
+        Ok(found.unwrap_or(visible_events).rows)
+    }
 }
 
 async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<VisibleEvents> {

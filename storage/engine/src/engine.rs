@@ -20,10 +20,9 @@ use parking_lot::{Mutex, RwLock};
 use stratalog_model::{
     Acquirers, Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Decision, Error,
     ErrorKind, EventStore, Gsn, LatePolicy, Log, Lsn, ProducerId, Result, StatementId, Tick,
-    TickRange,
     store::{
-        AppendOptions, ChronicleStatus, MoveCounts, MoveStatus, PieceStatus, Snapshot, StoreStatus,
-        Watermarks,
+        AppendOptions, ChronicleStatus, DeletedArea, MoveCounts, MoveStatus, PieceStatus,
+        PreparedDelete, Snapshot, StoreStatus, Watermarks,
     },
     subscribe::{SubscribeRequest, Subscription},
 };
@@ -254,20 +253,22 @@ impl EventStore for Engine {
         self.core.seal(chronicle)
     }
 
-    fn delete<'a>(
+    fn prepare_delete<'a>(
         &'a self,
         chronicle: &'a Arc<ChronicleDefinition>,
-        range: TickRange,
-    ) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(delete::delete(Arc::clone(&self.core), Arc::clone(chronicle), range))
-    }
-
-    fn trim<'a>(
-        &'a self,
-        chronicle: &'a Arc<ChronicleDefinition>,
-        before: Gsn,
-    ) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(trim::trim(Arc::clone(&self.core), Arc::clone(chronicle), before))
+        area: DeletedArea,
+    ) -> BoxFuture<'a, Result<Box<dyn PreparedDelete>>> {
+        let (core, chronicle) = (Arc::clone(&self.core), Arc::clone(chronicle));
+        Box::pin(async move {
+            Ok(match area {
+                DeletedArea::Ticks(range) => {
+                    Box::new(delete::prepare(core, chronicle, range).await?) as _
+                }
+                DeletedArea::Before(gsn) => {
+                    Box::new(trim::prepare(core, chronicle, gsn).await?) as _
+                }
+            })
+        })
     }
 
     fn reached(&self, gsn: Gsn) -> BoxFuture<'static, Result<()>> {

@@ -140,6 +140,25 @@ pub trait Append: Send + Sync {
     fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>>;
 }
 
+/// The events that a delete removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeletedArea {
+    /// The events with these ticks.
+    Ticks(TickRange),
+    /// The events with a gsn below this gsn.
+    Before(Gsn),
+}
+
+/// A delete before its frame. The drop abandons the delete.
+pub trait PreparedDelete: Send {
+    /// Deletes the events committed before the frame of the delete is durable. Returns the number
+    /// of deleted events.
+    ///
+    /// # Errors
+    /// The errors of the log.
+    fn carry_out(self: Box<Self>) -> BoxFuture<'static, Result<u64>>;
+}
+
 /// An append with durable frames. Drop rolls a prepared append back. Once the deciding record is or
 /// may be durable, the owner calls `commit` or `abandon` instead.
 pub trait PreparedAppend: Send {
@@ -240,27 +259,45 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Deletes the events of `range` that are committed now. The range must cover a prefix or a
-    /// suffix of the chronicle (F22). Returns the number of deleted events.
+    /// Prepares the delete of events that are committed now. Waits for uncommitted merges with these
+    /// events (`collision = 'merge'`); further merges wait for the prepared delete.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for events on both sides of the range.
+    /// `FeatureNotSupported` for events on both sides of a range of ticks: the range must cover a
+    /// prefix or a suffix of the chronicle (F22). `InvalidParameterValue` for a position beyond the
+    /// end of the log. `DeadlockDetected`.
+    fn prepare_delete<'a>(
+        &'a self,
+        chronicle: &'a Arc<ChronicleDefinition>,
+        area: DeletedArea,
+    ) -> BoxFuture<'a, Result<Box<dyn PreparedDelete>>>;
+
+    /// Deletes the events of `range` that are committed now. Returns the number of deleted events.
+    ///
+    /// # Errors
+    /// The errors of [`Self::prepare_delete`] and [`PreparedDelete::carry_out`].
     fn delete<'a>(
         &'a self,
         chronicle: &'a Arc<ChronicleDefinition>,
         range: TickRange,
-    ) -> BoxFuture<'a, Result<u64>>;
+    ) -> BoxFuture<'a, Result<u64>> {
+        let prepared = self.prepare_delete(chronicle, DeletedArea::Ticks(range));
+        Box::pin(async move { prepared.await?.carry_out().await })
+    }
 
     /// Deletes the events of a chronicle with a gsn below `before` (F103): the beginning of the
     /// chronicle in the order of commits. Returns the number of deleted events.
     ///
     /// # Errors
-    /// `InvalidParameterValue` if `before` is beyond the end of the log.
+    /// Like [`Self::delete`].
     fn trim<'a>(
         &'a self,
         chronicle: &'a Arc<ChronicleDefinition>,
         before: Gsn,
-    ) -> BoxFuture<'a, Result<u64>>;
+    ) -> BoxFuture<'a, Result<u64>> {
+        let prepared = self.prepare_delete(chronicle, DeletedArea::Before(before));
+        Box::pin(async move { prepared.await?.carry_out().await })
+    }
 
     /// Returns when everything up to `gsn` is ordered and visible to later snapshots (F56, F108).
     ///

@@ -21,7 +21,7 @@ use stratalog_model::{
 use stratalog_query::{ProtocolAppend, Session};
 
 use super::{
-    PreparedAppend, WriteProtocol, append_all, prepared,
+    PreparedAppend, TRIES, WriteProtocol, append_all, prepared, renew,
     rows::{Keys, ticks_of},
 };
 use crate::state::State;
@@ -99,7 +99,7 @@ pub(crate) async fn store(
     }
     // Two requests with the same tables never wait for each other.
     accepted.sort_by_key(|((definition, _), _)| definition.id);
-    let (mut batches, lines): (Vec<_>, Vec<_>) = accepted.into_iter().unzip();
+    let (mut batches, lines): (Vec<_>, Vec<Vec<u32>>) = accepted.into_iter().unzip();
     if batches.is_empty() {
         return Ok((None, refusals));
     }
@@ -107,15 +107,41 @@ pub(crate) async fn store(
         Err(error) if is_of_rows(error.kind()) => {}
         other => return Ok(answer_of(state, producer, other?, refusals)),
     }
-    let mut append = session.append(write_protocol.protocol, options)?;
-    for ((definition, batch), lines) in batches.into_iter().zip(lines) {
-        let bytes = batch.get_array_memory_size();
-        let part = Part { definition, batch, lines };
-        state.drive(bytes, push_each(&mut append, &part, &mut refusals)).await?;
+    let before = refusals;
+    for tries_left in (0..TRIES).rev() {
+        let mut refusals = before.clone();
+        match append_each(state, session, write_protocol, &batches, &lines, &mut refusals, &options)
+            .await
+        {
+            Err(error) if tries_left > 0 && renew(session, &mut batches, &error)? => {}
+            appended => {
+                let appended = appended?;
+                refusals.errors.sort_by_key(|error| error.line);
+                return Ok(answer_of(state, producer, appended, refusals));
+            }
+        }
     }
-    let appended = append.commit().await?;
-    refusals.errors.sort_by_key(|error| error.line);
-    Ok(answer_of(state, producer, appended, refusals))
+    Err(Error::internal("an append without a result"))
+}
+
+/// Appends all rows accepted by their tables.
+async fn append_each(
+    state: &State,
+    session: &Arc<Session>,
+    write_protocol: WriteProtocol,
+    batches: &[(Arc<ChronicleDefinition>, RecordBatch)],
+    lines: &[Vec<u32>],
+    refusals: &mut Refusals,
+    options: &AppendOptions,
+) -> Result<CommittedAppend> {
+    let mut append = session.append(write_protocol.protocol, options.clone())?;
+    for ((definition, batch), lines) in batches.iter().zip(lines) {
+        let bytes = batch.get_array_memory_size();
+        let (definition, batch) = (Arc::clone(definition), batch.clone());
+        let part = Part { definition, batch, lines: lines.clone() };
+        state.drive(bytes, push_each(&mut append, &part, refusals)).await?;
+    }
+    append.commit().await
 }
 
 /// The outcome of an append. The retry of a numbered request has the refusals of the first answer.
@@ -214,7 +240,7 @@ fn key_taken(definition: &ChronicleDefinition) -> Error {
         "a row with the same key and time exists, or is earlier in the same request",
     )
     .with_hint(format!(
-        "tables WITH (collision = 'last') store the newer row; {} has collision = 'first'",
+        "tables WITH (collision = 'merge') store the newer values; {} has collision = 'first'",
         definition.qualified_name()
     ))
 }

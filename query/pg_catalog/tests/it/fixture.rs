@@ -22,8 +22,8 @@ use stratalog_model::{
     aggregate::AggregateRequest,
     log::{Completion, LogStatus, Reservation},
     store::{
-        AppendOptions, ChronicleStatus, MoveCounts, MoveKind, MoveStatus, PieceStatus, StoreStatus,
-        Watermarks,
+        AppendOptions, ChronicleStatus, DeletedArea, MoveCounts, MoveKind, MoveStatus, PieceStatus,
+        PreparedDelete, StoreStatus, Watermarks,
     },
     subscribe::{SubscribeRequest, Subscription},
     tier::{BatchStream, Extent, ScanRequest},
@@ -100,15 +100,12 @@ impl EventStore for TenEvents {
     fn snapshot(&self) -> Arc<dyn Snapshot> {
         Arc::new(TenEvents)
     }
-    fn delete<'a>(
+    fn prepare_delete<'a>(
         &'a self,
         _: &'a Arc<ChronicleDefinition>,
-        _: TickRange,
-    ) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(async { Ok(0) })
-    }
-    fn trim<'a>(&'a self, _: &'a Arc<ChronicleDefinition>, _: Gsn) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(async { Ok(0) })
+        _: DeletedArea,
+    ) -> BoxFuture<'a, Result<Box<dyn PreparedDelete>>> {
+        Box::pin(async { Err(Error::internal("no events to delete")) })
     }
     fn reached(&self, _: Gsn) -> BoxFuture<'static, Result<()>> {
         Box::pin(async { Ok(()) })

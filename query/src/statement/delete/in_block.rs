@@ -20,7 +20,7 @@ const BATCH_ROWS_MAX: usize = 8_192;
 ///
 /// # Errors
 /// `FeatureNotSupported` when the block sees events on both sides of `range`; `LimitExceeded` for too many
-/// deletes in one block.
+/// deletes in one block; `DeadlockDetected` when a merge of these events waits for the block.
 pub async fn delete(
     session: &Session,
     chronicle: &Arc<ChronicleDefinition>,

@@ -52,7 +52,7 @@ pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result
     if session.transaction() == TransactionState::Idle {
         let mut append = session.store().begin(in_block::options(session))?;
         for chronicle in &chronicles {
-            append.delete(chronicle, TickRange::ALL).await?;
+            work.guard(append.delete(chronicle, TickRange::ALL)).await?;
         }
         work.commit()?;
         let removing: BoxFuture<'static, Result<()>> =

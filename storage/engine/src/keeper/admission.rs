@@ -71,7 +71,7 @@ pub struct Piece {
     /// For each row, true if kept; `None` if all rows are kept.
     kept_mask: Option<Vec<bool>>,
     /// The columns with the values of earlier events, if any row was merged.
-    merged: Option<Vec<ArrayRef>>,
+    merged: Option<Vec<Column>>,
     rows: usize,
 }
 
@@ -84,7 +84,7 @@ pub struct PushTally {
     kept_mask: Vec<bool>,
     any_skipped: bool,
     /// First row and columns of each piece with merged rows, ascending.
-    merged: Vec<(usize, Vec<ArrayRef>)>,
+    merged: Vec<(usize, Vec<Column>)>,
 }
 
 impl<'a> Push<'a> {
@@ -147,7 +147,7 @@ impl<'a> Push<'a> {
         first_seq: u64,
         outcome: &Arc<Outcome>,
         core: &Core,
-        own: &[&Chunk],
+        own: impl Iterator<Item = &Chunk>,
     ) -> Result<Option<Piece>> {
         let rows = columns.first().map_or(0, Column::len);
         let stored: usize = columns.iter().map(Column::bytes).sum();
@@ -241,7 +241,7 @@ impl<'a> Push<'a> {
             let mut keep = kept.iter();
             piece_ticks.retain(|_| keep.next().copied().unwrap_or(true));
         }
-        let mut merged = None;
+        let mut has_merged = false;
         if let Some(merges) = &admission.merges
             && !sabotage::active("merge-ignored")
         {
@@ -251,8 +251,7 @@ impl<'a> Push<'a> {
                 FilledColumns::Complete(filled) => columns = filled,
                 FilledColumns::TooLarge => return Ok(None),
             }
-            let arrays = columns.iter().map(|column| column.slice(0, rows));
-            merged = Some(arrays.collect::<Result<Vec<_>>>()?);
+            has_merged = true;
         }
         let mut times = self.final_times(&mut columns, &piece_ticks, admission.moved)?;
         if arrivals > 0 && times.is_none() {
@@ -272,6 +271,8 @@ impl<'a> Push<'a> {
             )?)
         };
         let kept_mask = admission.kept_mask;
+        // The columns of the chunk share the memory of its payload.
+        let merged = chunk.as_ref().filter(|_| has_merged).map(|chunk| chunk.columns.clone());
         Ok(Some(Piece { chunk, ticks: piece_ticks, times, kept_mask, merged, rows }))
     }
 
@@ -378,7 +379,7 @@ impl<'a> Push<'a> {
 }
 
 /// The rows, with the merged columns of pieces in their places.
-fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<ArrayRef>)]) -> Result<RecordBatch> {
+fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<RecordBatch> {
     let column = |at: usize, given: &ArrayRef| -> Result<ArrayRef> {
         let mut parts: Vec<ArrayRef> = Vec::with_capacity(2 * merged.len() + 1);
         let mut next = 0;
@@ -386,7 +387,7 @@ fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<ArrayRef>)]) -> Result<
             parts.push(given.slice(next, start - next));
             let Some(filled) = columns.get(at) else { continue };
             next = start + filled.len();
-            parts.push(Arc::clone(filled));
+            parts.push(filled.slice(0, filled.len())?);
         }
         parts.push(given.slice(next, given.len() - next));
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();

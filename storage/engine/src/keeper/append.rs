@@ -22,8 +22,8 @@ use std::{
 
 use arrow::array::RecordBatch;
 use stratalog_model::{
-    Acceptance, Append, BoxFuture, ChronicleDefinition, ChronicleId, Collision, Durability, Error,
-    ErrorKind, PreparedAppend, Result, TickRange,
+    Acceptance, Append, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind,
+    PreparedAppend, Result, TickRange,
     batch::EventBatch,
     store::{AppendOptions, CommittedAppend, OnConflict, PushResult, Snapshot},
 };
@@ -125,7 +125,7 @@ impl OpenAppend {
             let rows = columns.first().map_or(1, |column| column.len()).max(1);
             let outcome = Arc::clone(self.parts.last().ok_or_else(no_part)?.outcome());
             let own = self.chunks_of(&push.chronicle);
-            let admitted = push.admit(start, columns, next_seq, &outcome, &self.core, &own).await;
+            let admitted = push.admit(start, columns, next_seq, &outcome, &self.core, own).await;
             let mut piece = match admitted {
                 Ok(Some(piece)) => piece,
                 Ok(None) => {
@@ -157,13 +157,10 @@ impl OpenAppend {
         push.admitted(first_seq, tally)
     }
 
-    /// The uncommitted chunks of a chronicle that merges events; empty for other chronicles.
-    fn chunks_of(&self, chronicle: &Arc<Chronicle>) -> Vec<&Chunk> {
-        if chronicle.collision() != Collision::Merge {
-            return Vec::new();
-        }
+    /// The uncommitted chunks of a chronicle.
+    fn chunks_of<'a>(&'a self, chronicle: &'a Arc<Chronicle>) -> impl Iterator<Item = &'a Chunk> {
         let chunks = self.parts.iter().flat_map(AppendPart::chunks);
-        chunks.filter(|chunk| Arc::ptr_eq(&chunk.reserved.chronicle, chronicle)).collect()
+        chunks.filter(|chunk| Arc::ptr_eq(&chunk.reserved.chronicle, chronicle))
     }
 
     /// The acceptance for events of a chronicle.

@@ -8,7 +8,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use ahash::RandomState;
@@ -52,8 +52,6 @@ pub struct Chronicle {
     shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
     /// Most key columns of an event of this chronicle.
     key_columns: AtomicUsize,
-    /// The newest schema version of an event or a push.
-    newest_version: AtomicU32,
     state: Mutex<ChronicleState>,
     /// True after most rows of some batch were replaced.
     worn: AtomicBool,
@@ -83,7 +81,6 @@ impl Chronicle {
             indexed: collision != Collision::All || !definition.key_columns.is_empty(),
             shapes: RwLock::default(),
             key_columns: AtomicUsize::new(0),
-            newest_version: AtomicU32::new(0),
             state: Mutex::new(ChronicleState::new(budget, Horizon::of(definition, opened_ns))),
             worn: AtomicBool::new(false),
             leaving: AtomicU64::new(0),
@@ -132,7 +129,6 @@ impl Chronicle {
         }
         let shape = Arc::new(Shape::of(definition, version)?);
         self.key_columns.fetch_max(shape.keys.at.len(), Ordering::Relaxed);
-        self.newest_version.fetch_max(version.0, Ordering::Relaxed);
         self.shapes.write().insert(version, Arc::clone(&shape));
         Ok(shape)
     }
@@ -141,12 +137,6 @@ impl Chronicle {
     /// columns.
     pub fn key_columns(&self) -> usize {
         self.key_columns.load(Ordering::Relaxed)
-    }
-
-    /// True if an event may have columns unknown to events of `version`. The writers of such events
-    /// have called [`Self::shape`] before their admission.
-    pub fn has_newer(&self, version: SchemaVersion) -> bool {
-        self.newest_version.load(Ordering::Relaxed) > version.0
     }
 
     /// The shape of a schema version, if a frame, a piece or a push had this version before.
@@ -207,7 +197,7 @@ impl Chronicle {
             return None;
         }
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
-        state.see(&batch.hull());
+        state.see(&batch.hull(), batch.shape().version);
         let sealed = state.version.sealed().len();
         state.version = Arc::new(state.version.with_batch(Arc::new(batch), rows_sealed));
         self.consider_sealed(state, sealed);
@@ -248,7 +238,7 @@ impl Chronicle {
         if state.highest.is_none() {
             state.continue_from_start();
         }
-        state.see(&batch.hull());
+        state.see(&batch.hull(), batch.shape().version);
         let batch = Arc::new(batch);
         let sealed = state.version.sealed().len();
         Arc::make_mut(&mut state.version).push(Arc::clone(&batch), rows_sealed);

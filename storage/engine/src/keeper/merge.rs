@@ -14,8 +14,9 @@ use arrow::{
     array::{Array, ArrayRef, UInt32Array},
     buffer::{BooleanBuffer, NullBuffer},
     compute::{concat, interleave},
+    datatypes::DataType,
 };
-use stratalog_model::{ChronicleDefinition, Error, Result};
+use stratalog_model::{ChronicleDefinition, Error, Result, ipc::array_bytes};
 
 use super::{chunk::Chunk, violation};
 use crate::{
@@ -121,7 +122,8 @@ impl EarlierValues<'_> {
 
 /// The columns of an event's shape that the shape of a chunk lacks, by position.
 fn unknown_columns<'a>(chunk: &'a Shape, event: &'a Shape) -> impl Iterator<Item = usize> + 'a {
-    let ids = event.columns.iter().enumerate();
+    // A key column that the chunk lacks is '' in an event with the same key.
+    let ids = event.columns.iter().enumerate().filter(|(at, _)| is_value(event, *at));
     ids.filter(|(_, id)| chunk.position(**id).is_none()).map(|(at, _)| at)
 }
 
@@ -148,9 +150,15 @@ impl Merges {
         definition: &ChronicleDefinition,
         shape: &Shape,
         columns: Vec<Column>,
-        own: &[&Chunk],
+        own: impl Iterator<Item = &Chunk>,
         bytes_max: usize,
     ) -> Result<FilledColumns> {
+        let takes_own =
+            |(_, earlier): &(usize, EarlierEvent)| matches!(earlier, EarlierEvent::Uncommitted(_));
+        let own: BTreeMap<u64, &Chunk> = match self.rows.iter().any(takes_own) {
+            true => own.map(|chunk| (chunk.reserved.first_seq, chunk)).collect(),
+            false => BTreeMap::new(),
+        };
         let wanted: Vec<usize> = (0..columns.len())
             .filter(|at| is_value(shape, *at))
             .filter(|at| columns.get(*at).is_some_and(|column| column.nulls().is_some()))
@@ -165,15 +173,10 @@ impl Merges {
         };
         let rows = columns.first().map_or(0, Column::len);
         let bytes_max = if rows == 1 { usize::MAX } else { bytes_max };
-        if !self.read(&mut values, own, bytes_max).await? {
+        if !self.read(&mut values, &own, bytes_max).await? {
             return Ok(FilledColumns::TooLarge);
         }
-        let columns = self.columns(&values, columns)?;
-        let bytes: usize = columns.iter().map(Column::bytes).sum();
-        Ok(match bytes <= bytes_max {
-            true => FilledColumns::Complete(columns),
-            false => FilledColumns::TooLarge,
-        })
+        self.columns(&values, columns, bytes_max)
     }
 
     /// Reads the values of the earlier events outside of the chunk; `false` if all values together
@@ -181,7 +184,7 @@ impl Merges {
     async fn read(
         &self,
         values: &mut EarlierValues<'_>,
-        own: &[&Chunk],
+        own: &BTreeMap<u64, &Chunk>,
         bytes_max: usize,
     ) -> Result<bool> {
         let mut uncommitted: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
@@ -191,8 +194,9 @@ impl Merges {
             match earlier {
                 EarlierEvent::Row(_) => {}
                 EarlierEvent::Uncommitted(seq) => {
-                    let chunk = own.iter().find(|chunk| chunk.reserved.contains(*seq));
-                    let first = chunk.map(|chunk| chunk.reserved.first_seq).ok_or_else(lost)?;
+                    let (first, chunk) = own.range(..=*seq).next_back().ok_or_else(lost)?;
+                    let first = Some(*first).filter(|_| chunk.reserved.contains(*seq));
+                    let first = first.ok_or_else(lost)?;
                     uncommitted.entry(first).or_default().push((*row, (seq - first) as usize));
                 }
                 EarlierEvent::Memory(gsn) => {
@@ -207,8 +211,7 @@ impl Merges {
             }
         }
         for (first_seq, rows) in uncommitted {
-            let chunk = own.iter().find(|chunk| chunk.reserved.first_seq == first_seq);
-            let chunk = chunk.ok_or_else(lost)?;
+            let chunk = own.get(&first_seq).ok_or_else(lost)?;
             let columns: Vec<_> = chunk.columns.iter().cloned().map(Some).collect();
             values.copy(&chunk.shape, &columns, &rows)?;
             if values.bytes > bytes_max {
@@ -247,8 +250,14 @@ impl Merges {
     }
 
     /// The columns of the chunk, with the values of earlier events in place of NULL.
-    fn columns(&self, values: &EarlierValues<'_>, mut columns: Vec<Column>) -> Result<Vec<Column>> {
+    fn columns(
+        &self,
+        values: &EarlierValues<'_>,
+        mut columns: Vec<Column>,
+        bytes_max: usize,
+    ) -> Result<FilledColumns> {
         let rows = columns.first().map_or(0, Column::len);
+        let mut bytes: usize = columns.iter().map(Column::bytes).sum();
         let mut copied = vec![None; rows];
         for (place, row) in values.rows.iter().enumerate() {
             if let Some(slot) = copied.get_mut(*row) {
@@ -275,11 +284,26 @@ impl Merges {
                 };
                 if let (Some(place), Some(slot)) = (place, places.get_mut(*row)) {
                     *slot = place;
+                    // Many rows of the chunk may take one large value.
+                    bytes += value_bytes(if place.0 == 0 { &given } else { &copies }, place.1);
+                    if bytes > bytes_max {
+                        return Ok(FilledColumns::TooLarge);
+                    }
                 }
             }
             *column = Column::store(&interleave(&[given.as_ref(), copies.as_ref()], &places)?)?;
         }
-        Ok(columns)
+        Ok(FilledColumns::Complete(columns))
+    }
+}
+
+/// Approximate bytes of a value.
+fn value_bytes(array: &ArrayRef, row: usize) -> usize {
+    match array.data_type() {
+        DataType::Utf8View | DataType::Binary | DataType::List(_) => {
+            array_bytes(&array.slice(row, 1))
+        }
+        other => other.primitive_width().unwrap_or(1),
     }
 }
 

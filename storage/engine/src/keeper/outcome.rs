@@ -80,7 +80,7 @@ impl WaitGraph {
             if next == waiter {
                 return Err(Error::new(ErrorKind::DeadlockDetected, "deadlock detected")
                     .with_detail(
-                        "this statement and another statement wait for each other's uncommitted keys",
+                        "this statement and another statement wait for each other's uncommitted keys or deletes",
                     )
                     .with_hint(
                         "roll back, or to a savepoint before the rows of this block, and try again",

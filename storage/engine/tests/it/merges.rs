@@ -239,6 +239,100 @@ async fn deletes_and_merges_of_an_event_wait_for_each_other() {
     }
 }
 
+/// The place of an earlier event changes during the wait for another key.
+#[tokio::test]
+async fn moves_during_a_wait_lose_no_value() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(3));
+    let cpu = chronicle(1, Collision::Merge, true);
+    let engine = stored.open(&log, &cpu);
+    let mut expected = Events::new();
+    for tick in 0..100 {
+        store(&engine, &cpu, &[cells(tick, "a", Some(tick as f64), None)]).await;
+        if tick % 10 == 9 {
+            engine.flush(cpu.id).await.unwrap();
+        }
+        expected.extend(one(tick, "a", Some(tick as f64), Some("new")));
+    }
+    for moves in 0..3 {
+        let mut holder = engine.begin(AppendOptions::default()).unwrap();
+        push_cells(&mut holder, &cpu, &[cells(1000 + moves, "b", None, None)]).await.unwrap();
+        let merge = tokio::spawn({
+            let (engine, cpu) = (Arc::clone(&engine), Arc::clone(&cpu));
+            async move {
+                let rows = (0..100).map(|tick| cells(tick, "a", None, Some("new")));
+                let rows: Vec<Cells> =
+                    rows.chain([cells(1000 + moves, "b", Some(1.0), None)]).collect();
+                store(&engine, &cpu, &rows).await;
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!merge.is_finished());
+        engine.compact(cpu.id).await.unwrap();
+        if moves == 2 {
+            engine.delete(&cpu, ranges(&[(i64::MIN, 50)]).hull()).await.unwrap();
+            for tick in 0..50 {
+                expected.extend(one(tick, "a", None, Some("new")));
+            }
+        }
+        drop(holder);
+        merge.await.unwrap();
+        expected.extend(one(1000 + moves, "b", Some(1.0), None));
+        assert_eq!(events(engine.snapshot().as_ref(), &cpu).await, expected, "{moves}");
+    }
+}
+
+/// Merges cannot starve a delete, and the statements of waited-for merges go on.
+#[tokio::test]
+async fn a_delete_waits_only_for_the_merges_before_it() {
+    let (_, cpu, engine) = opened(Collision::Merge, true);
+    let rows: Vec<Cells> = (0..10).map(|tick| cells(tick, "a", Some(1.0), None)).collect();
+    store(&engine, &cpu, &rows).await;
+    let mut before = engine.begin(AppendOptions::default()).unwrap();
+    push_cells(&mut before, &cpu, &[cells(1, "a", None, Some("x"))]).await.unwrap();
+    let delete = tokio::spawn({
+        let (engine, cpu) = (Arc::clone(&engine), Arc::clone(&cpu));
+        async move { engine.delete(&cpu, TickRange::ALL).await }
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let after = tokio::spawn({
+        let (engine, cpu) = (Arc::clone(&engine), Arc::clone(&cpu));
+        async move { store(&engine, &cpu, &[cells(2, "a", None, Some("y"))]).await }
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!delete.is_finished() && !after.is_finished());
+    push_cells(&mut before, &cpu, &[cells(3, "a", None, Some("z"))]).await.unwrap();
+    before.commit().await.unwrap();
+    assert_eq!(delete.await.unwrap().unwrap(), 10);
+    after.await.unwrap();
+    let expected = one(2, "a", None, Some("y"));
+    assert_eq!(events(engine.snapshot().as_ref(), &cpu).await, expected);
+    // A delete that is given up blocks no merge.
+    let mut merge = engine.begin(AppendOptions::default()).unwrap();
+    push_cells(&mut merge, &cpu, &[cells(2, "a", Some(5.0), None)]).await.unwrap();
+    let delete = engine.delete(&cpu, TickRange::ALL);
+    assert!(tokio::time::timeout(Duration::from_millis(20), delete).await.is_err());
+    merge.commit().await.unwrap();
+    store(&engine, &cpu, &[cells(2, "a", None, Some("again"))]).await;
+    let expected = one(2, "a", Some(5.0), Some("again"));
+    assert_eq!(events(engine.snapshot().as_ref(), &cpu).await, expected);
+}
+
+/// One large value in many rows of a push.
+#[tokio::test]
+async fn a_large_value_of_many_rows_is_split_into_frames() {
+    let log = MemoryLog::default();
+    let cpu = chronicle(1, Collision::Merge, true);
+    let engine = open_with(&log, std::slice::from_ref(&cpu), small()).unwrap();
+    let note = "y".repeat(2500);
+    let rows = (0..200).map(|n| cells(1, "a", Some(f64::from(n)), None));
+    let rows: Vec<Cells> = [cells(1, "a", None, Some(&note))].into_iter().chain(rows).collect();
+    store(&engine, &cpu, &rows).await;
+    let expected = one(1, "a", Some(199.0), Some(&note));
+    assert_eq!(events(engine.snapshot().as_ref(), &cpu).await, expected);
+    let largest = log.frames().iter().map(|frame| frame.payload.len()).max();
+    assert!(largest.unwrap() < 10_000, "{largest:?}");
+}
+
 /// A sender with an old definition never loses the values of new columns.
 #[tokio::test]
 async fn a_merge_with_unknown_columns_is_refused() {

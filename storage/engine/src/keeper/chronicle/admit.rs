@@ -146,7 +146,7 @@ impl Chronicle {
         let mut next = candidates.first_seq;
         let (mut moved, mut kept_mask) = (false, None::<Vec<bool>>);
         let mut merges = Vec::new();
-        let has_newer = self.has_newer(candidates.version);
+        let has_newer = state.newest_version > candidates.version;
         for (row, tick) in ticks.iter_mut().enumerate() {
             let Some((series, lowest)) = touched.get_mut(candidates.groups.group(row)) else {
                 continue;
@@ -275,13 +275,15 @@ fn earlier_event(
     if is_uncommitted {
         return Ok(Some(EarlierEvent::Uncommitted(holder)));
     }
-    let mut deletes = state.deletes.iter().map(|delete| (delete.ticks, &delete.outcome));
-    let delete =
-        deletes.find(|(ticks, outcome)| outcome.id() != statement && ticks.contains(Tick(tick)));
-    if let Some((_, outcome)) = delete {
+    if let Some(outcome) = state.delete_before(tick, statement) {
         return Err(AdmissionRefusal::Pending(Arc::clone(outcome)));
     }
-    Ok(match stored.filter(|stored| stored.seq == holder) {
+    let stored = stored.filter(|stored| stored.seq == holder);
+    if stored.is_some_and(|stored| state.version.pieces().get(stored.piece).is_none()) {
+        // Another piece holds the event now, or the event was deleted.
+        return Err(AdmissionRefusal::Moved);
+    }
+    Ok(match stored {
         Some(stored) => Some(EarlierEvent::Stored(stored)),
         // No event has gsn 0: the read of a missing event fails.
         None => Some(EarlierEvent::Memory(state.locator.gsn(holder).unwrap_or_default())),

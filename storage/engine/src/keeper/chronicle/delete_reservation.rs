@@ -50,8 +50,9 @@ impl Drop for ReservedTicks {
 }
 
 impl Chronicle {
-    /// Reserves the ticks of a delete by the statement of `outcome`. First waits for uncommitted
-    /// merges of other statements with these ticks. `None` for a chronicle without merges.
+    /// Reserves the ticks of a delete by the statement of `outcome`, and waits for uncommitted
+    /// merges of other statements with these ticks. These statements may merge further events;
+    /// other statements wait for the delete. `None` for a chronicle without merges.
     ///
     /// # Errors
     /// `DeadlockDetected`.
@@ -64,24 +65,20 @@ impl Chronicle {
         if self.collision != Collision::Merge || ticks.is_empty() {
             return Ok(None);
         }
+        let reserved = {
+            let mut state = self.state.lock();
+            let waits_for = state.merges_of_others(&ticks, outcome).map(|other| other.id());
+            let waits_for = waits_for.collect();
+            let outcome = Arc::clone(outcome);
+            state.deletes.push(UnfinishedDelete { ticks, outcome: outcome.clone(), waits_for });
+            ReservedTicks { chronicle: Arc::clone(self), range: ticks, outcome }
+        };
         loop {
-            let merge = {
-                let mut state = self.state.lock();
-                let other = state.pending.values().find(|pending| {
-                    pending.outcome.id() != outcome.id() && pending.merged.overlaps(&ticks)
-                });
-                match other.map(|other| Arc::clone(&other.outcome)) {
-                    Some(merge) => merge,
-                    None => {
-                        let outcome = Arc::clone(outcome);
-                        state.deletes.push(UnfinishedDelete { ticks, outcome: outcome.clone() });
-                        let chronicle = Arc::clone(self);
-                        let ticks = ReservedTicks { chronicle, range: ticks, outcome };
-                        return Ok(Some(DeleteReservation { _ticks: ticks, _ending: None }));
-                    }
-                }
-            };
-            wait_graph.wait(outcome.id(), &merge).await?;
+            let merge = self.state.lock().merges_of_others(&ticks, outcome).next().cloned();
+            match merge {
+                Some(merge) => wait_graph.wait(outcome.id(), &merge).await?,
+                None => return Ok(Some(DeleteReservation { _ticks: reserved, _ending: None })),
+            }
         }
     }
 }

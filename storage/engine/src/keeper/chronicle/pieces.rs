@@ -68,6 +68,8 @@ impl Chronicle {
         if state.highest.is_some() {
             state.continue_from_start();
         }
+        let newest = pieces.iter().map(|piece| piece.shape().version).max();
+        state.newest_version = state.newest_version.max(newest.unwrap_or_default());
         state.version = Arc::new(state.version.with_pieces(pieces).with_fences(fences, lost));
         state.next_seq = state.next_seq.max(next_seq);
         Arc::clone(&state.version)

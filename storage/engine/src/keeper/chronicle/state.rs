@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ahash::RandomState;
 use hashbrown::{HashMap, HashSet, hash_map::Entry};
-use stratalog_model::{Tick, TickRange};
+use stratalog_model::{SchemaVersion, Tick, TickRange};
 
 use super::seal::Horizon;
 use crate::{
@@ -38,6 +38,8 @@ pub struct ChronicleState {
     /// Unfinished deletes of a chronicle that merges events.
     pub(super) deletes: Vec<UnfinishedDelete>,
     pub(super) next_seq: u64,
+    /// The newest schema version of a committed event.
+    pub(super) newest_version: SchemaVersion,
     /// The highest tick ever committed: with `late = 'reject'`, earlier events are late.
     pub highest: Option<i64>,
     /// Series left without an event by rollbacks.
@@ -68,6 +70,8 @@ pub(super) struct PendingRange {
 pub(super) struct UnfinishedDelete {
     pub(super) ticks: TickRange,
     pub(super) outcome: Arc<Outcome>,
+    /// The statements that the delete waits for, by the id of their outcome.
+    pub(super) waits_for: Vec<u64>,
 }
 
 /// An event that replaces the holder of its key at the commit.
@@ -88,6 +92,7 @@ impl ChronicleState {
             successors: HashMap::default(),
             deletes: Vec::new(),
             next_seq: 1,
+            newest_version: SchemaVersion::default(),
             highest: None,
             emptied: 0,
             horizon,
@@ -96,8 +101,9 @@ impl ChronicleState {
         }
     }
 
-    /// Records the commit of events with the ticks of `hull`.
-    pub(super) fn see(&mut self, hull: &TickRange) {
+    /// Records the commit of events with the ticks of `hull` and a schema version.
+    pub(super) fn see(&mut self, hull: &TickRange, version: SchemaVersion) {
+        self.newest_version = self.newest_version.max(version);
         if !hull.is_empty() {
             self.highest = self.highest.max(Some(hull.end.0.saturating_sub(1)));
         }
@@ -115,6 +121,27 @@ impl ChronicleState {
     /// The lowest tick of the uncommitted events.
     pub(super) fn lowest_pending(&self) -> Option<i64> {
         self.pending.values().filter_map(|pending| pending.lowest).min()
+    }
+
+    /// The statements other than the statement of `outcome` with uncommitted merges of `ticks`.
+    pub(super) fn merges_of_others<'a>(
+        &'a self,
+        ticks: &'a TickRange,
+        outcome: &'a Outcome,
+    ) -> impl Iterator<Item = &'a Arc<Outcome>> {
+        let merging = self.pending.values().filter(|pending| pending.merged.overlaps(ticks));
+        let outcomes = merging.map(|pending| &pending.outcome);
+        outcomes.filter(|other| other.id() != outcome.id())
+    }
+
+    /// The delete of another statement that a merge at `tick` by `statement` must wait for.
+    pub(super) fn delete_before(&self, tick: i64, statement: u64) -> Option<&Arc<Outcome>> {
+        let blocks = |delete: &&UnfinishedDelete| {
+            delete.outcome.id() != statement
+                && delete.ticks.contains(Tick(tick))
+                && !delete.waits_for.contains(&statement)
+        };
+        self.deletes.iter().find(blocks).map(|delete| &delete.outcome)
     }
 
     pub(super) fn pending_of(&mut self, seq: u64) -> Option<&mut PendingRange> {
