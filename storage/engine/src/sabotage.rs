@@ -1,7 +1,7 @@
 //! The engine's faults for crash tests ([`stratalog_model::sabotage`]).
 
 /// Every fault.
-pub const FAULTS: [&str; 25] = [
+pub const FAULTS: [&str; 26] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
@@ -16,6 +16,7 @@ pub const FAULTS: [&str; 25] = [
     "horizon-ignored",
     "late-lost-in-merge",
     "mark-lost-in-merge",
+    "merge-beside-delete",
     "merge-ignored",
     "move-before-sync",
     "own-marks-lost",

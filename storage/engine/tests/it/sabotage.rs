@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Each fault, and a test that notices the fault.
-const CAUGHT_BY: [(&str, &str); 33] = [
+const CAUGHT_BY: [(&str, &str); 36] = [
     ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
     ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
     (
@@ -27,6 +27,9 @@ const CAUGHT_BY: [(&str, &str); 33] = [
     ("horizon-ignored", "acceptance::f24_what_is_sealed_never_changes"),
     ("late-lost-in-merge", "failpoints::a_kill_at_every_call_loses_nothing"),
     ("mark-lost-in-merge", "failpoints::a_kill_at_every_call_loses_nothing"),
+    ("merge-beside-delete", "merges::deletes_and_merges_of_an_event_wait_for_each_other"),
+    ("merge-ignored", "merges::null_takes_the_value_of_the_earlier_event"),
+    ("merge-ignored", "merges::random_merges_equal_a_map_in_every_tier"),
     ("move-before-sync", "tablets::what_moved_is_durable_whatever_its_statement_asked_for"),
     ("own-marks-lost", "model::random_statements_last"),
     ("savepoint-ignored", "model::random_statements_all"),

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use stratalog_model::{Collision, Result, TickRange};
 
 use super::{Chronicle, state::UnfinishedDelete};
-use crate::keeper::outcome::{Outcome, OutcomeEnd, WaitGraph};
+use crate::{
+    keeper::outcome::{Outcome, OutcomeEnd, WaitGraph},
+    sabotage,
+};
 
 /// The reserved ticks of an unfinished delete. The drop frees the ticks.
 #[derive(Debug)]
@@ -62,7 +65,10 @@ impl Chronicle {
         outcome: &Arc<Outcome>,
         wait_graph: &WaitGraph,
     ) -> Result<Option<DeleteReservation>> {
-        if self.collision != Collision::Merge || ticks.is_empty() {
+        if self.collision != Collision::Merge
+            || ticks.is_empty()
+            || sabotage::active("merge-beside-delete")
+        {
             return Ok(None);
         }
         let reserved = {
