@@ -157,14 +157,14 @@ fn not_implemented(text: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, text)
 }
 
-/// The SQL words of a node of the syntax tree: `MATCH RECOGNIZE` for `MatchRecognize { … }`.
+/// The name of a node of the syntax tree in upper case: `PIVOT` for `Pivot { … }`.
 fn clause_of(node: &str) -> String {
     let node = node.strip_prefix("in sqltorel: ").unwrap_or(node);
     let name = node.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
     let mut words = String::new();
     for c in name.chars() {
         if c.is_ascii_uppercase() && !words.is_empty() {
-            words.push(' ');
+            words.push('_');
         }
         words.push(c.to_ascii_uppercase());
     }

@@ -141,7 +141,7 @@ fn lower(sql_type: &DataType) -> String {
     sql_type.to_string().to_ascii_lowercase()
 }
 
-/// The error of a type that no column can have.
+/// The error for a type that the server does not support.
 pub fn unsupported(name: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, format!("type {name} is not supported")).with_hint(
         "types are boolean, smallint, integer, bigint, real, double precision, numeric(p,s), text, bytea, timestamp, timestamptz, date, time, interval, uuid, jsonb, and arrays of these types",

@@ -278,7 +278,7 @@ def test_half_lines_leave_when_others_come(tmp_path):
             line.sendall(f"h n={number}i {number + 1}\nh x=".encode())
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             eventually(connection, "SELECT count(*) FROM h", (10,))
-            # Bytes without the end of a line keep no place.
+            # Bytes of an unfinished line do not keep the connection's place.
             for _ in range(32):
                 time.sleep(1)
                 for line in half[:3] + half[4:]:

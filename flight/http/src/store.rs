@@ -23,7 +23,7 @@ const TIME: &str = "time";
 /// Approximate bytes of a value.
 const VALUE_BYTES: usize = 8;
 
-/// Maximum attempts to make a missing object or to append rows, against concurrent changes.
+/// Maximum attempts to make a missing object, or to append rows, while other sessions make changes.
 const TRIES: usize = 4;
 
 /// The tables of a schema.
@@ -89,13 +89,14 @@ pub(crate) async fn store(
         let ready = prepared(state, session, write_protocol, schema, rows).await?;
         batches.push((ready.definition, ready.batch));
     }
+    // See `partial::store`.
     batches.sort_by_key(|(definition, _)| definition.id);
     append_all(state, session, write_protocol, &mut batches, options).await.map(Some)
 }
 
-/// Appends batches, all or none. If the append and another append wait for each other's keys, or if
-/// another session adds a column with values that the append would lose, the append begins anew, up
-/// to [`TRIES`] times.
+/// Appends batches, all or none. Makes up to [`TRIES`] attempts: an attempt is repeated after a
+/// deadlock with another append, or if another session has added a column whose values the append
+/// would lose.
 async fn append_all(
     state: &State,
     session: &Arc<Session>,
@@ -133,8 +134,8 @@ fn renew(
     Ok(true)
 }
 
-/// The rows of `batch` with the columns of a newer definition; `None` if a new column needs a value
-/// or if the table is another table.
+/// The rows of `batch` with the columns of the newer definition `now`. `None` if a new column has no
+/// value for these rows, or if the name now belongs to another table.
 fn widened(
     definition: &ChronicleDefinition,
     batch: &RecordBatch,

@@ -153,7 +153,7 @@ async fn converse(
         sender: &sender,
         permit,
         running: Some(running),
-        complete_at: Instant::now(),
+        silent_since: Instant::now(),
     };
     let read = tokio::select! {
         read = reader.read(&mut socket, begun, &stop) => read,
@@ -198,8 +198,9 @@ struct Reader<'a> {
     permit: &'a Arc<ConnectionPermit>,
     /// `None` after a long silence: another connection may take the place.
     running: Option<RunningRequest>,
-    /// The time of the last complete line: bytes without a line's end keep no place.
-    complete_at: Instant,
+    /// Start of the silence: the last complete line, the last wait for the store, or the start of the
+    /// connection. Bytes of an unfinished line do not end the silence.
+    silent_since: Instant,
 }
 
 impl Reader<'_> {
@@ -218,9 +219,9 @@ impl Reader<'_> {
             return Ok(());
         }
         buffer.resize(READ_BYTES, 0);
-        self.complete_at = Instant::now();
+        self.silent_since = Instant::now();
         loop {
-            if self.parser.rows() == 0 && self.complete_at.elapsed() >= silence {
+            if self.parser.rows() == 0 && self.silent_since.elapsed() >= silence {
                 self.running = None;
             }
             if ended || self.parser.lines_failed() > 0 {
@@ -254,7 +255,7 @@ impl Reader<'_> {
                 Some(Ok(count)) => {
                     let goes_on = self.take(buffer.get(..count).unwrap_or_default()).await?;
                     if self.parser.rows() > 0 {
-                        self.complete_at = Instant::now();
+                        self.silent_since = Instant::now();
                         self.running.get_or_insert_with(|| self.permit.begin());
                     }
                     goes_on
@@ -328,8 +329,8 @@ impl Reader<'_> {
         self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), 0);
         self.reserved = 0;
         let is_taken = self.sender.send((rows, std::mem::take(&mut self.room))).await.is_ok();
-        // The wait for the store is no silence of the client.
-        self.complete_at = Instant::now();
+        // The wait for the store does not count as silence of the client.
+        self.silent_since = Instant::now();
         is_taken
     }
 

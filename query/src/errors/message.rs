@@ -138,7 +138,7 @@ pub fn from_plan(text: &str) -> Error {
     }
 }
 
-/// True if a text shows nodes of the syntax tree in the form of Rust.
+/// True if a text contains Rust debug output of the syntax tree.
 pub fn shows_syntax_tree(text: &str) -> bool {
     ["Span(", "Ident {", "ValueWithSpan", "ObjectName("].iter().any(|node| text.contains(node))
 }
@@ -326,7 +326,7 @@ fn too_many_digits() -> Error {
 
 /// A function's own message about arguments of unsupported types.
 fn no_such_overload(text: &str) -> Option<Error> {
-    // With layers of functions, the last message states the fault.
+    // In nested messages, the last message states the fault.
     let (_, said) = text.rsplit_once("user-defined coercion failed with: ")?;
     let said = without_decoration(said.split(". No function matches the given").next()?);
     if said.contains("failed to match any signature") || said.contains("not supported for") {
@@ -470,8 +470,8 @@ fn undefined_function(name: &str, text: &str) -> Error {
     }
 }
 
-/// True if one name may be a slip of the pen for the other: at most a quarter of the letters
-/// differ.
+/// True if `name` may be a typing error for `other`: the edit distance is at most a quarter of the
+/// longer name's length.
 fn is_near(name: &str, other: &str) -> bool {
     let letters = name.chars().count().max(other.chars().count());
     levenshtein(name, other) * 4 <= letters

@@ -109,7 +109,7 @@ fn functions(text: &str) -> Option<Error> {
         ));
     }
     if text.starts_with("min/max was called with") {
-        return Some(no_function("min or max without exactly one argument"));
+        return Some(no_function("min or max with this number of arguments"));
     }
     if let Some((name, _)) = text.split_once(" does not support zero arguments") {
         return Some(no_function(&format!("{name}()")));
@@ -137,7 +137,7 @@ fn functions(text: &str) -> Option<Error> {
     })
 }
 
-/// The error of a call without a fitting function.
+/// The error for a call that matches no function.
 pub fn no_function(call: &str) -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("function {call} does not exist"))
         .with_hint(NO_FUNCTION)

@@ -2,8 +2,9 @@
 //! in every digit, and are NaN if a value is not finite. DataFusion returns 0 for a single value
 //! that is not finite.
 //!
-//! Integers and numerics count by their distance from the first value, computed exactly. As doubles,
-//! large values with small distances would all be equal.
+//! For integers and numerics, the computation uses the difference of each value from the first
+//! value. The subtraction is exact. Converted to doubles, large values with small differences would
+//! be equal.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::errors::to_datafusion;
 
-/// Digits of a bigint as a numeric.
+/// Digits of the largest 64-bit integer, signed or unsigned.
 const BIGINT_DIGITS: u8 = 20;
 
 /// `function` in PostgreSQL's steps, if `function` is a variance or a standard deviation.
@@ -136,15 +137,16 @@ impl AggregateLayer for Variances {
 #[derive(Debug, Default, Clone, Copy)]
 struct ShiftedMoments {
     moments: FloatMoments,
-    /// In units of the last digit.
+    /// The base, in units of the last digit of the scale; 0 for floats.
     base: i128,
 }
 
-/// The distance `to − from` in units of a digit, as a double. `digit` is a power of ten.
-fn distance(to: i128, from: i128, digit: f64) -> f64 {
+/// The difference `to − from` as a double. `to` and `from` are in units of the last digit;
+/// `units_per_one` is 10^scale.
+fn distance(to: i128, from: i128, units_per_one: f64) -> f64 {
     match to.checked_sub(from) {
-        Some(distance) => distance as f64 / digit,
-        None => to as f64 / digit - from as f64 / digit,
+        Some(distance) => distance as f64 / units_per_one,
+        None => to as f64 / units_per_one - from as f64 / units_per_one,
     }
 }
 
@@ -153,18 +155,18 @@ impl ShiftedMoments {
         Self { moments: self.moments.and(value), ..self }
     }
 
-    fn and_numeric(self, value: i128, digit: f64) -> Self {
+    fn and_numeric(self, value: i128, units_per_one: f64) -> Self {
         let base = if self.moments.count == 0.0 { value } else { self.base };
-        Self { moments: self.moments.and(distance(value, base, digit)), base }
+        Self { moments: self.moments.and(distance(value, base, units_per_one)), base }
     }
 
     /// Combines the statistics with the statistics of later values.
-    fn with(self, other: Self, digit: f64) -> Self {
+    fn with(self, other: Self, units_per_one: f64) -> Self {
         if self.moments.count == 0.0 {
             return other;
         }
         let mut later = other.moments;
-        later.sum += later.count * distance(other.base, self.base, digit);
+        later.sum += later.count * distance(other.base, self.base, units_per_one);
         Self { moments: self.moments.with(later), ..self }
     }
 }
@@ -185,11 +187,11 @@ impl Numbers {
     }
 
     /// `part` with the value of a row; `part` for NULL.
-    fn add(&self, row: usize, part: ShiftedMoments, digit: f64) -> ShiftedMoments {
+    fn add(&self, row: usize, part: ShiftedMoments, units_per_one: f64) -> ShiftedMoments {
         match self {
             Self::Doubles(values) if values.is_valid(row) => part.and(values.value(row)),
             Self::Numerics(values) if values.is_valid(row) => {
-                part.and_numeric(values.value(row), digit)
+                part.and_numeric(values.value(row), units_per_one)
             }
             _ => part,
         }
@@ -203,7 +205,7 @@ impl Numbers {
     }
 }
 
-fn digit(scale: i8) -> f64 {
+fn units_per_one(scale: i8) -> f64 {
     10_f64.powi(i32::from(scale))
 }
 
@@ -255,8 +257,9 @@ struct VarianceAccumulator {
 
 impl Accumulator for VarianceAccumulator {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        let (values, digit) = (Numbers::of(arrays)?, digit(self.scale));
-        self.part = (0..values.len()).fold(self.part, |part, row| values.add(row, part, digit));
+        let (values, units_per_one) = (Numbers::of(arrays)?, units_per_one(self.scale));
+        self.part =
+            (0..values.len()).fold(self.part, |part, row| values.add(row, part, units_per_one));
         Ok(())
     }
 
@@ -266,9 +269,10 @@ impl Accumulator for VarianceAccumulator {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let digit = digit(self.scale);
-        self.part =
-            parts(states)?.into_iter().fold(self.part, |part, other| part.with(other, digit));
+        let units_per_one = units_per_one(self.scale);
+        self.part = parts(states)?
+            .into_iter()
+            .fold(self.part, |part, other| part.with(other, units_per_one));
         Ok(())
     }
 
@@ -327,8 +331,8 @@ impl Accumulator for DistinctVariance {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let digit = digit(self.scale);
-        let add = |part: ShiftedMoments, value| part.and_numeric(value, digit);
+        let units_per_one = units_per_one(self.scale);
+        let add = |part: ShiftedMoments, value| part.and_numeric(value, units_per_one);
         let part = self.sorted().into_iter().fold(ShiftedMoments::default(), add);
         Ok(ScalarValue::Float64(part.moments.result(self.kind)))
     }
@@ -358,13 +362,13 @@ impl GroupsAccumulator for VarianceGroups {
         opt_filter: Option<&BooleanArray>,
         total_num_groups: usize,
     ) -> Result<()> {
-        let (values, digit) = (Numbers::of(values)?, digit(self.scale));
+        let (values, units_per_one) = (Numbers::of(values)?, units_per_one(self.scale));
         self.parts.resize(total_num_groups, ShiftedMoments::default());
         for (row, group) in group_indices.iter().enumerate() {
             if let Some(part) = self.parts.get_mut(*group)
                 && passes(opt_filter, row)
             {
-                *part = values.add(row, *part, digit);
+                *part = values.add(row, *part, units_per_one);
             }
         }
         Ok(())
@@ -387,11 +391,11 @@ impl GroupsAccumulator for VarianceGroups {
         group_indices: &[usize],
         total_num_groups: usize,
     ) -> Result<()> {
-        let digit = digit(self.scale);
+        let units_per_one = units_per_one(self.scale);
         self.parts.resize(total_num_groups, ShiftedMoments::default());
         for (group, other) in group_indices.iter().zip(parts(states)?) {
             if let Some(part) = self.parts.get_mut(*group) {
-                *part = part.with(other, digit);
+                *part = part.with(other, units_per_one);
             }
         }
         Ok(())
@@ -402,10 +406,10 @@ impl GroupsAccumulator for VarianceGroups {
         values: &[ArrayRef],
         opt_filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let (values, digit) = (Numbers::of(values)?, digit(self.scale));
+        let (values, units_per_one) = (Numbers::of(values)?, units_per_one(self.scale));
         let parts: Vec<ShiftedMoments> = (0..values.len())
             .map(|row| match passes(opt_filter, row) {
-                true => values.add(row, ShiftedMoments::default(), digit),
+                true => values.add(row, ShiftedMoments::default(), units_per_one),
                 false => ShiftedMoments::default(),
             })
             .collect();

@@ -45,7 +45,7 @@ pub struct OpenSessions {
 }
 
 impl OpenSessions {
-    /// The session of a process id, for an action.
+    /// The session to cancel or to end, by process id; `None` without such a session.
     ///
     /// # Errors
     /// `ReadOnlyTransaction` for a confined session.

@@ -138,7 +138,7 @@ fn overlooked(call: &Function, planner: &Planner) -> Option<Error> {
             true if call.filter.is_some() && !planner.is_aggregate(&name) => {
                 not_for("FILTER", "window functions other than aggregates")
             }
-            true => other_number_of_arguments(&name, call),
+            true => wrong_number_of_arguments(&name, call),
             false => None,
         };
     }
@@ -162,9 +162,9 @@ fn overlooked(call: &Function, planner: &Planner) -> Option<Error> {
     None
 }
 
-/// The error of a window function with a wrong number of arguments: DataFusion does not check the
-/// number for these functions.
-fn other_number_of_arguments(name: &str, call: &Function) -> Option<Error> {
+/// The error of a window function with a wrong number of arguments; `None` if the number is right.
+/// DataFusion does not check the number for these functions.
+fn wrong_number_of_arguments(name: &str, call: &Function) -> Option<Error> {
     let expected = match name {
         "first_value" | "last_value" | "ntile" => 1..=1,
         "nth_value" => 2..=2,

@@ -330,7 +330,7 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
                 ),
             )
             .with_hint(match chronicle.collision {
-                Collision::Merge => "a new event fills or replaces the event with the same key: omit ON CONFLICT, or create a table with collision = 'first'",
+                Collision::Merge => "a new event replaces the event with the same key, and keeps the earlier values where the new event has NULL: omit ON CONFLICT, or create a table with collision = 'first'",
                 Collision::Last => "a new event replaces the event with the same key: omit ON CONFLICT, or create a table with collision = 'first'",
                 _ => "an event with a taken key moves to the next free time: omit ON CONFLICT, or create a table with collision = 'first'",
             })),

@@ -39,7 +39,8 @@ pub mod trim;
 /// Bytes of the payload.
 const PAYLOAD_BYTES: usize = 24;
 
-/// A delete of ticks before its frame; `None` without an event to delete.
+/// A prepared delete of a range of ticks, without a frame in the log yet. `None` if no event is in
+/// the range.
 pub struct PreparedRange(Option<RangeDelete>);
 
 struct RangeDelete {
@@ -70,12 +71,12 @@ pub async fn prepare(
     Ok(PreparedRange(found))
 }
 
-/// Deletes the events with ticks in `range`, all past their retention, without a wait for merges. A
-/// merge may keep values of an expired event only in another expired event, and the next call
-/// deletes this event. Returns the number of deleted events.
+/// Deletes expired events: the events with ticks in `range`, which is older than the retention. Does
+/// not wait for merges: an event that merges with an expired event has the same tick, and the next
+/// call deletes the merged event. Returns the number of deleted events.
 ///
 /// # Errors
-/// The errors of [`prepare`] and of the log.
+/// The errors of [`prepare`] except `DeadlockDetected`; the errors of the log.
 pub async fn expire(
     core: Arc<Core>,
     definition: Arc<ChronicleDefinition>,

@@ -207,7 +207,7 @@ kinds! {
     InvalidAuthorization = "28000", false, Unauthenticated;
     /// Other objects depend on this object.
     DependentObjects = "2BP01", false, FailedPrecondition;
-    /// Another session changed the table under the statement.
+    /// Another session changed the definition of the table while the statement ran.
     SerializationFailure = "40001", true, Aborted;
     /// Two statements wait for each other; this statement gave way.
     DeadlockDetected = "40P01", true, Aborted;

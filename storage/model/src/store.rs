@@ -149,9 +149,10 @@ pub enum DeletedArea {
     Before(Gsn),
 }
 
-/// A delete before its frame. The drop abandons the delete.
+/// A prepared delete: its frame is not in the log yet. The drop abandons the delete.
 pub trait PreparedDelete: Send {
-    /// Deletes the events committed before the frame of the delete is durable. Returns the number
+    /// Deletes the events of the prepared area: for a range of ticks, the events committed before
+    /// the frame of the delete is durable; for a gsn, the events below the gsn. Returns the number
     /// of deleted events.
     ///
     /// # Errors
@@ -259,20 +260,23 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Prepares the delete of events that are committed now. Waits for uncommitted merges with these
-    /// events (`collision = 'merge'`); further merges wait for the prepared delete.
+    /// Prepares a delete. [`PreparedDelete::carry_out`] decides which events the delete removes.
+    /// Waits for uncommitted merges with events of `area` (`collision = 'merge'`); later merges with
+    /// these events wait until the prepared delete ends.
     ///
     /// # Errors
     /// `FeatureNotSupported` for events on both sides of a range of ticks: the range must cover a
     /// prefix or a suffix of the chronicle (F22). `InvalidParameterValue` for a position beyond the
-    /// end of the log. `DeadlockDetected`.
+    /// end of the log. `DeadlockDetected`. `DataCorrupted`, `Io`, `ConnectionFailure` when pieces
+    /// cannot be read.
     fn prepare_delete<'a>(
         &'a self,
         chronicle: &'a Arc<ChronicleDefinition>,
         area: DeletedArea,
     ) -> BoxFuture<'a, Result<Box<dyn PreparedDelete>>>;
 
-    /// Deletes the events of `range` that are committed now. Returns the number of deleted events.
+    /// Deletes the events of `range` that are committed before the frame of the delete is durable.
+    /// Returns the number of deleted events.
     ///
     /// # Errors
     /// The errors of [`Self::prepare_delete`] and [`PreparedDelete::carry_out`].

@@ -97,7 +97,8 @@ pub(crate) async fn store(
             Err(error) => return Err(error),
         }
     }
-    // Two requests with the same tables never wait for each other.
+    // All requests push their tables in the order of the ids: two requests cannot deadlock over two
+    // tables.
     accepted.sort_by_key(|((definition, _), _)| definition.id);
     let (mut batches, lines): (Vec<_>, Vec<Vec<u32>>) = accepted.into_iter().unzip();
     if batches.is_empty() {

@@ -59,7 +59,7 @@ impl Lobby {
         LobbyPlace { lobby: self.clone(), number, leave }
     }
 
-    /// Closes the connection with the longest silence.
+    /// Closes the oldest connection without a call.
     pub(crate) fn make_room(&self) {
         if let Some((_, oldest)) = self.0.lock().by_number.pop_first() {
             oldest.cancel();
@@ -105,6 +105,6 @@ impl Drop for LobbyPlace {
 pub(crate) fn silent() -> Poll<std::io::Result<()>> {
     Poll::Ready(Err(std::io::Error::new(
         std::io::ErrorKind::TimedOut,
-        "the connection sent no preface of HTTP/2, or no call",
+        "the connection sent no HTTP/2 preface in time, or was closed before its first call to make room",
     )))
 }

@@ -22,7 +22,7 @@ use crate::{
     version::{Fence, published_versions::PinnedVersion, survey::SurveyArea},
 };
 
-/// A TRIM before its frame; `None` without an event to delete.
+/// A prepared TRIM, without a frame in the log yet. `None` if no event is below the gsn.
 pub struct PreparedTrim(Option<TrimDelete>);
 
 struct TrimDelete {

@@ -139,7 +139,8 @@ impl<'a> Push<'a> {
     /// # Errors
     /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`,
     /// `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`; `SerializationFailure` when an earlier
-    /// event has values in columns that the sender's definition does not have.
+    /// event has values in columns that the sender's definition does not have; `DataCorrupted`, `Io`,
+    /// `ConnectionFailure` when pieces cannot be read.
     pub async fn admit(
         &self,
         start: usize,
@@ -378,7 +379,8 @@ impl<'a> Push<'a> {
     }
 }
 
-/// The rows, with the merged columns of pieces in their places.
+/// `rows` with the columns of merged pieces in place of the pushed columns. `merged` has the first
+/// row and the columns of each such piece.
 fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<RecordBatch> {
     let column = |at: usize, given: &ArrayRef| -> Result<ArrayRef> {
         let mut parts: Vec<ArrayRef> = Vec::with_capacity(2 * merged.len() + 1);

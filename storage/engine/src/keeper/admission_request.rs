@@ -69,6 +69,6 @@ pub struct AdmittedEvents {
     pub kept_mask: Option<Vec<bool>>,
     /// True if a tick was moved (`collision = 'next'`).
     pub moved: bool,
-    /// The merges; `None` without an incomplete row that has an earlier event.
+    /// The merges; `None` if no event may lack a value of its earlier event.
     pub merges: Option<Merges>,
 }

@@ -157,7 +157,7 @@ impl OpenAppend {
         push.admitted(first_seq, tally)
     }
 
-    /// The uncommitted chunks of a chronicle.
+    /// The chunks of this append for a chronicle.
     fn chunks_of<'a>(&'a self, chronicle: &'a Arc<Chronicle>) -> impl Iterator<Item = &'a Chunk> {
         let chunks = self.parts.iter().flat_map(AppendPart::chunks);
         chunks.filter(|chunk| Arc::ptr_eq(&chunk.reserved.chronicle, chronicle))

@@ -5,8 +5,9 @@
 //!   admission: key reserved ─► earlier event found ─► its values read ─► chunk encoded
 //! ```
 //!
-//! The reservation comes before the read. Until the statement ends, no other append takes the key
-//! and no DELETE removes the earlier event; the values therefore stay valid up to the commit.
+//! The reservation comes before the read. Until the statement ends, no other append takes the key,
+//! and no DELETE, TRUNCATE or TRIM removes the earlier event: the values stay valid up to the
+//! commit. Retention does not wait, see [`crate::delete::expire`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,7 +42,8 @@ pub enum EarlierEvent {
 /// The merges of a chunk.
 #[derive(Debug)]
 pub struct Merges {
-    /// Each incomplete row with an earlier event, ascending.
+    /// Rows with an earlier event whose values the row may lack, ascending. A row may lack a value if
+    /// the row has NULL, or if the chronicle has events of a newer definition.
     pub rows: Vec<(usize, EarlierEvent)>,
     /// The version with the committed earlier events.
     pub version: Arc<Version>,
@@ -73,7 +75,7 @@ fn is_value(shape: &Shape, at: usize) -> bool {
     at != shape.tick_at && !shape.keys.at.contains(&at)
 }
 
-/// Copied values of earlier events: for each column of the chunk, one array.
+/// Values of earlier events, copied for the columns of a chunk that have NULL.
 struct EarlierValues<'a> {
     definition: &'a ChronicleDefinition,
     shape: &'a Shape,

@@ -78,7 +78,7 @@ impl Column {
         }
     }
 
-    /// The rows with NULL; `None` without a NULL.
+    /// The validity of the rows: set for a value, not set for NULL. `None` if no row has NULL.
     pub fn nulls(&self) -> Option<&NullBuffer> {
         let nulls = match self {
             Self::Plain(array) => array.nulls(),

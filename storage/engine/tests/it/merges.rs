@@ -174,13 +174,17 @@ async fn a_merge_waits_for_the_outcome_of_the_earlier_event() {
 #[tokio::test]
 async fn merges_that_wait_for_each_other_end() {
     let (_, cpu, engine) = opened(Collision::Merge, true);
-    let mut one = engine.begin(AppendOptions::default()).unwrap();
+    let mut first_append = engine.begin(AppendOptions::default()).unwrap();
     let mut two = engine.begin(AppendOptions::default()).unwrap();
-    push_cells(&mut one, &cpu, &[cells(1, "a", Some(1.0), None)]).await.unwrap();
+    push_cells(&mut first_append, &cpu, &[cells(1, "a", Some(1.0), None)]).await.unwrap();
     push_cells(&mut two, &cpu, &[cells(2, "a", Some(2.0), None)]).await.unwrap();
     let first = tokio::spawn({
         let cpu = Arc::clone(&cpu);
-        async move { push_cells(&mut one, &cpu, &[cells(2, "a", None, Some("one"))]).await.map(|_| one) }
+        async move {
+            push_cells(&mut first_append, &cpu, &[cells(2, "a", None, Some("one"))])
+                .await
+                .map(|_| first_append)
+        }
     });
     tokio::time::sleep(Duration::from_millis(20)).await;
     let refused = error(push_cells(&mut two, &cpu, &[cells(1, "a", None, Some("two"))]).await);
@@ -281,7 +285,8 @@ async fn moves_during_a_wait_lose_no_value() {
     }
 }
 
-/// Merges cannot starve a delete, and the statements of waited-for merges go on.
+/// Later merges cannot starve a delete, and statements whose merges the delete waits for may merge
+/// further events.
 #[tokio::test]
 async fn a_delete_waits_only_for_the_merges_before_it() {
     let (_, cpu, engine) = opened(Collision::Merge, true);

@@ -283,7 +283,10 @@ impl World {
         match self.model.collision {
             Collision::All | Collision::Last | Collision::Merge => {
                 let judged = rows.iter().any(|row| pending(&self.open, row));
-                assert!(self.model.collision != Collision::Merge || !judged, "a key was judged");
+                assert!(
+                    self.model.collision != Collision::Merge || !judged,
+                    "a push with a pending key did not wait"
+                );
                 assert_eq!(admitted.skipped, 0);
                 assert_eq!(ticks, rows.iter().map(|row| row.tick).collect::<Vec<_>>());
                 statement.acts.extend(rows.into_iter().map(Act::Store));

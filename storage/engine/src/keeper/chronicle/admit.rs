@@ -27,7 +27,7 @@ struct AdmissionVerdict {
     moved: bool,
     /// For each event, true if kept; `None` if all events are kept.
     kept_mask: Option<Vec<bool>>,
-    /// The incomplete events with an earlier event.
+    /// The events that may lack a value of their earlier event, by row.
     merges: Vec<(usize, EarlierEvent)>,
 }
 
@@ -244,7 +244,7 @@ struct IncomingEvent {
     seq: u64,
     /// Arrival number of the event with the key.
     holder: u64,
-    /// True if the earlier event may have a value for a column without a value here.
+    /// True if the earlier event may have a value in a column where the incoming event has none.
     incomplete: bool,
 }
 
@@ -275,7 +275,7 @@ fn earlier_event(
     if is_uncommitted {
         return Ok(Some(EarlierEvent::Uncommitted(holder)));
     }
-    if let Some(outcome) = state.delete_before(tick, statement) {
+    if let Some(outcome) = state.delete_blocking(tick, statement) {
         return Err(AdmissionRefusal::Pending(Arc::clone(outcome)));
     }
     let stored = stored.filter(|stored| stored.seq == holder);
@@ -285,7 +285,8 @@ fn earlier_event(
     }
     Ok(match stored {
         Some(stored) => Some(EarlierEvent::Stored(stored)),
-        // No event has gsn 0: the read of a missing event fails.
+        // An event without a known gsn gets gsn 0. No event has gsn 0: the later read fails with
+        // `Internal`.
         None => Some(EarlierEvent::Memory(state.locator.gsn(holder).unwrap_or_default())),
     })
 }

@@ -2,8 +2,8 @@
 //! bring values of a deleted event back.
 //!
 //! ```text
-//!   delete:  waits for uncommitted merges of its ticks ─► reserves the ticks ─► fence published
-//!   merge:   waits for deletes with its tick           ─► reserves its key   ─► committed
+//!   delete:  reserves its ticks ─► waits for uncommitted merges with these ticks ─► fence published
+//!   merge:   waits for deletes with its tick ─► reserves its key ─► committed
 //! ```
 
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub struct DeleteReservation {
 }
 
 impl DeleteReservation {
-    /// Adds the end of the delete's own statement.
+    /// Adds the outcome of a delete outside of an append. The drop of the reservation ends the
+    /// outcome, and wakes the appends that wait.
     #[must_use]
     pub fn ending(self, ending: OutcomeEnd) -> Self {
         Self { _ending: Some(ending), ..self }

@@ -32,8 +32,8 @@ pub struct ChronicleState {
     /// The current version; readers see the version in `PublishedVersions`.
     pub version: Arc<Version>,
     pub(super) pending: BTreeMap<u64, PendingRange>,
-    /// Pending events with a key of another event, by arrival: of an event deleted by the same
-    /// statement, or of the earlier event of a merge.
+    /// Pending events whose key another event holds in the index, in the order of arrival. The other
+    /// event was deleted by the same statement, or is the earlier event under `collision = 'merge'`.
     pub(super) successors: HashMap<(SeriesId, i64), Vec<u64>, RandomState>,
     /// Unfinished deletes of a chronicle that merges events.
     pub(super) deletes: Vec<UnfinishedDelete>,
@@ -70,7 +70,7 @@ pub(super) struct PendingRange {
 pub(super) struct UnfinishedDelete {
     pub(super) ticks: TickRange,
     pub(super) outcome: Arc<Outcome>,
-    /// The statements that the delete waits for, by the id of their outcome.
+    /// Ids of the outcomes that the delete waits for. These statements may merge further events.
     pub(super) waits_for: Vec<u64>,
 }
 
@@ -134,8 +134,9 @@ impl ChronicleState {
         outcomes.filter(|other| other.id() != outcome.id())
     }
 
-    /// The delete of another statement that a merge at `tick` by `statement` must wait for.
-    pub(super) fn delete_before(&self, tick: i64, statement: u64) -> Option<&Arc<Outcome>> {
+    /// An unfinished delete of another statement with `tick` that a merge by `statement` must wait
+    /// for.
+    pub(super) fn delete_blocking(&self, tick: i64, statement: u64) -> Option<&Arc<Outcome>> {
         let blocks = |delete: &&UnfinishedDelete| {
             delete.outcome.id() != statement
                 && delete.ticks.contains(Tick(tick))

@@ -64,7 +64,8 @@ async fn read(client: &Client, table: &Table) -> Result<HashMap<(i64, i64), Row>
         if micros % 86_400_000_000 != n as u128 {
             return Err(format!("{}: row {n} has not the time {}", table.name, time(n)));
         }
-        let value = Row { gsn: row.get(2), payload: row.get(3) };
+        let payload: Option<String> = row.get(3);
+        let value = Row { gsn: row.get(2), payload: payload.unwrap_or_default() };
         if found.insert((writer, n), value).is_some() {
             return Err(format!("{}: row {n} of writer {writer} is there twice", table.name));
         }

@@ -155,7 +155,7 @@ async fn send(
         Kind::Copy => copy(client, table.name, writer, statement, of_row).await,
     };
     if table.collision == "merge" && sent.is_ok() {
-        // The rows keep their payloads.
+        // Sends the rows again with NULL payloads: a merge must keep the first payloads.
         return match statement.kind {
             Kind::Insert => insert(client, table.name, writer, statement, |_| None, "").await,
             Kind::Copy => copy(client, table.name, writer, statement, |_| None).await,
