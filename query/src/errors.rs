@@ -15,7 +15,7 @@ pub mod place;
 mod plan;
 pub mod times;
 
-pub use plan::no_function;
+pub use plan::{no_function, no_operator};
 
 /// The client's error for a DataFusion error.
 pub fn from_datafusion(error: DataFusionError) -> Error {

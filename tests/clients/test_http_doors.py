@@ -321,6 +321,17 @@ def test_fields_of_concurrent_requests_make_one_row(server, postgres, table):
             postgres.execute(f"CALL stratalog.flush('{name}')")
 
 
+def test_a_row_that_merges_to_more_than_the_log_takes_is_refused_alone(server, postgres, table):
+    large = "x" * 1_000_000
+    for field in range(16):
+        assert write(server, f'{table},host=a f{field}="{large}" 1000')[0] == 204
+    lines = f'{table}_other,host=b q=1i 1000\n{table},host=a f16="{large}" 1000\n{table},host=c q=2i 1000\n'
+    status, _, body = write(server, lines)
+    assert status == 400 and b"larger than the maximum" in body and b'"line_number":2' in body.replace(b" ", b""), (status, body[:500])
+    assert postgres.execute(f"SELECT q FROM {table}_other").fetchall() == [(1,)]
+    assert postgres.execute(f"SELECT host, q, length(f15) FROM {table} ORDER BY 1").fetchall() == [("a", None, 1_000_000), ("c", 2, None)]
+
+
 def test_a_delete_that_waits_for_a_merge_can_be_stopped(server, postgres, table):
     postgres.execute(f"CREATE TABLE {table} (time timestamptz, x int, y int, PRIMARY KEY (time)) WITH (collision = 'merge')")
     postgres.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1, NULL), ('2024-01-02', 1, NULL)")

@@ -90,6 +90,18 @@ fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
     }
 }
 
+/// True for casts that PostgreSQL does not have, and that Arrow carries out by the bytes or the
+/// text of a value.
+fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
+    use ColumnType as T;
+    match (from, to) {
+        (T::Text, _) => false,
+        (_, T::Jsonb | T::Bytea) => from != to,
+        (T::Bytea, T::Uuid) => true,
+        _ => false,
+    }
+}
+
 fn is_time(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -164,6 +176,17 @@ impl FunctionRewrite for Casts {
                 )
                 .with_hint("to_timestamp() makes a timestamp of seconds since 1970, make_interval() an interval"),
             ));
+        }
+        if let Ok((_, from)) = inner.to_field(schema)
+            && !literal
+            && let (Some(given), Some(wanted)) =
+                (ColumnType::from_arrow_field(&from), ColumnType::from_arrow_field(&field))
+            && is_refused(&given, &wanted)
+        {
+            return Err(crate::failed(Error::new(
+                ErrorKind::CannotCoerce,
+                format!("cannot cast type {given} to {wanted}"),
+            )));
         }
         // Constant folding of a cast would drop the metadata of the elements' field.
         if let Ok(from) = inner.get_type(schema)

@@ -64,6 +64,9 @@ pub enum Parameter {
 
 /// The SQL name of a type; Arrow's name for types without an SQL name.
 pub fn sql_name(data_type: &DataType) -> String {
+    if matches!(data_type, DataType::Struct(_)) {
+        return "record".to_string();
+    }
     ColumnType::from_arrow_field(&Field::new("", data_type.clone(), true))
         .map_or_else(|| data_type.to_string(), |column_type| column_type.to_string())
 }

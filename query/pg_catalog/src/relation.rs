@@ -9,7 +9,7 @@ use stratalog_model::{
 use stratalog_visor_core::CatalogState;
 
 use crate::{
-    column_type::{type_name, type_oid},
+    column_type::{type_modifier, type_name, type_oid},
     index::{Index, indexes},
     oid,
     spec::{SYSTEM_TABLES, Table},
@@ -227,7 +227,8 @@ pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
     Some(match is_text {
         true => {
             let number = i64::from(type_oid(&column.column_type));
-            format!("{default}::{}", type_name(number, None))
+            let modifier = type_modifier(&column.column_type);
+            format!("{default}::{}", type_name(number, Some(modifier)))
         }
         false => default.to_string(),
     })

@@ -258,6 +258,12 @@ pub fn from_arrow_text(text: &str) -> Error {
         return Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")
             .with_detail(format!("the value is {value}, the limit is {limit}"));
     }
+    if let Some((wanted, _)) =
+        plain.strip_prefix("Cannot cast to ").and_then(|rest| rest.split_once(". Overflowing on"))
+    {
+        let message = format!("{} out of range", sql_type(wanted));
+        return Error::new(ErrorKind::NumericOutOfRange, message);
+    }
     if let Some(error) = arithmetic_overflow(&plain) {
         return error;
     }
@@ -329,11 +335,11 @@ fn no_such_overload(text: &str) -> Option<Error> {
     // In nested messages, the last message states the fault.
     let (_, said) = text.rsplit_once("user-defined coercion failed with: ")?;
     let said = without_decoration(said.split(". No function matches the given").next()?);
-    if said.contains("failed to match any signature") || said.contains("not supported for") {
-        return None;
-    }
     if let Some(known) = super::plan::planner_error(&said) {
         return Some(known);
+    }
+    if said.contains("failed to match any signature") || said.contains("not supported for") {
+        return None;
     }
     let (message, hint) = match said.split_once("; there is ") {
         Some((message, others)) => {

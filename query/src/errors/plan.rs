@@ -10,8 +10,8 @@ const NO_OPERATOR: &str = "No operator matches the given name and argument types
 /// The error for a known message of the planner.
 pub fn planner_error(text: &str) -> Option<Error> {
     [
-        grouping, intervals, functions, numerics, operators, booleans, casts, widths, limits,
-        windows, clauses,
+        grouping, intervals, coercions, functions, numerics, operators, booleans, casts, widths,
+        limits, windows, clauses,
     ]
     .iter()
     .find_map(|known| known(text))
@@ -71,6 +71,86 @@ fn ungrouped(what: &str) -> Error {
     let message =
         format!("{what} must appear in the GROUP BY clause or be used in an aggregate function");
     Error::new(ErrorKind::GroupingError, message)
+}
+
+/// Arguments that DataFusion cannot convert for a function, an operator or a set operation.
+fn coercions(text: &str) -> Option<Error> {
+    if let Some(call) = text.split("to satisfy a call to '").nth(1)
+        && let Some((name, rest)) = call.split_once("' function: coercion from ")
+        && let Some((types, _)) = rest.split_once(" to the signature")
+    {
+        let types: Vec<String> = split(types, ',').into_iter().map(sql_type).collect();
+        return Some(match (name, types.as_slice()) {
+            ("array_has", [array, element]) => no_operator(&format!("{element} = ANY ({array})")),
+            ("var", _) => no_function(&format!("var_samp({})", types.join(", "))),
+            _ => no_function(&format!("{name}({})", types.join(", "))),
+        });
+    }
+    if let Some((types, name)) = text
+        .split_once("Unsupported argument types ")
+        .and_then(|(_, rest)| rest.split_once(" for function "))
+    {
+        let types: Vec<String> = types.split(" and ").map(sql_type).collect();
+        let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(name);
+        return Some(no_function(&format!("{name}({})", types.join(", "))));
+    }
+    if let Some((left, right)) = between(text, "For function 'nullif' ", " is not comparable")
+        .and_then(|types| types.split_once(" and "))
+    {
+        return Some(no_operator(&format!("{} = {}", sql_type(left), sql_type(right))));
+    }
+    if let Some((case, when)) = between(text, "Failed to coerce case (", ") types")
+        .or_else(|| between(text, "Failed to coerce case (", ") to common types"))
+        .and_then(|types| types.split_once(") and when ("))
+    {
+        return Some(no_operator(&format!("{} = {}", sql_type(case), sql_type(when))));
+    }
+    if text.contains("Fail to find the coerced type") {
+        let name = between(text, "Function '", "'").unwrap_or("coalesce").to_uppercase();
+        let message = format!("{name} types cannot be matched");
+        return Some(Error::new(ErrorKind::DatatypeMismatch, message));
+    }
+    if let Some(rest) = text.strip_prefix("Incompatible inputs for Union") {
+        let message = match between(rest, "were of type ", ", but got incompatible type ")
+            .zip(between(rest, "but got incompatible type ", " on column"))
+        {
+            Some((first, other)) => {
+                format!("UNION types {} and {} cannot be matched", sql_type(first), sql_type(other))
+            }
+            None => "UNION types cannot be matched".to_string(),
+        };
+        return Some(Error::new(ErrorKind::DatatypeMismatch, message));
+    }
+    if let Some((from, to)) =
+        text.strip_prefix("Cannot automatically convert ").and_then(|rest| rest.split_once(" to "))
+    {
+        let to = to.lines().next().unwrap_or(to);
+        let message =
+            format!("type {} does not convert to {} by itself", sql_type(from), sql_type(to));
+        return Some(
+            Error::new(ErrorKind::DatatypeMismatch, message)
+                .with_hint("You might need to add explicit type casts."),
+        );
+    }
+    if let Some(of) = text.strip_prefix("Invalid arithmetic operation: !") {
+        return Some(no_operator(&format!("- {}", sql_type(of))));
+    }
+    if let Some(operation) = text.strip_prefix("There isn't a common type for ") {
+        return Some(no_operator(operation));
+    }
+    if text.starts_with("Percentile value for '") {
+        let message = "the fraction of percentile_cont must be a constant";
+        return Some(Error::new(ErrorKind::FeatureNotSupported, message));
+    }
+    if text == "Expected an integer value" {
+        let message = "the offset of lag and lead must be an integer";
+        return Some(Error::new(ErrorKind::DatatypeMismatch, message));
+    }
+    if text.starts_with("No `ON` expressions provided") {
+        let message = "DISTINCT ON needs at least one expression";
+        return Some(Error::new(ErrorKind::SyntaxError, message));
+    }
+    None
 }
 
 /// Functions with arguments of unsupported types.
@@ -178,6 +258,8 @@ fn operators(text: &str) -> Option<Error> {
         ("Cannot infer common argument type for comparison operation ", ""),
         ("Cannot infer common argument type for logical boolean operation ", ""),
         ("Cannot infer common string type for string concat operation ", ""),
+        ("Cannot infer common type for bitwise operation ", ""),
+        ("Cannot infer common argument type for regex operation ", ""),
         ("Cannot coerce arithmetic expression ", " to valid types"),
         ("Cannot get result type for temporal operation ", ": "),
         ("Cannot get result type for arithmetic operation ", ": "),
@@ -189,18 +271,22 @@ fn operators(text: &str) -> Option<Error> {
         let words = split(rest, ' ');
         let [left, operator @ .., right] = words.as_slice() else { continue };
         let (left, right) = (sql_type(left), sql_type(right));
-        let operator = operator.join(" ");
+        let operator = operator.join(" ").replace("BIT_XOR", "#");
         if matches!(operator.as_str(), "AND" | "OR") {
             let wrong = if left == "boolean" { right } else { left };
             return Some(not_boolean(&operator, &wrong));
         }
         return Some(no_operator(&format!("{left} {operator} {right}")));
     }
-    if let Some(types) =
-        between(text, "There isn't a common type to coerce ", " in LIKE expression")
-    {
-        let (left, right) = types.split_once(" and ")?;
-        return Some(no_operator(&format!("{} ~~ {}", sql_type(left), sql_type(right))));
+    for (place, operator) in [(" in LIKE expression", "~~"), (" in ILIKE expression", "~~*")] {
+        if let Some(types) = between(text, "There isn't a common type to coerce ", place) {
+            let (left, right) = types.split_once(" and ")?;
+            return Some(no_operator(&format!(
+                "{} {operator} {}",
+                sql_type(left),
+                sql_type(right)
+            )));
+        }
     }
     if let Some(types) = text.strip_prefix("Can not find compatible types to compare ") {
         let (left, rest) = types.split_once(" with ")?;
@@ -210,13 +296,20 @@ fn operators(text: &str) -> Option<Error> {
         let other = other.or(others.last()).map_or("unknown", String::as_str);
         return Some(no_operator(&format!("{left} = {other}")));
     }
-    text.starts_with("Unary operator '-' only supports").then(|| {
-        Error::new(ErrorKind::UndefinedFunction, "operator - exists only for numbers and intervals")
-            .with_hint("You might need to add an explicit type cast.")
-    })
+    let sign = ["-", "+"]
+        .into_iter()
+        .find(|sign| text.starts_with(&format!("Unary operator '{sign}' only supports")))?;
+    Some(
+        Error::new(
+            ErrorKind::UndefinedFunction,
+            format!("operator {sign} exists only for numbers and intervals"),
+        )
+        .with_hint("You might need to add an explicit type cast."),
+    )
 }
 
-fn no_operator(what: &str) -> Error {
+/// The error for an operator that no pair of operands of these types has.
+pub fn no_operator(what: &str) -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("operator does not exist: {what}"))
         .with_hint(NO_OPERATOR)
 }

@@ -31,10 +31,10 @@ use datafusion::{
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
-use stratalog_functions::governor;
+use stratalog_functions::{function::sql_name, governor};
 use stratalog_model::{Error, ErrorKind};
 
-use crate::errors::to_datafusion;
+use crate::errors::{no_operator, to_datafusion};
 
 mod floats;
 
@@ -89,6 +89,14 @@ impl AnalyzerRule for CheckedArithmetic {
                         return Ok(Transformed::yes(Expr::ScalarFunction(
                             ScalarFunction::new_udf(function, arguments),
                         )));
+                    }
+                    if let Expr::Negative(inner) = &expr
+                        && let Ok(data_type) = inner.get_type(&schema)
+                        && matches!(data_type, DataType::Timestamp(..))
+                    {
+                        // DataFusion would negate the distance from 1970.
+                        let operation = format!("- {}", sql_name(&data_type));
+                        return Err(to_datafusion(no_operator(&operation)));
                     }
                     if let Expr::Negative(inner) = &expr
                         && let Ok(data_type) = inner.get_type(&schema)

@@ -10,13 +10,14 @@ fn not_supported(message: &str) -> Error {
 /// UPDATE.
 pub fn update() -> Error {
     not_supported("UPDATE is not supported: events never change")
-        .with_hint("insert a new event; in a table with collision = 'last' the new event replaces the event with the same key and time")
+        .with_hint("insert a new event; the new event replaces the event with the same key and time in a table with collision = 'last', and only the given columns with 'merge'")
 }
 
 /// MERGE.
 pub fn merge() -> Error {
-    not_supported("MERGE is not supported: events never change")
-        .with_hint("use INSERT … ON CONFLICT DO NOTHING, or a table with collision = 'last'")
+    not_supported("MERGE is not supported: events never change").with_hint(
+        "use INSERT … ON CONFLICT DO NOTHING, or a table with collision = 'last' or 'merge'",
+    )
 }
 
 /// CREATE UNLOGGED TABLE.

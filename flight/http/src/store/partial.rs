@@ -178,6 +178,7 @@ fn is_of_rows(kind: ErrorKind) -> bool {
             | K::NumericOutOfRange
             | K::GeneratedAlways
             | K::DatatypeMismatch
+            | K::LimitExceeded
             | K::InvalidTableDefinition
             | K::TooManyColumns
             | K::ReservedName

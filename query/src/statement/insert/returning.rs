@@ -8,11 +8,13 @@ use arrow::{
 };
 use datafusion::{
     catalog::TableProvider,
+    common::tree_node::{TreeNode, TreeNodeRecursion},
     datasource::MemTable,
+    logical_expr::LogicalPlan,
     sql::sqlparser::ast::{Ident, SelectItem},
 };
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, Result,
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result,
     batch::{EventBatch, system_column_type},
     chronicle::SYSTEM_COLUMNS,
 };
@@ -70,6 +72,7 @@ impl Returning {
         );
         let empty = Self { schema: Arc::new(Schema::empty()), sql, mentioned, reads: Vec::new() };
         let (plan, schema) = empty.logical(session, table).await?;
+        check_rows(&plan)?;
         Ok(Self { schema, reads: query::chronicles(&plan)?, ..empty })
     }
 
@@ -77,7 +80,7 @@ impl Returning {
         &self,
         session: &Session,
         table: Arc<dyn TableProvider>,
-    ) -> Result<(datafusion::logical_expr::LogicalPlan, SchemaRef)> {
+    ) -> Result<(LogicalPlan, SchemaRef)> {
         let tree = parse::statements(&self.sql, usize::MAX)?
             .into_iter()
             .next()
@@ -182,4 +185,20 @@ fn stored(
     }
     *gsn = gsn.map(|first| first.saturating_add(rows as u64));
     RecordBatch::try_new(Arc::clone(schema), columns).map_err(from_arrow)
+}
+
+/// Refuses items that do not give one row for each stored row. Subqueries may have such items.
+fn check_rows(plan: &LogicalPlan) -> Result<()> {
+    let mut refused = None;
+    let _ = plan.apply(|node| {
+        let (kind, what) = match node {
+            LogicalPlan::Aggregate(_) => (ErrorKind::GroupingError, "aggregate functions"),
+            LogicalPlan::Window(_) => (ErrorKind::WindowingError, "window functions"),
+            LogicalPlan::Unnest(_) => (ErrorKind::FeatureNotSupported, "set-returning functions"),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        refused = Some(Error::new(kind, format!("{what} are not allowed in RETURNING")));
+        Ok(TreeNodeRecursion::Stop)
+    });
+    refused.map_or(Ok(()), Err)
 }

@@ -271,6 +271,12 @@ impl<'a> Push<'a> {
                 admission.reserved,
             )?)
         };
+        if let Some(chunk) = &chunk
+            && chunk.payload.len() > core.settings.frame_bytes_max
+        {
+            // The error of a row larger than the log's maximum belongs to this push.
+            drop(core.log.reserve(chunk.payload.len()).await?);
+        }
         let kept_mask = admission.kept_mask;
         // The columns of the chunk share the memory of its payload.
         let merged = chunk.as_ref().filter(|_| has_merged).map(|chunk| chunk.columns.clone());

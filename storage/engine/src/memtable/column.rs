@@ -14,9 +14,11 @@ use arrow::{
 };
 use hashbrown::HashMap;
 use stratalog_model::{
-    Error, Result,
+    Result,
     ipc::{array_bytes, view_bytes},
 };
+
+use super::constant;
 
 /// A dictionary never saves space for fewer rows.
 const DICTIONARY_ROWS_MIN: usize = 16;
@@ -167,29 +169,8 @@ impl Column {
     /// this value.
     pub fn constant(text: Option<&str>, data_type: &DataType, rows: usize) -> Result<Self> {
         let Some(text) = text else { return Ok(Self::Plain(new_null_array(data_type, rows))) };
-        let single: ArrayRef = match data_type {
-            DataType::Binary => {
-                let bytes = text.strip_prefix("\\x").and_then(unhex).ok_or_else(|| {
-                    Error::internal(format!("\"{text}\" is not the text form of a bytea"))
-                })?;
-                Arc::new(arrow::array::BinaryArray::from_vec(vec![bytes.as_slice()]))
-            }
-            DataType::FixedSizeBinary(size) => {
-                let digits: String = text.chars().filter(|c| *c != '-').collect();
-                let bytes = unhex(&digits).filter(|bytes| bytes.len() == *size as usize);
-                let bytes = bytes.ok_or_else(|| {
-                    Error::internal(format!("\"{text}\" is not the text form of a uuid"))
-                })?;
-                Arc::new(arrow::array::FixedSizeBinaryArray::try_from_iter([bytes].into_iter())?)
-            }
-            _ => {
-                let text: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
-                let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
-                arrow::compute::cast_with_options(&text, data_type, &options)?
-            }
-        };
         let zeros = Int64Array::from_value(0, rows);
-        Ok(Self::Plain(take(&single, &zeros, None)?))
+        Ok(Self::Plain(take(&constant::value(text, data_type)?, &zeros, None)?))
     }
 }
 
@@ -328,17 +309,6 @@ fn code(text: &StringViewArray) -> Option<Column> {
         values.append_value(text.value(*row as usize));
     }
     Some(coded(codes, nulls.cloned(), values.finish()))
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let digits = digits.as_bytes();
-    if digits.len() & 1 == 1 {
-        return None;
-    }
-    digits
-        .chunks_exact(2)
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
 }
 
 #[cfg(test)]

@@ -11,5 +11,6 @@
 pub mod batch;
 pub mod column;
 pub mod compact;
+pub mod constant;
 pub mod encode;
 pub mod shape;
