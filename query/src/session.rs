@@ -420,8 +420,8 @@ impl Session {
         self.service.sessions().remove(self.key.process_id);
     }
 
-    /// Confines the session to reading: its blocks are read-only by default, and its statements
-    /// cannot cancel or end other sessions.
+    /// Confines the session to reading: blocks are read-only by default, and statements cannot cancel
+    /// or end other sessions.
     ///
     /// # Errors
     /// The errors of [`Variables::set`].

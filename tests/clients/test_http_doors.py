@@ -349,6 +349,24 @@ def test_a_delete_that_waits_for_a_merge_can_be_stopped(server, postgres, table)
     assert postgres.execute(f"DELETE FROM {table}").rowcount == 2
 
 
+def test_lines_that_wait_for_a_block_hold_up_no_other_lines(server, postgres, table):
+    """Thirty large requests wait for a key of an open block; lines of another table are stored at once."""
+    note = "x" * 100
+    lines = "".join(f'{table},host=h{number} note="{note}" 1000\n' for number in range(200))
+    assert write(server, lines)[0] == 204
+    with psycopg.connect(server.dsn()) as block, concurrent.futures.ThreadPoolExecutor(31) as pool:
+        block.execute(f"INSERT INTO {table} (host, time, note) VALUES ('h0', '1970-01-01 00:00:00.000001Z', 'block')")
+        waiting = [pool.submit(write, server, lines.replace(note, f"note {number}" + "y" * 100)) for number in range(30)]
+        time.sleep(1)
+        assert not any(request.done() for request in waiting)
+        other = pool.submit(write, server, lines.replace(f"{table},", f"{table}_other,"))
+        answered = concurrent.futures.wait([other], 10).done
+        block.commit()
+        assert answered and other.result()[0] == 204
+        assert [request.result(60)[0] for request in waiting] == [204] * 30
+    assert postgres.execute(f"SELECT count(*), count(DISTINCT note) FROM {table}").fetchone()[0] == 200
+
+
 def test_get_ends_no_session(server, postgres):
     number = postgres.execute("SELECT pg_backend_pid()").fetchone()[0]
     for call in ("pg_terminate_backend", "pg_cancel_backend"):

@@ -1,6 +1,6 @@
 //! The shared state of all requests.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use parking_lot::Mutex;
 use stratalog_line::{LineLimits, LineParser, RowLimits};
@@ -8,7 +8,6 @@ use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Login, QueryService, Session, has_memory};
 use stratalog_telemetry::{Names, TelemetryLimits, TelemetryReader};
 use tokio::{
-    runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
     task::block_in_place,
     time::timeout,
@@ -31,7 +30,7 @@ const READERS_MAX: usize = 4;
 /// Maximum bytes of the rows of a telemetry body.
 const TELEMETRY_ROWS_BYTES: usize = 128 << 20;
 
-/// Maximum number of concurrent appends with many rows.
+/// Maximum number of appends with many rows that run, and do not wait, at the same time.
 const DRIVING_MAX: usize = 16;
 
 /// Maximum work in bytes done directly on a connection's thread; longer work leaves the thread to
@@ -57,7 +56,7 @@ pub(crate) struct State {
     room: Arc<Semaphore>,
     /// Permits for long computations: the threads of connections stay free for connections.
     computing: Semaphore,
-    /// Permits for appends of many rows; such an append may wait for the store.
+    /// Permits for appends of many rows.
     driving: Semaphore,
 }
 
@@ -171,14 +170,24 @@ impl State {
     }
 
     /// Drives a future with a computation over about `bytes` bytes, outside the threads of
-    /// connections.
+    /// connections. A future that waits, for the store or for another append, holds no permit: a
+    /// block with a key must not hold up the appends of other keys.
     pub(crate) async fn drive<F: Future>(&self, bytes: usize, future: F) -> F::Output {
         if bytes <= SHORT_BYTES {
             return future.await;
         }
-        let _place = self.driving.acquire().await;
-        let runtime = Handle::current();
-        block_in_place(|| runtime.block_on(future))
+        let mut future = pin!(future);
+        loop {
+            let permit = self.driving.acquire().await;
+            let polled =
+                poll_fn(|context| Poll::Ready(block_in_place(|| future.as_mut().poll(context))));
+            let polled = polled.await;
+            drop(permit);
+            match polled {
+                Poll::Ready(output) => return output,
+                Poll::Pending => woken().await,
+            }
+        }
     }
 
     /// Memory for `bytes` of bodies, if free.
@@ -204,6 +213,16 @@ impl State {
             _ => Err(no_room()),
         }
     }
+}
+
+/// Waits until the task is woken.
+async fn woken() {
+    let mut is_first = true;
+    poll_fn(|_| match std::mem::take(&mut is_first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await;
 }
 
 fn units(bytes: usize) -> u32 {

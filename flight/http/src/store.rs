@@ -104,13 +104,13 @@ async fn append_all(
     batches: &mut [(Arc<ChronicleDefinition>, RecordBatch)],
     options: AppendOptions,
 ) -> Result<CommittedAppend> {
-    for _ in 1..TRIES {
+    let mut tries = 1;
+    loop {
         match append_once(state, session, write_protocol, batches, options.clone()).await {
-            Err(error) if renew(session, batches, &error)? => {}
+            Err(error) if tries < TRIES && renew(session, batches, &error)? => tries += 1,
             other => return other,
         }
     }
-    append_once(state, session, write_protocol, batches, options).await
 }
 
 /// True if a further attempt may succeed after `error`. Brings the batches to the current

@@ -116,8 +116,7 @@ fn is_time(data_type: &DataType) -> bool {
 
 /// The cast of `inner`, if the cast must round while Arrow cuts off. A timestamp with more digits
 /// than PostgreSQL's is rounded to PostgreSQL's digits before the cast takes the time of day.
-fn rounding(inner: &Expr, to: &FieldRef, schema: &DFSchema) -> Option<Expr> {
-    let (_, from) = inner.to_field(schema).ok()?;
+fn rounding(inner: &Expr, from: &FieldRef, to: &FieldRef) -> Option<Expr> {
     let cast_to = |value| Expr::Cast(Cast::new_from_field(Box::new(value), Arc::clone(to)));
     match (from.data_type(), to.data_type()) {
         (DataType::Timestamp(from, zone), DataType::Timestamp(unit, wanted))
@@ -133,7 +132,7 @@ fn rounding(inner: &Expr, to: &FieldRef, schema: &DFSchema) -> Option<Expr> {
         (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Time64(_)) => {
             Some(cast_to(rounding::in_unit(TimeUnit::Microsecond, inner.clone())))
         }
-        _ => match (ColumnType::from_arrow_field(&from)?, ColumnType::from_arrow_field(to)?) {
+        _ => match (ColumnType::from_arrow_field(from)?, ColumnType::from_arrow_field(to)?) {
             (ColumnType::Array(given), ColumnType::Array(element))
                 if rounding::rounds_elements(&given, &element) =>
             {
@@ -161,8 +160,11 @@ impl FunctionRewrite for Casts {
         // `TypedLiterals` reads text literals during planning.
         let literal =
             matches!(inner.as_ref(), Expr::Literal(value, _) if value.try_as_str().is_some());
-        if let Ok(from) = inner.get_type(schema)
-            && from.is_numeric()
+        // One derivation of the type: each derivation walks over the whole expression.
+        let from = inner.to_field(schema).map(|(_, from)| from).ok();
+        let given = from.as_ref().map(|from| from.data_type());
+        if let Some(given) = given
+            && given.is_numeric()
             && is_time(field.data_type())
         {
             return Err(crate::failed(
@@ -170,42 +172,35 @@ impl FunctionRewrite for Casts {
                     ErrorKind::CannotCoerce,
                     format!(
                         "cannot cast type {} to {}",
-                        sql_name(&from),
+                        sql_name(given),
                         sql_name(field.data_type())
                     ),
                 )
                 .with_hint("to_timestamp() makes a timestamp of seconds since 1970, make_interval() an interval"),
             ));
         }
-        if let Ok((_, from)) = inner.to_field(schema)
-            && !literal
-            && let (Some(given), Some(wanted)) =
-                (ColumnType::from_arrow_field(&from), ColumnType::from_arrow_field(&field))
-            && is_refused(&given, &wanted)
+        let types = from.as_ref().filter(|from| !literal && !from.data_type().is_null());
+        let types = types
+            .and_then(|from| ColumnType::from_arrow_field(from))
+            .zip(ColumnType::from_arrow_field(&field));
+        if let Some((from, to)) = &types
+            && is_refused(from, to)
         {
             return Err(crate::failed(Error::new(
                 ErrorKind::CannotCoerce,
-                format!("cannot cast type {given} to {wanted}"),
+                format!("cannot cast type {from} to {to}"),
             )));
         }
         // Constant folding of a cast would drop the metadata of the elements' field.
-        if let Ok(from) = inner.get_type(schema)
-            && from.is_list()
-            && from == *field.data_type()
-        {
+        if given.is_some_and(|given| given.is_list() && given == field.data_type()) {
             return Ok(Transformed::yes(with_type_name(*inner, field)));
         }
-        if !literal && let Some(rounding) = rounding(&inner, &field, schema) {
+        if let Some(from) = from.filter(|_| !literal)
+            && let Some(rounding) = rounding(&inner, &from, &field)
+        {
             return Ok(Transformed::yes(rounding));
         }
-        let function = match inner.to_field(schema) {
-            Ok((_, from)) if !literal && !from.data_type().is_null() => {
-                ColumnType::from_arrow_field(&from)
-                    .zip(ColumnType::from_arrow_field(&field))
-                    .and_then(|(from, to)| self.function(&from, &to))
-            }
-            _ => None,
-        };
+        let function = types.and_then(|(from, to)| self.function(&from, &to));
         Ok(match function {
             Some(function) => Transformed::yes(with_type_name(function.call(vec![*inner]), field)),
             None => Transformed::no(Expr::Cast(Cast { expr: inner, field })),

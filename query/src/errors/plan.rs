@@ -99,8 +99,7 @@ fn coercions(text: &str) -> Option<Error> {
     {
         return Some(no_operator(&format!("{} = {}", sql_type(left), sql_type(right))));
     }
-    if let Some((case, when)) = between(text, "Failed to coerce case (", ") types")
-        .or_else(|| between(text, "Failed to coerce case (", ") to common types"))
+    if let Some((case, when)) = between(text, "Failed to coerce case (", ") to common types")
         .and_then(|types| types.split_once(") and when ("))
     {
         return Some(no_operator(&format!("{} = {}", sql_type(case), sql_type(when))));
@@ -126,7 +125,7 @@ fn coercions(text: &str) -> Option<Error> {
     {
         let to = to.lines().next().unwrap_or(to);
         let message =
-            format!("type {} does not convert to {} by itself", sql_type(from), sql_type(to));
+            format!("type {} does not convert to type {} implicitly", sql_type(from), sql_type(to));
         return Some(
             Error::new(ErrorKind::DatatypeMismatch, message)
                 .with_hint("You might need to add explicit type casts."),

@@ -140,7 +140,7 @@ pub trait Append: Send + Sync {
     fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>>;
 }
 
-/// The events that a delete removes.
+/// The events to delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletedArea {
     /// The events with these ticks.

@@ -57,10 +57,10 @@ impl Refusals {
 }
 
 /// Rows of a table, each with its line.
-struct Part {
-    definition: Arc<ChronicleDefinition>,
-    batch: RecordBatch,
-    lines: Vec<u32>,
+struct Part<'a> {
+    definition: &'a Arc<ChronicleDefinition>,
+    batch: &'a RecordBatch,
+    lines: &'a [u32],
 }
 
 /// Stores all rows accepted by their tables, in a single append.
@@ -109,12 +109,17 @@ pub(crate) async fn store(
         other => return Ok(answer_of(state, producer, other?, refusals)),
     }
     let before = refusals;
-    for tries_left in (0..TRIES).rev() {
+    let mut tries = 1;
+    loop {
         let mut refusals = before.clone();
-        match append_each(state, session, write_protocol, &batches, &lines, &mut refusals, &options)
-            .await
-        {
-            Err(error) if tries_left > 0 && renew(session, &mut batches, &error)? => {}
+        let parts = batches.iter().zip(&lines).map(|((definition, batch), lines)| Part {
+            definition,
+            batch,
+            lines,
+        });
+        let append = session.append(write_protocol.protocol, options.clone())?;
+        match append_each(state, append, parts, &mut refusals).await {
+            Err(error) if tries < TRIES && renew(session, &mut batches, &error)? => tries += 1,
             appended => {
                 let appended = appended?;
                 refusals.errors.sort_by_key(|error| error.line);
@@ -122,24 +127,17 @@ pub(crate) async fn store(
             }
         }
     }
-    Err(Error::internal("an append without a result"))
 }
 
 /// Appends all rows accepted by their tables.
 async fn append_each(
     state: &State,
-    session: &Arc<Session>,
-    write_protocol: WriteProtocol,
-    batches: &[(Arc<ChronicleDefinition>, RecordBatch)],
-    lines: &[Vec<u32>],
+    mut append: ProtocolAppend,
+    parts: impl Iterator<Item = Part<'_>>,
     refusals: &mut Refusals,
-    options: &AppendOptions,
 ) -> Result<CommittedAppend> {
-    let mut append = session.append(write_protocol.protocol, options.clone())?;
-    for ((definition, batch), lines) in batches.iter().zip(lines) {
-        let bytes = batch.get_array_memory_size();
-        let (definition, batch) = (Arc::clone(definition), batch.clone());
-        let part = Part { definition, batch, lines: lines.clone() };
+    for part in parts {
+        let bytes = part.batch.get_array_memory_size();
         state.drive(bytes, push_each(&mut append, &part, refusals)).await?;
     }
     append.commit().await
@@ -190,10 +188,10 @@ fn is_of_rows(kind: ErrorKind) -> bool {
 /// Pushes the rows of a table, except refused rows.
 async fn push_each(
     append: &mut ProtocolAppend,
-    part: &Part,
+    part: &Part<'_>,
     refusals: &mut Refusals,
 ) -> Result<()> {
-    let ticks = ticks_of(&part.definition, &part.batch)?;
+    let ticks = ticks_of(part.definition, part.batch)?;
     let mut order: Vec<u32> =
         (0..u32::try_from(part.batch.num_rows()).unwrap_or(u32::MAX)).collect();
     // The order groups refused times; rows with equal times keep their order.
@@ -203,12 +201,12 @@ async fn push_each(
     let mut pieces = vec![order];
     let mut pushes = 0;
     while let Some(piece) = pieces.pop() {
-        let rows = take_record_batch(&part.batch, &UInt32Array::from(piece.clone()))?;
+        let rows = take_record_batch(part.batch, &UInt32Array::from(piece.clone()))?;
         let savepoint = append.savepoint()?;
         pushes += 1;
-        match append.push_with(&part.definition, rows.clone(), on_conflict).await {
+        match append.push_with(part.definition, rows.clone(), on_conflict).await {
             Ok(admitted) if admitted.skipped > 0 => {
-                let error = key_taken(&part.definition);
+                let error = key_taken(part.definition);
                 for at in skipped(part, &rows, &admitted)? {
                     refuse(part, piece.get(at).copied(), &error, refusals);
                 }
@@ -230,7 +228,7 @@ async fn push_each(
     Ok(())
 }
 
-fn refuse(part: &Part, row: Option<u32>, error: &Error, refusals: &mut Refusals) {
+fn refuse(part: &Part<'_>, row: Option<u32>, error: &Error, refusals: &mut Refusals) {
     let line = row.and_then(|row| part.lines.get(row as usize)).copied().unwrap_or(0);
     refusals.add(&part.definition.name, u64::from(line), error);
 }
@@ -249,8 +247,8 @@ fn key_taken(definition: &ChronicleDefinition) -> Error {
 
 /// The positions of rows not admitted: of rows with the same key and time, only the first can be
 /// admitted.
-fn skipped(part: &Part, pushed: &RecordBatch, admitted: &PushResult) -> Result<Vec<usize>> {
-    let definition = &part.definition;
+fn skipped(part: &Part<'_>, pushed: &RecordBatch, admitted: &PushResult) -> Result<Vec<usize>> {
+    let definition = part.definition;
     let (pushed_keys, pushed_ticks) =
         (Keys::of(definition, pushed)?, ticks_of(definition, pushed)?);
     let admitted_keys = Keys::of(definition, &admitted.events.rows)?;

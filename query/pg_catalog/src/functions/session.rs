@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array as _, ArrayRef, AsArray, BooleanArray};
-use datafusion::{common::Result, error::DataFusionError, logical_expr::Volatility};
+use datafusion::{common::Result, logical_expr::Volatility};
 use stratalog_functions::{
     failed,
     function::{Arguments, Function, Parameter, text_at, text_rows},
@@ -40,8 +40,7 @@ fn each_session(
             return Ok(None);
         }
         let Ok(process_id) = i32::try_from(numbers.value(row)) else { return Ok(Some(false)) };
-        let done = act(process_id);
-        done.map(Some).map_err(|error| DataFusionError::External(Box::new(error)))
+        act(process_id).map(Some).map_err(failed)
     };
     let done = (0..arguments.rows).map(act_on).collect::<Result<BooleanArray>>()?;
     Ok(Arc::new(done))

@@ -85,17 +85,20 @@ struct EarlierValues<'a> {
     copies: Vec<Vec<ArrayRef>>,
     /// Rows of the chunk, in the order of the copied values.
     rows: Vec<usize>,
+    /// Bytes of the chunk and of the copied values, and the maximum.
     bytes: usize,
+    bytes_max: usize,
 }
 
 impl EarlierValues<'_> {
-    /// Copies the values of `rows`: row of the chunk, and row of `columns`.
+    /// Copies the values of `rows`: row of the chunk, and row of `columns`. `false` if all values
+    /// together exceed the maximum.
     fn copy(
         &mut self,
         shape: &Shape,
         columns: &[Option<Column>],
         rows: &[(usize, usize)],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let places = UInt32Array::from_iter_values(rows.iter().map(|(_, place)| *place as u32));
         for at in unknown_columns(self.shape, shape) {
             let column = columns.get(at).and_then(Option::as_ref);
@@ -112,13 +115,18 @@ impl EarlierValues<'_> {
                     let column = columns.get(at).and_then(Option::as_ref);
                     column.ok_or_else(|| Error::internal("a column was not read"))?.pick(&places)?
                 }
-                None => missing_column(self.definition, id, rows.len())?,
+                None => {
+                    let column = self.definition.column(id);
+                    let column =
+                        column.ok_or_else(|| Error::internal("a definition lacks a column"))?;
+                    Column::missing(column, rows.len())?
+                }
             };
             self.bytes += stored.bytes();
             copies.push(stored.slice(0, rows.len())?);
         }
         self.rows.extend(rows.iter().map(|(row, _)| *row));
-        Ok(())
+        Ok(self.bytes <= self.bytes_max)
     }
 }
 
@@ -127,17 +135,6 @@ fn unknown_columns<'a>(chunk: &'a Shape, event: &'a Shape) -> impl Iterator<Item
     // A key column that the chunk lacks is '' in an event with the same key.
     let ids = event.columns.iter().enumerate().filter(|(at, _)| is_value(event, *at));
     ids.filter(|(_, id)| chunk.position(**id).is_none()).map(|(at, _)| at)
-}
-
-/// A column younger than an event: the missing value of the definition.
-fn missing_column(
-    definition: &ChronicleDefinition,
-    id: stratalog_model::ColumnId,
-    rows: usize,
-) -> Result<Column> {
-    let column = definition.column(id);
-    let column = column.ok_or_else(|| Error::internal("a definition lacks a column"))?;
-    Column::constant(column.missing_value.as_deref(), &column.column_type.arrow_type(), rows)
 }
 
 impl Merges {
@@ -172,22 +169,24 @@ impl Merges {
             wanted,
             rows: Vec::new(),
             bytes: columns.iter().map(Column::bytes).sum(),
+            // A single row cannot be split.
+            bytes_max: match columns.first().map_or(0, Column::len) {
+                1 => usize::MAX,
+                _ => bytes_max,
+            },
         };
-        let rows = columns.first().map_or(0, Column::len);
-        let bytes_max = if rows == 1 { usize::MAX } else { bytes_max };
-        if !self.read(&mut values, &own, bytes_max).await? {
-            return Ok(FilledColumns::TooLarge);
+        match self.read(&mut values, &own).await? {
+            true => self.columns(&values, columns),
+            false => Ok(FilledColumns::TooLarge),
         }
-        self.columns(&values, columns, bytes_max)
     }
 
     /// Reads the values of the earlier events outside of the chunk; `false` if all values together
-    /// exceed `bytes_max`.
+    /// exceed the maximum.
     async fn read(
         &self,
         values: &mut EarlierValues<'_>,
         own: &BTreeMap<u64, &Chunk>,
-        bytes_max: usize,
     ) -> Result<bool> {
         let mut uncommitted: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
         let mut memory: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
@@ -196,10 +195,10 @@ impl Merges {
             match earlier {
                 EarlierEvent::Row(_) => {}
                 EarlierEvent::Uncommitted(seq) => {
-                    let (first, chunk) = own.range(..=*seq).next_back().ok_or_else(lost)?;
-                    let first = Some(*first).filter(|_| chunk.reserved.contains(*seq));
-                    let first = first.ok_or_else(lost)?;
-                    uncommitted.entry(first).or_default().push((*row, (seq - first) as usize));
+                    let own = own.range(..=*seq).next_back();
+                    let own = own.filter(|(_, chunk)| chunk.reserved.contains(*seq));
+                    let (first, _) = own.ok_or_else(lost)?;
+                    uncommitted.entry(*first).or_default().push((*row, (seq - first) as usize));
                 }
                 EarlierEvent::Memory(gsn) => {
                     let batch = self.version.batch_of(*gsn).ok_or_else(lost)?;
@@ -215,16 +214,14 @@ impl Merges {
         for (first_seq, rows) in uncommitted {
             let chunk = own.get(&first_seq).ok_or_else(lost)?;
             let columns: Vec<_> = chunk.columns.iter().cloned().map(Some).collect();
-            values.copy(&chunk.shape, &columns, &rows)?;
-            if values.bytes > bytes_max {
+            if !values.copy(&chunk.shape, &columns, &rows)? {
                 return Ok(false);
             }
         }
         for (first_gsn, rows) in memory {
             let batch = self.version.batch_of(first_gsn).ok_or_else(lost)?;
             let columns: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
-            values.copy(batch.shape(), &columns, &rows)?;
-            if values.bytes > bytes_max {
+            if !values.copy(batch.shape(), &columns, &rows)? {
                 return Ok(false);
             }
         }
@@ -243,8 +240,7 @@ impl Merges {
                 let part = piece.parts().await?.iter().find(|known| known.number == part);
                 piece.read(part.ok_or_else(lost)?, &selection).await?.columns
             };
-            values.copy(piece.shape(), &columns, &found)?;
-            if values.bytes > bytes_max {
+            if !values.copy(piece.shape(), &columns, &found)? {
                 return Ok(false);
             }
         }
@@ -256,7 +252,6 @@ impl Merges {
         &self,
         values: &EarlierValues<'_>,
         mut columns: Vec<Column>,
-        bytes_max: usize,
     ) -> Result<FilledColumns> {
         let rows = columns.first().map_or(0, Column::len);
         let mut bytes: usize = columns.iter().map(Column::bytes).sum();
@@ -288,7 +283,7 @@ impl Merges {
                     *slot = place;
                     // Many rows of the chunk may take one large value.
                     bytes += value_bytes(if place.0 == 0 { &given } else { &copies }, place.1);
-                    if bytes > bytes_max {
+                    if bytes > values.bytes_max {
                         return Ok(FilledColumns::TooLarge);
                     }
                 }

@@ -14,7 +14,7 @@ use arrow::{
 };
 use hashbrown::HashMap;
 use stratalog_model::{
-    Result,
+    ColumnDefinition, Result,
     ipc::{array_bytes, view_bytes},
 };
 
@@ -165,9 +165,17 @@ impl Column {
         }
     }
 
-    /// `rows` copies of a constant, given in text form, or of NULL. Rows older than a column show
-    /// this value.
-    pub fn constant(text: Option<&str>, data_type: &DataType, rows: usize) -> Result<Self> {
+    /// The values of a column in `rows` rows older than the column.
+    ///
+    /// # Errors
+    /// `Internal` for a missing value that is no value of the type.
+    pub fn missing(definition: &ColumnDefinition, rows: usize) -> Result<Self> {
+        let missing = definition.missing_value.as_deref();
+        Self::constant(missing, &definition.column_type.arrow_type(), rows)
+    }
+
+    /// `rows` copies of a constant, given in text form, or of NULL.
+    fn constant(text: Option<&str>, data_type: &DataType, rows: usize) -> Result<Self> {
         let Some(text) = text else { return Ok(Self::Plain(new_null_array(data_type, rows))) };
         let zeros = Int64Array::from_value(0, rows);
         Ok(Self::Plain(take(&constant::value(text, data_type)?, &zeros, None)?))

@@ -9,7 +9,7 @@ use arrow::{
     },
     buffer::OffsetBuffer,
     compute::{CastOptions, cast_with_options, concat},
-    datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit},
+    datatypes::{DataType, IntervalMonthDayNano, IntervalUnit},
 };
 use stratalog_model::{Error, Result};
 
@@ -61,10 +61,8 @@ fn not_a(text: &str, name: &str) -> Error {
     Error::internal(format!("\"{text}\" is not the text form of a value of type {name}"))
 }
 
-/// An interval such as `1 year 2 mons -3 days +04:05:06.5`.
-fn interval(
-    text: &str,
-) -> Option<<IntervalMonthDayNanoType as arrow::datatypes::ArrowPrimitiveType>::Native> {
+/// Reads an interval, for example `1 year 2 mons -3 days +04:05:06.5`.
+fn interval(text: &str) -> Option<IntervalMonthDayNano> {
     let (mut months, mut days, mut nanos) = (0_i32, 0_i32, 0_i64);
     let mut words = text.split_ascii_whitespace();
     while let Some(word) = words.next() {
@@ -80,10 +78,10 @@ fn interval(
             _ => return None,
         }
     }
-    Some(IntervalMonthDayNanoType::make_value(months, days, nanos))
+    Some(IntervalMonthDayNano::new(months, days, nanos))
 }
 
-/// Nanoseconds of a time such as `-04:05:06.000000007`.
+/// Reads nanoseconds, for example `-04:05:06.000000007`.
 fn time(word: &str) -> Option<i64> {
     let (sign, digits) = match word.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -101,7 +99,7 @@ fn time(word: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(fraction)?.checked_mul(sign)
 }
 
-/// The elements of an array such as `{1,NULL,"a \"b\""}`.
+/// Reads the elements of an array, for example `{1,NULL,"a \"b\""}`.
 fn elements(text: &str) -> Option<Vec<Option<String>>> {
     let inner = text.strip_prefix('{')?.strip_suffix('}')?;
     let mut elements = Vec::new();

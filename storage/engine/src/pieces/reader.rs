@@ -226,9 +226,7 @@ impl PieceReader {
         let definition = self.request().chronicle.columns.get(at);
         let definition =
             definition.ok_or_else(|| Error::internal(format!("there is no column {at}")))?;
-        let missing = definition.missing_value.as_deref();
-        let column = Column::constant(missing, &definition.column_type.arrow_type(), rows)?;
-        column.slice(0, rows)
+        Column::missing(definition, rows)?.slice(0, rows)
     }
 
     /// The columns and numbers to read from a part with ticks in `hull`.
@@ -485,11 +483,7 @@ impl PieceReader {
                 let column = events.columns.get(at).cloned().flatten();
                 column.ok_or_else(|| Error::internal("a column was not read"))
             }
-            None => Column::constant(
-                definition.missing_value.as_deref(),
-                &definition.column_type.arrow_type(),
-                events.rows,
-            ),
+            None => Column::missing(definition, events.rows),
         }
     }
 }

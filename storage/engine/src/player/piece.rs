@@ -374,10 +374,6 @@ fn column_of(batch: &MemoryBatch, request: &ScanRequest, at: usize) -> Result<Co
     let stored = batch.shape().position(definition.id);
     match stored.and_then(|at| batch.columns().get(at)) {
         Some(column) => Ok(column.clone()),
-        None => Column::constant(
-            definition.missing_value.as_deref(),
-            &definition.column_type.arrow_type(),
-            batch.rows(),
-        ),
+        None => Column::missing(definition, batch.rows()),
     }
 }

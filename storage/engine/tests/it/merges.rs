@@ -17,6 +17,7 @@ use stratalog_model::{
     store::{AppendOptions, OnConflict},
     tier::ScanOrder,
 };
+use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
@@ -388,30 +389,19 @@ async fn merged_values_are_split_into_frames() {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    fn rows(&mut self, clock: i64, added: bool) -> Vec<Cells> {
-        let count = 1 + self.below(12);
-        let host = |random: &mut Self| ["a", "b", "c"][random.below(3) as usize];
-        (0..count)
-            .map(|_| {
-                let tick = (clock - self.below(30) as i64).max(0);
-                let value = (self.below(2) == 0).then(|| self.below(1000) as f64);
-                let text = format!("note {}", self.below(500));
-                let note = (self.below(3) == 0).then_some(text);
-                let more = (added && self.below(3) == 0).then(|| self.below(100) as i64);
-                Cells { tick, host: host(self), values: (value, note, more) }
-            })
-            .collect()
-    }
+fn random_rows(random: &mut Random, clock: i64, added: bool) -> Vec<Cells> {
+    let count = 1 + random.below(12);
+    (0..count)
+        .map(|_| {
+            let tick = (clock - random.below(30) as i64).max(0);
+            let value = random.chance(50).then(|| random.below(1000) as f64);
+            let text = format!("note {}", random.below(500));
+            let note = random.chance(33).then_some(text);
+            let more = (added && random.chance(33)).then(|| random.below(100) as i64);
+            let host = ["a", "b", "c"][random.below(3) as usize];
+            Cells { tick, host, values: (value, note, more) }
+        })
+        .collect()
 }
 
 fn apply(model: &mut Events, rows: &[Cells]) {
@@ -426,7 +416,7 @@ fn apply(model: &mut Events, rows: &[Cells]) {
 
 /// Random appends, rollbacks, deletes, moves, starts and a new column against a map.
 async fn against_a_map(seed: u64) {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random::new(seed);
     let (mut log, mut stored) = (MemoryLog::default(), Stored::new(seed));
     let mut cpu = chronicle(1, Collision::Merge, true);
     let mut engine = stored.open(&log, &cpu);
@@ -462,7 +452,7 @@ async fn against_a_map(seed: u64) {
                         own.retain(|(tick, _), _| *tick < clock - 10);
                     }
                     let before = own.clone();
-                    let rows = random.rows(clock, has_added);
+                    let rows = random_rows(&mut random, clock, has_added);
                     let inner = append.savepoint().unwrap();
                     push_cells(&mut append, &cpu, &rows).await.unwrap();
                     apply(&mut own, &rows);

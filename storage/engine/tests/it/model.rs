@@ -13,26 +13,12 @@ use stratalog_model::{
     store::{AppendOptions, OnConflict},
     tier::ScanOrder,
 };
+use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
 /// The time after which a wait for another statement is given up.
 const WAIT: Duration = Duration::from_millis(2);
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 /// A committed event of the model: dead events are deleted or replaced.
 #[derive(Debug, Clone)]
@@ -162,7 +148,7 @@ impl World {
         let stored = tablets.then(|| Stored::new(seed));
         let engine = open_engine(&log, &definition, stored.as_ref());
         let model = Model { collision, events: Vec::new(), gsn: 0 };
-        let random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let random = Random::new(seed);
         let (open, pinned) = (Vec::new(), Vec::new());
         let (clock, next_value) = (0, 0.0);
         Self { random, stored, log, engine, definition, model, open, pinned, clock, next_value }

@@ -55,8 +55,8 @@ impl Drop for ReservedTicks {
 
 impl Chronicle {
     /// Reserves the ticks of a delete by the statement of `outcome`, and waits for uncommitted
-    /// merges of other statements with these ticks. These statements may merge further events;
-    /// other statements wait for the delete. `None` for a chronicle without merges.
+    /// merges of other statements with these ticks. The statements of these merges may merge further
+    /// events; all other merges wait for the delete. `None` for a chronicle without merges.
     ///
     /// # Errors
     /// `DeadlockDetected`.

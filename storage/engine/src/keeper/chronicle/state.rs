@@ -70,7 +70,8 @@ pub(super) struct PendingRange {
 pub(super) struct UnfinishedDelete {
     pub(super) ticks: TickRange,
     pub(super) outcome: Arc<Outcome>,
-    /// Ids of the outcomes that the delete waits for. These statements may merge further events.
+    /// Ids of the outcomes ahead of the delete: the statements of these outcomes may merge further
+    /// events.
     pub(super) waits_for: Vec<u64>,
 }
 

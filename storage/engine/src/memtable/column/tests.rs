@@ -1,3 +1,4 @@
+use arrow::datatypes::{IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
 use stratalog_sim::Random;
 
 use super::*;
@@ -102,4 +103,32 @@ fn constants_of_every_kind() {
         4
     );
     assert!(Column::constant(Some("x"), &DataType::Int32, 1).is_err());
+
+    let list = |item: DataType| DataType::new_list(item, true);
+    for (text, item, elements) in [
+        ("{}", DataType::Int32, 0),
+        ("{1,NULL,-3}", DataType::Int32, 3),
+        ("{a,\"b, \\\"c\\\"\",NULL,\"NULL\",\"\"}", DataType::Utf8View, 5),
+    ] {
+        let array = Column::constant(Some(text), &list(item.clone()), 2).unwrap();
+        let array = array.slice(0, 2).unwrap();
+        assert_eq!(array.as_list::<i32>().value(1).len(), elements, "{text}");
+        assert_eq!(array.data_type(), &list(item));
+    }
+    for text in ["1,2", "{1,}", "{\"a}", "{x}"] {
+        assert!(Column::constant(Some(text), &list(DataType::Int32), 1).is_err(), "{text}");
+    }
+    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+    for (text, months, days, nanoseconds) in [
+        ("00:00:00", 0, 0, 0),
+        ("1 year 2 mons -3 days +04:05:06.25", 14, -3, 14_706_250_000_000),
+        ("-00:00:00.000000007", 0, 0, -7),
+    ] {
+        let array = Column::constant(Some(text), &interval, 1).unwrap().slice(0, 1).unwrap();
+        let expected = IntervalMonthDayNano::new(months, days, nanoseconds);
+        assert_eq!(array.as_primitive::<IntervalMonthDayNanoType>().value(0), expected, "{text}");
+    }
+    for text in ["1", "1 week", "x:y", "1 day 2"] {
+        assert!(Column::constant(Some(text), &interval, 1).is_err(), "{text}");
+    }
 }
