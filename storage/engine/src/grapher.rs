@@ -211,6 +211,7 @@ async fn tidy(
     if !all {
         return Ok(None);
     }
+    floor::free_segments(core).await?;
     let mut ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
     ids.sort_unstable();
     let first = settled.map_or(0, |last| ids.partition_point(|id| *id <= last));

@@ -27,7 +27,7 @@ pub struct Extent {
     pub first: Lsn,
     /// Lsn of the last frame; before `first` in an empty segment.
     pub last: Lsn,
-    /// Bytes in use. A copy must have zeros behind.
+    /// Bytes in use. A copy must be filled with zeros after these bytes.
     pub used_bytes: u64,
     /// Required length of the file of a copy.
     pub bytes: u64,

@@ -284,7 +284,7 @@ fn create(place: &JournalPlace) -> Result<RecoveredJournal> {
         previous_checksum: 0,
     };
     let path = place.path(&segment::file_name(header.number));
-    let made = rotation::make_spare(place, segment::HEADER_BYTES)
+    let made = rotation::make_spare(place, segment::HEADER_BYTES, 0)
         .map_err(|error| rotation::refused(&path, error))
         .and_then(|spare| rotation::adopt(place, spare, header));
     let (file, segment) = made.map_err(|fault| match fault {

@@ -22,7 +22,7 @@ use crate::{
 
 /// Segments of at least this size are made ahead of need.
 const AHEAD_BYTES_MIN: u64 = 8 << 20;
-/// Minimum size of segments on a nearly full disk.
+/// Size of the first segment, and minimum size of segments on a nearly full disk.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
 /// The reason for a failure of the writer.
@@ -60,14 +60,21 @@ pub(crate) struct SpareFile {
     preallocated: u64,
 }
 
-/// Makes a spare with room for at least `needed` bytes.
-pub(crate) fn make_spare(place: &JournalPlace, needed: u64) -> io::Result<SpareFile> {
+/// Makes a spare with room for at least `needed` bytes. Each segment has twice the size of the
+/// segment before, of `previous` bytes, up to the size of the settings: a journal without much use
+/// takes little space.
+pub(crate) fn make_spare(
+    place: &JournalPlace,
+    needed: u64,
+    previous: u64,
+) -> io::Result<SpareFile> {
     let path = place.path(segment::SPARE_NAME);
     if place.disk.exists(&path)? {
         place.disk.remove_file(&path)?;
     }
     let settings = &place.settings;
-    let wanted = settings.segment_bytes_max;
+    let grown = previous.saturating_mul(2).max(place.segment_bytes_min());
+    let wanted = grown.min(settings.segment_bytes_max).max(needed);
     let all = place.disk.free_bytes(&place.directory)?;
     let free = all.saturating_sub(settings.free_bytes_min);
     let least = needed.max(place.segment_bytes_min());
@@ -155,20 +162,25 @@ impl Preallocator {
             return;
         }
         let place = place.clone();
-        let make = move || make_spare(&place, 0);
+        let make = move || make_spare(&place, 0, limit);
         self.thread =
             std::thread::Builder::new().name("journal-spare".to_string()).spawn(make).ok();
     }
 
-    /// A spare with room for `needed` bytes: the spare made ahead, if large enough, otherwise a new
-    /// spare.
-    pub(crate) fn take(&mut self, place: &JournalPlace, needed: u64) -> io::Result<SpareFile> {
+    /// A spare with room for `needed` bytes, behind a segment of `previous` bytes: the spare made
+    /// ahead, if large enough, otherwise a new spare.
+    pub(crate) fn take(
+        &mut self,
+        place: &JournalPlace,
+        needed: u64,
+        previous: u64,
+    ) -> io::Result<SpareFile> {
         if let Some(Ok(Ok(spare))) = self.thread.take().map(JoinHandle::join)
             && spare.preallocated >= needed
         {
             return Ok(spare);
         }
-        make_spare(place, needed)
+        make_spare(place, needed, previous)
     }
 
     /// Discards the spare, if any.

@@ -146,7 +146,7 @@ impl Writer {
         let path = self.place.path(&segment::file_name(header.number));
         let spare = self
             .preallocator
-            .take(&self.place, segment::HEADER_BYTES + extent + frame::HEADER_BYTES)
+            .take(&self.place, segment::HEADER_BYTES + extent + frame::HEADER_BYTES, self.limit)
             .map_err(|error| rotation::refused(&path, error))?;
         #[cfg(feature = "sabotage")]
         self.write_continuation_too_early()?;
@@ -404,6 +404,9 @@ impl Writer {
         let sealed: u64 = self.sealed.iter().map(|segment| segment.bytes).sum();
         status.stored_bytes = sealed + self.position;
         status.segments = self.sealed.len() as u64 + 1;
+        let last = self.sealed.len() == 1 && self.continuation.is_some();
+        let second = self.sealed.get(1).map_or(self.first, |segment| segment.first);
+        status.releases_from = (!self.sealed.is_empty() && !last).then_some(second);
         status.first = self.sealed.front().map_or(self.first, |segment| segment.first);
         status.frames = self.frames;
         status.writes = self.writes;

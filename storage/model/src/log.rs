@@ -189,6 +189,9 @@ pub struct LogStatus {
     pub stored_bytes: u64,
     /// Segments.
     pub segments: u64,
+    /// The lowest argument of [`Log::release`] that frees a segment; `None` if the log has only the
+    /// segment in use.
+    pub releases_from: Option<Lsn>,
     /// Frames written since the start.
     pub frames: u64,
     /// Write calls since the start (one per group).

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{ChronicleId, Gsn, Result, TierName};
+use stratalog_model::{ChronicleId, Gsn, Lsn, Result, TierName};
 use stratalog_story::{StoryId, StoryName};
 use stratalog_tablet::TabletId;
 
@@ -26,11 +26,28 @@ pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
     raise(core, files).await
 }
 
+/// Moves the beginning of the journal like [`raise_floor`], if the move frees a segment of the
+/// journal.
+///
+/// # Errors
+/// `Io`.
+pub async fn free_segments(core: &Arc<Core>) -> Result<u64> {
+    let Some(files) = &core.files else { return Ok(0) };
+    let Some(lowest) = core.log.status().releases_from else { return Ok(0) };
+    let _turn = core.move_lock.lock().await;
+    raise_from(core, files, lowest).await
+}
+
 /// Moves the beginning of the journal. Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// `Io`.
 pub async fn raise(core: &Arc<Core>, files: &EngineFiles) -> Result<u64> {
+    raise_from(core, files, Lsn(0)).await
+}
+
+/// Moves the beginning of the journal to `lowest` or further.
+async fn raise_from(core: &Arc<Core>, files: &EngineFiles, lowest: Lsn) -> Result<u64> {
     // Read before the versions: the versions are then at least as new.
     let candidates = core.floor_candidates.list();
     let published = core.published();
@@ -44,7 +61,7 @@ pub async fn raise(core: &Arc<Core>, files: &EngineFiles) -> Result<u64> {
         return Ok(0);
     };
     let state = files.manifest.state();
-    if candidate.lsn <= state.floor.lsn {
+    if candidate.lsn <= state.floor.lsn || candidate.lsn < lowest {
         return Ok(0);
     }
     let producers = core.producers.lock().list();

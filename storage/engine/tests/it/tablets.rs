@@ -6,8 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
+use stratalog_engine::Grapher;
 use stratalog_journal::{Journal, JournalSettings};
 use stratalog_model::{
     ChronicleDefinition, Collision, Disk, Durability, EventStore, Log, Result, Tick, TickRange,
@@ -311,4 +313,33 @@ async fn a_journal_without_its_end_is_told() {
     let error =
         Life::try_open(&disk, true, &[cpu], &Sizes::default()).map(Life::close).unwrap_err();
     assert!(error.message().contains("the journal ends at gsn 0"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_without_needed_events_go_by_themselves() {
+    let cpu = chronicle(1, Collision::First, true);
+    let disk = FaultyDisk::new(1);
+    let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
+    for part in 0..40 {
+        let rows: Vec<Row> = (part * 500..(part + 1) * 500).map(|at| row(at, "a", 1.0)).collect();
+        append(&life.engine, &cpu, &rows).await.unwrap();
+    }
+    assert!(life.engine.status().log.segments > 5);
+    let known = life.rows(&cpu).await;
+    let grapher = Grapher::start(&life.engine).unwrap();
+    life.engine.flush(cpu.id).await.unwrap();
+    for _ in 0..200 {
+        if life.engine.status().log.segments == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(life.engine.status().log.segments, 1);
+    drop(grapher);
+    assert_eq!(life.rows(&cpu).await, known);
+    let disk = disk.crash(Crash::PowerCut);
+    life.close();
+    let life = Life::open(&disk, true, std::slice::from_ref(&cpu));
+    assert_eq!(life.rows(&cpu).await, known);
+    life.close();
 }

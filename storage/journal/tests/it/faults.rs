@@ -100,7 +100,8 @@ fn a_lone_appender_writes_itself() {
     assert_eq!(contents(&open(&disk, small())).unwrap().len(), 200);
 }
 
-/// The writing thread would also serve the sockets.
+/// Without an announced blocking call, the thread that waits for the disk would also have to serve
+/// the sockets.
 #[test]
 fn a_disk_that_hangs_stops_no_other_task() {
     let disk = FaultyDisk::new(1);

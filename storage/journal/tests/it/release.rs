@@ -118,3 +118,34 @@ fn a_release_that_failed_leaves_no_gap() {
         }
     }
 }
+
+#[test]
+fn segments_grow_with_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = JournalSettings { segment_bytes_max: 8 << 20, ..JournalSettings::default() };
+    let settings = JournalSettings { frame_bytes_max: 3 << 20, ..settings };
+    let journal = open_at(directory.path(), settings).unwrap();
+    let sizes = || {
+        let mut sizes: Vec<(String, u64)> = std::fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| {
+                (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len())
+            })
+            .filter(|(name, _)| name.ends_with(".journal") && !name.starts_with("spare"))
+            .collect();
+        sizes.sort();
+        sizes.into_iter().map(|(_, bytes)| bytes >> 20).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(), [1]);
+    assert_eq!(journal.status().releases_from, None);
+    for n in 0..28 {
+        append(&journal, frame(n, 1 << 20), Durability::Disk).unwrap();
+    }
+    assert_eq!(sizes()[..4], [1, 2, 4, 8], "{:?}", sizes());
+    assert!(sizes()[4..].iter().all(|megabytes| *megabytes == 8), "{:?}", sizes());
+    // The first argument that frees a segment frees a segment, the one below does not.
+    let lowest = journal.status().releases_from.unwrap();
+    assert_eq!(journal.release(Lsn(lowest.0 - 1)).unwrap(), 0);
+    assert!(journal.release(lowest).unwrap() > 0);
+}
