@@ -1,6 +1,6 @@
 //! Writes temperatures and reads them back.
 //!
-//! `cargo run -p stratalog-client --example rooms [grpc://host:port]`
+//! `cargo run --release -p stratalog-client --example rooms [grpc://host:port]`
 
 use std::{error::Error, sync::Arc};
 
@@ -16,6 +16,11 @@ use stratalog_client::{
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "grpc://127.0.0.1:50051".to_string());
+    run(&url).await
+}
+
+/// Runs the example against the server of `url`.
+pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::builder().url(url).application_name("rooms").connect().await?;
     let table = "CREATE TABLE IF NOT EXISTS rooms (time timestamptz NOT NULL, room text, degrees double precision)";
     client.execute(table).await?;
