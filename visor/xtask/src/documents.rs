@@ -1,5 +1,7 @@
 //! Checks hand-written documents against the code.
 
+use std::collections::BTreeSet;
+
 use crate::{
     generate,
     tidy::{Finding, members},
@@ -12,10 +14,11 @@ const GUARANTEES: &str = "docs/guarantees.md";
 const REGISTRY: &str = "storage/model/src/invariant.rs";
 const CREATE_TABLE: &str = "docs/sql/create-table.md";
 const OPTIONS: &str = "visor/core/src/catalog/option.rs";
+const PAGES_OF_PATHS: [&str; 2] = ["docs/recipes.md", "CONTRIBUTING.md"];
 
 /// Runs all checks of documents.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    let checks = [architecture, guarantees, tests_named, options, links];
+    let checks = [architecture, guarantees, tests_named, options, links, paths];
     for check in checks {
         if let Err(message) = check(tree, findings) {
             findings.push(Finding::new("docs", 0, message));
@@ -109,6 +112,27 @@ fn links(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
                 if !exists(tree, &joined(folder, target)) {
                     let message = format!("link to {target}, which does not exist");
                     findings.push(Finding::new(path, number, message));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the paths in the lists of files for a change exist: `code` spans that begin with a
+/// top-level folder.
+fn paths(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
+    let folders: BTreeSet<&str> =
+        tree.files.keys().filter_map(|path| Some(path.split_once('/')?.0)).collect();
+    for page in PAGES_OF_PATHS {
+        for (number, line) in (1..).zip(tree.text(page)?.lines()) {
+            for span in line.split('`').skip(1).step_by(2) {
+                let path = span.split(' ').next().unwrap_or_default();
+                let is_path =
+                    path.split_once('/').is_some_and(|(folder, _)| folders.contains(folder));
+                if is_path && !exists(tree, path) {
+                    let message = format!("names {path}, which does not exist");
+                    findings.push(Finding::new(page, number, message));
                 }
             }
         }

@@ -24,6 +24,8 @@ fn what_is_described_is_fine_and_what_is_not_is_found() {
             "## CL-1 x\nKept.\n- Tests: `good`,\n  `a`\n## CL-2 y\nAlso kept.\n",
         ),
         ("docs/sql/create-table.md", "`late` and `codec`, see [up](../ARCHITECTURE.md)"),
+        ("docs/recipes.md", "`storage/model/src/invariant.rs`, `a/b`, `cargo run -p x/y`"),
+        ("CONTRIBUTING.md", "`docs/recipes.md`"),
     ];
     assert_eq!(found(&files), [""; 0]);
 
@@ -34,6 +36,7 @@ fn what_is_described_is_fine_and_what_is_not_is_found() {
         "## CL-1 x\nKept.\n- Tests: `good`, `bad`\n## CL-2 y\n[gone](nowhere.md)\n",
     );
     files[6] = ("docs/sql/create-table.md", "`late`");
+    files[7] = ("docs/recipes.md", "`storage/gone.rs`");
     assert_eq!(
         found(&files),
         [
@@ -42,6 +45,7 @@ fn what_is_described_is_fine_and_what_is_not_is_found() {
             "docs/guarantees.md:3: no test `bad`",
             "docs/sql/create-table.md: does not describe option `codec`",
             "docs/guarantees.md:5: link to nowhere.md, which does not exist",
+            "docs/recipes.md:1: names storage/gone.rs, which does not exist",
         ]
     );
 }

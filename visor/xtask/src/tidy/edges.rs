@@ -17,10 +17,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("stratalog-journal", &["stratalog-model"]),
     ("stratalog-tablet", &["stratalog-model"]),
     ("stratalog-story", &["stratalog-model"]),
-    (
-        "stratalog-engine",
-        &["stratalog-model", "stratalog-journal", "stratalog-tablet", "stratalog-story"],
-    ),
+    ("stratalog-engine", &["stratalog-model", "stratalog-tablet", "stratalog-story"]),
     (
         "stratalog-backup",
         &["stratalog-model", "stratalog-journal", "stratalog-story", "stratalog-engine"],
