@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::{
     array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, ListArray, new_null_array},
     compute::{CastOptions, cast_with_options},
-    datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit},
+    datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimeUnit},
     util::display::FormatOptions,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
@@ -60,6 +60,29 @@ pub fn check(field: &Field, column_type: &ColumnType, name: &str) -> Result<()> 
     }
 }
 
+/// Checks that numerics have no more digits than their type: sums and Arrow data from a client may
+/// have more.
+///
+/// # Errors
+/// `NumericOutOfRange`.
+fn check_digits(array: &ArrayRef) -> Result<()> {
+    match array.data_type() {
+        DataType::Decimal128(precision, scale) => {
+            let numbers = array.as_primitive::<Decimal128Type>();
+            numbers.validate_decimal_precision(*precision).map_err(|_| {
+                let whole = i32::from(*precision) - i32::from(*scale);
+                Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow").with_detail(
+                    format!(
+                        "A field with precision {precision}, scale {scale} must round to an absolute value less than 10^{whole}."
+                    ),
+                )
+            })
+        }
+        DataType::List(_) => check_digits(array.as_list::<i32>().values()),
+        _ => Ok(()),
+    }
+}
+
 fn allowed(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     let number = |column_type: &T| {
@@ -97,6 +120,7 @@ impl Assignment<'_> {
         let from = ColumnType::from_arrow_field(field)
             .ok_or_else(|| mismatch(self.name, self.column_type, &field.data_type().to_string()))?;
         if *array.data_type() == wanted && &from == self.column_type {
+            check_digits(array)?;
             return Ok(Arc::clone(array));
         }
         match (&from, self.column_type) {

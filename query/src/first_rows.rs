@@ -61,7 +61,8 @@ pub fn groups_by(data_type: &DataType) -> bool {
 /// The group keys of rows, and the order that decides the first row of a group.
 #[derive(Debug)]
 pub struct First {
-    /// The sort order of the groups, at least one expression; [`groups_by`] allows all types.
+    /// The sort order of the groups, at least one expression; for the type of each expression,
+    /// [`groups_by`] returns true.
     pub groups: Vec<PhysicalSortExpr>,
     /// The order within a group. Any of several equal rows may be first.
     pub order: Vec<PhysicalSortExpr>,

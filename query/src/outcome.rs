@@ -162,6 +162,8 @@ pub struct CopyIn {
 pub struct CopyOut {
     /// The requested format.
     pub options: CopyOptions,
+    /// True for a copy of a table, false for the result of a query.
+    pub is_table: bool,
     /// The rows; the protocol counts the rows and makes the tag `COPY n`.
     pub rows: Rows,
     /// The protocol's counters of sent data.

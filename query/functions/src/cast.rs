@@ -90,14 +90,35 @@ fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
     }
 }
 
-/// True for casts that PostgreSQL does not have, and that Arrow carries out by the bytes or the
-/// text of a value.
+/// True for casts that PostgreSQL does not have, and that Arrow carries out by the bytes, the text
+/// or the unit of a value, or by a list of one element.
 fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     match (from, to) {
         (T::Text, _) => false,
         (_, T::Jsonb | T::Bytea) => from != to,
         (T::Bytea, T::Uuid) => true,
+        (T::Array(from), T::Array(to)) => is_refused(from, to),
+        (_, T::Array(_)) => true,
+        // DataFusion adds a time of day to an interval by this cast.
+        (T::Time, T::BigInt) => false,
+        (
+            T::Date
+            | T::Time
+            | T::Timestamp { .. }
+            | T::TimestampTz { .. }
+            | T::Interval
+            | T::Uuid
+            | T::Bytea
+            | T::Array(_),
+            T::Boolean
+            | T::SmallInt
+            | T::Integer
+            | T::BigInt
+            | T::Real
+            | T::Double
+            | T::Numeric { .. },
+        ) => true,
         _ => false,
     }
 }

@@ -109,6 +109,12 @@ fn coercions(text: &str) -> Option<Error> {
         let message = format!("{name} types cannot be matched");
         return Some(Error::new(ErrorKind::DatatypeMismatch, message));
     }
+    if text.starts_with("Inconsistent metadata across values list") {
+        return Some(
+            Error::new(ErrorKind::DatatypeMismatch, "VALUES types cannot be matched")
+                .with_hint("You might need to add explicit type casts."),
+        );
+    }
     if let Some(rest) = text.strip_prefix("Incompatible inputs for Union") {
         let message = match between(rest, "were of type ", ", but got incompatible type ")
             .zip(between(rest, "but got incompatible type ", " on column"))
@@ -488,6 +494,30 @@ fn clauses(text: &str) -> Option<Error> {
         return Some(
             Error::new(ErrorKind::FeatureNotSupported, message)
                 .with_hint("use an aggregate, for example max(), or write a join"),
+        );
+    }
+    if text.starts_with("Invalid escape character in ") {
+        return Some(
+            Error::new(ErrorKind::InvalidEscape, "invalid escape string")
+                .with_hint("Escape string must be empty or one character."),
+        );
+    }
+    if let Some(operator) = text.strip_prefix("Unsupported binary operator: ") {
+        let message = format!("the operator {} is not supported", operator.to_uppercase());
+        return Some(Error::new(ErrorKind::FeatureNotSupported, message));
+    }
+    if text.starts_with("LATERAL syntax is not supported for ") {
+        let message = "LATERAL after RIGHT JOIN or FULL JOIN is not supported";
+        return Some(
+            Error::new(ErrorKind::FeatureNotSupported, message)
+                .with_hint("use JOIN LATERAL or LEFT JOIN LATERAL"),
+        );
+    }
+    if text.starts_with("Only identifiers and literals are supported in tuples") {
+        let message = "a row of expressions is not supported here";
+        return Some(
+            Error::new(ErrorKind::FeatureNotSupported, message)
+                .with_hint("compare column by column, or compute the expressions in a subquery"),
         );
     }
     if text.starts_with("compound identifier: ") {

@@ -35,6 +35,33 @@ mod ordered_aggregate;
 /// Aggregates with a result in the order of the rows, and with input sorted by DataFusion.
 const COLLECTING: &[&str] = &["array_agg", "string_agg"];
 
+/// Aggregates with the same result for each order of the rows.
+const UNORDERED: &[&str] =
+    &["bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "count", "max", "min"];
+
+/// The aggregate without orders that no result shows.
+fn without_orders(aggregate: Aggregate) -> Result<Aggregate> {
+    let ordered = |expr: &Expr| match unaliased(expr) {
+        Expr::AggregateFunction(call)
+            if UNORDERED.contains(&call.func.name()) && !call.params.order_by.is_empty() =>
+        {
+            Some(call.clone())
+        }
+        _ => None,
+    };
+    if !aggregate.aggr_expr.iter().any(|expr| ordered(expr).is_some()) {
+        return Ok(aggregate);
+    }
+    let calls = aggregate.aggr_expr.iter().map(|expr| match ordered(expr) {
+        Some(mut call) => {
+            call.params.order_by.clear();
+            Expr::AggregateFunction(call).alias(expr.schema_name().to_string())
+        }
+        None => expr.clone(),
+    });
+    Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr.clone(), calls.collect())
+}
+
 /// Lets aggregates sort for themselves. Runs when the keys of all orders are settled.
 #[derive(Debug)]
 pub struct AggregateOrders {
@@ -48,6 +75,7 @@ impl AggregateOrders {
     }
 
     fn of_aggregate(&self, aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+        let aggregate = without_orders(aggregate)?;
         let mut sorted: Option<&[SortExpr]> = None;
         let mut changes = Vec::with_capacity(aggregate.aggr_expr.len());
         for expr in &aggregate.aggr_expr {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::{
-    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
+    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
-        Cast, Expr, ExprSchemable, ReturnFieldArgs, ScalarUDF, Signature, Volatility,
-        expr_rewriter::FunctionRewrite,
+        Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+        Signature, Volatility, expr_rewriter::FunctionRewrite,
     },
 };
 use stratalog_functions::literal::style_of;
@@ -17,6 +17,7 @@ use stratalog_model::ColumnType;
 use super::{
     aligned_times::widened,
     common_types::{ValueType, common_type, in_type},
+    float_keys::{holds_floats, keys},
     layers::{self, ScalarLayer},
 };
 
@@ -29,6 +30,7 @@ pub fn of_any_digits(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         FUNCTION => {
             let signature = Signature::any(2, Volatility::Immutable);
+            let function = layers::scalar(function, FloatMembership);
             layers::scalar(function, UntypedMembership { signature })
         }
         _ => function,
@@ -51,6 +53,29 @@ impl ScalarLayer for UntypedMembership {
 
     fn return_field(&self, inner: &ScalarUDF, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         Ok(Arc::new(Field::new(inner.name(), DataType::Boolean, true)))
+    }
+}
+
+/// Compares floats as PostgreSQL: 0 equals -0, and all NaN are equal.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FloatMembership;
+
+impl ScalarLayer for FloatMembership {
+    fn invoke(
+        &self,
+        inner: &ScalarUDF,
+        mut arguments: ScalarFunctionArgs,
+    ) -> Result<ColumnarValue> {
+        for argument in &mut arguments.args {
+            match argument {
+                ColumnarValue::Array(array) => *array = keys(array),
+                ColumnarValue::Scalar(value) if holds_floats(&value.data_type()) => {
+                    *value = ScalarValue::try_from_array(&keys(&value.to_array()?), 0)?;
+                }
+                ColumnarValue::Scalar(_) => {}
+            }
+        }
+        inner.invoke_with_args(arguments)
     }
 }
 
@@ -82,6 +107,12 @@ impl FunctionRewrite for ArrayMembership {
         if let [array, value] = call.args.as_mut_slice()
             && let Ok(DataType::List(item)) = array.get_type(schema)
         {
+            if holds_floats(item.data_type())
+                && layers::below::<FloatMembership>(&call.func).is_none()
+            {
+                call.func = layers::scalar(Arc::clone(&call.func), FloatMembership);
+                changed = true;
+            }
             let given = [ValueType::of_field(&item), ValueType::of(value, schema)];
             if differ_in_digits(&given)
                 && let Some(wanted) = common_type("ANY", &given)?

@@ -3,10 +3,16 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{Column, Result, config::ConfigOptions, tree_node::Transformed},
+    common::{
+        Column, Result,
+        config::ConfigOptions,
+        internal_err,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
     functions_aggregate::first_last::first_value_udaf,
     logical_expr::{
         Aggregate, Distinct, Expr, LogicalPlan, Projection, ScalarUDF, expr::AggregateFunction,
+        utils::grouping_set_to_exprlist, when,
     },
     optimizer::AnalyzerRule,
 };
@@ -72,7 +78,7 @@ impl AnalyzerRule for RowsByLength {
                     Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))))
                 }
                 LogicalPlan::Aggregate(groups)
-                    if groups.group_expr.iter().any(|group| {
+                    if grouping_set_to_exprlist(&groups.group_expr)?.into_iter().any(|group| {
                         has_length(group, groups.input.schema()) && !is_key(group)
                     }) =>
                 {
@@ -98,7 +104,8 @@ impl RowsByLength {
         interval
     }
 
-    /// Groups by lengths, and shows the first interval of each group.
+    /// Groups by lengths, and shows the first interval of each group. In a grouping set without the
+    /// interval, the length is NULL, and so is the shown interval.
     fn group_by_lengths(&self, groups: Aggregate) -> Result<LogicalPlan> {
         let Aggregate { input, mut group_expr, mut aggr_expr, schema, .. } = groups;
         // The columns of the result are its groups, then its aggregates.
@@ -106,8 +113,11 @@ impl RowsByLength {
             .iter()
             .map(|(table, field)| Expr::Column(Column::from((table, field))))
             .collect();
-        for (at, (group, output)) in group_expr.iter_mut().zip(&mut shown).enumerate() {
-            if !has_length(group, input.schema()) || is_key(group) {
+        let in_sets = matches!(group_expr.as_slice(), [Expr::GroupingSet(_)]);
+        let keys: Vec<Expr> = grouping_set_to_exprlist(&group_expr)?.into_iter().cloned().collect();
+        let mut replaced = Vec::new();
+        for (at, key) in keys.iter().enumerate() {
+            if !has_length(key, input.schema()) || is_key(key) {
                 continue;
             }
             // Groups of groups have names of their own.
@@ -116,22 +126,47 @@ impl RowsByLength {
             let name = names.into_iter().find(|name| !taken(name)).unwrap_or_default();
             let first = AggregateFunction::new_udf(
                 first_value_udaf(),
-                vec![group.clone()],
+                vec![key.clone()],
                 false,
                 None,
                 Vec::new(),
                 None,
             );
             aggr_expr.push(Expr::AggregateFunction(first).alias(name.clone()));
-            *group = self.length.call(vec![std::mem::take(group)]);
-            if let Expr::Column(column) = &output {
-                let alias = column.clone();
-                *output = Expr::Column(Column::new_unqualified(name))
-                    .alias_qualified(alias.relation, alias.name);
+            for group in &mut group_expr {
+                *group = self.with_length_of(key, std::mem::take(group))?;
             }
+            replaced.push((at, name));
         }
         let groups = Aggregate::try_new(input, group_expr, aggr_expr)?;
+        let lengths = groups.schema.columns();
+        for (at, name) in replaced {
+            let (Some(output), Some(length)) = (shown.get_mut(at), lengths.get(at)) else {
+                return internal_err!("a group has no column");
+            };
+            let Expr::Column(column) = &*output else { continue };
+            let first = Expr::Column(Column::new_unqualified(name));
+            let first = match in_sets {
+                true => when(Expr::Column(length.clone()).is_not_null(), first).end()?,
+                false => first,
+            };
+            *output = first.alias_qualified(column.relation.clone(), column.name.clone());
+        }
         let shown = Projection::try_new(shown, Arc::new(LogicalPlan::Aggregate(groups)))?;
         Ok(LogicalPlan::Projection(shown))
+    }
+
+    /// `group` with the length of `key` in place of `key`.
+    fn with_length_of(&self, key: &Expr, group: Expr) -> Result<Expr> {
+        let replaced = group.transform_down(|expr| {
+            Ok(match expr == *key {
+                true => {
+                    let length = self.length.call(vec![expr]);
+                    Transformed::new(length, true, TreeNodeRecursion::Jump)
+                }
+                false => Transformed::no(expr),
+            })
+        });
+        Ok(replaced?.data)
     }
 }

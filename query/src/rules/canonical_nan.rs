@@ -99,7 +99,8 @@ fn overflow() -> DataFusionError {
     to_datafusion(Error::new(ErrorKind::NumericOutOfRange, "value out of range: overflow"))
 }
 
-/// The positions of infinite numbers.
+/// The positions of infinite numbers, and of lists with infinite numbers: the state of a sum of
+/// distinct values is a list.
 fn infinite(array: &ArrayRef) -> Vec<usize> {
     fn places<T: ArrowPrimitiveType>(array: &ArrayRef, is: fn(T::Native) -> bool) -> Vec<usize> {
         let numbers = array.as_primitive::<T>();
@@ -116,12 +117,25 @@ fn infinite(array: &ArrayRef) -> Vec<usize> {
     match array.data_type() {
         DataType::Float64 => places::<Float64Type>(array, f64::is_infinite),
         DataType::Float32 => places::<Float32Type>(array, f32::is_infinite),
+        DataType::List(_) => {
+            let lists = array.as_list::<i32>();
+            let elements = infinite(lists.values());
+            let row_of = |element: usize| {
+                let ends = lists.value_offsets().get(1..).unwrap_or_default();
+                ends.partition_point(|end| usize::try_from(*end).unwrap_or(0) <= element)
+            };
+            let mut rows: Vec<usize> = elements.into_iter().map(row_of).collect();
+            rows.dedup();
+            rows.retain(|row| *row < lists.len());
+            rows
+        }
         _ => Vec::new(),
     }
 }
 
 fn is_infinite(value: &ScalarValue) -> bool {
     match value {
+        ScalarValue::List(list) => !infinite(&(Arc::clone(list) as ArrayRef)).is_empty(),
         ScalarValue::Float64(Some(value)) => value.is_infinite(),
         ScalarValue::Float32(Some(value)) => value.is_infinite(),
         _ => false,

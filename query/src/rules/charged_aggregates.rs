@@ -3,9 +3,9 @@
 //! DataFusion asks for the size of an aggregate after each batch. In two cases the answer comes too
 //! late:
 //! - A hash table that doubles has the old and the new entries at once. An aggregate of many rows
-//!   therefore holds room for a copy of the aggregate.
-//! - A window keeps the results of all rows of a batch. The results of the last rows are therefore
-//!   charged.
+//!   therefore reserves memory for a second copy of the aggregate.
+//! - A window keeps the results of all rows of a batch. The aggregate therefore charges the large
+//!   results of the last 8,192 rows.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -63,7 +63,7 @@ struct ChargedAccumulator {
     inner: Box<dyn Accumulator>,
     /// Rows since the last look.
     rows: usize,
-    /// Room for a copy of the aggregate.
+    /// The memory reserved for a second copy of the aggregate.
     headroom: Option<Charge>,
     /// Charges for large results, with the number of the result.
     results: VecDeque<(usize, Charge)>,

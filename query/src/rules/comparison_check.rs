@@ -1,5 +1,6 @@
-//! Comparisons without an operator in PostgreSQL. DataFusion compares text with any other type by
-//! the text, and `'10' < 9` is true; DataFusion also takes numbers for conditions.
+//! Refuses comparisons for which PostgreSQL has no operator, and conditions that are not boolean.
+//! DataFusion would compare text with any other type as text, so that `'10' < 9` is true, and would
+//! accept numbers as conditions.
 
 use arrow::datatypes::DataType;
 use datafusion::{

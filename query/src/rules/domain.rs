@@ -38,9 +38,29 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         "cardinality" | "array_position" => return layers::scalar(function, IntegerCounts),
         "chr" => return layers::scalar(function, CharacterCode),
         "date_bin" => return layers::scalar(function, Bins::default()),
+        "lpad" | "rpad" => return layers::scalar(function, PaddedLength),
         _ => return function,
     };
     layers::scalar(function, domain)
+}
+
+/// A negative length is 0, as in PostgreSQL.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct PaddedLength;
+
+impl ScalarLayer for PaddedLength {
+    fn invoke(
+        &self,
+        inner: &ScalarUDF,
+        mut arguments: ScalarFunctionArgs,
+    ) -> Result<ColumnarValue> {
+        if let Some(ColumnarValue::Array(lengths)) = arguments.args.get_mut(1) {
+            let whole = cast(lengths, &DataType::Int64)?;
+            let positive = whole.as_primitive::<Int64Type>().unary::<_, Int64Type>(|n| n.max(0));
+            *lengths = Arc::new(positive);
+        }
+        inner.invoke_with_args(arguments)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

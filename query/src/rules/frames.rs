@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, IntervalUnit};
+use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::{
     common::{
         Column, DFSchema, Result, ScalarValue,
@@ -245,6 +245,12 @@ fn of_call(
     widens: bool,
     config: &ConfigOptions,
 ) -> Result<Transformed<Expr>> {
+    if shifts_by_null(&call, schema, config) {
+        let value = call.params.args.first().map(|value| value.get_type(schema)).transpose()?;
+        let none = ScalarValue::try_new_null(&value.unwrap_or(DataType::Null))?;
+        call.params.args = vec![Expr::Literal(none, None)];
+        return Ok(Transformed::yes(Expr::WindowFunction(Box::new(call))));
+    }
     // A computed offset may need the wide type.
     let widened = widens && widen(&mut call, schema)?;
     let computed = compute(&mut call, schema, config)?;
@@ -267,6 +273,15 @@ fn of_call(
     }
     let call = Expr::WindowFunction(Box::new(call));
     Ok(Transformed::new_transformed(call, widened || computed))
+}
+
+/// Whether a call is `lag(v, NULL)` or `lead(v, NULL)`, with a NULL for every row.
+fn shifts_by_null(call: &WindowFunction, schema: &DFSchema, config: &ConfigOptions) -> bool {
+    let is_null = |expr: &Expr| {
+        expr.column_refs().is_empty()
+            && constant(expr, schema, config).is_ok_and(|value| value.is_null())
+    };
+    matches!(call.fun.name(), "lag" | "lead") && call.params.args.get(1).is_some_and(is_null)
 }
 
 /// Refuses an offset from a key of a type without distances.
@@ -355,8 +370,9 @@ fn adds(call: &WindowFunction) -> bool {
 }
 
 /// Gives the key of a RANGE frame over whole numbers a wider type, because DataFusion's sums wrap:
-/// on an overflow, the frame of the largest number would begin with the smallest number. Returns
-/// whether the call changed.
+/// on an overflow, the frame of the largest number would begin with the smallest number. A date
+/// becomes a timestamp, because the sum of a date and an interval has a time of day. Returns whether
+/// the call changed.
 fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     let params = &mut call.params;
     let frame = &params.window_frame;
@@ -365,6 +381,11 @@ fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int64,
         // The sum of two bigints has up to 20 digits.
         DataType::Int64 => DataType::Decimal128(20, 0),
+        DataType::Date32 => {
+            let midnight = DataType::Timestamp(TimeUnit::Microsecond, None);
+            key.expr = cast(std::mem::take(&mut key.expr), midnight);
+            return Ok(true);
+        }
         _ => return Ok(false),
     };
     let bound = |bound: &WindowFrameBound| {

@@ -41,6 +41,16 @@ impl ExprPlanner for OpenParameters {
         mut expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if expr.op == BinaryOperator::StringConcat && is_open(&expr.left) && is_open(&expr.right) {
+            for operand in [&mut expr.left, &mut expr.right] {
+                if let Expr::Placeholder(placeholder) = operand {
+                    let field = Arc::new(Field::new("", DataType::Utf8View, true));
+                    let id = std::mem::take(&mut placeholder.id);
+                    *placeholder = Placeholder::new_with_field(id, Some(field));
+                }
+            }
+            return Ok(PlannerResult::Original(expr));
+        }
         let (open, other, on_left) = match (is_open(&expr.left), is_open(&expr.right)) {
             (true, false) => (&mut expr.left, &expr.right, true),
             (false, true) => (&mut expr.right, &expr.left, false),

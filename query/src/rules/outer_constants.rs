@@ -13,8 +13,8 @@ use datafusion::{
     logical_expr::JoinType,
     physical_expr::{EquivalenceProperties, PhysicalExpr},
     physical_plan::{
-        DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-        ReplaceChildrenOptions, StatisticsArgs,
+        DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+        PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
         aggregates::AggregateExec,
         joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec},
         replace_children_if_necessary,
@@ -31,11 +31,13 @@ pub const OUTER_CONSTANTS: EachNode = EachNode::new("outer_constants", hide_cons
 fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
         let mut flags = aggregate.group_expr().groups().iter().flatten();
-        if !flags.any(|is_null| *is_null) || knows_nothing(aggregate.input()) {
+        if !flags.any(|is_null| *is_null) {
             return Ok(None);
         }
-        let input = Arc::new(OuterSide::new(Arc::clone(aggregate.input())));
-        return replace_children_if_necessary(Arc::clone(node), vec![input]).map(Some);
+        let input: Arc<dyn ExecutionPlan> = Arc::new(OuterSide::new(Arc::clone(aggregate.input())));
+        let groups = replace_children_if_necessary(Arc::clone(node), vec![input])?;
+        // A later rule may sort the input for an aggregate, and the groups would show this order.
+        return Ok(Some(Arc::new(OuterSide::new(groups))));
     }
     let join_type = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         *join.join_type()
@@ -68,13 +70,7 @@ fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execut
     replace_children_if_necessary(Arc::clone(node), children).map(Some)
 }
 
-/// Whether neither an order nor equal columns are known for the rows of a plan.
-fn knows_nothing(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let known = plan.equivalence_properties();
-    known.oeq_class().is_empty() && known.eq_group().is_empty()
-}
-
-/// The rows of a plan, without known orders and constants.
+/// The rows of a plan, without known orders, constants and keys of partitions.
 #[derive(Debug)]
 struct OuterSide {
     input: Arc<dyn ExecutionPlan>,
@@ -84,7 +80,10 @@ struct OuterSide {
 impl OuterSide {
     fn new(input: Arc<dyn ExecutionPlan>) -> Self {
         let known = EquivalenceProperties::new(input.schema());
-        let properties = PlanProperties::clone(input.properties()).with_eq_properties(known);
+        let partitions = input.output_partitioning().partition_count();
+        let properties = PlanProperties::clone(input.properties())
+            .with_eq_properties(known)
+            .with_partitioning(Partitioning::UnknownPartitioning(partitions));
         Self { input, properties: Arc::new(properties) }
     }
 }

@@ -243,6 +243,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(crate::rules::dependencies::HiddenDependencies));
     state.add_analyzer_rule(Arc::new(crate::rules::float_keys::FloatKeys::default()));
     state.add_analyzer_rule(Arc::new(crate::rules::window_keys::WindowKeys));
+    state.add_analyzer_rule(Arc::new(crate::rules::list_nulls::ListNulls));
+    state.add_analyzer_rule(Arc::new(crate::rules::union_names::UnionNames));
     let array_agg = state.udaf("array_agg").map_err(from_datafusion)?;
     state.add_analyzer_rule(Arc::new(crate::rules::aggregate_orders::AggregateOrders::new(
         array_agg,

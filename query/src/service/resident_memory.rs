@@ -115,6 +115,19 @@ static TURN_OF: AtomicUsize = AtomicUsize::new(0);
 /// Statements with much memory now or earlier.
 static LARGE: Mutex<Vec<Weak<Work>>> = Mutex::new(Vec::new());
 
+/// Returns the freed memory of this thread to the system, if the memory of the process is past 3/4 of
+/// the limit. The allocator keeps freed memory by thread, and each of many short statements may
+/// have a thread of its own.
+pub(crate) fn give_back_of_thread() {
+    let limit = LIMIT.load(Ordering::Relaxed);
+    if limit > 0
+        && RESIDENT.load(Ordering::Relaxed) > limit / 4 * 3
+        && let Some(process) = PROCESS.get()
+    {
+        (process.give_back)();
+    }
+}
+
 /// Makes a statement a candidate for termination.
 pub(crate) fn register(work: Weak<Work>) {
     let mut large = LARGE.lock();

@@ -7,6 +7,8 @@ use tokio::{
     task::block_in_place,
 };
 
+use crate::service::resident_memory::give_back_of_thread;
+
 /// A multi-threaded runtime: another thread can take over its other tasks, and sockets.
 fn runtime() -> Option<Handle> {
     let runtime = Handle::try_current().ok()?;
@@ -16,7 +18,11 @@ fn runtime() -> Option<Handle> {
 /// Runs `work` without blocking other tasks, for any duration of `work`.
 pub fn busy<T>(work: impl FnOnce() -> T) -> T {
     match runtime() {
-        Some(_) => block_in_place(work),
+        Some(_) => block_in_place(|| {
+            let result = work();
+            give_back_of_thread();
+            result
+        }),
         None => work(),
     }
 }
@@ -26,7 +32,11 @@ pub async fn block_on<T>(future: impl Future<Output = T>) -> T {
     match runtime() {
         Some(runtime) => {
             let future = pin!(future);
-            block_in_place(|| runtime.block_on(future))
+            block_in_place(|| {
+                let result = runtime.block_on(future);
+                give_back_of_thread();
+                result
+            })
         }
         None => future.await,
     }

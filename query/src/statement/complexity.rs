@@ -20,6 +20,10 @@ const RELATIONS_MAX: usize = 10_000;
 /// Maximum number of entries of one FROM. Each entry makes the plan one level deeper.
 const ENTRIES_MAX: usize = 400;
 
+/// Maximum number of WITH clauses in each other. DataFusion visits a WITH query twice for each
+/// enclosing WITH query.
+const WITH_DEPTH_MAX: usize = 14;
+
 /// Maximum number of dimensions of an array, as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
@@ -28,7 +32,7 @@ const DIMENSIONS_MAX: usize = 6;
 /// # Errors
 /// `TooManyColumns`, `StatementTooComplex`, `LimitExceeded`.
 pub fn check(tree: &Query) -> Result<()> {
-    let mut limits = ComplexityCheck { dimensions: 0, error: None };
+    let mut limits = ComplexityCheck { dimensions: 0, with_depth: 0, error: None };
     let _ = walk::look(tree, &mut limits);
     limits.error.map_or(Ok(()), Err)
 }
@@ -36,6 +40,8 @@ pub fn check(tree: &Query) -> Result<()> {
 struct ComplexityCheck {
     /// The number of the enclosing arrays.
     dimensions: usize,
+    /// The number of the enclosing queries with WITH.
+    with_depth: usize,
     error: Option<Error>,
 }
 
@@ -48,6 +54,18 @@ impl ComplexityCheck {
 
 impl Look for ComplexityCheck {
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
+        if query.with.is_some() {
+            self.with_depth += 1;
+            if self.with_depth > WITH_DEPTH_MAX {
+                return self.refuse(
+                    Error::new(
+                        ErrorKind::StatementTooComplex,
+                        format!("more than {WITH_DEPTH_MAX} WITH clauses are nested"),
+                    )
+                    .with_hint("list the queries in one WITH clause"),
+                );
+            }
+        }
         let mut weights: HashMap<String, usize> = HashMap::new();
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
             let weight = weigh(&cte.query, &weights);
@@ -64,6 +82,13 @@ impl Look for ComplexityCheck {
                 );
             }
             weights.insert(names::fold(&cte.alias.name), weight);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> Flow {
+        if query.with.is_some() {
+            self.with_depth = self.with_depth.saturating_sub(1);
         }
         ControlFlow::Continue(())
     }

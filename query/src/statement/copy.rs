@@ -236,7 +236,7 @@ async fn copy_out(
         check_forced(&options, &names, None)?;
         let rows = subscribe::run(session, &subscribe, &[], &[], work).await?;
         let progress = session.begin_copy("COPY TO", None);
-        return Ok(Outcome::CopyOut(CopyOut { options, rows, progress }));
+        return Ok(Outcome::CopyOut(CopyOut { options, is_table: false, rows, progress }));
     }
     let (query, types) = {
         let planner = session.enter_planner(mentioned).await?;
@@ -249,8 +249,9 @@ async fn copy_out(
     check_forced(&options, &names, table.as_deref())?;
     let rows =
         query::run(session, &query, &[], &[], query::QueryRun::now(work, RowsTag::Select)).await?;
+    let is_table = table.is_some();
     let progress = session.begin_copy("COPY TO", table.map(|table| table.id));
-    Ok(Outcome::CopyOut(CopyOut { options, rows, progress }))
+    Ok(Outcome::CopyOut(CopyOut { options, is_table, rows, progress }))
 }
 
 fn no_parameter() -> Error {

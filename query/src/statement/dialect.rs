@@ -10,7 +10,10 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value, write_value};
 
-pub use self::{operators::call, spelling::type_of_function};
+pub use self::{
+    operators::{CLOCK_FUNCTIONS, call},
+    spelling::type_of_function,
+};
 use super::walk::{self, Change, Flow};
 
 mod arrays;
@@ -119,6 +122,7 @@ impl Change for Normalizer<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         forms::between(expr);
+        forms::exists_without_columns(expr);
         tuples::of_rows(expr);
         arrays::cast_elements(expr);
         self.go_on(

@@ -44,6 +44,9 @@ use crate::{
     table::projection,
 };
 
+/// The clause of defaults, for messages.
+pub const DEFAULT_EXPRESSIONS: &str = "DEFAULT expressions";
+
 /// A planned INSERT.
 #[derive(Debug)]
 pub struct Insert {
@@ -443,7 +446,8 @@ pub async fn run(
 
 /// Waits until a position of the log is ordered: later commits get a higher position.
 async fn come_after(session: &Session, computing: &ComputeContext<'_>, after: Cell) -> Result<()> {
-    let value = values::one_value(computing, after, &ColumnType::BigInt, "AFTER GSN").await?;
+    let value =
+        values::one_value(computing, after, &ColumnType::BigInt, "AFTER GSN", "AFTER GSN").await?;
     let gsn = ScalarValue::try_from_array(&value, 0).map_err(crate::errors::from_datafusion)?;
     match gsn {
         ScalarValue::Int64(Some(gsn)) => {
@@ -649,7 +653,9 @@ pub async fn constants(
             _ => None,
         };
         let column_type = exact.as_ref().unwrap_or(column_type);
-        let array = values::one_value(&computing, cell, column_type, "parameter").await?;
+        let array =
+            values::one_value(&computing, cell, column_type, "parameter", "EXECUTE parameters")
+                .await?;
         values
             .push(ScalarValue::try_from_array(&array, 0).map_err(crate::errors::from_datafusion)?);
     }

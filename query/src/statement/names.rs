@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::dialect::type_of_function;
+use super::dialect::{CLOCK_FUNCTIONS, type_of_function};
 
 mod computed_names;
 pub mod ctes;
@@ -162,7 +162,10 @@ fn is_computed(item: &SelectItem) -> bool {
     match item {
         // The rewritten cast has the name of the inner expression.
         SelectItem::UnnamedExpr(Expr::Function(function)) => match function.name.0.last() {
-            Some(ObjectNamePart::Identifier(ident)) => type_of_function(&fold(ident)).is_some(),
+            Some(ObjectNamePart::Identifier(ident)) => {
+                let name = fold(ident);
+                type_of_function(&name).is_some() || CLOCK_FUNCTIONS.contains(&name.as_str())
+            }
             _ => false,
         },
         SelectItem::UnnamedExpr(expr) => {

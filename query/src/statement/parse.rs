@@ -209,14 +209,52 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
         }
         Some((wanted, found)) => {
             Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{found}\""))
-                .with_detail(wanted.to_string())
+                .with_detail(expected(wanted))
         }
-        None => Error::new(ErrorKind::SyntaxError, format!("syntax error: {body}")),
+        None => unterminated(sql, body, location)
+            .unwrap_or_else(|| Error::new(ErrorKind::SyntaxError, format!("syntax error: {body}"))),
     };
     match location.and_then(|location| position(sql, location)) {
         Some(position) => error.with_position(position),
         None => error,
     }
+}
+
+/// What the parser expected, without syntax of other databases.
+fn expected(wanted: &str) -> &str {
+    match wanted.rsplit_once(" after ") {
+        Some((_, "ALTER TABLE")) => {
+            "Expected: ADD COLUMN, DROP COLUMN, RENAME, SET (…) or RESET (…)"
+        }
+        Some((_, "DROP")) => "Expected: DATABASE, INDEX, SCHEMA or TABLE after DROP",
+        _ => wanted,
+    }
+}
+
+/// Maximum characters of the statement in an error for an unterminated text.
+const UNTERMINATED_SHOWN: usize = 40;
+
+/// The error for a string, a name or a comment without an end, as PostgreSQL words it.
+fn unterminated(sql: &str, message: &str, location: Option<Location>) -> Option<Error> {
+    let kind = if message.starts_with("Unterminated dollar-quoted") {
+        "dollar-quoted string"
+    } else if message.starts_with("Unterminated") && message.ends_with("string literal") {
+        "quoted string"
+    } else if message.starts_with("Expected close delimiter") {
+        "quoted identifier"
+    } else if message.contains("EOF while in a multi-line comment") {
+        "/* comment"
+    } else {
+        return None;
+    };
+    let begin = location.and_then(|location| position(sql, location))?.saturating_sub(1);
+    let begin = usize::try_from(begin).ok()?;
+    let shown: String = sql.chars().skip(begin).take(UNTERMINATED_SHOWN).collect();
+    let message = match shown.is_empty() {
+        true => format!("unterminated {kind} at end of input"),
+        false => format!("unterminated {kind} at or near \"{shown}\""),
+    };
+    Some(Error::new(ErrorKind::SyntaxError, message))
 }
 
 fn parse_location(place: &str) -> Option<Location> {

@@ -252,7 +252,7 @@ impl SubscriptionScan {
         Ok(self)
     }
 
-    /// The rows of the part's events that meet the condition; `None` without such rows.
+    /// The rows that lie in the acquired part and meet the condition; `None` if there are none.
     fn rows(&self, events: &RecordBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let seen = match self.part {
             None => events.clone(),

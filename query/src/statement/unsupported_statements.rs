@@ -53,7 +53,7 @@ pub fn error(statement: &Statement) -> Error {
         | Statement::CreateUser(_)
         | Statement::AlterUser(_)
         | Statement::Grant(_)
-        | Statement::Revoke(_) => Error::not_yet("users and grants"),
+        | Statement::Revoke(_) => Error::not_yet("access control by users and grants"),
         Statement::CreateFunction(_)
         | Statement::CreateProcedure { .. }
         | Statement::CreateTrigger(_)

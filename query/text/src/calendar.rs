@@ -61,13 +61,16 @@ pub fn civil_of(days: i64) -> Civil {
     Civil { year, month, day }
 }
 
-/// A time in nanoseconds since 1970, rounded to the nearest unit. A tie rounds away from 2000, like
-/// PostgreSQL.
+const MICROSECOND_NS: i128 = 1_000;
+
+/// A time in nanoseconds since 1970, rounded to the nearest unit, like PostgreSQL: a tie between two
+/// microseconds rounds to the even one, any other tie away from 2000.
 pub fn nearest_units(time_ns: i128, unit_ns: i128) -> i128 {
     let (whole, rest) = (time_ns.div_euclid(unit_ns), time_ns.rem_euclid(unit_ns));
     let base_ns = i128::from(POSTGRES_EPOCH_SECONDS) * i128::from(SECOND_NS);
     let up = match (rest * 2).cmp(&unit_ns) {
         std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal if unit_ns == MICROSECOND_NS => whole.rem_euclid(2) == 1,
         std::cmp::Ordering::Equal => time_ns >= base_ns,
         std::cmp::Ordering::Greater => true,
     };

@@ -241,7 +241,10 @@ pub fn pretty(json: &str) -> String {
             '{' | '[' => {
                 out.push(first);
                 level += 1;
-                indent(&mut out, level);
+                // The end of an empty value begins its own line.
+                if !rest.trim_start().starts_with(['}', ']']) {
+                    indent(&mut out, level);
+                }
             }
             '}' | ']' => {
                 level = level.saturating_sub(1);

@@ -483,7 +483,7 @@ fn without_lateral_marker(plan: &LogicalPlan) -> &LogicalPlan {
     }
 }
 
-/// An aggregate over the original rows only.
+/// An aggregate over rows of the subquery, without the NULL row that the outer join adds.
 fn of_rows(aggregate: Expr, is_row: &Expr) -> Result<Expr> {
     let name = NamePreserver::new_for_projection().save(&aggregate);
     let filtered = aggregate.transform_up(|expr| match expr {

@@ -147,7 +147,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("session_authorization", "", Rule::Fixed, true, "user of the session"),
     setting("standard_conforming_strings", "on", Rule::SwitchOnly(true), true, "always on: a backslash in '…' is a backslash"),
     setting("statement_timeout", "0", Rule::Duration, false, "cancels a statement that runs longer; 0 for no limit"),
-    setting("stratalog.fraction_digits", "6", Rule::Integer(0, 9), false, "digits of the seconds' fraction of times in results as text; drivers read 6. The digits beyond are cut. COPY has all 9"),
+    setting("stratalog.fraction_digits", "6", Rule::Integer(0, 9), false, "digits of the seconds' fraction of times in results as text; drivers read 6. The digits beyond are cut. COPY in text and CSV has all 9"),
     setting("stratalog.producer", "", Rule::Uuid, false, "producer of the next writing statement, for retries"),
     setting("stratalog.producer_sequence", "0", Rule::Integer(0, i64::MAX), false, "number of the next writing statement"),
     setting("stratalog.round_trip_us", "0", Rule::Integer(0, 60_000_000), false, "twice the latency of the session, measured by its client: tables with time_source = 'client' accept events of this age, up to ten times their acceptance_window"),

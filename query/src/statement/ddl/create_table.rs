@@ -237,8 +237,14 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(
                 .with_hint("older rows show the default: the default must be one value"));
         }
         let computing = ComputeContext::constants(session);
-        let array =
-            insert::values::one_value(&computing, cell, &column.column_type, &column.name).await?;
+        let array = insert::values::one_value(
+            &computing,
+            cell,
+            &column.column_type,
+            &column.name,
+            insert::DEFAULT_EXPRESSIONS,
+        )
+        .await?;
         let field = column.column_type.arrow_field(&column.name, true);
         column.missing_value = write_value(&array, 0, &field, &TextStyle::default())?;
     }
@@ -266,7 +272,9 @@ async fn default(
         }
         _ => {}
     }
-    insert::values::one_value(&ComputeContext::constants(session), cell, column_type, name).await?;
+    let computing = ComputeContext::constants(session);
+    insert::values::one_value(&computing, cell, column_type, name, insert::DEFAULT_EXPRESSIONS)
+        .await?;
     Ok(Some(expr.to_string()))
 }
 

@@ -146,3 +146,14 @@ pub fn distinct_from(expr: &mut Expr) {
     let (left, right) = (std::mem::replace(left, empty()), std::mem::replace(right, empty()));
     *expr = Expr::BinaryOp { left, op: BinaryOperator::Custom(name.to_string()), right };
 }
+
+/// `EXISTS (SELECT FROM …)` becomes `EXISTS (SELECT 1 FROM …)`: the planner needs a column.
+pub fn exists_without_columns(expr: &mut Expr) {
+    if let Expr::Exists { subquery, .. } = expr
+        && let SetExpr::Select(select) = subquery.body.as_mut()
+        && select.projection.is_empty()
+    {
+        let one = ValueWithSpan::from(Value::Number("1".to_string(), false));
+        select.projection.push(SelectItem::UnnamedExpr(Expr::Value(one)));
+    }
+}

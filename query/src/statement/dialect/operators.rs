@@ -117,6 +117,10 @@ fn order_interval_parts(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
+/// The functions of the clock that become casts of `now()`.
+pub const CLOCK_FUNCTIONS: [&str; 4] =
+    ["current_time", "current_timestamp", "localtime", "localtimestamp"];
+
 /// The casts of `now()`, in order, for LOCALTIMESTAMP and LOCALTIME, and for CURRENT_TIMESTAMP and
 /// CURRENT_TIME with a precision.
 fn clock(function: &Function) -> Result<Option<Vec<DataType>>> {
@@ -126,7 +130,7 @@ fn clock(function: &Function) -> Result<Option<Vec<DataType>>> {
         _ => return Ok(None),
     };
     let is_local = matches!(name.as_str(), "localtimestamp" | "localtime");
-    if !is_local && !matches!(name.as_str(), "current_timestamp" | "current_time") {
+    if !CLOCK_FUNCTIONS.contains(&name.as_str()) {
         return Ok(None);
     }
     let precision = match &function.args {

@@ -129,20 +129,50 @@ impl<'a> ComputeContext<'a> {
     }
 }
 
-/// The plan of expressions without a table: `SELECT e1, e2 …`.
+/// The plan of expressions without a table: `SELECT e1, e2 …`. `place` is the clause of the
+/// expressions, for messages.
 ///
 /// # Errors
-/// An error in an expression.
+/// An error in an expression; the errors of [`check_one_row`].
 pub async fn plan<E: Display>(
     session: &Session,
     expressions: impl IntoIterator<Item = E>,
+    place: &str,
 ) -> Result<LogicalPlan> {
     let list: Vec<String> = expressions
         .into_iter()
         .enumerate()
         .map(|(at, expr)| format!("{expr} AS \"{at}\""))
         .collect();
-    plan_text(session, &format!("SELECT {}", list.join(", "))).await
+    let check = |plan: &LogicalPlan| check_one_row(plan, None, place);
+    plan_text(session, &format!("SELECT {}", list.join(", ")), check).await
+}
+
+/// Refuses expressions that do not give one value for each row. Subqueries may contain such
+/// expressions. `plan` is a plan before the analysis, and `table` the name of the table of its rows.
+///
+/// # Errors
+/// `GroupingError` for aggregates, `WindowingError` for window functions, `FeatureNotSupported` for
+/// set-returning functions.
+pub fn check_one_row(plan: &LogicalPlan, table: Option<&str>, place: &str) -> Result<()> {
+    let mut refused = None;
+    let _ = plan.apply(|node| {
+        let (kind, functions) = match node {
+            LogicalPlan::Aggregate(_) => (ErrorKind::GroupingError, "aggregate functions"),
+            LogicalPlan::Window(_) => (ErrorKind::WindowingError, "window functions"),
+            LogicalPlan::TableScan(scan) if table == Some(scan.table_name.table()) => {
+                return Ok(TreeNodeRecursion::Continue);
+            }
+            // A set-returning function is an unnest, or the scan of a series.
+            LogicalPlan::Unnest(_) | LogicalPlan::TableScan(_) => {
+                (ErrorKind::FeatureNotSupported, "set-returning functions")
+            }
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        refused = Some(Error::new(kind, format!("{functions} are not allowed in {place}")));
+        Ok(TreeNodeRecursion::Stop)
+    });
+    refused.map_or(Ok(()), Err)
 }
 
 /// The plan of one expression with a new value for each of `rows` rows.
@@ -155,10 +185,14 @@ pub async fn plan_repeated(
     rows: usize,
 ) -> Result<LogicalPlan> {
     let sql = format!("SELECT {expression} AS \"0\" FROM generate_series(1, {rows}) AS \"rows\"");
-    plan_text(session, &sql).await
+    plan_text(session, &sql, |_| Ok(())).await
 }
 
-async fn plan_text(session: &Session, sql: &str) -> Result<LogicalPlan> {
+async fn plan_text(
+    session: &Session,
+    sql: &str,
+    check: impl FnOnce(&LogicalPlan) -> Result<()>,
+) -> Result<LogicalPlan> {
     let mut tree = parse::statements(sql, usize::MAX)?
         .into_iter()
         .next()
@@ -168,6 +202,7 @@ async fn plan_text(session: &Session, sql: &str) -> Result<LogicalPlan> {
     dialect::normalize(&mut tree.statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut tree.statement);
     let plan = planner.logical(&tree.statement).await?;
+    check(&plan)?;
     Ok(planner.analyze(&plan).unwrap_or(plan))
 }
 

@@ -56,7 +56,7 @@ impl ColumnDefault {
                 Ok(ColumnDefault::Constant(array))
             }
             _ => {
-                let plan = compute::plan(session, [&expr]).await?;
+                let plan = compute::plan(session, [&expr], super::DEFAULT_EXPRESSIONS).await?;
                 Ok(if compute::is_volatile(&plan)? {
                     ColumnDefault::Each(Box::new(expr))
                 } else {

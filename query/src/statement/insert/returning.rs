@@ -8,13 +8,12 @@ use arrow::{
 };
 use datafusion::{
     catalog::TableProvider,
-    common::tree_node::{TreeNode, TreeNodeRecursion},
     datasource::MemTable,
     logical_expr::LogicalPlan,
     sql::sqlparser::ast::{Ident, SelectItem},
 };
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result,
+    ChronicleDefinition, ChronicleId, Error, Result,
     batch::{EventBatch, system_column_type},
     chronicle::SYSTEM_COLUMNS,
 };
@@ -72,7 +71,6 @@ impl Returning {
         );
         let empty = Self { schema: Arc::new(Schema::empty()), sql, mentioned, reads: Vec::new() };
         let (plan, schema) = empty.logical(session, table).await?;
-        check_rows(&plan)?;
         Ok(Self { schema, reads: query::chronicles(&plan)?, ..empty })
     }
 
@@ -96,7 +94,9 @@ impl Returning {
         crate::statement::dialect::normalize(&mut statement, planner.style())?;
         stratalog_pg_catalog::rewrite(&mut statement);
         planner.replace(STORED, table);
-        let plan = planner.analyze(&planner.logical(&statement).await?)?;
+        let plan = planner.logical(&statement).await?;
+        super::compute::check_one_row(&plan, Some(STORED), "RETURNING")?;
+        let plan = planner.analyze(&plan)?;
         let schema = query::result_schema(plan.schema().as_arrow(), &named);
         Ok((plan, schema))
     }
@@ -185,20 +185,4 @@ fn stored(
     }
     *gsn = gsn.map(|first| first.saturating_add(rows as u64));
     RecordBatch::try_new(Arc::clone(schema), columns).map_err(from_arrow)
-}
-
-/// Refuses items that do not give one row for each stored row. Subqueries may have such items.
-fn check_rows(plan: &LogicalPlan) -> Result<()> {
-    let mut refused = None;
-    let _ = plan.apply(|node| {
-        let (kind, what) = match node {
-            LogicalPlan::Aggregate(_) => (ErrorKind::GroupingError, "aggregate functions"),
-            LogicalPlan::Window(_) => (ErrorKind::WindowingError, "window functions"),
-            LogicalPlan::Unnest(_) => (ErrorKind::FeatureNotSupported, "set-returning functions"),
-            _ => return Ok(TreeNodeRecursion::Continue),
-        };
-        refused = Some(Error::new(kind, format!("{what} are not allowed in RETURNING")));
-        Ok(TreeNodeRecursion::Stop)
-    });
-    refused.map_or(Ok(()), Err)
 }

@@ -54,7 +54,7 @@ impl ValuesClause {
             if !all && !within.iter().any(unsettled) {
                 continue;
             }
-            let plan = compute::plan(session, chunk).await?;
+            let plan = compute::plan(session, chunk, "VALUES").await?;
             let found = parameters::types(&plan, types, types.len())?;
             for at in within {
                 if let Some(slot) = types.get_mut(at) {
@@ -77,17 +77,17 @@ impl ValuesClause {
         self.plan.as_ref()
     }
 
-    /// True if the computation of later pieces happens after the store of earlier pieces.
+    /// True if the computation of later chunks of rows happens after the store of earlier chunks.
     pub fn is_computed_in_pieces(&self) -> bool {
         self.rows.len() > ROWS_MAX && expressions(&self.rows).next().is_some()
     }
 
-    /// The pieces of the rows, for [`Self::arrays`].
+    /// The rows in chunks, for [`Self::arrays`].
     pub fn pieces(&self) -> impl Iterator<Item = &[Vec<Cell>]> {
         self.rows.chunks(ROWS_MAX)
     }
 
-    /// The columns of a piece, in the order of the statement's column list.
+    /// The columns of a chunk of rows, in the order of the statement's column list.
     ///
     /// # Errors
     /// An error in a value.
@@ -123,7 +123,7 @@ impl ValuesClause {
         Ok(arrays)
     }
 
-    /// The values of the expressions of a piece, row by row.
+    /// The values of the expressions of a chunk of rows, row by row.
     async fn computed(
         &self,
         computing: &ComputeContext<'_>,
@@ -135,7 +135,7 @@ impl ValuesClause {
             None => {
                 let open: Vec<&Expr> = expressions(piece).collect();
                 for chunk in open.chunks(EXPRESSIONS_MAX) {
-                    let plan = compute::plan(computing.session, chunk).await?;
+                    let plan = compute::plan(computing.session, chunk, "VALUES").await?;
                     found.extend(computing.run(&plan).await?);
                 }
             }
@@ -176,7 +176,7 @@ async fn with_defaults(
     arrow::compute::kernels::zip::zip(&mask, &defaults, &given).map_err(from_arrow)
 }
 
-/// The value of one cell of any kind.
+/// The value of one cell of any kind. `place` is the clause of the cell, for messages.
 ///
 /// # Errors
 /// An error in the value.
@@ -185,10 +185,11 @@ pub async fn one_value(
     cell: Cell,
     column_type: &ColumnType,
     name: &str,
+    place: &str,
 ) -> Result<ArrayRef> {
     let cell = match cell {
         Cell::Expression(expr) => {
-            let plan = compute::plan(computing.session, [expr]).await?;
+            let plan = compute::plan(computing.session, [expr], place).await?;
             let mut found = computing.run(&plan).await?;
             let value = found.pop().ok_or_else(|| Error::internal("no value"))?;
             Cell::Computed(value)

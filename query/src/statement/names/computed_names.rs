@@ -226,8 +226,8 @@ fn is_compound(expr: &Expr) -> bool {
     !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_))
 }
 
-/// `GROUP BY upper` with the name of a computed column turns the name into an alias. The planner
-/// uses the alias if the tables have no column with the name.
+/// If GROUP BY names a computed column (`GROUP BY upper`), the column gets this name as an alias.
+/// The planner uses the alias if the tables have no column with the name.
 fn group_by_output(select: &mut Select) {
     let GroupByExpr::Expressions(groups, _) = &select.group_by else { return };
     let wanted: Vec<String> = groups.iter().flat_map(mentioned).collect();

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::{
     dialect::{Dialect, PostgreSqlDialect, Precedence},
     keywords::{self, Keyword},
     parser::{Parser, ParserError},
+    tokenizer::Token,
 };
 
 /// PostgreSQL's dialect, except for the names of arguments in calls.
@@ -41,6 +42,34 @@ const NAMES_WITH_AS: &[Keyword] = &[
     Keyword::WITHIN,
     Keyword::WITHOUT,
     Keyword::YEAR,
+];
+
+/// Keywords that the parser reserves behind a table, and PostgreSQL does not.
+const TABLE_NAMES: &[Keyword] = &[
+    Keyword::ANTI,
+    Keyword::ASOF,
+    Keyword::CLUSTER,
+    Keyword::CONNECT,
+    Keyword::DISTRIBUTE,
+    Keyword::EXPLAIN,
+    Keyword::FORMAT,
+    Keyword::GLOBAL,
+    Keyword::MATCH_CONDITION,
+    Keyword::MATCH_RECOGNIZE,
+    Keyword::MINUS,
+    Keyword::OPEN,
+    Keyword::OUTPUT,
+    Keyword::PARTITION,
+    Keyword::PIVOT,
+    Keyword::PREWHERE,
+    Keyword::SAMPLE,
+    Keyword::SEMI,
+    Keyword::SETTINGS,
+    Keyword::SORT,
+    Keyword::START,
+    Keyword::TOP,
+    Keyword::UNPIVOT,
+    Keyword::VIEW,
 ];
 
 impl Dialect for ParserDialect {
@@ -79,6 +108,23 @@ impl Dialect for ParserDialect {
 
     fn is_column_alias(&self, kw: &Keyword, _: &mut Parser<'_>) -> bool {
         !keywords::RESERVED_FOR_COLUMN_ALIAS.contains(kw) && !NAMES_WITH_AS.contains(kw)
+    }
+
+    fn is_table_alias(&self, kw: &Keyword, parser: &mut Parser<'_>) -> bool {
+        if !TABLE_NAMES.contains(kw) {
+            return !keywords::RESERVED_FOR_TABLE_ALIAS.contains(kw);
+        }
+        let joins = matches!(kw, Keyword::ANTI | Keyword::ASOF | Keyword::GLOBAL | Keyword::SEMI);
+        // Behind a table, the keyword begins a clause of another database.
+        match &parser.peek_token_ref().token {
+            Token::LParen | Token::Number(_, _) => false,
+            Token::Word(next) => match next.keyword {
+                Keyword::BY | Keyword::SELECT | Keyword::WITH => false,
+                Keyword::JOIN => !joins,
+                _ => true,
+            },
+            _ => true,
+        }
     }
 
     fn is_custom_operator_part(&self, ch: char) -> bool {

@@ -1,5 +1,7 @@
 //! Tokens with another meaning in PostgreSQL than in the tokenizer.
 
+mod keywords;
+
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,
     tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace, Word},
@@ -87,6 +89,7 @@ pub(super) fn as_postgresql(
         }
     }
     types_in_quotes(&mut read);
+    keywords::as_names(&mut read);
     Ok(read)
 }
 

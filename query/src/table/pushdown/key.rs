@@ -128,7 +128,7 @@ fn is_text(data_type: &DataType) -> bool {
 enum ConvertedValue {
     /// The value in the column's type.
     Value(ScalarValue),
-    /// No value of the column equals it.
+    /// No value of the column equals the converted value.
     Never,
 }
 

@@ -65,6 +65,8 @@ fn keys_and_strings_exist() {
 
 #[test]
 fn pretty_indents() {
+    assert_eq!(pretty("[]"), "[\n]");
+    assert_eq!(pretty(r#"{"a": [], "b": {}}"#), "{\n    \"a\": [\n    ],\n    \"b\": {\n    }\n}");
     assert_eq!(
         pretty(r#"{"a": [1, "x,y"]}"#),
         "{\n    \"a\": [\n        1,\n        \"x,y\"\n    ]\n}"

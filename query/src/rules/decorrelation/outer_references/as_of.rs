@@ -28,7 +28,7 @@ struct Conditions {
     of_rows: Vec<Expr>,
     on: Vec<(Expr, Expr)>,
     until: Option<Until>,
-    /// Bounds at the end of the sort order: after a row that fails a bound, all rows fail.
+    /// Bounds on the sort column at the far end: if a row fails a bound, all later rows fail.
     from: Vec<Expr>,
 }
 

@@ -1,0 +1,91 @@
+//! The place of NULL arrays in an order. Arrow applies NULLS FIRST and NULLS LAST to the elements of
+//! an array, too; in PostgreSQL a NULL element is above all values in any order.
+//!
+//! ```text
+//!   ORDER BY a DESC NULLS LAST   ─►   ORDER BY a IS NULL ASC, a DESC NULLS FIRST
+//! ```
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    common::{
+        DFSchema, Result,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode},
+    },
+    logical_expr::{
+        Distinct, Expr, ExprSchemable, LogicalPlan, SortExpr, expr_rewriter::NamePreserver,
+        utils::merge_schema,
+    },
+    optimizer::AnalyzerRule,
+};
+
+/// Sorts NULL arrays by a key of their own. Runs when the keys of all orders are settled.
+#[derive(Debug)]
+pub struct ListNulls;
+
+impl AnalyzerRule for ListNulls {
+    fn name(&self) -> &str {
+        "list_nulls"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| {
+            let (node, changed) = match node {
+                LogicalPlan::Sort(mut sort) => {
+                    let changed = separate(&mut sort.expr, sort.input.schema());
+                    (LogicalPlan::Sort(sort), changed)
+                }
+                LogicalPlan::Distinct(Distinct::On(mut distinct)) => {
+                    let schema = distinct.input.schema();
+                    let changed =
+                        distinct.sort_expr.as_mut().is_some_and(|keys| separate(keys, schema));
+                    (LogicalPlan::Distinct(Distinct::On(distinct)), changed)
+                }
+                other => (other, false),
+            };
+            let schema = merge_schema(&node.inputs());
+            let names = NamePreserver::new(&node);
+            let calls = node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let calls = expr.transform_up(|expr| {
+                    Ok(match expr {
+                        Expr::WindowFunction(mut call) => {
+                            let changed = separate(&mut call.params.order_by, &schema);
+                            Transformed::new_transformed(Expr::WindowFunction(call), changed)
+                        }
+                        Expr::AggregateFunction(mut call) => {
+                            let changed = separate(&mut call.params.order_by, &schema);
+                            Transformed::new_transformed(Expr::AggregateFunction(call), changed)
+                        }
+                        other => Transformed::no(other),
+                    })
+                })?;
+                Ok(calls.update_data(|expr| name.restore(expr)))
+            })?;
+            let changed = changed || calls.transformed;
+            Ok(Transformed::new_transformed(calls.data, changed))
+        })
+        .map(|plan| plan.data)
+    }
+}
+
+/// Adds a key for NULL before each array with NULL in another place than PostgreSQL's default.
+/// Returns whether a key was added.
+fn separate(keys: &mut Vec<SortExpr>, schema: &DFSchema) -> bool {
+    let is_moved = |key: &SortExpr| {
+        key.nulls_first == key.asc && matches!(key.expr.get_type(schema), Ok(DataType::List(_)))
+    };
+    if !keys.iter().any(is_moved) {
+        return false;
+    }
+    let separated = std::mem::take(keys).into_iter().flat_map(|mut key| {
+        let is_null = is_moved(&key).then(|| {
+            let is_null = key.expr.clone().is_null().sort(!key.nulls_first, false);
+            key.nulls_first = !key.asc;
+            is_null
+        });
+        is_null.into_iter().chain([key])
+    });
+    *keys = separated.collect();
+    true
+}
