@@ -40,7 +40,7 @@ def load_tcp(tools, path, http_port, ilp_port, workers=2):
 
 def load_http(tools, path, http_port, database="benchmark", workers=2, gzip=False):
     """Rows per second, as reported by the InfluxDB loader."""
-    return loaded([tools.bin / "tsbs_load_influx", f"--file={path}", f"--workers={workers}", "--reporting-period=0s",
+    return loaded([tools.bin / "tsbs_load_influx", "--do-create-db=false", f"--file={path}", f"--workers={workers}", "--reporting-period=0s",
                    f"--urls=http://127.0.0.1:{http_port}", f"--db-name={database}", f"--gzip={str(gzip).lower()}"])
 
 

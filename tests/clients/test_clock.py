@@ -247,6 +247,26 @@ def test_f23_a_start_far_ahead_is_confirmed(directory):
     moved.server.stop()
 
 
+@pytest.mark.parametrize("seconds", [-60 * 8766 * HOUR, 8000 * 8766 * HOUR])
+def test_f23_http_outside_of_the_years_of_its_dates(directory, seconds):
+    moved = MovedClock(directory)
+    url = f"http://127.0.0.1:{moved.server.http_port}/health"
+    assert requests.get(url, timeout=10).status_code == 200
+    moved.move(seconds)
+    # Each thread of the server has its own date, and keeps the date when the clock goes back.
+    answered = []
+    for _ in range(50):
+        try:
+            answered.append(requests.get(url, timeout=10).status_code)
+        except requests.ConnectionError:
+            assert "1970 to 9999" in moved.server.output()
+    assert set(answered) <= {200} and (seconds < 0 or not answered)
+    moved.move(0)
+    assert requests.get(url, timeout=10).status_code == 200
+    assert "panicked" not in moved.server.output()
+    moved.server.stop()
+
+
 @pytest.mark.parametrize("year", [2126, 2250])
 def test_f23_a_start_in_another_century_recovers(directory, year):
     moved = MovedClock(directory)

@@ -94,6 +94,29 @@ def test_import_makes_the_same_rows(filled, tmp_path, form):
                 == connection.execute(of.format("odd")).fetchall())
 
 
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_a_new_table_keeps_all_digits_and_the_order_of_the_columns(filled, tmp_path, form):
+    server, to, _ = filled
+    file = tmp_path / f"long.{form}"
+    columns = ["z", "time", "n", "whole", "d", "b"]
+    with connect(server) as connection:
+        connection.execute(f"CREATE TABLE long_{form} (z TEXT, time TIMESTAMPTZ NOT NULL, n NUMERIC(38,10), whole NUMERIC(38,0), "
+                           "d DOUBLE PRECISION, b BIGINT)")
+        copy(connection, f"long_{form}", columns, [
+            ["x", "2024-01-01", "1234567890123456789.0123456789", "12345678901234567890123456789012345678", "0.1", 2**53 + 1],
+            ["y", "2024-01-02", "-0.5", "-1", "1e300", 1],
+            ["z", "2024-01-03", "9007199254740993", None, "0.30000000000000004", None],
+        ])
+        good("export", str(file), "-t", f"long_{form}", connect=to)
+        good("import", str(file), "-t", f"long_again_{form}", "--create", connect=to)
+        of = "SELECT * FROM {} ORDER BY time"
+        back = connection.execute(of.format(f"long_again_{form}"))
+        assert [column.name for column in back.description] == columns
+        found, expected = back.fetchall(), connection.execute(of.format(f"long_{form}")).fetchall()
+        assert found == expected
+        assert [list(map(type, row)) for row in found] == [list(map(type, row)) for row in expected]
+
+
 def test_csv_options_are_those_of_import(filled, tmp_path):
     server, to, _ = filled
     for name, flags in [("tabs", ["--delimiter", "tab", "--null", "\\N"]), ("bare", ["--no-header", "--null", "null"])]:

@@ -266,6 +266,37 @@ def test_sql_with_parameters_and_errors(server, table):
     assert ask(server, "/nope")[0] == 404
 
 
+def test_lists_are_parameters_of_arrays(server):
+    def post(sql, params):
+        body = json.dumps({"sql": sql, "params": params}).encode()
+        status, _, answer = ask(server, "/api/sql", body, "POST", Content_Type="application/json")
+        return status, json.loads(answer)
+    assert post("SELECT 2 = ANY($1::int[]) AS a, $2::text[] AS t, $3::jsonb AS j", [[1, 2, None], ["x\"", "é,{}"], [1, "b"]]) == (
+        200, [{"a": True, "t": ["x\"", "é,{}"], "j": [1, "b"]}])
+    assert post("SELECT $1::int[] AS a", ["{3,4}"]) == (200, [{"a": [3, 4]}])
+    assert post("SELECT $1::int[] AS a", [["x"]])[1]["sqlstate"] == "22P02"
+
+
+def test_an_error_behind_the_first_rows_has_its_status(server, table, postgres):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz PRIMARY KEY, v int)")
+    postgres.execute(f"INSERT INTO {table} SELECT '2024-01-01'::timestamptz + g * interval '1 s', g FROM generate_series(1, 500) g")
+    for form in ("json", "ndjson", "csv", "arrow", "parquet"):
+        sql = f"SELECT 1 / (500 - v) AS x FROM {table} ORDER BY time"
+        status, _, answer = ask(server, f"/api/sql?format={form}", sql.encode(), "POST")
+        assert (status, json.loads(answer)["sqlstate"]) == (400, "22012"), form
+        sql = f"SELECT v FROM {table} UNION ALL SELECT 1 / (500 - v) FROM {table}"
+        status, _, answer = ask(server, f"/api/sql?format={form}", sql.encode(), "POST")
+        assert (status, json.loads(answer)["sqlstate"]) == (400, "22012"), form
+
+
+@pytest.mark.parametrize("path", ["/exec?query=", "/api/sql?q="])
+def test_copy_is_refused(server, table, postgres, path):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz PRIMARY KEY, v int)")
+    for copy in (f"COPY {table} TO STDOUT", f"COPY {table} FROM STDIN"):
+        status, _, answer = ask(server, path + urllib.parse.quote(copy), b"", "POST")
+        assert status in (400, 501) and b"Postgres protocol" in answer
+
+
 def test_numbers_keep_their_digits(server, table):
     """CL-10: no protocol rounds a value."""
     def ask(sql, params=()):
@@ -304,7 +335,10 @@ def test_health_and_metrics(server):
 
 def test_influx_questions_before_writing(server, postgres, table):
     name = f"base_{table}"
-    assert ask(server, f"/query?q={urllib.parse.quote('CREATE DATABASE ' + name + ' WITH REPLICATION 1')}")[0] == 200
+    create = urllib.parse.urlencode({"q": f"CREATE DATABASE {name} WITH REPLICATION 1"})
+    assert ask(server, f"/query?{create}", b"", "POST")[0] == 200
+    # A repetition changes nothing; the statement may be in the form of the body.
+    assert ask(server, "/query", create.encode(), "POST", Content_Type="application/x-www-form-urlencoded")[0] == 200
     _, _, body = ask(server, "/query?q=show%20databases")
     assert [name] in json.loads(body)["results"][0]["series"][0]["values"]
     assert write(server, "m v=1 1\n", f"/write?db={name}")[0] == 204

@@ -112,6 +112,40 @@ def test_copy_from_one_connection_to_another(server, connection, filled):
         assert other.execute(f"SELECT count(*) FROM {filled}_again").fetchone() == (1000,)
 
 
+@pytest.mark.ours
+def test_copy_to_binary_refuses_nanoseconds(connection, table):
+    def copied(source, format="binary"):
+        with connection.cursor().copy(f"COPY {source} TO STDOUT (FORMAT {format})") as copy:
+            return b"".join(bytes(chunk) for chunk in copy)
+
+    connection.execute(f"""CREATE TABLE {table} (time timestamptz NOT NULL, i interval, l timestamp[], PRIMARY KEY (time))
+        WITH (collision = 'last')""")
+    connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', '1 day', '{{2024-01-01}}')")
+    assert len(copied(table)) > 24
+    for row, column in [
+        ("('2024-01-01', '1 ns', NULL)", "i"),
+        ("('2024-01-01', '1 s', '{2024-01-01 00:00:00.000000001}')", "l"),
+    ]:
+        connection.execute(f"INSERT INTO {table} VALUES {row}")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match=f'column "{column}" has a value with nanoseconds'):
+            copied(table)
+    for n in range(3):
+        connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01 00:00:00.00000000{n}+00', '1 day')")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match='column "time" has a value with nanoseconds'):
+        copied(table)
+    for format in ("text", "csv"):
+        lines = copied(f"(SELECT time FROM {table} ORDER BY time)", format).decode().splitlines()
+        assert lines == [
+            "2024-01-01 00:00:00+00",
+            "2024-01-01 00:00:00.000000001+00",
+            "2024-01-01 00:00:00.000000002+00",
+        ]
+    # Results of queries are cut to microseconds.
+    assert len(copied(f"(SELECT time, i FROM {table})")) > 3 * 24
+    found = connection.cursor(binary=True).execute(f"SELECT time FROM {table}").fetchall()
+    assert found == [(at(0),)] * 3
+
+
 @pytest.mark.parametrize(
     "data, sqlstate",
     [

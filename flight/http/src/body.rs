@@ -101,7 +101,7 @@ impl<'a> DecodedBody<'a> {
     ///
     /// # Errors
     /// `LimitExceeded`; `ConnectionFailure` when the client is gone; `QueryCanceled` when the
-    /// client is too slow.
+    /// client is too slow; `TooManyConnections` when another request needed the place.
     pub(crate) async fn receive(&mut self) -> Result<bool> {
         let patience = Duration::from_millis(self.state.settings.patience_ms);
         let next = timeout(patience, self.stream.next()).await.map_err(|_| {
@@ -113,12 +113,7 @@ impl<'a> DecodedBody<'a> {
         let piece = match next {
             None => return Ok(false),
             Some(Ok(piece)) => piece,
-            Some(Err(error)) => {
-                return Err(Error::new(
-                    ErrorKind::ConnectionFailure,
-                    format!("the body ended early: {error}"),
-                ));
-            }
+            Some(Err(error)) => return Err(broken_off(error)),
         };
         self.raw += piece.len();
         if self.raw > self.state.settings.body_bytes_max {
@@ -356,6 +351,16 @@ fn undecodable(error: &io::Error, most: usize) -> Error {
         format!("the body cannot be decompressed: {error}"),
     )
     .with_hint("Content-Encoding must name the compression of the body; the body may be cut off")
+}
+
+/// The error of a body without its end: the client is gone, or the request has lost its place.
+fn broken_off(error: axum::Error) -> Error {
+    match error.into_inner().downcast::<Error>() {
+        Ok(lost_place) => *lost_place,
+        Err(error) => {
+            Error::new(ErrorKind::ConnectionFailure, format!("the body ended early: {error}"))
+        }
+    }
 }
 
 fn too_large(what: &str, most: usize) -> Error {

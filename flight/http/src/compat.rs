@@ -4,16 +4,17 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
+    body::Body,
     extract::{Query, State as Extracted},
     http::{HeaderMap, Method},
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::Command;
+use stratalog_query::{Command, StatementKind};
 
 use crate::{
-    guard::is_browser,
+    body::DecodedBody,
     json::Json,
     problem::{answer, in_one_line},
     sql::{Access, table_of},
@@ -21,24 +22,37 @@ use crate::{
     write::schema,
 };
 
-/// `GET` and `POST /query` of InfluxDB 1: SHOW, CREATE and DROP DATABASE.
+/// `GET` and `POST /query` of InfluxDB 1: SHOW, CREATE and DROP DATABASE. GET only reads.
 pub(crate) async fn query(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): Query<HashMap<String, String>>,
     method: Method,
     headers: HeaderMap,
-    body: String,
+    body: Body,
 ) -> Response {
-    let form = form_field(&body, "q");
-    let text = parameters.get("q").cloned().or(form).unwrap_or_default();
-    let access = Access::of(&method);
-    match influx(&state, &text, access, is_browser(&headers)).await {
+    let answered = match statement(&state, &parameters, &headers, body).await {
+        Ok(text) => influx(&state, &text, Access::of(&method)).await,
+        Err(error) => Err(error),
+    };
+    match answered {
         Ok(result) => Json(json!({ "results": [result] })).into_response(),
         Err(error) => answer(&error, json!({ "error": in_one_line(&error) })),
     }
 }
 
-async fn influx(state: &State, text: &str, access: Access, browser: bool) -> Result<Value> {
+/// The statement in the address, or in the form of the body.
+async fn statement(
+    state: &State,
+    parameters: &HashMap<String, String>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<String> {
+    let (body, _room) = DecodedBody::new(state, headers, body)?.all().await?;
+    let form = form_field(&String::from_utf8_lossy(&body), "q");
+    Ok(parameters.get("q").cloned().or(form).unwrap_or_default())
+}
+
+async fn influx(state: &State, text: &str, access: Access) -> Result<Value> {
     let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
     let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
@@ -52,17 +66,15 @@ async fn influx(state: &State, text: &str, access: Access, browser: bool) -> Res
                 { "name": "databases", "columns": ["name"], "values": names }
             ] }))
         }
-        // Load generators of InfluxDB 1 create their database with GET; a repetition changes
-        // nothing.
-        (["create", "database", ..], _) if access == Access::Read && browser => Err(read_only()),
-        (["drop", "database", ..], _) if access == Access::Read => Err(read_only()),
         (["create", "database", _, ..], Some(name)) => {
+            access.check(StatementKind::Definition)?;
             let name = schema(state, Some(unquoted(name)), None);
             let create = Command::CreateSchema { database, name, if_not_exists: true };
             session.define("CREATE DATABASE", vec![create]).await?;
             Ok(json!({ "statement_id": 0 }))
         }
         (["drop", "database", _], Some(name)) => {
+            access.check(StatementKind::Definition)?;
             let name = schema(state, Some(unquoted(name)), None);
             if name == crate::write::PUBLIC {
                 return Err(Error::new(
@@ -81,11 +93,6 @@ async fn influx(state: &State, text: &str, access: Access, browser: bool) -> Res
         )
         .with_hint("ask in SQL: POST /api/sql, the Postgres protocol or Flight SQL")),
     }
-}
-
-fn read_only() -> Error {
-    Error::new(ErrorKind::ReadOnlyTransaction, "a GET request only reads")
-        .with_hint("send the statement with POST")
 }
 
 fn unquoted(name: &str) -> &str {

@@ -19,8 +19,8 @@ use axum::{
         header::{
             ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
             ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-            ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, USER_AGENT,
-            VARY, X_CONTENT_TYPE_OPTIONS,
+            ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, VARY,
+            X_CONTENT_TYPE_OPTIONS,
         },
         uri::Authority,
     },
@@ -169,13 +169,8 @@ pub(crate) async fn check(
     restrained(response)
 }
 
-/// True if a browser sent the request. A page can neither omit nor change the checked headers.
-pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
-    let agent = headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
-    is_marked(headers) || agent.starts_with(b"Mozilla/")
-}
-
-/// True if the request has a browser's headers with the origin of its page.
+/// True if the request has a browser's headers with the origin of its page. A page can neither omit
+/// nor change these headers.
 fn is_marked(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
 }

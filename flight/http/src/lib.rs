@@ -19,6 +19,7 @@ mod json;
 mod lines;
 mod metrics;
 mod problem;
+mod request_limit;
 mod server;
 mod settings;
 mod sql;

@@ -1,11 +1,13 @@
 //! Accepts connections, and closes them at a shutdown.
 
 use std::{
+    cell::Cell,
     convert::Infallible,
-    pin::Pin,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use axum::{
@@ -27,7 +29,6 @@ use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::QueryService;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::timeout,
 };
@@ -38,7 +39,9 @@ use crate::{
     HttpSettings, compat,
     connection_limit::{ConnectionLimit, ConnectionPermit, RunningRequest},
     guard::{self, Arrival},
-    health, metrics, problem, sql,
+    health, metrics, problem,
+    request_limit::{RequestLimit, RequestPlace, WatchedBody},
+    sql,
     state::State,
     subscribe, tcp, telemetry, write,
 };
@@ -48,6 +51,9 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Sockets beyond `connections_max`: health checks are possible when all other sockets are busy.
 const RESERVED_PLACES: usize = 64;
+
+/// Seconds from 1970 to the end of the year 9999, the last year of a date in HTTP.
+const DATE_SECONDS_END: u64 = 253_402_300_800;
 
 /// Routes outside the limit of running requests.
 const ALWAYS: [&str; 5] = ["/health", "/ready", "/ping", "/version", "/metrics"];
@@ -112,8 +118,7 @@ async fn answer(
     let patience = Duration::from_millis(state.settings.patience_ms);
     let connection_limit =
         ConnectionLimit::new(state.settings.connections_max.saturating_add(RESERVED_PLACES));
-    let requests =
-        Arc::new(Semaphore::new(state.settings.connections_max.min(Semaphore::MAX_PERMITS)));
+    let requests = RequestLimit::new(state.settings.connections_max);
     let graceful = GracefulShutdown::new();
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -124,6 +129,8 @@ async fn answer(
         .keep_alive(true);
     builder
         .http2()
+        // hyper panics when a Date header is outside of the years 1970 to 9999.
+        .auto_date_header(false)
         .timer(TokioTimer::new())
         .keep_alive_interval(patience)
         .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
@@ -131,7 +138,7 @@ async fn answer(
     let mut connections = JoinSet::new();
     while let Some((socket, permit)) = accept(&listener, &connection_limit, &shutdown).await {
         while connections.try_join_next().is_some() {}
-        let (routes, requests) = (routes.clone(), Arc::clone(&requests));
+        let (routes, requests) = (routes.clone(), requests.clone());
         let arrival = socket.local_addr().ok().map(Arrival);
         let speaker = Arc::clone(&permit);
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -141,11 +148,14 @@ async fn answer(
             }
             let place = match ALWAYS.contains(&request.uri().path()) {
                 true => Some(None),
-                false => Arc::clone(&requests).try_acquire_owned().ok().map(Some),
+                false => requests.try_enter().map(Some),
             };
             async move {
                 let (response, place) = match place {
-                    Some(place) => (routes.call(request).await?, place),
+                    Some(place) => {
+                        let request = request.map(|body| WatchedBody::new(body, place.clone()));
+                        (routes.call(request).await?, place)
+                    }
                     None => (too_many(), None),
                 };
                 Ok::<_, Infallible>(response.map(|body| CountedBody {
@@ -158,12 +168,21 @@ async fn answer(
         let connection = builder.serve_connection(TokioIo::new(socket), service).into_owned();
         let connection = graceful.watch(connection);
         connections.spawn(async move {
+            let mut connection = pin!(connection);
+            let connection = poll_fn(|context| match thread_has_date() {
+                true => connection.as_mut().poll(context).map(Some),
+                false => Poll::Ready(None),
+            });
             tokio::select! {
-                ended = connection => {
-                    if let Err(error) = ended {
+                ended = connection => match ended {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => {
                         tracing::debug!(%error, "an HTTP connection failed");
                     }
-                }
+                    None => {
+                        tracing::warn!("closed an HTTP connection: the machine's clock is outside of the years 1970 to 9999");
+                    }
+                },
                 () = permit.must_leave() => {
                     tracing::debug!("closed an idle HTTP connection for a new connection");
                 }
@@ -180,6 +199,25 @@ async fn answer(
     Ok(())
 }
 
+thread_local! {
+    /// True if hyper has made a date on this thread.
+    static IS_DATED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True if hyper can poll an HTTP/1 connection on this thread. At each poll hyper renews the date
+/// of the thread, also with `auto_date_header(false)`, and panics outside of the years 1970 to 9999.
+/// When the clock goes back, hyper keeps the date.
+fn thread_has_date() -> bool {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since_1970) if since_1970.as_secs() < DATE_SECONDS_END => {
+            IS_DATED.set(true);
+            true
+        }
+        Ok(_) => false,
+        Err(_) => IS_DATED.get(),
+    }
+}
+
 fn too_many() -> Response {
     let error = Error::new(
         ErrorKind::TooManyConnections,
@@ -193,7 +231,7 @@ fn too_many() -> Response {
 struct CountedBody {
     body: Body,
     _running: RunningRequest,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<Arc<RequestPlace>>,
 }
 
 impl hyper::body::Body for CountedBody {

@@ -77,11 +77,13 @@ pub(crate) async fn ask(
                 "POST {\"sql\": \"SELECT …\"}, or the text of the statement as text/plain",
             ),
         )),
-        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Problem(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "COPY … STDIN and STDOUT need the Postgres protocol",
-        ))),
+        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Problem(no_copy())),
     }
+}
+
+fn no_copy() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "COPY … STDIN and STDOUT need the Postgres protocol")
+        .with_hint("read rows with a query and format=csv; POST lines to /write")
 }
 
 /// The access allowed by a request's method.
@@ -108,7 +110,11 @@ impl Access {
         }
     }
 
-    fn check(self, kind: StatementKind) -> Result<()> {
+    /// Checks that the access allows a statement.
+    ///
+    /// # Errors
+    /// `ReadOnlyTransaction`.
+    pub(crate) fn check(self, kind: StatementKind) -> Result<()> {
         if self == Self::Write || kind == StatementKind::Read {
             return Ok(());
         }
@@ -165,7 +171,7 @@ async fn run(session: &Arc<Session>, question: &SqlRequest, access: Access) -> R
         .with_hint("GET /api/v1/subscribe?table=cpu follows a table, as server-sent events"));
     }
     let prepared = session.prepare(one, &[]).await?;
-    let values = session.bind_rows(&prepared, &question.parameters()?)?;
+    let values = session.bind_rows(&prepared, &question.parameters(prepared.parameter_types())?)?;
     let values = values.into_iter().next().unwrap_or_default();
     session.execute(&prepared, values).await
 }
@@ -223,11 +229,12 @@ impl SqlRequest {
         Ok(question)
     }
 
-    /// The parameters as a row of texts; the statement converts the texts to its types.
-    fn parameters(&self) -> Result<RecordBatch> {
-        let texts = self.params.texts.iter().map(Option::as_deref);
+    /// The parameters as a row of texts for a statement with parameters of `types`; the statement
+    /// converts the texts to its types.
+    fn parameters(&self, types: &[ColumnType]) -> Result<RecordBatch> {
+        let texts = self.params.in_syntax_of(types);
         let columns: Vec<ArrayRef> =
-            texts.map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef).collect();
+            texts.map(|text| Arc::new(StringArray::from_iter([text])) as ArrayRef).collect();
         let fields: Vec<Field> = (1..=columns.len())
             .map(|number| Field::new(format!("${number}"), DataType::Utf8, true))
             .collect();
@@ -251,8 +258,10 @@ pub(crate) async fn table_of(state: &State, sql: &str, access: Access) -> Result
     let session = state.session("http", None)?;
     let _ended = RequestSession(Arc::clone(&session));
     let question = SqlRequest { sql: sql.to_string(), ..SqlRequest::default() };
-    let Outcome::Rows(mut rows) = run(&session, &question, access).await? else {
-        return Ok((Vec::new(), Vec::new()));
+    let mut rows = match run(&session, &question, access).await? {
+        Outcome::Rows(rows) => rows,
+        Outcome::Done(_) | Outcome::Empty => return Ok((Vec::new(), Vec::new())),
+        Outcome::CopyIn(_) | Outcome::CopyOut(_) => return Err(no_copy()),
     };
     let columns = columns_of(&rows);
     let style = session.text_style();

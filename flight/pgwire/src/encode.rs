@@ -4,9 +4,9 @@ mod binary;
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray as _, RecordBatch},
-    datatypes::DataType,
+    datatypes::{DataType, Schema},
 };
-use stratalog_model::Result;
+use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::{ColumnWriter, TextStyle};
 
 pub use self::binary::BinaryWriter;
@@ -105,6 +105,31 @@ impl<'a> RowWriter<'a> {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Self { columns, long: LongValues::of(batch) })
+    }
+
+    /// Refuses binary values whose digits beyond microseconds [`Self::write`] cuts. `schema` has the
+    /// names of the columns.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported`.
+    pub(crate) fn check_digits(&self, schema: &Schema) -> Result<()> {
+        for (column, field) in self.columns.iter().zip(schema.fields()) {
+            if let ColumnEncoder::Binary(writer) = column
+                && writer.cuts_digits()
+            {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!(
+                        "column \"{}\" has a value with nanoseconds, and the binary format of COPY has microseconds",
+                        field.name()
+                    ),
+                )
+                .with_hint(
+                    "use the format text or csv, or round the times by a cast, for example to timestamptz(6)",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The bytes of a row's long values; 0 without long values.

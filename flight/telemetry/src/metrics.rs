@@ -19,6 +19,7 @@ use crate::{
     fault::{Refusal, excerpt},
     json,
     name::{METRIC_COLUMN, VALUE_COLUMN, put_metric_name},
+    names::OwnerKind,
     origin::{Origin, Tags},
     reader::unfit,
     wire::{Fault, Fields, once, put_varint, text},
@@ -39,6 +40,7 @@ struct MetricTarget<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Metric<'a> {
     origin: Origin<'a>,
+    kind: OwnerKind,
     name: &'a str,
     /// The end of the metric's part of a series identity.
     identity_end: usize,
@@ -166,7 +168,8 @@ impl TelemetryReader {
         self.identity.extend_from_slice(&origin.number.to_le_bytes());
         put_varint(&mut self.identity, name.len() as u64);
         self.identity.extend_from_slice(name.as_bytes());
-        let metric = Metric { origin, name, identity_end: self.identity.len() };
+        let identity_end = self.identity.len();
+        let metric = Metric { origin, kind: owner_kind(kind), name, identity_end };
         let mut fields = Fields::of(data);
         while let Some(field) = fields.next()? {
             if field.number != 1 {
@@ -268,6 +271,16 @@ pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8]
 /// The error of a metric's sample, in terms of samples.
 fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
     unfit(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
+}
+
+/// The kind of a metric by the number of the field with the data.
+fn owner_kind(field: u32) -> OwnerKind {
+    match field {
+        5 => OwnerKind::Gauge,
+        7 => OwnerKind::Sum,
+        9 => OwnerKind::Histogram,
+        _ => OwnerKind::Summary,
+    }
 }
 
 /// The name of a metric's table; a suffix selects a part of the metric.

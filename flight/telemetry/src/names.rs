@@ -1,54 +1,114 @@
 //! Conflicts of OTLP names with the same table or column name.
 //!
 //! `a.b` and `a_b` both become `a_b`: rows of one metric would replace rows of the other. The first
-//! name gets the table or column; data of the other name is refused.
+//! name gets the table or column; data of the other name is refused. A point with both attributes
+//! has a single tag with both values, and neither attribute owns the column afterwards.
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use ahash::RandomState;
 use stratalog_model::{Error, ErrorKind, Result};
 
-use crate::fault::excerpt;
+use crate::fault::{Refusal, excerpt};
 
 /// Maximal number of cached names; the cache is emptied when it exceeds this number.
 const NAMES_MAX: usize = 200_000;
 
 /// The owning OTLP name of each table or column name.
-type Owners = HashMap<Box<str>, Box<str>, RandomState>;
+type Owners = HashMap<Box<str>, Owner<Box<str>>, RandomState>;
 
 /// The registry of the OTLP names behind the names of tables and columns. Clones share the
 /// registry.
 #[derive(Debug, Clone, Default)]
 pub struct Names(Arc<Mutex<Owners>>);
 
+/// An OTLP name that becomes the name of a table or column.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner<T> {
+    pub(crate) kind: OwnerKind,
+    pub(crate) name: T,
+    /// The part of the metric with a table of its own; '' for a whole metric, and for an attribute.
+    pub(crate) suffix: &'static str,
+}
+
+/// The kind of an OTLP name, for messages: a metric may change its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnerKind {
+    Gauge,
+    Sum,
+    Histogram,
+    Summary,
+    Attribute,
+}
+
+/// The name of a table or column, and the OTLP name that needs the name.
+pub(crate) type Claim<'a> = (String, Owner<&'a str>);
+
 impl Names {
-    /// Claims a place for a name; a suffix may have been appended.
+    /// Claims places for the rows that `take` prepares. A refusal, also by `take`, gives no place a
+    /// new owner.
     ///
     /// # Errors
-    /// `DuplicateObject` if another name owns the place.
-    pub(crate) fn claim(&self, place: &str, name: &str, suffix: &str) -> Result<()> {
+    /// `DuplicateObject` if another name owns a place; errors of `take`.
+    pub(crate) fn claim<T>(
+        &self,
+        claims: &[Claim<'_>],
+        take: impl FnOnce() -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        // The lock keeps the check and the registration together.
         let mut owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if owners.len() >= NAMES_MAX {
             owners.clear();
         }
-        let owner = owners.entry(place.into());
-        let owner = owner.or_insert_with(|| format!("{name}\0{suffix}").into());
-        if owner.split_once('\0') == Some((name, suffix)) {
-            return Ok(());
+        for (place, name) in claims {
+            if let Some(owner) = owners.get(place.as_str())
+                && (&*owner.name, owner.suffix) != (name.name, name.suffix)
+            {
+                return Err(Refusal::Item(conflict(place, name, owner)));
+            }
         }
-        let stored = place.rsplit('\0').next().unwrap_or_default();
-        Err(Error::new(
-            ErrorKind::DuplicateObject,
-            format!(
-                "\"{}{suffix}\" and \"{}\" are both stored as \"{}\", and values of one metric would replace values of the other metric",
-                excerpt(name),
-                excerpt(&owner.replace('\0', "")),
-                excerpt(stored)
-            ),
-        )
-        .with_hint("rename one of the two at the sender"))
+        let taken = take()?;
+        for (place, Owner { kind, name, suffix }) in claims {
+            let owner = || Owner { kind: *kind, name: Box::<str>::from(*name), suffix: *suffix };
+            owners.entry(place.as_str().into()).or_insert_with(owner);
+        }
+        Ok(taken)
+    }
+}
+
+fn conflict(place: &str, name: &Owner<&str>, owner: &Owner<Box<str>>) -> Error {
+    let owner = Owner { kind: owner.kind, name: &*owner.name, suffix: owner.suffix };
+    let stored = place.rsplit('\0').next().unwrap_or_default();
+    let harm = match name.kind {
+        OwnerKind::Attribute => "points with one attribute would replace points with the other",
+        _ => "values of one metric would replace values of the other",
+    };
+    Error::new(
+        ErrorKind::DuplicateObject,
+        format!("{name} and {owner} are both stored as \"{}\", and {harm}", excerpt(stored)),
+    )
+    .with_hint("rename one of the two at the sender")
+}
+
+impl fmt::Display for Owner<&str> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the ")?;
+        match self.suffix {
+            "" => {}
+            "_bucket" => f.write_str("buckets of the ")?,
+            suffix => write!(f, "{} of the ", suffix.trim_start_matches('_'))?,
+        }
+        let kind = match self.kind {
+            OwnerKind::Gauge => "gauge",
+            OwnerKind::Sum => "sum",
+            OwnerKind::Histogram => "histogram",
+            OwnerKind::Summary => "summary",
+            OwnerKind::Attribute => "attribute",
+        };
+        write!(f, "{kind} \"{}\"", excerpt(self.name))
     }
 }

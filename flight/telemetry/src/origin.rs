@@ -82,8 +82,8 @@ pub(crate) struct Tags {
     single: bool,
     depth_max: u32,
     tags: Vec<(String, String)>,
-    /// Labels of attributes, and the original keys of each.
-    keys: Vec<(String, String)>,
+    /// Labels of attributes with their original keys; `None` for several keys with one label.
+    keys: Vec<(String, Option<String>)>,
 }
 
 impl Tags {
@@ -179,13 +179,12 @@ impl Tags {
                     values.push(';');
                     values.push_str(&value);
                     let mut known = self.keys.iter_mut();
-                    if let Some((_, keys)) = known.find(|(other, _)| *other == label) {
-                        keys.push(';');
-                        keys.push_str(key);
+                    if let Some((_, known)) = known.find(|(other, _)| *other == label) {
+                        *known = known.take().filter(|known| known == key);
                     }
                 }
                 None => {
-                    self.keys.push((label.clone(), key.to_string()));
+                    self.keys.push((label.clone(), Some(key.to_string())));
                     self.tags.push((label, value));
                 }
             }
@@ -193,9 +192,10 @@ impl Tags {
         Ok(())
     }
 
-    /// The labels of attributes, each with its original keys.
-    pub(crate) fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.keys.iter().map(|(label, keys)| (label.as_str(), keys.as_str()))
+    /// The labels with a single original key, and the key. A label of several keys belongs to none
+    /// of the keys: points with a single key keep their column.
+    pub(crate) fn owned(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.keys.iter().filter_map(|(label, key)| Some((label.as_str(), key.as_deref()?)))
     }
 
     /// Bytes of the values.

@@ -21,11 +21,11 @@ use tokio::sync::watch;
 
 use crate::{budget::Claim, engine::Core, pressure_flush::MoveOutcome};
 
-/// Most turns awaited by one claim.
+/// Maximum number of turns awaited by one claim.
 const TURNS_MAX: usize = 1000;
 
-/// Most turns in a row without moved events: the memory may belong to statements about to commit,
-/// or to other waiting statements.
+/// Maximum number of turns in a row without moved events: the memory may belong to statements about
+/// to commit, or to other waiting statements.
 const IDLE_TURNS_MAX: usize = 10;
 
 /// Time between two useless turns.

@@ -8,7 +8,7 @@
 //!      └─ finish      ◄── is every event owned once, does the journal reach the pieces
 //!                 each part, and each finding ─► Report
 //! ```
-//! Memory: one block or row group, the frames' counts of open statements, and a bit for each
+//! Memory: one block or row group, the frame counts of the open statements, and a bit for each
 //! arrival number of one chronicle, up to 64 MiB. Beyond this limit, the check does not look for
 //! events with two owners.
 

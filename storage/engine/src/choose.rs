@@ -7,24 +7,24 @@ use stratalog_model::{ChronicleDefinition, ChronicleId, SchemaVersion, TierName}
 
 use crate::{manifest::PieceRecord, settings::EngineSettings};
 
-/// Most pieces in one merge.
+/// Maximum number of pieces in one merge.
 const FAN_IN_MAX: usize = 16;
 
 /// Approximate ratio of uncompressed to compressed bytes of a story's events.
 const UNPACKED_SHARE: u64 = 8;
 
-/// Most uncompressed bytes of a merge of overlapping pieces, as a multiple of the largest piece.
+/// Maximum uncompressed bytes of a merge of overlapping pieces, as a multiple of the largest piece.
 const OVERLAP_SHARE: u64 = 4;
 
 /// A story is rewritten if the number of late events is at least one part in `LATE_SHARE` of its
 /// events.
 const LATE_SHARE: u64 = 8;
 
-/// Least events in the journal for a move by age, unless the table has its own age: a file of a few
-/// rows frees next to nothing.
+/// Minimum number of events in the journal for a move by age, unless the table has its own age: a
+/// file of a few rows frees next to nothing.
 const AGED_ROWS_MIN: u64 = 1_024;
 
-/// Least bytes in the journal for a move by age; either limit is enough.
+/// Minimum bytes in the journal for a move by age; either limit is enough.
 const AGED_BYTES_MIN: u64 = 64 << 10;
 
 /// Multiple of a table's own age before few events move.
@@ -38,8 +38,8 @@ const JOURNAL_SHARE: u64 = 4;
 /// if smaller, stays in memory until an append waits for memory.
 const FLUSH_SHARE: u64 = 1024;
 
-/// Most acquirers with an effect on moves: one chronicle must not force all other chronicles to
-/// move in the smallest steps.
+/// Maximum number of acquirers with an effect on moves: one chronicle must not force all other
+/// chronicles to move in the smallest steps.
 const ACQUIRERS_MAX: u32 = 7;
 
 /// Size of the largest pieces of a tier.

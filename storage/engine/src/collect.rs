@@ -35,7 +35,7 @@ use crate::{
 pub mod floor;
 pub mod floor_candidates;
 
-/// Most replaced events in one edit.
+/// Maximum number of replaced events in one edit.
 const MARKS_MAX: usize = 200_000;
 
 /// The engine's files beside the log.

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 use stratalog_model::Gsn;
 
-/// Most samples. Beyond this number, the older half keeps every second sample.
+/// Maximum number of samples. Beyond this number, the older half keeps every second sample.
 const SAMPLES_MAX: usize = 4096;
 
 /// Commit times of events; see the module's comment.

@@ -28,7 +28,7 @@ pub use state::{Edit, Floor, ManifestState, Move, OwnedEvents, PieceFile, PieceR
 /// Least number of edits before a snapshot is worth its bytes.
 const EDITS_MIN: usize = 256;
 
-/// Most bytes in a frame of a snapshot.
+/// Maximum bytes in a frame of a snapshot.
 const SNAPSHOT_FRAME_BYTES: usize = 256 << 10;
 
 /// The manifest; see the module's comment.

@@ -8,7 +8,7 @@ use stratalog_model::{
     store::{MoveCounts, MoveKind, MoveStatus},
 };
 
-/// Most moves in the list; the oldest ended move goes first.
+/// Maximum number of moves in the list; the oldest ended move goes first.
 const ENDED_MAX: usize = 1000;
 
 /// The moves under way, and the last ended moves.

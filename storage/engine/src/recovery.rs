@@ -54,10 +54,10 @@ use crate::{
 /// Longest wait of a start for the list of stories.
 const REACH_MAX: Duration = Duration::from_secs(30);
 
-/// Most parcels waiting between two steps.
+/// Maximum number of parcels that wait between two steps.
 const QUEUE_PARCELS_MAX: usize = 2;
 
-/// Most frames of a parcel.
+/// Maximum number of frames of a parcel.
 const PARCEL_FRAMES_MAX: usize = 512;
 
 /// Bytes of payloads from which a parcel is sent.

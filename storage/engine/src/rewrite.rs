@@ -357,7 +357,7 @@ struct WindowLimit {
 }
 
 impl WindowLimit {
-    /// Most rows of a window, at the average row size of `pool`.
+    /// Maximum number of rows of a window, at the average row size of `pool`.
     fn rows_of(self, pool: &[EventRows]) -> usize {
         let rows: usize = pool.iter().map(EventRows::len).sum();
         let bytes: usize = pool.iter().map(EventRows::bytes).sum();

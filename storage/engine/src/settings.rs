@@ -33,9 +33,9 @@ pub struct EngineSettings {
     /// Limit of merges and stories, in written bytes per second; 0 for no limit. Moves for waiting
     /// appends have no limit.
     pub move_bytes_per_second_max: u64,
-    /// Most events of a tablet.
+    /// Maximum number of events in a tablet.
     pub tablet_rows_max: usize,
-    /// Most events of a block of a tablet.
+    /// Maximum number of events in a block of a tablet.
     pub block_rows_max: usize,
     /// Approximate bytes of a block before compression.
     pub block_bytes: usize,

@@ -16,7 +16,7 @@ use crate::{
 pub const SYSTEM_COLUMNS: [&str; 7] =
     ["_tick", "_seq", "_gsn", "_origin", "_toid", "_tier", "_group"];
 
-/// Most columns of one chronicle.
+/// Maximum number of columns of one chronicle.
 pub const COLUMNS_MAX: usize = 1600;
 
 /// One column.
@@ -74,7 +74,7 @@ pub struct ChronicleDefinition {
     pub columns: Vec<ColumnDefinition>,
     /// The column that holds the time of the tick.
     pub tick_column: ColumnId,
-    /// Key columns: the PRIMARY KEY without its last column, the tick.
+    /// Key columns: the PRIMARY KEY without the tick column.
     pub key_columns: Vec<ColumnId>,
     /// The number of key columns at the end of `key_columns` that joined the key after the first
     /// events. These columns are text, and '' in all older events.

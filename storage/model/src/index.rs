@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ColumnId, ColumnType};
 
-/// Most indexes of one chronicle.
+/// Maximum number of indexes of one chronicle.
 pub const INDEXES_MAX: usize = 64;
 
 /// How an index excludes events from reading.

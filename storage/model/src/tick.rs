@@ -151,8 +151,8 @@ pub struct TickScale {
 }
 
 impl TickScale {
-    /// A scale with the base `created_ns` (F21: the creation time), rounded down to a multiple of
-    /// the granularity since 1970: coarse ticks start at round times.
+    /// A scale with the base `created_ns` (F21: the creation time, or the option `base`), rounded
+    /// down to a multiple of the granularity since 1970: coarse ticks start at round times.
     pub fn starting_at(created_ns: i64, granularity: Granularity) -> Self {
         let offset = created_ns.rem_euclid(granularity.ns());
         Self { base_ns: created_ns.saturating_sub(offset), granularity }

@@ -19,7 +19,8 @@
 //!
 //! A directory with FORMAT is complete: every part has existed, and a missing part is damage. A
 //! directory with FORMAT.new is the result of an interrupted first start: the next start makes the
-//! missing parts. Version 1 had no manifest: a start adds a manifest to its directories.
+//! missing parts. Version 1 had no manifest: a start adds a manifest to its directories. A FORMAT of
+//! version 1 beside data of version 2 belongs to another directory, and is refused.
 
 use std::{
     io,
@@ -27,7 +28,10 @@ use std::{
     sync::Arc,
 };
 
-use stratalog_model::{Disk, Error};
+use stratalog_journal::{
+    CheckEvent, JournalSettings, RequiredSegments, Scope, check as check_journal,
+};
+use stratalog_model::{Disk, Error, ErrorKind};
 
 use crate::{
     StartError,
@@ -114,7 +118,8 @@ impl DataDirectory {
     /// # Errors
     /// [`StartError::ForeignDirectory`] and [`StartError::FormatMissing`], before any write to the
     /// directory; [`StartError::DirectoryLocked`]; [`StartError::NewerFormat`];
-    /// [`StartError::UnknownFormat`]; [`StartError::DamagedFormat`]; or errors of the disk.
+    /// [`StartError::UnknownFormat`]; [`StartError::DamagedFormat`]; [`StartError::OlderFormat`]; or
+    /// errors of the disk.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Self, StartError> {
         let failed = |action: &str, error: io::Error| {
             StartError::from(Error::io(format!("cannot {action} {}", path.display()), error))
@@ -181,13 +186,12 @@ impl DataDirectory {
                 directory.made = Some(version);
                 Ok((directory, None))
             }
-            Err(unread @ (StartError::NewerFormat { .. } | StartError::UnknownFormat { .. })) => {
-                Err(unread)
+            Err(wrong @ (StartError::DamagedFormat { .. } | StartError::OlderFormat { .. })) => {
+                let first = !has(MANIFEST) && directory.version_2_data(disk)?.is_none();
+                directory.made = Some(if first { FORMAT_VERSION_FIRST } else { FORMAT_VERSION });
+                Ok((directory, Some(wrong)))
             }
-            Err(error) => {
-                directory.made = Some(if has(MANIFEST) { FORMAT_VERSION } else { 1 });
-                Ok((directory, Some(error)))
-            }
+            Err(error) => Err(error),
         }
     }
 
@@ -343,7 +347,55 @@ impl DataDirectory {
                 known: FORMAT_VERSION,
             });
         }
+        if version < MANIFEST_SINCE
+            && let Some(part) = self.version_2_data(disk)?
+        {
+            return Err(StartError::OlderFormat {
+                path: self.path.clone(),
+                found: version,
+                part,
+                since: MANIFEST_SINCE,
+            });
+        }
         Ok(version)
+    }
+
+    /// Names a part with data that only version 2 writes. An interrupted upgrade from version 1
+    /// leaves a manifest without records, and no tablets and stories.
+    fn version_2_data(&self, disk: &Arc<dyn Disk>) -> Result<Option<&'static str>, Error> {
+        let failed =
+            |path: &Path, error| Error::io(format!("cannot read {}", path.display()), error);
+        let names = |path: &Path| match disk.exists(path) {
+            Ok(true) => disk.list(path).map_err(|error| failed(path, error)),
+            Ok(false) => Ok(Vec::new()),
+            Err(error) => Err(failed(path, error)),
+        };
+        let manifest = self.manifest();
+        let mut recorded = false;
+        let scope = Scope::Closed(RequiredSegments::Any);
+        let settings = JournalSettings::default();
+        check_journal(disk, &manifest, &settings, scope, &mut |event| {
+            match event {
+                CheckEvent::Frame { .. } => recorded = true,
+                CheckEvent::Fault(fault) if fault.error.kind() == ErrorKind::Io => {
+                    return Err(fault.error);
+                }
+                // A folder without segments is a fault of the folder.
+                CheckEvent::Fault(fault) => recorded |= fault.path != manifest,
+            }
+            Ok(())
+        })?;
+        let tablet = |name: &String| name.ends_with(".tablet");
+        let chronicle = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
+        Ok(if recorded {
+            Some("a manifest")
+        } else if names(&self.tablets())?.iter().any(tablet) {
+            Some("tablets")
+        } else if names(&self.stories())?.iter().any(chronicle) {
+            Some("stories")
+        } else {
+            None
+        })
     }
 
     /// Makes FORMAT.new durable before the first part. Without the file, existing parts would look

@@ -41,7 +41,7 @@ use crate::sql::{
 
 pub use create::{Shape, create_statement};
 pub use note::{METADATA, TableNote};
-pub use table::{TableName, quote};
+pub use table::{KeyNames, TableName, quote};
 
 /// Size of a portion of COPY data.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -91,9 +91,10 @@ pub struct ImportArguments {
     /// Create a missing table from the columns of the input.
     #[arg(long)]
     create: bool,
-    /// Key columns of the new table, separated by commas.
-    #[arg(long, value_delimiter = ',', requires = "create")]
-    key: Vec<String>,
+    /// Key columns of the new table, separated by commas. A name in double quotes may contain
+    /// commas.
+    #[arg(long, requires = "create", value_parser = KeyNames::parse)]
+    key: Vec<KeyNames>,
     /// Time column of the new table; by default the first column with times.
     #[arg(long, requires = "create")]
     time: Option<String>,
@@ -156,16 +157,19 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
     let mut source = tokio::task::spawn_blocking(move || source::open(options))
         .await
         .map_err(|error| SqlError::local(error.to_string()))??;
+    let mut made = None;
     if arguments.create {
         let shape = Shape {
-            key: arguments.key.clone(),
+            key: arguments.key.iter().flat_map(KeyNames::names).cloned().collect(),
             time: arguments.time.clone(),
             options: arguments.options.clone(),
         };
         let shape = shape.with_note(source.note(), &source.columns()?);
         let statement = create_statement(&table.quoted(), &source.columns()?, &shape)
             .map_err(|error| with_odd_times(error, &source.odd_times()))?;
+        let found = exists(&table, &mut connection).await?;
         connection.run(&statement, &mut IgnoringReceiver).await?;
+        made = (!found).then(|| table.quoted());
     }
     let columns = connection.describe(&format!("SELECT * FROM {} LIMIT 0", table.quoted())).await?;
     source.bind(&columns)?;
@@ -177,6 +181,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         rows_skipped: 0,
         rows_before: 0,
         producer,
+        made,
     };
     let start = Instant::now();
     let progress = RowProgress::new(source.size());
@@ -267,6 +272,8 @@ struct Load {
     /// Rows stored by the producer before this import.
     rows_before: u64,
     producer: Producer,
+    /// The quoted name of the table, if this import made the table.
+    made: Option<String>,
 }
 
 impl Load {
@@ -369,13 +376,23 @@ impl Load {
             (Some(detail), _) => format!("{detail}\n         "),
             (None, _) => String::new(),
         };
-        let stored = match done {
-            0 => "Nothing is stored.".to_string(),
+        let stored = match (done, &self.made) {
+            (0, None) => "Nothing is stored.".to_string(),
+            (0, Some(table)) => format!("No row is stored; the new table {table} exists."),
             _ => format!("Rows 1 to {done} are stored; no row of the failed batch is stored."),
         };
         let hint = error.hint.clone().map(|hint| format!("{hint}\n       ")).unwrap_or_default();
         let resume = match (&arguments.producer, done) {
-            (_, 0) => "correct the error, and run the command again".to_string(),
+            (_, 0) => match (&self.made, arguments.create) {
+                (Some(table), _) => format!(
+                    "the table {table} exists now, without rows: correct the error, and run the command again; or, if a column has the wrong type, drop the table (DROP TABLE {table}), and run the command again with a larger --infer-rows"
+                ),
+                (None, true) => {
+                    "correct the error, and run the command again; the table existed before this command, and --create does not change its columns"
+                        .to_string()
+                }
+                (None, false) => "correct the error, and run the command again".to_string(),
+            },
             (Some(_), _) => {
                 "correct the error, and run the same command again: the command skips the stored rows"
                     .to_string()
@@ -436,6 +453,15 @@ fn fnv1a(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
     })
+}
+
+/// Whether a table exists.
+async fn exists(table: &TableName, connection: &mut Connection) -> Result<bool, SqlError> {
+    let quoted = table.quoted().replace('\'', "''");
+    let question = format!("SELECT CASE WHEN to_regclass('{quoted}') IS NULL THEN 0 ELSE 1 END");
+    let mut answer = NumberReceiver(0);
+    connection.run(&question, &mut answer).await?;
+    Ok(answer.0 > 0)
 }
 
 /// The oid of a table: a table made again after a drop has another oid.

@@ -103,6 +103,21 @@ pub enum StartError {
         /// The newest readable format.
         known: u32,
     },
+    /// The file with the format says an older version than the data beside the file.
+    #[error(
+        "the file FORMAT of the data directory {} says version {found}, but the directory has {part} of version {since}\n  hint: restore the file FORMAT of this directory from a backup, or copy the file from another data directory of the release that last used this directory: the content is always the same. The data was not changed",
+        path.display()
+    )]
+    OlderFormat {
+        /// The directory.
+        path: PathBuf,
+        /// The version of FORMAT.
+        found: u32,
+        /// The part that contradicts FORMAT.
+        part: &'static str,
+        /// The first version with this part.
+        since: u32,
+    },
     /// All parts exist except the file with the format.
     #[error(
         "the file FORMAT of the data directory {} is missing; its catalog, journal and clock are there\n  hint: restore the file from a backup, or copy the file from another data directory of the release that last used this directory: the content is always the same. The data was not changed",
@@ -141,6 +156,7 @@ impl StartError {
             StartError::ForeignDirectory { .. }
             | StartError::DamagedFormat { .. }
             | StartError::UnknownFormat { .. }
+            | StartError::OlderFormat { .. }
             | StartError::FormatMissing { .. }
             | StartError::NoDatabase { .. } => 5,
             StartError::NewerFormat { .. } => 6,

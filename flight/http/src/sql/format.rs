@@ -1,6 +1,6 @@
 //! The formats of answers, written batch by batch.
 
-use std::{io::Write, sync::Arc};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray},
@@ -13,12 +13,13 @@ use axum::{
     http::{HeaderValue, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use futures::{StreamExt as _, stream};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
 use parquet::arrow::ArrowWriter;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Rows, ShareReservation, batch_bytes};
 use stratalog_text::{ColumnWriter, CopyHeader, CopyOptions, CopyWriter, TextStyle};
+use tokio::time::{Instant, timeout_at};
 
 use super::{RequestSession, json};
 use crate::state::State;
@@ -31,6 +32,12 @@ const GROUP_BYTES: usize = 4 << 20;
 
 /// Approximate bytes of the rows in a part.
 const PART_BYTES: usize = 256 << 10;
+
+/// Bytes of an answer that the response waits for.
+const OPENING_BYTES: usize = 64 << 10;
+
+/// The maximum wait for [`OPENING_BYTES`] after the first bytes.
+const OPENING_TIME: Duration = Duration::from_millis(50);
 
 /// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,8 +92,8 @@ impl Format {
         }
     }
 
-    /// The answer. Its first rows are read before the response begins: an early error gets its own
-    /// status.
+    /// The answer. The response begins after the first [`OPENING_BYTES`], or [`OPENING_TIME`] after
+    /// the first bytes: an error before the begin gets its own status.
     ///
     /// # Errors
     /// The first error of the query; `OutOfMemory`; `Internal` for columns not supported by the
@@ -100,7 +107,7 @@ impl Format {
         let writer = Writer::begin(self, rows.schema(), ended.session().text_style())?;
         let charge = ended.session().share().hold(0)?;
         let (sending, unsent) = (None, Vec::new());
-        let mut answer = Answer {
+        let answer = Answer {
             rows,
             writer: Some(writer),
             sending,
@@ -110,16 +117,19 @@ impl Format {
             state,
             _ended: ended,
         };
-        let opening = answer.part().await?.unwrap_or_default();
-        let opening = stream::iter([Ok(opening)]);
-        let others = stream::unfold(Some(answer), |answer| async move {
+        let parts = stream::unfold(Some(answer), |answer| async move {
             let mut answer = answer?;
             match answer.part().await {
                 Ok(Some(part)) => Some((Ok(part), Some(answer))),
                 Ok(None) => None,
-                Err(error) => Some((Err(broken(&error)), None)),
+                Err(error) => Some((Err(error), None)),
             }
         });
+        // The opening of a short answer reads to the end, and the response asks again.
+        let mut parts = Box::pin(parts.fuse());
+        let opening = opening(&mut parts).await?;
+        let opening = stream::iter(opening.into_iter().map(Ok));
+        let others = parts.map_err(|error| broken(&error));
         let mut response = Body::from_stream(opening.chain(others)).into_response();
         let kind = HeaderValue::from_static(self.content_type());
         response.headers_mut().insert(CONTENT_TYPE, kind);
@@ -214,6 +224,31 @@ impl Answer {
         }
         Ok(Some(part))
     }
+}
+
+/// The first parts of an answer.
+///
+/// # Errors
+/// An error of the first parts.
+async fn opening(parts: &mut (impl Stream<Item = Result<Bytes>> + Unpin)) -> Result<Vec<Bytes>> {
+    let mut opening = Vec::new();
+    let mut bytes = 0;
+    let Some(first) = parts.next().await else { return Ok(opening) };
+    let mut part = Some(first);
+    let deadline = Instant::now() + OPENING_TIME;
+    while let Some(next) = part.transpose()? {
+        bytes += next.len();
+        opening.push(next);
+        if bytes >= OPENING_BYTES {
+            break;
+        }
+        // The stream keeps a part in progress after the end of the time.
+        match timeout_at(deadline, parts.next()).await {
+            Ok(next) => part = next,
+            Err(_) => break,
+        }
+    }
+    Ok(opening)
 }
 
 /// Cuts the connection: a client must not take half an answer for a complete answer.

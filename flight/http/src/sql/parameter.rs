@@ -3,12 +3,16 @@
 //! Values become texts while the body is read. A tree of JSON values would take many times the
 //! body's bytes.
 
-use std::fmt::{self, Formatter};
+use std::{
+    borrow::Cow,
+    fmt::{self, Formatter},
+};
 
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor},
 };
+use stratalog_model::ColumnType;
 
 /// Maximum parameters of a statement, like in the Postgres protocol.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
@@ -24,9 +28,26 @@ pub(super) struct Parameters {
     pub(super) texts: Vec<Option<String>>,
     /// The indexes of texts with [`ROUNDED`].
     rounded: Vec<usize>,
+    /// The indexes of JSON lists.
+    lists: Vec<usize>,
 }
 
 impl Parameters {
+    /// The texts in the input syntax of their types: a list for an array is `{…}` instead of `[…]`.
+    pub(super) fn in_syntax_of(
+        &self,
+        types: &[ColumnType],
+    ) -> impl Iterator<Item = Option<Cow<'_, str>>> {
+        self.texts.iter().enumerate().map(|(at, text)| {
+            let text = text.as_deref()?;
+            let is_array = matches!(types.get(at), Some(ColumnType::Array(_)));
+            Some(match is_array && self.lists.binary_search(&at).is_ok() {
+                true => Cow::Owned(array_text(text)),
+                false => Cow::Borrowed(text),
+            })
+        })
+    }
+
     /// Replaces rounded numbers by their digits in `json`, the source text of the parameters.
     ///
     /// # Errors
@@ -72,16 +93,19 @@ impl<'de> Visitor<'de> for List {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parameters, A::Error> {
-        let (mut texts, mut rounded) = (Vec::new(), Vec::new());
+        let (mut texts, mut rounded, mut lists) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let mut text = String::new();
             let Some(kind) =
                 list.next_element_seed(ValueWriter { out: &mut text, nested: false })?
             else {
-                return Ok(Parameters { texts, rounded });
+                return Ok(Parameters { texts, rounded, lists });
             };
             if kind == ValueKind::Json && text.contains(ROUNDED) {
                 rounded.push(texts.len());
+            }
+            if kind == ValueKind::Json && text.starts_with('[') {
+                lists.push(texts.len());
             }
             if texts.len() >= PARAMETERS_MAX {
                 return Err(A::Error::custom(format!(
@@ -94,6 +118,37 @@ impl<'de> Visitor<'de> for List {
             });
         }
     }
+}
+
+/// A list of JSON in PostgreSQL's syntax of arrays. Words and numbers are equal in both; a null
+/// becomes NULL.
+fn array_text(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(next) = rest.chars().next() {
+        let mut length = next.len_utf8();
+        match next {
+            '[' => out.push('{'),
+            ']' => out.push('}'),
+            '"' => {
+                let mut strings = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+                if let Some(Ok(text)) = strings.next() {
+                    length = strings.byte_offset();
+                    out.push('"');
+                    for character in text.chars() {
+                        if matches!(character, '"' | '\\') {
+                            out.push('\\');
+                        }
+                        out.push(character);
+                    }
+                }
+                out.push('"');
+            }
+            other => out.push(other),
+        }
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    out
 }
 
 /// The kind of a value.
@@ -230,6 +285,26 @@ mod tests {
         let texts: Vec<&str> = texts.iter().flatten().map(String::as_str).collect();
         let nested = r#"{"n":[1,12345678901234567890123,1e5]}"#;
         assert_eq!(texts, ["1.10", "2.50\u{1}", "-0", "18446744073709551617", nested]);
+    }
+
+    #[test]
+    fn lists_for_arrays_are_arrays() {
+        let json = r#"[[1, null, 1.50], ["a\"b\\c,{}", "null", "\u00e9\n"], [], [1], "{2}", [[1], [true]]]"#;
+        let mut parameters = serde_json::from_str::<Parameters>(json).unwrap();
+        parameters.keep_digits(json).unwrap();
+        let array = |element| ColumnType::Array(Box::new(element));
+        let numeric = ColumnType::Numeric { precision: 38, scale: 2 };
+        let types = [
+            array(numeric),
+            array(ColumnType::Text),
+            array(ColumnType::Text),
+            ColumnType::Jsonb,
+            array(ColumnType::Integer),
+            array(ColumnType::Boolean),
+        ];
+        let texts: Vec<_> = parameters.in_syntax_of(&types).flatten().collect();
+        let strings = "{\"a\\\"b\\\\c,{}\",\"null\",\"é\n\"}";
+        assert_eq!(texts, ["{1,null,1.50}", strings, "{}", "[1]", "{2}", "{{1},{true}}"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!   one append of all rows ── stored ─► done
 //!        │ a row was refused
 //!        ▼
-//!   an append by table: a piece is stored, or refused and halved, until single rows are refused
+//!   an append by table: a batch is stored, or refused and halved, until single rows are refused
 //! ```
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::state::State;
 
-/// Maximum number of pushes for the rows of a table. After it, a refused piece is refused as a
+/// Maximum number of pushes for the rows of a table. Afterwards a refused batch is refused as a
 /// whole.
 const PUSHES_MAX: usize = 1024;
 

@@ -225,12 +225,25 @@ fn check_utf8(line: &[u8]) -> Result<()> {
         return Ok(());
     }
     let valid = std::str::from_utf8(line).err().map_or(0, |error| error.valid_up_to());
+    if let Some(error) = binary_value(line, valid) {
+        return Err(error);
+    }
     let byte = line.get(valid).copied().unwrap_or(0);
     Err(Error::new(
         ErrorKind::InvalidEncoding,
         format!("byte {} of the line, 0x{byte:02x}, is not valid UTF-8", valid + 1),
     )
     .with_hint("send text as UTF-8"))
+}
+
+/// The error of the first binary double of QuestDB before the byte at `end`: `field==`, a byte 0x10,
+/// and eight bytes of the double. A binary array never has invalid UTF-8 in the line of the field:
+/// the second byte of the array is a newline.
+fn binary_value(line: &[u8], end: usize) -> Option<Error> {
+    let text = line.get(..end)?;
+    let equals = text.windows(3).position(|part| part == b"==\x10")?;
+    let name = text.get(..equals)?.rsplit(|byte| matches!(byte, b',' | b' ')).next()?;
+    Some(no_value(&String::from_utf8_lossy(name), line, equals + 1))
 }
 
 /// The error of a character that ends a name or series in an invalid place.

@@ -455,4 +455,16 @@ fn values_of_questdbs_own_are_refused_with_a_way_out() {
     assert!(told[0].contains("fields of type timestamp are not offered"), "{told:?}");
     assert!(told[1].contains("fields of type timestamp are not offered"), "{told:?}");
     assert!(told[2].contains("protocol_version=1"), "{told:?}");
+    // A double, 0.1, and the begin of an array: neither is UTF-8.
+    for value in [&b"\x10\x9a\x99\x99\x99\x99\x99\xb9\x3f"[..], b"\x0e\x0a\x01\xff\0\0\0"] {
+        let lines = [&b"m,a=b v=1,w=="[..], value, b" 1\nm v=1 1\n"].concat();
+        let outcome = read_pieces(&Catalog::default(), &lines, usize::MAX, LineLimits::default());
+        assert_eq!(outcome.lines_ok, 1);
+        let told = outcome.errors[0].to_string();
+        assert!(told.starts_with("line 1: field \"w\": =") && told.contains("byte 13"), "{told}");
+        assert!(told.contains("protocol_version=1"), "{told}");
+    }
+    let catalog = Catalog::default();
+    let outcome = read_pieces(&catalog, b"m v=\xff 1", usize::MAX, LineLimits::default());
+    assert!(outcome.errors[0].message.contains("byte 5 of the line, 0xff, is not valid UTF-8"));
 }

@@ -312,11 +312,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Sends a result as COPY data, a message per row.
     pub(super) async fn copy_out(&mut self, copy: CopyOut) -> Step<()> {
-        let CopyOut { options, mut rows, progress } = copy;
+        let CopyOut { options, is_table, mut rows, progress } = copy;
         let schema = Arc::clone(rows.schema());
         self.out.copy_out(schema.fields().len(), options.binary)?;
         let count = if options.binary {
-            self.copy_out_binary(&mut rows, &progress).await?
+            self.copy_out_binary(&mut rows, &progress, is_table).await?
         } else {
             let header = options.header != CopyHeader::Absent;
             let writer = CopyWriter::new(options, schema, self.session.text_style());
@@ -362,7 +362,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(count)
     }
 
-    async fn copy_out_binary(&mut self, rows: &mut Rows, progress: &CopyProgress) -> Step<u64> {
+    async fn copy_out_binary(
+        &mut self,
+        rows: &mut Rows,
+        progress: &CopyProgress,
+        is_table: bool,
+    ) -> Step<u64> {
         let style = self.session.text_style();
         // The header is in a message with the first row, because clients expect it there. Without
         // rows, the header is in a message with the trailer.
@@ -371,6 +376,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let mut count = 0_u64;
         while let Some(batch) = self.next_to_copy(rows).await? {
             let writer = RowWriter::new(&batch, &[BINARY], &style)?;
+            // The copy of a table must not lose digits: two events would become one. Drivers read the
+            // results of queries by COPY, with microseconds as in other binary results.
+            if is_table {
+                writer.check_digits(batch.schema_ref())?;
+            }
             for row in 0..batch.num_rows() {
                 self.out.make_room(writer.long_bytes(row), self.session.share())?;
                 let start = self.out.bytes.len();

@@ -192,6 +192,31 @@ impl BinaryWriter {
         })
     }
 
+    /// Whether a value has digits beyond microseconds, which [`Self::write`] cuts.
+    pub(crate) fn cuts_digits(&self) -> bool {
+        self.array().is_some_and(|array| self.cuts_digits_of(0, array.len()))
+    }
+
+    /// Like [`Self::cuts_digits`], for the rows from `start` up to `end` (excluded). The rows of a
+    /// list need not cover its child.
+    fn cuts_digits_of(&self, start: usize, end: usize) -> bool {
+        let mut rows = start..end;
+        match &self.values {
+            Values::Timestamp { units, per_second } if *per_second > 1_000_000 => {
+                let step = *per_second / 1_000_000;
+                rows.any(|row| units.is_valid(row) && units.value(row) % step != 0)
+            }
+            Values::Interval(array) => {
+                rows.any(|row| array.is_valid(row) && array.value(row).nanoseconds % 1_000 != 0)
+            }
+            Values::List { array, child, .. } => rows.any(|row| {
+                let (start, end) = elements(array, row);
+                array.is_valid(row) && child.cuts_digits_of(start, end)
+            }),
+            _ => false,
+        }
+    }
+
     /// Appends the value of row `row`, which must be below the array's length. NULL appends nothing
     /// and returns `false`.
     ///
@@ -321,6 +346,14 @@ fn micros(units: i64, per_second: i64) -> Option<i64> {
     }
 }
 
+/// The first element of a row in the list's child, and the element after the last.
+fn elements(array: &ListArray, row: usize) -> (usize, usize) {
+    let bound = |at: usize| {
+        array.value_offsets().get(at).and_then(|offset| usize::try_from(*offset).ok()).unwrap_or(0)
+    };
+    (bound(row), bound(row + 1))
+}
+
 fn write_list(
     array: &ListArray,
     (element, lower): (u32, i32),
@@ -328,10 +361,7 @@ fn write_list(
     row: usize,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let bound = |at: usize| {
-        array.value_offsets().get(at).and_then(|offset| usize::try_from(*offset).ok()).unwrap_or(0)
-    };
-    let (start, end) = (bound(row), bound(row + 1));
+    let (start, end) = elements(array, row);
     let length = i32::try_from(end.saturating_sub(start)).unwrap_or(0);
     let has_nulls = child.array().is_none_or(|values| (start..end).any(|at| values.is_null(at)));
     let dimensions = i32::from(length > 0);

@@ -6,7 +6,7 @@ use arrow::{
 };
 use bytes::Bytes;
 use proptest::prelude::*;
-use stratalog_model::ColumnType;
+use stratalog_model::{ColumnType, ErrorKind};
 use stratalog_text::{TextStyle, parse_value, write_value};
 
 use super::{BinaryWriter, RowWriter, format_of};
@@ -103,6 +103,57 @@ fn rows_have_lengths_and_nulls() {
     };
     assert_eq!(row(&[]), b"D\0\0\0\x0f\0\x02\0\0\0\x017\xff\xff\xff\xff");
     assert_eq!(row(&[1, 0]), b"D\0\0\0\x12\0\x02\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff");
+}
+
+#[test]
+fn a_copy_refuses_digits_beyond_microseconds() {
+    let style = TextStyle::default();
+    let checked = |text: Option<&str>, column_type: &ColumnType| {
+        let schema = Arc::new(Schema::new(vec![column_type.arrow_field("x", true)]));
+        let column = parse_value(text, column_type, &style).unwrap();
+        let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
+        let writer = RowWriter::new(&batch, &[1], &style).unwrap();
+        writer.check_digits(batch.schema_ref())
+    };
+    let time = ColumnType::TimestampTz { precision: 9 };
+    let list = |item: &ColumnType| ColumnType::Array(Box::new(item.clone()));
+    for (column_type, whole, cut) in [
+        (time.clone(), "2024-01-01 00:00:00.000001+00", "2024-01-01 00:00:00.000000001+00"),
+        (time.clone(), "1960-01-01 00:00:00.000001+00", "1960-01-01 00:00:00.000000999+00"),
+        (ColumnType::Timestamp { precision: 9 }, "2024-01-01", "2024-01-01 00:00:00.1234567"),
+        (ColumnType::Interval, "1 mon -1 us", "-1 ns"),
+        (list(&time), "{NULL,2024-01-01}", r#"{2024-01-01,"2024-01-01 00:00:00.000000001"}"#),
+        (list(&ColumnType::Interval), r#"{"1 day"}"#, r#"{"1 day","1 ns"}"#),
+    ] {
+        assert!(checked(Some(whole), &column_type).is_ok(), "{whole}");
+        assert!(checked(None, &column_type).is_ok(), "{column_type}");
+        let error = checked(Some(cut), &column_type).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FeatureNotSupported, "{cut}");
+        let message = "column \"x\" has a value with nanoseconds, \
+                       and the binary format of COPY has microseconds";
+        assert_eq!(error.message(), message, "{cut}");
+    }
+    let micros = ColumnType::TimestampTz { precision: 6 };
+    assert!(checked(Some("2024-01-01 00:00:00.000001+00"), &micros).is_ok());
+    assert!(checked(Some("{1}"), &list(&ColumnType::Integer)).is_ok());
+}
+
+/// Elements outside of the rows do not count.
+#[test]
+fn a_copy_ignores_the_hidden_elements_of_lists() {
+    let style = TextStyle::default();
+    let column_type = ColumnType::Array(Box::new(ColumnType::Interval));
+    let rows: Vec<ArrayRef> = [r#"{"1 ns"}"#, r#"{"1 us"}"#]
+        .iter()
+        .map(|text| parse_value(Some(text), &column_type, &style).unwrap())
+        .collect();
+    let both = arrow::compute::concat(&[rows[0].as_ref(), rows[1].as_ref()]).unwrap();
+    let field = column_type.arrow_field("x", true);
+    let cuts = |array: &ArrayRef| {
+        BinaryWriter::new(array, &field, wire_type(&column_type).oid).unwrap().cuts_digits()
+    };
+    assert!(cuts(&both) && cuts(&both.slice(0, 1)));
+    assert!(!cuts(&both.slice(1, 1)));
 }
 
 #[test]

@@ -277,8 +277,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Waits until the client closes its end. Earlier messages do not matter, up to the limit of
-    /// bytes read ahead. Safe to drop.
+    /// Waits until the client closes the connection, and buffers the data received meanwhile. Never
+    /// returns once the buffer holds `READ_AHEAD_BYTES`. Cancel-safe.
     pub async fn closed(&mut self) {
         while !self.closed {
             if self.buffer.len() >= READ_AHEAD_BYTES {

@@ -15,6 +15,7 @@ use crate::{
     TelemetryReader,
     attribute::float_text,
     fault::{Refusal, excerpt},
+    names::{Claim, Owner, OwnerKind},
     wire::{Fault, Fields, put_varint},
 };
 
@@ -277,8 +278,6 @@ impl TelemetryReader {
         target: MetricTarget<'_>,
     ) -> Result<SeriesNumber, Refusal> {
         let name = metric_name(metric.name, part.suffix());
-        let owner = [target.tables.namespace(), &target.layout.table(&name), &name].join("\0");
-        self.names.claim(&owner, metric.name, part.suffix())?;
         let mut tags = self.tags(target.layout, &name)?;
         self.spend_text(metric.origin.resource.len() + metric.origin.scope.len())?;
         match part {
@@ -289,10 +288,14 @@ impl TelemetryReader {
         tags.resource(metric.origin.resource)?;
         tags.scope(metric.origin.scope)?;
         tags.point(point.message, point.attributes)?;
-        for (label, keys) in tags.renamed() {
-            self.names.claim(&format!("{owner}\0{label}"), keys, "")?;
-        }
-        self.intern(target.layout, &name, &tags)
+        let place = [target.tables.namespace(), &target.layout.table(&name), &name].join("\0");
+        let owner = Owner { kind: metric.kind, name: metric.name, suffix: part.suffix() };
+        let mut claims: Vec<Claim<'_>> = vec![(place.clone(), owner)];
+        claims.extend(tags.owned().map(|(label, name)| {
+            (format!("{place}\0{label}"), Owner { kind: OwnerKind::Attribute, name, suffix: "" })
+        }));
+        let names = self.names.clone();
+        names.claim(&claims, || self.intern(target.layout, &name, &tags))
     }
 }
 

@@ -374,9 +374,59 @@ fn names_that_become_one_do_not_replace_each_other() {
         ]);
         let outcome = read(&request, layout);
         assert_eq!((outcome.accepted, outcome.rejected), (4, 3), "{outcome:?}");
-        let said = &outcome.errors[0].message;
-        assert!(said.contains("\"a_b\" and \"a.b\" are both stored as \"a_b\""), "{said}");
-        let said = &outcome.errors[2].message;
-        assert!(outcome.errors.len() == 3 && said.contains("\"c_d\" and \"c.d\""), "{outcome:?}");
+        let errors = outcome.errors.iter().map(|error| error.message.as_str());
+        let metrics = "the gauge \"a_b\" and the gauge \"a.b\" are both stored as \"a_b\", and values of \
+                       one metric would replace values of the other; rename one of the two at the sender";
+        let attributes = "the attribute \"c_d\" and the attribute \"c.d\" are both stored as \"c_d\", and \
+                          points with one attribute would replace points with the other; rename one of \
+                          the two at the sender";
+        assert_eq!(errors.collect::<Vec<_>>(), [metrics, metrics, attributes]);
     }
+}
+
+#[test]
+fn a_metric_beside_a_part_of_a_histogram_is_told_from_the_part() {
+    let point = HistogramPoint { time_unix_nano: 1, count: 3, ..HistogramPoint::default() };
+    let histogram = Histogram { data_points: vec![point], aggregation_temporality: 2 };
+    let request = plain(vec![
+        metric("x", Data::Histogram(histogram)),
+        gauge("x_count", vec![number(1, Number::AsInt(1), &[])]),
+        gauge("x_bucket", vec![number(1, Number::AsInt(1), &[])]),
+    ]);
+    let outcome = read(&request, Layout::PerMetric);
+    assert_eq!((outcome.accepted, outcome.rejected), (1, 2), "{outcome:?}");
+    for (error, message) in outcome.errors.iter().zip([
+        "the gauge \"x_count\" and the count of the histogram \"x\" are both stored as \"x_count\"",
+        "the gauge \"x_bucket\" and the buckets of the histogram \"x\" are both stored as",
+    ]) {
+        assert!(error.message.starts_with(message), "{error}");
+    }
+}
+
+#[test]
+fn a_refused_point_and_a_point_with_both_keys_own_no_name() {
+    let point = |time, attributes: &[(&str, &str)]| number(time, Number::AsInt(1), attributes);
+    let both = [("http.method", "GET"), ("http_method", "PUT")];
+    let request = plain(vec![
+        gauge(
+            "m",
+            vec![point(1, &both), point(2, &both[..1]), point(3, &both), point(4, &both[1..])],
+        ),
+        // Refused for another attribute: because of a newline, and because of another owner.
+        gauge("n", vec![point(1, &[("a.b", "x"), ("z", "x\ny")]), point(2, &[("a_b", "x")])]),
+        gauge("o", vec![point(1, &[("d.e", "x")]), point(2, &[("a.b", "x"), ("d_e", "x")])]),
+        gauge("o", vec![point(3, &[("a_b", "x")])]),
+        gauge("p.q", vec![point(1, &[("z", "x\ny")])]),
+        gauge("p_q", vec![point(2, &[])]),
+    ]);
+    let outcome = read(&request, Layout::PerMetric);
+    assert_eq!((outcome.accepted, outcome.rejected), (7, 4), "{outcome:?}");
+    let refused: Vec<u64> = outcome.errors.iter().map(|error| error.number).collect();
+    assert_eq!(refused, [4, 5, 8, 10]);
+    let joined = [("http_method", "GET;PUT")];
+    let single = [("http_method", "GET")];
+    assert_eq!(
+        samples(outcome.tables)[..3],
+        [sample("m", &joined, 1, 1.0), sample("m", &single, 2, 1.0), sample("m", &joined, 3, 1.0)]
+    );
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use stratalog_model::ChronicleId;
 
-/// Most findings in a report: a part broken all over needs no complete list.
+/// Maximum number of findings in a report: a part broken all over needs no complete list.
 const FINDINGS_MAX: usize = 1000;
 
 /// Parts of a data directory.

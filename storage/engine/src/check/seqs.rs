@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 const PAGE: u64 = 1 << 16;
 /// Words of a page.
 const WORDS: usize = (PAGE / 64) as usize;
-/// Most pages in memory: 64 MiB.
+/// Maximum number of pages in memory: 64 MiB.
 const PAGES_MAX: usize = 8192;
 
 /// A bounded set of numbers, mostly neighbours.

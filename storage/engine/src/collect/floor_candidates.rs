@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use parking_lot::Mutex;
 use stratalog_model::{Lsn, StatementId};
 
-/// Most remembered places; at this number, every second place is dropped.
+/// Maximum number of remembered places; at this number, every second place is dropped.
 const CANDIDATES_MAX: usize = 4096;
 
 /// A place before a frame.

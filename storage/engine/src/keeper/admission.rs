@@ -31,11 +31,12 @@ use crate::{
     sabotage,
 };
 
-/// Most rows of a chunk: admission holds the chronicle's lock for this number of lookups.
+/// Maximum number of rows of a chunk: admission holds the chronicle's lock for this number of
+/// lookups.
 const CHUNK_ROWS_MAX: usize = 1 << 16;
 
-/// Most attempts to give events a time of arrival. A further attempt is needed only if more than
-/// the acceptance window passes before admission.
+/// Maximum number of attempts to give events a time of arrival. A further attempt is needed only if
+/// more than the acceptance window passes before admission.
 const ARRIVALS_MAX: usize = 100;
 
 /// One push before admission.
@@ -59,7 +60,7 @@ pub struct Push<'a> {
     pub vacated: Vec<VacatedTicks>,
 }
 
-/// An admitted piece of a push.
+/// The admitted rows of one chunk of a push.
 #[derive(Debug)]
 pub struct Piece {
     /// The chunk; `None` if every row was skipped.
@@ -75,15 +76,15 @@ pub struct Piece {
     rows: usize,
 }
 
-/// The sum of a push's pieces: the answer to the sender.
+/// The sum of a push's chunks: the answer to the sender.
 #[derive(Debug, Default)]
 pub struct PushTally {
     ticks: Vec<i64>,
-    /// For each piece, the number of kept rows, and the changed values of the tick column.
+    /// For each chunk, the number of kept rows, and the changed values of the tick column.
     times: Vec<(usize, Option<Vec<i64>>)>,
     kept_mask: Vec<bool>,
     any_skipped: bool,
-    /// First row and columns of each piece with merged rows, ascending.
+    /// First row and columns of each chunk with merged rows, ascending.
     merged: Vec<(usize, Vec<Column>)>,
 }
 
@@ -110,7 +111,7 @@ impl<'a> Push<'a> {
         Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance, vacated })
     }
 
-    /// The stored columns of the longest piece that starts at row `start`, has at most `rows_max`
+    /// The stored columns of the longest chunk that starts at row `start`, has at most `rows_max`
     /// rows (1 or more) and fits a frame of `bytes_max`.
     pub fn store(&self, start: usize, rows_max: usize, bytes_max: usize) -> Result<Vec<Column>> {
         let mut len = (self.ticks.len() - start).min(CHUNK_ROWS_MAX).min(rows_max);
@@ -131,9 +132,9 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Admits one piece: waits for memory and pending keys, reserves keys, and encodes the rows.
+    /// Admits one chunk: waits for memory and pending keys, reserves keys, and encodes the rows.
     /// `None` if the rows and the values of their earlier events (`collision = 'merge'`) do not fit
-    /// into one frame: a piece with fewer rows is needed. `own` are the earlier chunks of the
+    /// into one frame: a chunk with fewer rows is needed. `own` are the earlier chunks of the
     /// append for the chronicle.
     ///
     /// # Errors

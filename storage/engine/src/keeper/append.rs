@@ -40,10 +40,10 @@ use super::{
 };
 use crate::{delete::deletion::Deletion, engine::Core, player::snapshot::PinnedSnapshot};
 
-/// Most parts of an append: the commit frame names one statement id for each part.
+/// Maximum number of parts of an append: the commit frame names one statement id for each part.
 const PARTS_MAX: usize = 1 << 16;
 
-/// Most deletes of an append: the publisher raises a fence for each delete.
+/// Maximum number of deletes of an append: the publisher raises a fence for each delete.
 const DELETES_MAX: usize = 1024;
 
 /// An open append.

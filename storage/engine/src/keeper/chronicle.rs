@@ -50,7 +50,7 @@ pub struct Chronicle {
     collision: Collision,
     indexed: bool,
     shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
-    /// Most key columns of an event of this chronicle.
+    /// Maximum number of key columns of an event of this chronicle.
     key_columns: AtomicUsize,
     state: Mutex<ChronicleState>,
     /// True after most rows of some batch were replaced.
@@ -133,8 +133,8 @@ impl Chronicle {
         Ok(shape)
     }
 
-    /// Most key columns of an event of this chronicle. An older definition may have fewer key
-    /// columns.
+    /// Maximum number of key columns of an event of this chronicle. An older definition may have
+    /// fewer key columns.
     pub fn key_columns(&self) -> usize {
         self.key_columns.load(Ordering::Relaxed)
     }

@@ -35,7 +35,7 @@ use crate::{
     version::Version,
 };
 
-/// Most commits in a ring.
+/// Maximum number of commits in a ring.
 const COMMITS_MAX: usize = 4096;
 
 /// Divisor of the bytes of all rings: the largest share of one ring.

@@ -173,9 +173,10 @@ pub fn late(
     highest: i64,
 ) -> Error {
     let time = time_text(definition, columns, row);
+    let start = tick_text(definition, highest);
     Error::new(ErrorKind::LateEvent, format!("event of {time} is late in \"{}\"", definition.name))
         .with_detail(format!(
-            "The highest tick of the table is {highest}, and the table refuses events with lower ticks (late = 'reject')."
+            "The highest tick of the table is {highest} ({start}), and the table refuses events with lower ticks (late = 'reject')."
         ))
         .with_hint("ALTER TABLE … SET (late = 'accept') stores late events in their place")
 }

@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, GsnRange};
 
-/// Most ranges of one chronicle; beyond this number, the two closest ranges become one range.
+/// Maximum number of ranges of one chronicle; beyond this number, the two closest ranges become one
+/// range.
 const RANGES_MAX: usize = 64;
 
 /// Positions of deleted events as ranges (first, last), ascending and never adjacent. A range may

@@ -25,8 +25,8 @@ pub mod numberings;
 pub mod published_versions;
 pub mod survey;
 
-/// Most batches of the tail. Beyond this number, the leading large batches are sealed; if the first
-/// batch is small, the older half of the tail is sealed.
+/// Maximum number of batches of the tail. Beyond this number, the leading large batches are sealed;
+/// if the first batch is small, the older half of the tail is sealed.
 const TAIL_BATCHES_MAX: usize = 128;
 
 /// Deleted events: the events with a tick inside `ticks`, committed at or before `gsn`.

@@ -10,7 +10,7 @@ use stratalog_model::{
 
 use crate::budget::{Budget, Claim};
 
-/// Most bytes of the numbers of all chronicles together.
+/// Maximum bytes of the numbers of all chronicles together.
 pub const BYTES_MAX: u64 = 128 << 20;
 
 /// The numbers of the last query for the newest events. Numbers without room in the budget are

@@ -57,6 +57,8 @@ async fn late_events_are_refused_where_the_table_says_so() {
         let refused = error(append(engine, &strict, &rows).await);
         assert_eq!(refused.kind(), ErrorKind::LateEvent);
         assert!(refused.message().contains("1970-01-01 00:00:00.000098"), "{refused}");
+        let highest = "tick of the table is 99 (1970-01-01 00:00:00.000099+00)";
+        assert!(refused.detail().unwrap().contains(highest), "{:?}", refused.detail());
         assert!(refused.hint().is_some());
         assert_eq!(engine.seal(&strict).unwrap(), Some(Tick(sealed)));
     };

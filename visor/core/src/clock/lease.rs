@@ -202,7 +202,8 @@ impl Lease {
         self.write_marked(self.written_ns, mark)
     }
 
-    /// Makes a lease up to `lease_ns` or further durable; returns its end.
+    /// Ensures that the durable lease reaches `lease_ns`; returns the end of the durable lease,
+    /// which may be later.
     pub(crate) fn reach(&mut self, lease_ns: i64) -> Result<i64> {
         if self.written_ns < lease_ns {
             self.write(lease_ns)?;

@@ -82,6 +82,26 @@ fn formats_that_are_not_known_are_refused_and_nothing_is_changed() {
     }
 }
 
+#[test]
+fn a_format_of_version_1_beside_data_of_version_2_is_refused_and_nothing_is_changed() {
+    for (part, name) in [("tablets", "00000000000000000001.tablet"), ("stories", "7")] {
+        let path = tempfile::tempdir().unwrap();
+        DataDirectory::open(&disk(), path.path()).unwrap().complete(&disk()).unwrap();
+        std::fs::create_dir_all(path.path().join(part).join(name)).unwrap();
+        std::fs::write(path.path().join(FORMAT), format_text(1)).unwrap();
+        let error = DataDirectory::open(&disk(), path.path()).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, StartError::OlderFormat { part: found, .. } if found == part));
+        assert!(text.contains(&format!("has {part} of version 2")), "{text}");
+        let (directory, wrong) = DataDirectory::hold(&disk(), path.path()).unwrap();
+        assert!(matches!(wrong, Some(StartError::OlderFormat { .. })));
+        assert!(directory.has_manifest(), "a check reads the data as version 2");
+        let text = std::fs::read_to_string(path.path().join(FORMAT)).unwrap();
+        assert_eq!(text, format_text(1));
+        assert!(!path.path().join(FORMAT_NEW).exists());
+    }
+}
+
 /// The steps of a first start on a disk that halts: after any step, the next start works.
 #[test]
 fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts() {

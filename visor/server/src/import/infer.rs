@@ -13,7 +13,7 @@ pub(super) struct Guess {
     double: bool,
     /// At least one number has more digits than a double keeps.
     long: bool,
-    /// Maximum digits before and after the decimal point; `None` after a number with an exponent.
+    /// Maximum digits before and after the decimal point; `None` after infinity or NaN.
     digits: Option<(usize, usize)>,
     date: bool,
     timestamp: bool,
@@ -59,6 +59,30 @@ impl Guess {
         self.json = false;
         self.boolean &=
             matches!(text, "true" | "false" | "TRUE" | "FALSE" | "True" | "False" | "t" | "f");
+        self.number(text);
+        self.dates(text);
+    }
+
+    /// Adds a JSON value; `written` is the text of the value, with all digits of a number.
+    pub(super) fn json(&mut self, value: &serde_json::Value, written: &str) {
+        use serde_json::Value;
+        match value {
+            Value::Null => return,
+            Value::String(text) => {
+                (self.boolean, self.integer, self.double, self.json) = (false, false, false, false);
+                self.dates(text);
+            }
+            other => {
+                (self.date, self.timestamp, self.time, self.uuid) = (false, false, false, false);
+                self.boolean &= other.is_boolean();
+                self.json &= other.is_object() || other.is_array();
+                self.number(written);
+            }
+        }
+        self.seen = true;
+    }
+
+    fn number(&mut self, text: &str) {
         if self.integer {
             let integer = is_integer(text);
             self.integer = integer;
@@ -72,28 +96,6 @@ impl Guess {
                 .zip(digits_of(text))
                 .map(|(most, these)| (most.0.max(these.0), most.1.max(these.1)));
         }
-        self.dates(text);
-    }
-
-    /// Adds a JSON value.
-    pub(super) fn json(&mut self, value: &serde_json::Value) {
-        use serde_json::Value;
-        match value {
-            Value::Null => return,
-            Value::String(text) => {
-                (self.boolean, self.integer, self.double, self.json) = (false, false, false, false);
-                self.dates(text);
-            }
-            other => {
-                (self.date, self.timestamp, self.time, self.uuid) = (false, false, false, false);
-                self.boolean &= other.is_boolean();
-                self.integer &= other.is_i64() || other.is_u64();
-                self.narrow &= other.is_i64();
-                self.double &= other.is_number();
-                self.json &= other.is_object() || other.is_array();
-            }
-        }
-        self.seen = true;
     }
 
     fn dates(&mut self, text: &str) {
@@ -121,7 +123,7 @@ impl Guess {
     /// A numeric type for all digits of the values; text if no numeric type fits.
     fn exact(&self) -> ColumnType {
         match self.digits {
-            Some((whole, scale)) if whole + scale <= 38 => {
+            Some((whole, scale)) if whole.saturating_add(scale) <= 38 => {
                 let scale = u8::try_from(scale).unwrap_or(38);
                 ColumnType::Numeric { precision: 38, scale }
             }
@@ -166,28 +168,49 @@ impl Guess {
     }
 }
 
-/// True if a double cannot represent the number exactly.
+/// True if the shortest text of the nearest double has another value than the number.
 fn is_long(text: &str) -> bool {
-    let plain = |text: &str| {
-        let text = text.trim_start_matches('-');
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-        let whole = whole.trim_start_matches('0');
-        format!("{whole}.{}", fraction.trim_end_matches('0'))
-    };
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     let printed = text.parse::<f64>().map(|number| number.to_string());
-    digits > 15
-        && digits_of(text).is_some()
-        && printed.is_ok_and(|printed| plain(&printed) != plain(text))
+    // A double keeps any 15 digits.
+    digits > 15 && printed.is_ok_and(|printed| significant(&printed) != significant(text))
 }
 
-/// Digits before and after the decimal point; `None` for a number with an exponent, or for other
-/// text.
+/// The digits of a number without zeros at both ends, and the power of ten of the first digit.
+fn significant(text: &str) -> Option<(String, i64)> {
+    let (whole, fraction, exponent) = decimal(text)?;
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_start_matches('0');
+    if digits.is_empty() {
+        return Some((String::new(), 0));
+    }
+    let zeros = i64::try_from(all.len() - digits.len()).ok()?;
+    let power = i64::try_from(whole.len()).ok()?.saturating_sub(zeros).saturating_add(exponent);
+    Some((digits.trim_end_matches('0').to_string(), power))
+}
+
+/// Digits before and after the decimal point of a number, written without an exponent; `None` for
+/// other text.
 fn digits_of(text: &str) -> Option<(usize, usize)> {
+    let (whole, fraction, exponent) = decimal(text)?;
+    let moved = |digits: &str, by: i64| {
+        let count = i64::try_from(digits.len()).ok()?.saturating_add(by);
+        Some(usize::try_from(count).unwrap_or(0))
+    };
+    moved(whole, exponent).zip(moved(fraction, exponent.saturating_neg()))
+}
+
+/// The digits before and after the decimal point, and the exponent, of a number; `None` for other
+/// text.
+fn decimal(text: &str) -> Option<(&str, &str, i64)> {
     let text = text.trim_start_matches('-');
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit()).then_some(part.len());
-    digits(whole).zip(digits(fraction))
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(whole) && digits(fraction)).then_some((whole, fraction, exponent))
 }
 
 /// True for an integer of at most 38 digits; `007` is a code, not a number.

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::table::{KeyNames, is_plain};
+
 /// The name of the note in the metadata of a Parquet file.
 pub const METADATA: &str = "stratalog.table";
 
@@ -57,17 +59,14 @@ impl TableNote {
 
     /// The flags of `import` for the same table from a file without metadata.
     pub fn flags(&self) -> String {
-        let name = |name: &String| match name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        {
-            true => name.clone(),
-            false => format!("'{}'", name.replace('\'', "'\\''")),
+        let word = |text: &str| match text.split(',').all(is_plain) {
+            true => text.to_string(),
+            false => format!("'{}'", text.replace('\'', "'\\''")),
         };
-        let mut flags = format!("--create --time {}", name(&self.time));
+        let mut flags = format!("--create --time {}", word(&self.time));
         if !self.key.is_empty() {
-            let key: Vec<String> = self.key.iter().map(name).collect();
-            flags.push_str(&format!(" --key {}", key.join(",")));
+            let key = KeyNames::new(&self.key).to_string();
+            flags.push_str(&format!(" --key {}", word(&key)));
         }
         for (name, value) in self.options() {
             flags.push_str(&format!(" --with {name}={value}"));

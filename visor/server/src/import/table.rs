@@ -1,4 +1,4 @@
-//! Names of tables.
+//! Names of tables and of key columns.
 
 use crate::sql::error::SqlError;
 
@@ -16,10 +16,10 @@ impl TableName {
     /// An empty name.
     pub fn parse(text: &str) -> Result<Self, SqlError> {
         let bad = || SqlError::local(format!("\"{text}\" is not a table name"));
-        let (first, rest) = part_of(text).ok_or_else(bad)?;
+        let (first, rest) = part_of(text, '.').ok_or_else(bad)?;
         let (schema, name) = match rest {
             None => (None, first),
-            Some(rest) => match part_of(rest).ok_or_else(bad)? {
+            Some(rest) => match part_of(rest, '.').ok_or_else(bad)? {
                 (name, None) => (Some(first), name),
                 // A name may contain points.
                 (_, Some(_)) => (Some(first), rest.to_string()),
@@ -40,10 +40,61 @@ impl TableName {
     }
 }
 
-/// The first name of a text, and the text after the next point.
-fn part_of(text: &str) -> Option<(String, Option<&str>)> {
+/// The names of key columns in a flag, separated by commas. Double quotes have SQL's meaning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyNames(Vec<String>);
+
+impl KeyNames {
+    /// The value of the flag for names.
+    pub fn new(names: &[String]) -> Self {
+        Self(names.to_vec())
+    }
+
+    /// Parses the value of the flag.
+    ///
+    /// # Errors
+    /// A name without its closing quote, or with a text behind the quote.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut names = Vec::new();
+        let mut rest = Some(text);
+        while let Some(text) = rest {
+            let (name, after) = part_of(text, ',').ok_or_else(|| {
+                format!("a name in double quotes ends with a double quote and a comma: {text}")
+            })?;
+            names.push(name);
+            rest = after;
+        }
+        Ok(Self(names))
+    }
+
+    /// The names.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for KeyNames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, name) in self.0.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            match is_plain(name) {
+                true => write!(f, "{comma}{name}")?,
+                false => write!(f, "{comma}{}", quote(name))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True for a name that needs no quotes on a command line.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The first name of a text, and the text after the next separator.
+fn part_of(text: &str, separator: char) -> Option<(String, Option<&str>)> {
     let Some(quoted) = text.strip_prefix('"') else {
-        return Some(match text.split_once('.') {
+        return Some(match text.split_once(separator) {
             Some((name, rest)) => (name.to_string(), Some(rest)),
             None => (text.to_string(), None),
         });
@@ -59,7 +110,7 @@ fn part_of(text: &str) -> Option<(String, Option<&str>)> {
                 rest = after;
             }
             None if after.is_empty() => return Some((name, None)),
-            None => return Some((name, Some(after.strip_prefix('.')?))),
+            None => return Some((name, Some(after.strip_prefix(separator)?))),
         }
     }
 }

@@ -69,6 +69,42 @@ fn an_export_tells_the_base_of_its_table() {
 }
 
 #[test]
+fn names_of_keys_may_contain_commas() {
+    for (text, names) in [
+        ("host", vec!["host"]),
+        ("a,b c", vec!["a", "b c"]),
+        ("\"k,2\",\"K ey\",host", vec!["k,2", "K ey", "host"]),
+        ("\"say \"\"hi\"\"\"", vec!["say \"hi\""]),
+        ("a,", vec!["a", ""]),
+    ] {
+        assert_eq!(KeyNames::parse(text).unwrap().names(), names, "{text}");
+    }
+    for wrong in ["\"a", "\"a\"b", "b,\"a\" ,c"] {
+        assert!(KeyNames::parse(wrong).is_err(), "{wrong}");
+    }
+    let note = |key: &[&str]| TableNote {
+        time: "at time".to_string(),
+        key: key.iter().map(|name| (*name).to_string()).collect(),
+        granularity: "1us".to_string(),
+        base_ns: 0,
+        collision: "last".to_string(),
+    };
+    let flag = |key: &[&str]| {
+        let flags = note(key).flags();
+        let (_, rest) = flags.split_once(" --key ").unwrap();
+        rest.split_once(" --with").unwrap().0.to_string()
+    };
+    assert_eq!(flag(&["host", "k_2"]), "host,k_2");
+    assert_eq!(flag(&["K ey", "k,2", "host"]), "'\"K ey\",\"k,2\",host'");
+    assert_eq!(flag(&["it's", "\"q\""]), "'\"it'\\''s\",\"\"\"q\"\"\"'");
+    assert!(note(&[]).flags().starts_with("--create --time 'at time' --with granularity=1us"));
+    // The shell removes the outer quotes.
+    let (key, names) = ("\"K ey\",\"k,2\",host", ["K ey", "k,2", "host"]);
+    assert_eq!(KeyNames::parse(key).unwrap().to_string(), key);
+    assert_eq!(KeyNames::parse(key).unwrap().names(), names);
+}
+
+#[test]
 fn dates_are_the_time_where_there_are_no_timestamps() {
     let dates = [
         column("born", ColumnType::Date),

@@ -8,8 +8,8 @@ use super::{KEYS, Settings};
 /// Prefix of the environment variables.
 pub(super) const VARIABLE_PREFIX: &str = "STRATALOG_";
 
-/// Variables for other purposes than settings: for other commands, for tests and for scripts. A
-/// script may also start a server.
+/// Variables for other purposes than settings: for other commands, for tests and for scripts. The
+/// server ignores these variables, since a script that sets a variable may start a server.
 const OTHER_VARIABLES: [&str; 15] = [
     "STRATALOG_BENCH_DIR",
     "STRATALOG_BIN",

@@ -125,6 +125,47 @@ fn an_export_and_import_keep_the_ids_of_events() {
 }
 
 #[test]
+fn the_flags_of_an_export_take_keys_with_commas() {
+    let bench = Bench::new();
+    let path = bench.directory.path().join("k.csv").display().to_string();
+    good(&bench.sql(&[
+        "-c",
+        "CREATE TABLE a (time TIMESTAMPTZ NOT NULL, \"k,2\" TEXT NOT NULL, \"K ey\" TEXT NOT NULL, v BIGINT, PRIMARY KEY (\"K ey\", \"k,2\", time))",
+        "-c",
+        "INSERT INTO a VALUES ('2026-01-01', 'x', 'y', 1)",
+    ]));
+    let output = run(&["export", &path, "-t", "a", "-p", &bench.port()]);
+    good(&output);
+    let told = stderr(&output);
+    assert!(told.contains(" --key '\"K ey\",\"k,2\"' --with"), "{told}");
+    let key = "\"K ey\",\"k,2\"";
+    good(&import(&bench, &[&path, "-t", "b", "--create", "--key", key]));
+    let keys =
+        "SELECT array_to_string(key_columns, ';') FROM stratalog.chronicles WHERE name = 'b'";
+    assert_eq!(bench.value(keys), "\"K ey;k,2\"");
+    let open = import(&bench, &[&path, "-t", "c", "--create", "--key", "\"K ey"]);
+    assert_eq!(open.status.code(), Some(2));
+    assert!(stderr(&open).contains("ends with a double quote"), "{}", stderr(&open));
+}
+
+#[test]
+fn a_failed_import_says_that_its_table_stays() {
+    let bench = Bench::new();
+    let path = bench.directory.path().join("late.csv").display().to_string();
+    std::fs::write(&path, "time,v\n2026-01-01,1\n2026-01-02,2\n2026-01-03,x\n").unwrap();
+    let few = [path.as_str(), "-t", "My", "--create", "--infer-rows", "2"];
+    let said = stderr(&import(&bench, &few));
+    assert!(said.contains("No row is stored; the new table \"My\" exists."), "{said}");
+    assert!(said.contains("DROP TABLE \"My\"") && said.contains("--infer-rows"), "{said}");
+    let again = stderr(&import(&bench, &few));
+    assert!(again.contains("Nothing is stored.") && !again.contains("DROP TABLE"), "{again}");
+    assert!(again.contains("--create does not change its columns"), "{again}");
+    good(&bench.sql(&["-c", "DROP TABLE \"My\""]));
+    good(&import(&bench, &[path.as_str(), "-t", "My", "--create"]));
+    assert_eq!(bench.value("SELECT string_agg(v, '' ORDER BY time) FROM \"My\""), "12x");
+}
+
+#[test]
 fn dates_become_times_of_their_midnight() {
     let bench = Bench::new();
     let path = bench.directory.path().join("days.csv");

@@ -11,7 +11,7 @@ use stratalog::{
     directory::{FORMAT_VERSION, format_text},
 };
 
-use crate::support::{Bench, good, run, signal, stderr, stratalog};
+use crate::support::{Bench, good, run, signal, stderr, stdout, stratalog};
 
 fn serve(directory: &std::path::Path, flags: &[&str]) -> std::process::Output {
     run(&[&["serve", "--data-dir", directory.to_str().unwrap()], flags].concat())
@@ -229,6 +229,43 @@ fn an_older_manifest_that_was_put_back_is_named() {
     let counted =
         good(&run(&["sql", "-p", &port.to_string(), "-c", "SELECT count(*) FROM readings"]));
     assert!(counted.contains('3'), "{counted}");
+    signal(child.id(), "TERM");
+    assert!(child.wait().unwrap().success());
+}
+
+/// A start would make a new manifest, and a repair would remove the stories.
+#[test]
+fn a_format_of_version_1_beside_a_manifest_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let (mut child, port) = spawn(directory.path(), &[]);
+    let made = "CREATE TABLE readings (time timestamptz, v int); \
+                INSERT INTO readings VALUES ('2024-01-01', 1), ('2024-01-02', 2); \
+                CALL stratalog.compact('readings')";
+    good(&run(&["sql", "-p", &port.to_string(), "-c", made]));
+    signal(child.id(), "TERM");
+    assert!(child.wait().unwrap().success());
+    fs::write(data.join("FORMAT"), format_text(1)).unwrap();
+    let before = files(&data);
+    assert!(before.iter().any(|(path, _)| path.starts_with(data.join("stories"))), "{before:?}");
+    let output = serve(&data, &["--pg-listen", "127.0.0.1:0"]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(5), "{text}");
+    assert!(text.contains("says version 1, but the directory has a manifest"), "{text}");
+    assert!(text.contains("restore the file FORMAT"), "{text}");
+    for flags in [&[] as &[&str], &["--repair"]] {
+        let output = run(&[&["check", "--data-dir", data.to_str().unwrap()], flags].concat());
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("says version 1, but the directory has a manifest"), "{text}");
+        assert!(!text.contains("without an entry in the manifest"), "{text}");
+    }
+    assert_eq!(files(&data), before, "something was changed");
+    fs::write(data.join("FORMAT"), format_text(FORMAT_VERSION)).unwrap();
+    let (mut child, port) = spawn(directory.path(), &[]);
+    let counted =
+        good(&run(&["sql", "-p", &port.to_string(), "-c", "SELECT count(*) FROM readings"]));
+    assert!(counted.contains('2'), "{counted}");
     signal(child.id(), "TERM");
     assert!(child.wait().unwrap().success());
 }

@@ -17,17 +17,31 @@ use crate::{
 /// Maximum length of a line with a record.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// An object, with the texts of its values: parsed numbers have lost digits.
+/// An object, with the places and the texts of its values: a parsed object has lost the order of
+/// its names, and parsed numbers have lost digits.
 struct Object {
     values: Map<String, Value>,
-    texts: HashMap<String, String>,
+    texts: HashMap<String, (usize, String)>,
 }
 
 impl Object {
     fn of(values: Map<String, Value>, line: &[u8]) -> Self {
         let line = String::from_utf8_lossy(line);
         let named = members::parts(&line).into_iter().filter_map(members::named);
-        Self { values, texts: named.map(|(name, text)| (name, text.to_string())).collect() }
+        let placed = named.enumerate().map(|(at, (name, text))| (name, (at, text.to_string())));
+        Self { values, texts: placed.collect() }
+    }
+
+    /// The names, in the order of the line.
+    fn names(&self) -> Vec<&String> {
+        let mut names: Vec<&String> = self.values.keys().collect();
+        names.sort_by_key(|name| self.texts.get(*name).map(|(at, _)| *at));
+        names
+    }
+
+    /// The text of a value.
+    fn text(&self, name: &str) -> &str {
+        self.texts.get(name).map_or("null", |(_, text)| text.as_str())
     }
 }
 
@@ -55,7 +69,8 @@ impl NdjsonSource {
         let mut objects = Vec::new();
         while objects.len() < options.infer_rows {
             let Some((line, object)) = source.read()? else { break };
-            for (name, value) in &object.values {
+            for name in object.names() {
+                let Some(value) = object.values.get(name) else { continue };
                 let guess = match source.guesses.iter_mut().find(|(known, _)| known == name) {
                     Some((_, guess)) => guess,
                     None => {
@@ -66,7 +81,7 @@ impl NdjsonSource {
                         }
                     }
                 };
-                guess.json(value);
+                guess.json(value, object.text(name));
             }
             objects.push((line, object));
         }
@@ -121,10 +136,12 @@ impl NdjsonSource {
             if at > 0 {
                 bytes.push(b'\t');
             }
-            let text = object.texts.get(&column.name).map_or("null", String::as_str);
             match object.values.get(&column.name) {
                 None | Some(Value::Null) => bytes.extend_from_slice(b"\\N"),
-                Some(value) => escape(&text_of(value, text, &column.column_type), bytes),
+                Some(value) => {
+                    let text = object.text(&column.name);
+                    escape(&text_of(value, text, &column.column_type), bytes);
+                }
             }
         }
         bytes.push(b'\n');

@@ -288,15 +288,41 @@ fn digits_that_a_double_would_lose_are_kept() {
     for (values, wanted) in [
         ("0.5\n9007199254740993", ColumnType::Numeric { precision: 38, scale: 1 }),
         ("123456789012345678.25", ColumnType::Numeric { precision: 38, scale: 2 }),
+        ("1234567890123456789.0123456789", ColumnType::Numeric { precision: 38, scale: 10 }),
+        ("12345678901234567890123456789012345678", ColumnType::Numeric { precision: 38, scale: 0 }),
         ("0.1\n0.30000000000000004\n1e300", ColumnType::Double),
         ("1.10000000000000000000\n0.25", ColumnType::Double),
+        ("1.2500000000000000000e-5\n0.0000000000000000", ColumnType::Double),
         ("12345678901234567890123456789012345678901\n1.5", ColumnType::Text),
-        ("123456789012345678.25\n1e5", ColumnType::Text),
+        ("123456789012345678.25\n1e5", ColumnType::Numeric { precision: 38, scale: 2 }),
+        ("1.2345678901234567891e3\n-2E-8", ColumnType::Numeric { precision: 38, scale: 16 }),
+        ("123456789012345678.25\n1e300", ColumnType::Text),
     ] {
+        let wanted = [("v".to_string(), wanted)];
         let file = written(&format!("v\n{values}\n"));
         let source = open(options(&file, FileFormat::Csv)).unwrap();
-        assert_eq!(types(source.as_ref()), [("v".to_string(), wanted)], "{values}");
+        assert_eq!(types(source.as_ref()), wanted, "{values}");
+        let lines: Vec<String> =
+            values.lines().map(|value| format!("{{\"v\": {value}}}\n")).collect();
+        let file = written(&lines.concat());
+        let mut source = open(options(&file, FileFormat::Ndjson)).unwrap();
+        assert_eq!(types(source.as_ref()), wanted, "{values}");
+        let columns = source.columns().unwrap();
+        source.bind(&columns).unwrap();
+        assert_eq!(text(&batches(source.as_mut(), 10)[0]), format!("{values}\n"));
     }
+}
+
+#[test]
+fn ndjson_columns_have_the_order_of_the_file() {
+    let file = written("{\"z\": null, \"a\": [1, {\"y\": 2}]}\n{\"b\": true, \"z\": 1}\n");
+    let source = open(options(&file, FileFormat::Ndjson)).unwrap();
+    let expected = [
+        ("z".to_string(), ColumnType::BigInt),
+        ("a".to_string(), ColumnType::Jsonb),
+        ("b".to_string(), ColumnType::Boolean),
+    ];
+    assert_eq!(types(source.as_ref()), expected);
 }
 
 #[test]
