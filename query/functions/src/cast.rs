@@ -101,7 +101,7 @@ fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
         (T::Array(from), T::Array(to)) => is_refused(from, to),
         (_, T::Array(_)) => true,
         // DataFusion adds a time of day to an interval by this cast.
-        (T::Time, T::BigInt) => false,
+        (T::Time, T::Integer | T::BigInt) => false,
         (
             T::Date
             | T::Time

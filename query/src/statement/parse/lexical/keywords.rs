@@ -59,7 +59,7 @@ pub(super) fn as_names(tokens: &mut Vec<TokenWithSpan>) {
                 let first = Place { at: statement_begin, ..place };
                 match word.value.to_ascii_lowercase().as_str() {
                     "top" if place.is_top() => names.push(index),
-                    "trim" if place.is_name_trim() => names.push(index),
+                    "trim" if at != statement_begin && place.is_name_trim() => names.push(index),
                     "exists" if place.is_name_exists() => names.push(index),
                     // PREPARE has a list of types.
                     "interval" if !first.is_word(0, "prepare") && place.is_name_interval() => {
