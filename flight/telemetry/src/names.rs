@@ -73,7 +73,7 @@ impl Names {
         }
         let taken = take()?;
         for (place, Owner { kind, name, suffix }) in claims {
-            let owner = || Owner { kind: *kind, name: Box::<str>::from(*name), suffix: *suffix };
+            let owner = || Owner { kind: *kind, name: Box::<str>::from(*name), suffix };
             owners.entry(place.as_str().into()).or_insert_with(owner);
         }
         Ok(taken)

@@ -105,11 +105,20 @@ impl Left {
     }
 
     fn one(&self, folder: &str, ending: &str) -> PathBuf {
+        self.all(folder, ending).swap_remove(0)
+    }
+
+    /// The file in use of several numbered files.
+    fn last(&self, folder: &str, ending: &str) -> PathBuf {
+        self.all(folder, ending).pop().unwrap()
+    }
+
+    fn all(&self, folder: &str, ending: &str) -> Vec<PathBuf> {
         let files = self.files();
-        let mut found = files.keys().filter(|path| {
+        let found = files.keys().filter(|path| {
             path.starts_with(self.data().join(folder)) && path.to_str().unwrap().ends_with(ending)
         });
-        found.next().unwrap().clone()
+        found.cloned().collect()
     }
 }
 
@@ -354,7 +363,7 @@ fn repair_removes_what_nothing_needs_and_nothing_else() {
 #[test]
 fn a_torn_tail_is_a_warning_that_repair_cuts() {
     let left = Left::new(true);
-    let path = left.one("journal", ".journal");
+    let path = left.last("journal", ".journal");
     let mut bytes = std::fs::read(&path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     // The beginning of a frame without its rest.
@@ -377,7 +386,7 @@ fn a_torn_tail_is_a_warning_that_repair_cuts() {
 #[test]
 fn a_journal_that_ends_before_its_pieces_is_explained() {
     let left = Left::new(true);
-    let path = left.one("journal", ".journal");
+    let path = left.last("journal", ".journal");
     let mut bytes = std::fs::read(&path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     bytes[4096 + 100_000..used].fill(0);
