@@ -176,8 +176,9 @@ settings! {
     /// its own timeout; 0 for no timeout.
     statement_timeout_ms: u64, "milliseconds" = 0;
 
-    /// Size of one journal segment, 17 MiB or more. The journal reserves and frees disk space in
-    /// whole segments.
+    /// Maximum size of a journal segment, 17 MiB or more. The journal reserves and frees disk space
+    /// in whole segments. The first segment has 1 MiB, and each further segment twice the size of
+    /// the segment before, up to this size.
     segment_bytes: Bytes, "bytes" = Bytes(64 << 20);
 
     /// Size of the journal at which events move into tablets even if enough memory is free. The
