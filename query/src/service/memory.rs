@@ -78,6 +78,7 @@ impl MemoryPool for StatementPool {
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        resident_memory::release_promise(shrink);
         self.fair.shrink(reservation, shrink);
     }
 
@@ -109,7 +110,8 @@ impl MemoryPool for StatementPool {
                 reservation.consumer().name(),
             )));
         }
-        self.fair.try_grow(reservation, additional)
+        let grown = self.fair.try_grow(reservation, additional);
+        grown.inspect_err(|_| resident_memory::release_promise(additional.saturating_add(room)))
     }
 
     fn reserved(&self) -> usize {

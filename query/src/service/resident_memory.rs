@@ -156,6 +156,17 @@ fn statement_bytes() -> usize {
     running.map(|work| work.bytes()).fold(0, usize::saturating_add)
 }
 
+/// Notes the end of a granted request. Many short statements request memory that none of them uses:
+/// their grants must not add up until the promises expire.
+pub(crate) fn release_promise(bytes: usize) {
+    if bytes < LOOKED_AT_BYTES_MIN {
+        return;
+    }
+    let without = |promised: usize| Some(promised.saturating_sub(bytes));
+    // The update never fails: the function always returns a value.
+    let _ = PROMISED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, without);
+}
+
 /// True if the process has room for `bytes` more.
 pub fn has_memory(bytes: usize) -> bool {
     let limit = LIMIT.load(Ordering::Relaxed);

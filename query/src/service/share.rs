@@ -78,6 +78,8 @@ impl Share {
 
     /// Gives bytes back.
     pub fn shrink(&self, bytes: usize) {
+        // One promise of `grow`; the pool releases the other.
+        resident_memory::release_promise(bytes);
         self.reservation().shrink(bytes);
     }
 

@@ -34,6 +34,12 @@ fn the_largest_statement_ends_and_large_requests_are_refused() {
     assert!(watch.look() >= Duration::from_millis(LOOK_MS_TURNS));
     assert!(has_memory(200 << 20), "there is room");
     assert!(!has_memory(100 << 20), "the room is promised");
+    release_promise(200 << 20);
+    for _ in 0..10_000 {
+        assert!(has_memory(10 << 20), "short statements return what they requested");
+        release_promise(10 << 20);
+    }
+    assert!(has_memory(200 << 20), "there is room again");
     PROMISED.store(0, Ordering::Relaxed);
     assert!(!has_memory(300 << 20));
     // The watch returns the allocator's memory to the system and does nothing else.
