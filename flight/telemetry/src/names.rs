@@ -35,7 +35,7 @@ pub(crate) struct Owner<T> {
     pub(crate) suffix: &'static str,
 }
 
-/// The kind of an OTLP name, for messages: a metric may change its kind.
+/// The kind of an OTLP name, for messages only: a sender may change the kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnerKind {
     Gauge,

@@ -30,7 +30,6 @@ pub fn of_any_digits(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         FUNCTION => {
             let signature = Signature::any(2, Volatility::Immutable);
-            let function = layers::scalar(function, FloatMembership);
             layers::scalar(function, UntypedMembership { signature })
         }
         _ => function,

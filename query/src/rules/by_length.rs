@@ -7,7 +7,7 @@ use datafusion::{
         Column, Result,
         config::ConfigOptions,
         internal_err,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        tree_node::{Transformed, TreeNode},
     },
     functions_aggregate::first_last::first_value_udaf,
     logical_expr::{
@@ -156,17 +156,17 @@ impl RowsByLength {
         Ok(LogicalPlan::Projection(shown))
     }
 
-    /// `group` with the length of `key` in place of `key`.
+    /// `group` with the length of `key` in place of `key`. An expression of `key` keeps the interval.
     fn with_length_of(&self, key: &Expr, group: Expr) -> Result<Expr> {
-        let replaced = group.transform_down(|expr| {
-            Ok(match expr == *key {
-                true => {
-                    let length = self.length.call(vec![expr]);
-                    Transformed::new(length, true, TreeNodeRecursion::Jump)
-                }
-                false => Transformed::no(expr),
-            })
-        });
-        Ok(replaced?.data)
+        let of_part = |part: Expr| match part == *key {
+            true => self.length.call(vec![part]),
+            false => part,
+        };
+        match group {
+            sets @ Expr::GroupingSet(_) => {
+                Ok(sets.map_children(|part| Ok(Transformed::yes(of_part(part))))?.data)
+            }
+            other => Ok(of_part(other)),
+        }
     }
 }

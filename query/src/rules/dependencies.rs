@@ -17,10 +17,11 @@ use datafusion::{
     common::{
         Column, Result,
         config::ConfigOptions,
-        internal_err,
         tree_node::{Transformed, TreeNode},
     },
-    logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Projection, Sort},
+    logical_expr::{
+        Aggregate, Distinct, Expr, LogicalPlan, Projection, Sort, utils::grouping_set_to_exprlist,
+    },
     optimizer::AnalyzerRule,
 };
 
@@ -70,30 +71,13 @@ fn own_groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     }
     let shown = aggregate.schema.columns();
     let name = |at: usize| format!("__group_{at}");
-    let mut keys: Vec<&Expr> = Vec::with_capacity(aggregate.group_expr.len());
-    // The key of each column. Equal keys may have one column, or one column each.
-    let mut key_of_column = Vec::with_capacity(aggregate.group_expr.len());
-    let columns_of_keys = shown.len().saturating_sub(aggregate.aggr_expr.len());
-    let is_merged = columns_of_keys != aggregate.group_expr.len();
-    for group in &aggregate.group_expr {
-        match keys.iter().position(|key| *key == group) {
-            Some(_) if is_merged => {}
-            Some(key) => key_of_column.push(key),
-            None => {
-                key_of_column.push(keys.len());
-                keys.push(group);
-            }
-        }
-    }
-    if key_of_column.len() != columns_of_keys {
-        return internal_err!("an aggregate has {} columns", shown.len());
-    }
-    let groups = keys.into_iter().cloned().enumerate();
-    let groups: Vec<Expr> = groups.map(|(at, group)| group.alias(name(at))).collect();
-    let columns = shown.into_iter().enumerate().map(|(at, column)| match key_of_column.get(at) {
-        Some(key) => Expr::Column(Column::new_unqualified(name(*key)))
+    // Equal keys have one column.
+    let keys = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned();
+    let groups: Vec<Expr> = keys.enumerate().map(|(at, key)| key.alias(name(at))).collect();
+    let columns = shown.into_iter().enumerate().map(|(at, column)| match at < groups.len() {
+        true => Expr::Column(Column::new_unqualified(name(at)))
             .alias_qualified(column.relation, column.name),
-        None => Expr::Column(column),
+        false => Expr::Column(column),
     });
     let columns = columns.collect();
     let aggregate = Aggregate::try_new(aggregate.input, groups, aggregate.aggr_expr)?;

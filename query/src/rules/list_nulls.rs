@@ -13,8 +13,8 @@ use datafusion::{
         tree_node::{Transformed, TreeNode},
     },
     logical_expr::{
-        Distinct, Expr, ExprSchemable, LogicalPlan, SortExpr, expr_rewriter::NamePreserver,
-        utils::merge_schema,
+        Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, SortExpr,
+        expr_rewriter::NamePreserver, utils::merge_schema,
     },
     optimizer::AnalyzerRule,
 };
@@ -36,9 +36,7 @@ impl AnalyzerRule for ListNulls {
                     (LogicalPlan::Sort(sort), changed)
                 }
                 LogicalPlan::Distinct(Distinct::On(mut distinct)) => {
-                    let schema = distinct.input.schema();
-                    let changed =
-                        distinct.sort_expr.as_mut().is_some_and(|keys| separate(keys, schema));
+                    let changed = separate_distinct(&mut distinct);
                     (LogicalPlan::Distinct(Distinct::On(distinct)), changed)
                 }
                 other => (other, false),
@@ -69,17 +67,34 @@ impl AnalyzerRule for ListNulls {
     }
 }
 
+/// True for an array with NULL in another place than PostgreSQL's default.
+fn is_moved(key: &SortExpr, schema: &DFSchema) -> bool {
+    key.nulls_first == key.asc && matches!(key.expr.get_type(schema), Ok(DataType::List(_)))
+}
+
+/// Separates the keys of DISTINCT ON. Its expressions stay equal to its first keys.
+fn separate_distinct(distinct: &mut DistinctOn) -> bool {
+    let Some(keys) = &mut distinct.sort_expr else { return false };
+    let schema = distinct.input.schema();
+    let mut on = Vec::with_capacity(distinct.on_expr.len());
+    for (at, expr) in std::mem::take(&mut distinct.on_expr).into_iter().enumerate() {
+        if keys.get(at).is_some_and(|key| is_moved(key, schema)) {
+            on.push(expr.clone().is_null());
+        }
+        on.push(expr);
+    }
+    distinct.on_expr = on;
+    separate(keys, schema)
+}
+
 /// Adds a key for NULL before each array with NULL in another place than PostgreSQL's default.
 /// Returns whether a key was added.
 fn separate(keys: &mut Vec<SortExpr>, schema: &DFSchema) -> bool {
-    let is_moved = |key: &SortExpr| {
-        key.nulls_first == key.asc && matches!(key.expr.get_type(schema), Ok(DataType::List(_)))
-    };
-    if !keys.iter().any(is_moved) {
+    if !keys.iter().any(|key| is_moved(key, schema)) {
         return false;
     }
     let separated = std::mem::take(keys).into_iter().flat_map(|mut key| {
-        let is_null = is_moved(&key).then(|| {
+        let is_null = is_moved(&key, schema).then(|| {
             let is_null = key.expr.clone().is_null().sort(!key.nulls_first, false);
             key.nulls_first = !key.asc;
             is_null

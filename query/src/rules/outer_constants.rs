@@ -37,7 +37,7 @@ fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execut
         let input: Arc<dyn ExecutionPlan> = Arc::new(OuterSide::new(Arc::clone(aggregate.input())));
         let groups = replace_children_if_necessary(Arc::clone(node), vec![input])?;
         // A later rule may sort the input for an aggregate, and the groups would show this order.
-        return Ok(Some(Arc::new(OuterSide::new(groups))));
+        return Ok(Some(Arc::new(OuterSide::of_groups(groups))));
     }
     let join_type = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         *join.join_type()
@@ -70,21 +70,29 @@ fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execut
     replace_children_if_necessary(Arc::clone(node), children).map(Some)
 }
 
-/// The rows of a plan, without known orders, constants and keys of partitions.
+/// The rows of a plan, without known orders and constants.
 #[derive(Debug)]
 struct OuterSide {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
+    /// Whether the input has groups of several grouping sets: a replaced key is no key of a
+    /// partition either.
+    is_grouped: bool,
 }
 
 impl OuterSide {
     fn new(input: Arc<dyn ExecutionPlan>) -> Self {
         let known = EquivalenceProperties::new(input.schema());
+        let properties = PlanProperties::clone(input.properties()).with_eq_properties(known);
+        Self { input, properties: Arc::new(properties), is_grouped: false }
+    }
+
+    fn of_groups(input: Arc<dyn ExecutionPlan>) -> Self {
         let partitions = input.output_partitioning().partition_count();
-        let properties = PlanProperties::clone(input.properties())
-            .with_eq_properties(known)
+        let Self { input, properties, .. } = Self::new(input);
+        let properties = PlanProperties::clone(&properties)
             .with_partitioning(Partitioning::UnknownPartitioning(partitions));
-        Self { input, properties: Arc::new(properties) }
+        Self { input, properties: Arc::new(properties), is_grouped: true }
     }
 }
 
@@ -124,6 +132,7 @@ impl ExecutionPlan for OuterSide {
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
+            Some(input) if self.is_grouped => Ok(Arc::new(Self::of_groups(input))),
             Some(input) => Ok(Arc::new(Self::new(input))),
             None => Err(to_datafusion(Error::internal("the node has an input"))),
         }

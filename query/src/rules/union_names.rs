@@ -48,14 +48,11 @@ fn with_names(union: Union) -> Result<Transformed<LogicalPlan>> {
         }
         changed = true;
         let (exprs, below) = columns_of(&input);
-        let named = exprs.iter().zip(&wanted).map(|(expr, column)| match unaliased(expr) {
-            Expr::Column(given) if given.name == column.name && given.relation.is_none() => {
-                expr.clone()
-            }
-            plain => plain.clone().alias(column.name.clone()),
-        });
-        let named = Projection::try_new(named.collect(), below)?;
-        inputs.push(Arc::new(LogicalPlan::Projection(named)));
+        let named = exprs.iter().zip(&wanted);
+        let named: Result<Vec<Expr>> = named
+            .map(|(expr, column)| unaliased(expr).clone().alias_if_changed(column.name.clone()))
+            .collect();
+        inputs.push(Arc::new(LogicalPlan::Projection(Projection::try_new(named?, below)?)));
     }
     let union = LogicalPlan::Union(Union { inputs, schema: union.schema });
     Ok(Transformed::new_transformed(union, changed))

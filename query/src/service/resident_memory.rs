@@ -79,8 +79,9 @@ const PROMISE_HALF_LIFE: Duration = Duration::from_millis(250);
 pub struct Process {
     /// The resident bytes; `None` if the system does not report the value.
     pub resident: fn() -> Option<usize>,
-    /// Returns freed memory to the system.
-    pub give_back: fn(),
+    /// Returns freed memory to the system: with `true` all freed memory of the process, with `false`
+    /// the memory that the calling thread keeps, once the allocator's delay is over.
+    pub give_back: fn(bool),
 }
 
 /// The memory limits of the process.
@@ -115,17 +116,22 @@ static TURN_OF: AtomicUsize = AtomicUsize::new(0);
 /// Statements with much memory now or earlier.
 static LARGE: Mutex<Vec<Weak<Work>>> = Mutex::new(Vec::new());
 
-/// Returns the freed memory of this thread to the system, if the memory of the process is past 3/4 of
-/// the limit. The allocator keeps freed memory by thread, and each of many short statements may
-/// have a thread of its own.
+/// Makes the freed memory of this thread available to [`Process::give_back`], if the memory of the
+/// process is nearly full. The allocator keeps freed memory by thread, and each of many short
+/// statements may have a thread of its own.
 pub(crate) fn give_back_of_thread() {
     let limit = LIMIT.load(Ordering::Relaxed);
     if limit > 0
-        && RESIDENT.load(Ordering::Relaxed) > limit / 4 * 3
+        && is_nearly_full(RESIDENT.load(Ordering::Relaxed), limit)
         && let Some(process) = PROCESS.get()
     {
-        (process.give_back)();
+        (process.give_back)(false);
     }
+}
+
+/// True from 7/8 of the limit on, where the allocator gives back freed memory.
+fn is_nearly_full(resident: usize, limit: usize) -> bool {
+    resident > limit - limit / 8
 }
 
 /// Makes a statement a candidate for termination.
@@ -156,14 +162,16 @@ fn statement_bytes() -> usize {
     running.map(|work| work.bytes()).fold(0, usize::saturating_add)
 }
 
-/// Notes the end of a granted request. Many short statements request memory that none of them uses:
-/// their grants must not add up until the promises expire.
+/// Notes the end of a granted request. Many short statements request memory without using the
+/// memory: the promises of ended statements must not add up until they expire. Memory that grew in
+/// small requests has no promise, and its release may end the promise of another statement early;
+/// then the watch ends the largest statement.
 pub(crate) fn release_promise(bytes: usize) {
     if bytes < LOOKED_AT_BYTES_MIN {
         return;
     }
     let without = |promised: usize| Some(promised.saturating_sub(bytes));
-    // The update never fails: the function always returns a value.
+    // `without` always returns a value: the update cannot fail.
     let _ = PROMISED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, without);
 }
 
@@ -181,7 +189,7 @@ pub fn has_memory(bytes: usize) -> bool {
     let Some(process) = PROCESS.get() else { return true };
     let granted = match (process.resident)() {
         Some(resident) if !fits(resident) => {
-            (process.give_back)();
+            (process.give_back)(true);
             (process.resident)().is_none_or(fits)
         }
         _ => true,
@@ -234,8 +242,8 @@ impl Watch {
         };
         let limit = self.limit(resident, statement_bytes());
         LIMIT.store(limit, Ordering::Relaxed);
-        if resident > limit - limit / 8 && self.is_due(resident > limit) {
-            (self.process.give_back)();
+        if is_nearly_full(resident, limit) && self.is_due(resident > limit) {
+            (self.process.give_back)(true);
             let after = (self.process.resident)().unwrap_or(resident);
             let little = resident.saturating_sub(after) < limit / 64;
             self.pause = match little {

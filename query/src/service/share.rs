@@ -11,8 +11,6 @@ use datafusion::execution::memory_pool::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::resident_memory;
-
 /// The memory of one statement or client.
 #[derive(Debug)]
 pub struct Share {
@@ -62,12 +60,6 @@ impl Share {
                     ));
             }
         }
-        if !resident_memory::has_memory(bytes) {
-            let detail = format!("{bytes} bytes are needed, and the server has too little memory");
-            return Err(Error::new(ErrorKind::OutOfMemory, "out of memory")
-                .with_detail(detail)
-                .with_hint("send the statement again a little later, or process fewer rows in one statement"));
-        }
         own.try_grow(bytes).map_err(crate::errors::from_datafusion)
     }
 
@@ -78,8 +70,6 @@ impl Share {
 
     /// Gives bytes back.
     pub fn shrink(&self, bytes: usize) {
-        // One promise of `grow`; the pool releases the other.
-        resident_memory::release_promise(bytes);
         self.reservation().shrink(bytes);
     }
 

@@ -32,11 +32,7 @@ pub async fn block_on<T>(future: impl Future<Output = T>) -> T {
     match runtime() {
         Some(runtime) => {
             let future = pin!(future);
-            block_in_place(|| {
-                let result = runtime.block_on(future);
-                give_back_of_thread();
-                result
-            })
+            busy(|| runtime.block_on(future))
         }
         None => future.await,
     }

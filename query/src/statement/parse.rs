@@ -220,7 +220,7 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
     }
 }
 
-/// What the parser expected, without syntax of other databases.
+/// The expectation of the parser, without statements of other databases.
 fn expected(wanted: &str) -> &str {
     match wanted.rsplit_once(" after ") {
         Some((_, "ALTER TABLE")) => {

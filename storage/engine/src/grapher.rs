@@ -202,16 +202,19 @@ async fn tidy(
     settled: &mut Option<ChronicleId>,
 ) -> Result<Option<MoveOutcome>> {
     let dropped = !core.dropped.lock().is_empty();
-    if dropped || (all && pressure.is_journal_long()) {
-        let freed = floor::raise_floor(core).await?;
-        if freed > 0 {
-            return Ok(Some(MoveOutcome { useful: true }));
-        }
+    let freed = if dropped || (all && pressure.is_journal_long()) {
+        floor::raise_floor(core).await?
+    } else if all {
+        floor::free_segments(core).await?
+    } else {
+        0
+    };
+    if freed > 0 {
+        return Ok(Some(MoveOutcome { useful: true }));
     }
     if !all {
         return Ok(None);
     }
-    floor::free_segments(core).await?;
     let mut ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
     ids.sort_unstable();
     let first = settled.map_or(0, |last| ids.partition_point(|id| *id <= last));

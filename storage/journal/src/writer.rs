@@ -404,9 +404,7 @@ impl Writer {
         let sealed: u64 = self.sealed.iter().map(|segment| segment.bytes).sum();
         status.stored_bytes = sealed + self.position;
         status.segments = self.sealed.len() as u64 + 1;
-        let last = self.sealed.len() == 1 && self.continuation.is_some();
-        let second = self.sealed.get(1).map_or(self.first, |segment| segment.first);
-        status.releases_from = (!self.sealed.is_empty() && !last).then_some(second);
+        status.releases_from = self.releases_from();
         status.first = self.sealed.front().map_or(self.first, |segment| segment.first);
         status.frames = self.frames;
         status.writes = self.writes;
@@ -418,16 +416,19 @@ impl Writer {
     /// files.
     pub(crate) fn release(&mut self, before: Lsn) -> Vec<SealedSegment> {
         let mut released = Vec::new();
-        loop {
-            let next = self.sealed.get(1).map_or(self.first, |segment| segment.first);
-            // The last sealed segment needs its continuation record before its release.
-            let last = self.sealed.len() == 1 && self.continuation.is_some();
-            if next > before || last {
-                return released;
-            }
-            let Some(segment) = self.sealed.pop_front() else { return released };
-            released.push(segment);
+        while self.releases_from().is_some_and(|next| next <= before) {
+            released.extend(self.sealed.pop_front());
         }
+        released
+    }
+
+    /// The lowest argument of [`Self::release`] that takes a segment out of the log.
+    fn releases_from(&self) -> Option<Lsn> {
+        // The last sealed segment needs its continuation record before its release.
+        if self.sealed.is_empty() || self.sealed.len() == 1 && self.continuation.is_some() {
+            return None;
+        }
+        Some(self.sealed.get(1).map_or(self.first, |segment| segment.first))
     }
 
     /// Takes released segments with existing files back into the log.

@@ -67,7 +67,7 @@ const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     keep_freed_memory();
-    stratalog::memory::gives_back(|| collect(true));
+    stratalog::memory::gives_back(collect);
     // Without the thread, the process continues with more memory.
     let _unless_there_are_none_left = std::thread::Builder::new()
         .name("memory".to_string())
@@ -103,7 +103,8 @@ fn give_back_memory() {
     }
 }
 
-/// Returns expired freed memory to the system, or all freed memory.
+/// Returns freed memory of all threads to the system, or only the thread's own memory and expired
+/// memory.
 fn collect(all: bool) {
     #[expect(unsafe_code, reason = "a C function of the allocator, for any thread at any time")]
     unsafe {

@@ -12,11 +12,11 @@ const BASE_BYTES: u64 = 256 << 20;
 /// The entry of the auxiliary vector with the page size.
 const AT_PAGESZ: usize = 6;
 
-static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
+static GIVE_BACK: OnceLock<fn(bool)> = OnceLock::new();
 
-/// Registers the allocator's function that returns freed memory. Without the function, no thread
+/// Registers the allocator's function for [`Process::give_back`]. Without the function, no thread
 /// watches the memory.
-pub fn gives_back(give_back: fn()) {
+pub fn gives_back(give_back: fn(bool)) {
     let _first = GIVE_BACK.set(give_back);
 }
 

@@ -12,7 +12,7 @@ static KEEPS: AtomicUsize = AtomicUsize::new(0);
 fn process() -> Process {
     Process {
         resident: || Some(HAS.load(Ordering::SeqCst) + KEEPS.load(Ordering::SeqCst)),
-        give_back: || KEEPS.store(0, Ordering::SeqCst),
+        give_back: |_| KEEPS.store(0, Ordering::SeqCst),
     }
 }
 

@@ -148,8 +148,8 @@ pub async fn plan<E: Display>(
     plan_text(session, &format!("SELECT {}", list.join(", ")), check).await
 }
 
-/// Refuses expressions that do not give one value for each row. Subqueries may contain such
-/// expressions. `plan` is a plan before the analysis, and `table` the name of the table of its rows.
+/// Refuses aggregates, window functions and set-returning functions outside of subqueries: each
+/// expression has one value for each row. `plan` is a plan before the analysis, and `table` the name of the table of its rows.
 ///
 /// # Errors
 /// `GroupingError` for aggregates, `WindowingError` for window functions, `FeatureNotSupported` for

@@ -26,8 +26,8 @@ pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
     raise(core, files).await
 }
 
-/// Moves the beginning of the journal like [`raise_floor`], if the move frees a segment of the
-/// journal.
+/// Moves the beginning of the journal like [`raise`], if the move frees a segment. Returns the bytes
+/// freed.
 ///
 /// # Errors
 /// `Io`.

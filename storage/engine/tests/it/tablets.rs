@@ -239,15 +239,20 @@ async fn a_delete_beside_a_rewrite_hides_no_later_events() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_journal_gives_up_what_tablets_hold() {
-    let cpu = chronicle(1, Collision::First, true);
-    let disk = FaultyDisk::new(1);
-    let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
+/// A life with 20,000 events in many segments.
+async fn filled(disk: &FaultyDisk, cpu: &Arc<ChronicleDefinition>) -> Life {
+    let life = Life::open(disk, false, std::slice::from_ref(cpu));
     for part in 0..40 {
         let rows: Vec<Row> = (part * 500..(part + 1) * 500).map(|at| row(at, "a", 1.0)).collect();
-        append(&life.engine, &cpu, &rows).await.unwrap();
+        append(&life.engine, cpu, &rows).await.unwrap();
     }
+    life
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_gives_up_what_tablets_hold() {
+    let (cpu, disk) = (chronicle(1, Collision::First, true), FaultyDisk::new(1));
+    let life = filled(&disk, &cpu).await;
     let before = life.engine.status();
     assert_eq!(life.engine.flush(cpu.id).await.unwrap().rows, 20_000);
     let freed = life.engine.release_journal().await.unwrap();
@@ -317,13 +322,8 @@ async fn a_journal_without_its_end_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn segments_without_needed_events_go_by_themselves() {
-    let cpu = chronicle(1, Collision::First, true);
-    let disk = FaultyDisk::new(1);
-    let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
-    for part in 0..40 {
-        let rows: Vec<Row> = (part * 500..(part + 1) * 500).map(|at| row(at, "a", 1.0)).collect();
-        append(&life.engine, &cpu, &rows).await.unwrap();
-    }
+    let (cpu, disk) = (chronicle(1, Collision::First, true), FaultyDisk::new(1));
+    let life = filled(&disk, &cpu).await;
     assert!(life.engine.status().log.segments > 5);
     let known = life.rows(&cpu).await;
     let grapher = Grapher::start(&life.engine).unwrap();

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::{
 };
 
 use super::is_unquoted;
-use crate::statement::parse::rewrite::significant;
+use crate::statement::parse::{rewrite::significant, words::Words};
 
 const NAMES: [&str; 4] = ["top", "trim", "exists", "interval"];
 
@@ -47,29 +47,16 @@ pub(super) fn as_names(tokens: &mut Vec<TokenWithSpan>) {
         return;
     }
     let order = significant(tokens);
-    let mut statement_begin = 0;
-    let mut names = Vec::new();
-    let mut null_tests = Vec::new();
-    for at in 0..order.len() {
-        let place = Place { tokens, order: &order, at };
-        match place.token(0) {
-            Some(Token::SemiColon) => statement_begin = at + 1,
-            Some(Token::Word(word)) if word.quote_style.is_none() => {
-                let index = order.get(at).copied().unwrap_or_default();
-                let first = Place { at: statement_begin, ..place };
-                match word.value.to_ascii_lowercase().as_str() {
-                    "top" if place.is_top() => names.push(index),
-                    "trim" if at != statement_begin && place.is_name_trim() => names.push(index),
-                    "exists" if place.is_name_exists() => names.push(index),
-                    // PREPARE has a list of types.
-                    "interval" if !first.is_word(0, "prepare") && place.is_name_interval() => {
-                        names.push(index);
-                    }
-                    "isnull" if place.is_null_test() => null_tests.push(index),
-                    _ => {}
-                }
-            }
-            _ => {}
+    let words = Words::new(tokens);
+    let mut begin = 0;
+    let (mut names, mut null_tests) = (Vec::new(), Vec::new());
+    for (at, index) in order.into_iter().enumerate() {
+        if words.is_token(at, &Token::SemiColon) {
+            begin = at + 1;
+        } else if words.is(at, "isnull") && is_null_test(&words, at) {
+            null_tests.push(index);
+        } else if NAMES.iter().any(|name| words.is(at, name)) && is_name(&words, begin, at) {
+            names.push(index);
         }
     }
     for index in names {
@@ -87,91 +74,79 @@ pub(super) fn as_names(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// A place among the tokens other than blanks.
-#[derive(Debug, Clone, Copy)]
-struct Place<'a> {
-    tokens: &'a [TokenWithSpan],
-    order: &'a [usize],
-    at: usize,
+/// True if the keyword at `at` is a name in the statement from `begin` on.
+fn is_name(words: &Words<'_>, begin: usize, at: usize) -> bool {
+    let (before, after) = (token_before(words, at), words.get(at + 1).map(|next| &next.token));
+    let follows = |name| matches!(before, Some(Token::Word(word)) if is_unquoted(word, name));
+    if matches!(after, Some(Token::LParen)) {
+        return false;
+    }
+    if words.is(at, "top") {
+        // `SELECT TOP 5` of other databases.
+        !matches!(after, Some(Token::Number(_, _)))
+    } else if words.is(at, "trim") {
+        // `TRIM table BEFORE …`, also behind EXPLAIN and PREPARE.
+        let names_table =
+            matches!(after, Some(Token::Word(word)) if word.keyword == Keyword::NoKeyword);
+        at != begin && !names_table
+    } else if words.is(at, "exists") {
+        // `IF EXISTS` and `IF NOT EXISTS`.
+        !follows("if") && !follows("not")
+    } else {
+        // PREPARE has a list of types.
+        !words.is(begin, "prepare") && begins_operand(before) && !is_constant(after)
+    }
 }
 
-impl Place<'_> {
-    /// The token at a distance.
-    fn token(&self, distance: isize) -> Option<&Token> {
-        let at = self.at.checked_add_signed(distance)?;
-        Some(&self.tokens.get(*self.order.get(at)?)?.token)
-    }
+fn token_before<'a>(words: &Words<'a>, at: usize) -> Option<&'a Token> {
+    at.checked_sub(1).and_then(|before| words.get(before)).map(|token| &token.token)
+}
 
-    fn is_word(&self, distance: isize, name: &str) -> bool {
-        matches!(self.token(distance), Some(Token::Word(word)) if is_unquoted(word, name))
+/// True if an operand follows a token. Behind another word, `::` or AS, `interval` is a type.
+fn begins_operand(before: Option<&Token>) -> bool {
+    match before {
+        Some(Token::Word(word)) => BEFORE_OPERAND.iter().any(|name| is_unquoted(word, name)),
+        Some(
+            Token::LParen
+            | Token::Comma
+            | Token::Plus
+            | Token::Minus
+            | Token::Mul
+            | Token::Div
+            | Token::Mod
+            | Token::Eq
+            | Token::Neq
+            | Token::Lt
+            | Token::LtEq
+            | Token::Gt
+            | Token::GtEq
+            | Token::StringConcat,
+        ) => true,
+        _ => false,
     }
+}
 
-    fn opens_parenthesis(&self) -> bool {
-        matches!(self.token(1), Some(Token::LParen))
-    }
+/// True for the text of an interval, and for forms that the parser refuses with a hint.
+fn is_constant(after: Option<&Token>) -> bool {
+    matches!(
+        after,
+        Some(
+            Token::Number(_, _)
+                | Token::Placeholder(_)
+                | Token::SingleQuotedString(_)
+                | Token::EscapedStringLiteral(_)
+                | Token::UnicodeStringLiteral(_)
+                | Token::NationalStringLiteral(_)
+                | Token::DollarQuotedString(_)
+        )
+    )
+}
 
-    /// True unless the word begins `SELECT TOP 5` of other databases.
-    fn is_top(&self) -> bool {
-        !self.opens_parenthesis() && !matches!(self.token(1), Some(Token::Number(_, _)))
-    }
-
-    /// True outside of `trim(…)` and `TRIM table BEFORE …`.
-    fn is_name_trim(&self) -> bool {
-        let names_table = matches!(
-            self.token(1),
-            Some(Token::Word(word)) if word.keyword == Keyword::NoKeyword
-        );
-        !self.opens_parenthesis() && !names_table
-    }
-
-    /// True outside of `EXISTS (…)`, `IF EXISTS` and `IF NOT EXISTS`.
-    fn is_name_exists(&self) -> bool {
-        !self.opens_parenthesis() && !self.is_word(-1, "if") && !self.is_word(-1, "not")
-    }
-
-    /// True for an operand without a constant behind it. Behind a word, `::` or AS the word is a
-    /// type.
-    fn is_name_interval(&self) -> bool {
-        let begins_operand = match self.token(-1) {
-            Some(Token::Word(word)) => BEFORE_OPERAND.iter().any(|name| is_unquoted(word, name)),
-            Some(
-                Token::LParen
-                | Token::Comma
-                | Token::Plus
-                | Token::Minus
-                | Token::Mul
-                | Token::Div
-                | Token::Mod
-                | Token::Eq
-                | Token::Neq
-                | Token::Lt
-                | Token::LtEq
-                | Token::Gt
-                | Token::GtEq
-                | Token::StringConcat,
-            ) => true,
-            _ => false,
-        };
-        let has_constant = matches!(
-            self.token(1),
-            Some(
-                Token::LParen
-                    | Token::Number(_, _)
-                    | Token::Placeholder(_)
-                    | Token::SingleQuotedString(_)
-                    | Token::EscapedStringLiteral(_)
-                    | Token::UnicodeStringLiteral(_)
-                    | Token::NationalStringLiteral(_)
-                    | Token::DollarQuotedString(_)
-            )
-        );
-        begins_operand && !has_constant
-    }
-
-    /// True for the operator: a label follows AS, a column a period, a function has parentheses.
-    fn is_null_test(&self) -> bool {
-        let begins =
-            matches!(self.token(-1), None | Some(Token::Period | Token::Comma | Token::LParen));
-        !begins && !self.is_word(-1, "as") && !self.opens_parenthesis()
+/// True for the operator: a label follows AS, a column a period, and a function has parentheses.
+fn is_null_test(words: &Words<'_>, at: usize) -> bool {
+    match token_before(words, at) {
+        None | Some(Token::Period | Token::Comma | Token::LParen) => false,
+        Some(Token::Word(word)) if is_unquoted(word, "as") => false,
+        _ => !words.is_token(at + 1, &Token::LParen),
     }
 }
