@@ -32,8 +32,8 @@ pub use ingest::{Ingest, IngestStatement, ProtocolAppend};
 pub use inspect::{InspectionResult, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{
-    Allowance, CancelKey, Login, Parts, Process, QueryService, STACK_BYTES, Share,
-    ShareReservation, Watch, has_memory, statement_bytes,
+    Allowance, CancelKey, Login, MemoryPromise, Parts, Process, QueryService, STACK_BYTES, Share,
+    ShareReservation, Watch, statement_bytes,
 };
 pub use session::{
     CACHED_PLAN_CHANGED, CopyProgress, Notice, PreparedBy, Session, TransactionState,

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 pub(crate) use self::execution::{Execution, StoppablePlan};
 pub use self::{
     execution::STACK_BYTES,
-    resident_memory::{Allowance, Process, Watch, has_memory},
+    resident_memory::{Allowance, MemoryPromise, Process, Watch},
     share::{Share, ShareReservation, statement_bytes},
 };
 use crate::{

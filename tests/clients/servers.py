@@ -1,9 +1,11 @@
 """Starts the servers for tests and benchmarks: Stratalog, PostgreSQL as oracle, an object store."""
 
 import atexit
+import itertools
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -33,11 +35,23 @@ def dying_with_us(how):
     return ["setpriv", "--pdeathsig", how] if shutil.which("setpriv") else []
 
 
+# The kernel gives ports of outgoing connections from 32768 on (ip_local_port_range): a port below cannot be taken by
+# a client between `free_port` and the start of its server.
+candidate_ports = itertools.cycle(random.sample(range(12_000, 32_000), 20_000))
+
+
 def free_port():
-    """A free TCP port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A free TCP port; within one process, a different port at each call."""
+    for port in itertools.islice(candidate_ports, 1_000):
+        with socket.socket() as probe:
+            # Like the servers: connections that have ended do not occupy the port.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no free port between 12000 and 32000")
 
 
 def wait_for_port(port, process, seconds):

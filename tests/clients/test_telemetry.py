@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import shutil
-import socket
 import struct
 import subprocess
 import urllib.request
@@ -20,6 +19,7 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
+from servers import free_port
 from test_agents import eventually
 from test_http import ask
 
@@ -72,9 +72,7 @@ def remote_write(server, body, path="/api/v1/write", **headers):
 def test_prometheus(server, postgres, table, tmp_path):
     program = shutil.which("prometheus")
     assert program, "Prometheus is missing: run scripts/setup test, and have scripts/environment in the PATH"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     each, one = f"each_{table}", f"one_{table}"
     (tmp_path / "prometheus.yml").write_text(f"""
 global: {{scrape_interval: 1s}}

@@ -13,9 +13,10 @@ use bytes::{Buf as _, Bytes};
 use flate2::write::MultiGzDecoder;
 use futures::StreamExt as _;
 use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::MemoryPromise;
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
-use crate::state::State;
+use crate::state::{GrantedRoom, State};
 
 /// Compressed bytes of gzip per step; the output is at most a thousand times as large.
 const GZIP_BYTES: usize = 4 << 10;
@@ -152,6 +153,7 @@ impl<'a> DecodedBody<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     permit: Option<OwnedSemaphorePermit>,
+    promise: MemoryPromise,
     reserved_bytes: usize,
 }
 
@@ -191,8 +193,9 @@ impl Room {
         true
     }
 
-    fn add(&mut self, room: OwnedSemaphorePermit, bytes: usize) {
+    fn add(&mut self, (room, promise): GrantedRoom, bytes: usize) {
         self.reserved_bytes += bytes;
+        self.promise.merge(promise);
         match &mut self.permit {
             Some(held) => held.merge(room),
             None => self.permit = Some(room),

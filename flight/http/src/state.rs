@@ -5,7 +5,7 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 use parking_lot::Mutex;
 use stratalog_line::{LineLimits, LineParser, RowLimits};
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{Login, QueryService, Session, has_memory};
+use stratalog_query::{Login, MemoryPromise, QueryService, Session};
 use stratalog_telemetry::{Names, TelemetryLimits, TelemetryReader};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
@@ -39,6 +39,9 @@ const SHORT_BYTES: usize = 8 << 10;
 
 /// Bytes of a unit of the memory limit.
 const UNIT_BYTES: usize = 1024;
+
+/// Memory for a body: a part of the bodies' limit, and of the memory of the process.
+pub(crate) type GrantedRoom = (OwnedSemaphorePermit, MemoryPromise);
 
 /// The shared state for a request.
 #[derive(Debug)]
@@ -191,25 +194,25 @@ impl State {
     }
 
     /// Memory for `bytes` of bodies, if free.
-    pub(crate) fn try_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let room = Arc::clone(&self.room).try_acquire_many_owned(units(bytes)).ok();
-        room.filter(|_| has_memory(bytes))
+    pub(crate) fn try_room(&self, bytes: usize) -> Option<GrantedRoom> {
+        let room = Arc::clone(&self.room).try_acquire_many_owned(units(bytes)).ok()?;
+        Some((room, MemoryPromise::of(bytes)?))
     }
 
     /// Memory for `bytes` of bodies; waits without a limit.
-    pub(crate) async fn some_room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+    pub(crate) async fn some_room(&self, bytes: usize) -> Result<GrantedRoom> {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
-        wanted.await.map_err(|_| no_room())
+        Ok((wanted.await.map_err(|_| no_room())?, MemoryPromise::default()))
     }
 
     /// Memory for `bytes` of bodies; waits for a limited time.
     ///
     /// # Errors
     /// `OutOfMemory` after a timeout of the wait.
-    pub(crate) async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+    pub(crate) async fn room(&self, bytes: usize) -> Result<GrantedRoom> {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
         match timeout(Duration::from_millis(self.settings.room_ms), wanted).await {
-            Ok(Ok(room)) if has_memory(bytes) => Ok(room),
+            Ok(Ok(room)) => Ok((room, MemoryPromise::of(bytes).ok_or_else(no_room)?)),
             _ => Err(no_room()),
         }
     }

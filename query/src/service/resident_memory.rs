@@ -34,8 +34,9 @@ pub(crate) const KNOWN_BYTES_MIN: isize = 4 << 20;
 /// Smaller memory requests always succeed: short statements go on.
 const REFUSED_BYTES_MIN: usize = 2 << 20;
 
-/// Requests of at least this size read the memory of the process themselves, because such a request
-/// can fill the memory before the thread's next look.
+/// Requests of at least this size count until their release, because such a request can fill the
+/// memory before the thread's next look. Without a wide margin, the request reads the memory of the
+/// process itself.
 const LOOKED_AT_BYTES_MIN: usize = 8 << 20;
 
 /// The approximate growth of the process in a second: the first use of new memory takes time.
@@ -167,7 +168,7 @@ fn statement_bytes() -> usize {
 /// small requests has no promise, and its release may end the promise of another statement early;
 /// then the watch ends the largest statement.
 pub(crate) fn release_promise(bytes: usize) {
-    if bytes < LOOKED_AT_BYTES_MIN {
+    if !is_looked_at(bytes) {
         return;
     }
     let without = |promised: usize| Some(promised.saturating_sub(bytes));
@@ -175,25 +176,56 @@ pub(crate) fn release_promise(bytes: usize) {
     let _ = PROMISED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, without);
 }
 
+/// The granted memory of one owner. A drop ends the promise.
+#[derive(Debug, Default)]
+pub struct MemoryPromise {
+    bytes: usize,
+}
+
+impl MemoryPromise {
+    /// A promise of `bytes`; `None` if the process has no room.
+    pub fn of(bytes: usize) -> Option<Self> {
+        has_memory(bytes).then(|| Self { bytes: if is_looked_at(bytes) { bytes } else { 0 } })
+    }
+
+    /// Adds the bytes of another promise.
+    pub fn merge(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for MemoryPromise {
+    fn drop(&mut self) {
+        release_promise(self.bytes);
+    }
+}
+
+fn is_looked_at(bytes: usize) -> bool {
+    bytes >= LOOKED_AT_BYTES_MIN
+}
+
 /// True if the process has room for `bytes` more.
-pub fn has_memory(bytes: usize) -> bool {
+pub(crate) fn has_memory(bytes: usize) -> bool {
     let limit = LIMIT.load(Ordering::Relaxed);
     if limit == 0 || bytes < REFUSED_BYTES_MIN {
         return true;
     }
     let wanted = bytes.saturating_add(PROMISED.load(Ordering::Relaxed));
     let fits = |resident: usize| resident.saturating_add(wanted) <= limit;
-    if bytes < LOOKED_AT_BYTES_MIN {
+    if !is_looked_at(bytes) {
         return RESIDENT.load(Ordering::Relaxed) <= limit;
     }
     let Some(process) = PROCESS.get() else { return true };
-    let granted = match (process.resident)() {
-        Some(resident) if !fits(resident) => {
-            (process.give_back)(true);
-            (process.resident)().is_none_or(fits)
-        }
-        _ => true,
-    };
+    // Reading the memory costs a system call, and each sort of a short statement requests 10 MiB.
+    let margin = (limit / 2).saturating_sub(RESIDENT.load(Ordering::Relaxed));
+    let granted = wanted <= margin
+        || match (process.resident)() {
+            Some(resident) if !fits(resident) => {
+                (process.give_back)(true);
+                (process.resident)().is_none_or(fits)
+            }
+            _ => true,
+        };
     if granted {
         PROMISED.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -286,7 +286,7 @@ impl Work {
         let stopped: BoxFuture<'static, Error> = Box::pin(async move { work.stopped().await });
         Box::pin(GuardedStream {
             work: Arc::clone(self),
-            stopped,
+            stopped: Some(stopped),
             stream: Some(stream),
             failing: None,
         })
@@ -359,7 +359,9 @@ pub fn terminated() -> Error {
 /// A stream that ends with an error on a stop of its statement, and then drops its source.
 struct GuardedStream {
     work: Arc<Work>,
-    stopped: BoxFuture<'static, Error>,
+    /// Waits for a stop; `None` after the end. A waiting task would be woken by the end of its own
+    /// plan.
+    stopped: Option<BoxFuture<'static, Error>>,
     stream: Option<BoxStream<'static, Result<RecordBatch>>>,
     /// The error, while waiting for the end of the statement's tasks.
     failing: Option<BoxFuture<'static, Error>>,
@@ -372,6 +374,7 @@ impl GuardedStream {
         error: Error,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<RecordBatch>>> {
+        self.stopped = None;
         self.stream = None;
         let work = Arc::clone(&self.work);
         let failing = async move {
@@ -398,7 +401,9 @@ impl Stream for GuardedStream {
         if self.stream.is_none() {
             return self.poll_failing(context);
         }
-        if let Poll::Ready(error) = self.stopped.as_mut().poll(context) {
+        if let Some(stopped) = &mut self.stopped
+            && let Poll::Ready(error) = stopped.as_mut().poll(context)
+        {
             return self.fail(error, context);
         }
         let next = match self.stream.as_mut() {
@@ -408,6 +413,7 @@ impl Stream for GuardedStream {
         match next {
             Poll::Ready(Some(Err(error))) => self.fail(error, context),
             Poll::Ready(None) => {
+                self.stopped = None;
                 self.stream = None;
                 Poll::Ready(None)
             }
