@@ -124,7 +124,8 @@ impl Assignment<'_> {
             return Ok(Arc::clone(array));
         }
         match (&from, self.column_type) {
-            (ColumnType::Text, ColumnType::Text) => {
+            // The words are `true` and `false`; the output of a boolean is `t` and `f`.
+            (ColumnType::Text | ColumnType::Boolean, ColumnType::Text) => {
                 cast_with_options(array, &wanted, &CAST).map_err(from_arrow)
             }
             (ColumnType::Text, _) => self.parse(array),

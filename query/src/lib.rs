@@ -33,7 +33,7 @@ pub use inspect::{InspectionResult, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{
     Allowance, CancelKey, Login, MemoryPromise, Parts, Process, QueryService, STACK_BYTES, Share,
-    ShareReservation, Watch, statement_bytes,
+    ShareReservation, Watch,
 };
 pub use session::{
     CACHED_PLAN_CHANGED, CopyProgress, Notice, PreparedBy, Session, TransactionState,

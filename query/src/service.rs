@@ -23,11 +23,14 @@ use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result, batch_results
 use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::sync::watch;
 
-pub(crate) use self::execution::{Execution, StoppablePlan};
 pub use self::{
     execution::STACK_BYTES,
     resident_memory::{Allowance, MemoryPromise, Process, Watch},
-    share::{Share, ShareReservation, statement_bytes},
+    share::{Share, ShareReservation},
+};
+pub(crate) use self::{
+    execution::{Execution, StoppablePlan},
+    share::statement_bytes,
 };
 use crate::{
     Backups, Inspector, QuerySettings, Session,

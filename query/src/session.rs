@@ -57,7 +57,7 @@ use self::{
 };
 use crate::{
     CancelKey, Login, Prepared, QueryService, QuerySettings, Share, service::Parts,
-    statement_bytes, table::SnapshotPin,
+    table::SnapshotPin,
 };
 
 /// The schema name for the planner's lookup of unqualified names.
@@ -366,7 +366,7 @@ impl Session {
     /// `DuplicatePreparedStatement`, `LimitExceeded`.
     pub fn keep(&self, name: &str, prepared: Arc<Prepared>, by: PreparedBy) -> Result<()> {
         let most = self.settings().prepared_statements_max;
-        let held = self.share.hold(statement_bytes(prepared.parsed().text()))?;
+        let held = self.share.hold(prepared.memory_bytes())?;
         let now_ns = self.parts().clock.now_ns();
         self.statements.keep(name, (prepared, held), by, most, now_ns)
     }

@@ -1,6 +1,7 @@
 //! Statements: parsed, prepared, executed.
 
 pub(crate) mod acquire;
+pub(crate) mod ambiguous_names;
 pub(crate) mod as_of_sealed;
 pub(crate) mod call;
 pub(crate) mod complexity;
@@ -40,7 +41,7 @@ use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_model::{ColumnType, Error, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::{TimeZone, copy::CopyOptionValue};
 
-use crate::{ShareReservation, errors::place::place};
+use crate::{ShareReservation, errors::place::place, service::statement_bytes};
 
 /// The kind of a statement. Protocols read the kind before they run the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,7 +229,13 @@ pub struct Prepared {
     pub(crate) settings_version: u64,
     /// The zone of constants without a written zone.
     pub(crate) zone: TimeZone,
+    /// The bytes that planning allocated and did not free; 0 for the plan of another statement.
+    pub(crate) planned_bytes: usize,
 }
+
+/// Planning may fill caches that other statements use: the measured bytes count up to this multiple
+/// of the estimate.
+const MEASURED_MULTIPLE_MAX: usize = 16;
 
 /// The way to execute a statement.
 #[derive(Debug)]
@@ -305,6 +312,13 @@ impl Prepared {
     /// The shape of the rows; `None` for a statement without rows.
     pub fn result(&self) -> Option<&SchemaRef> {
         self.result.as_ref()
+    }
+
+    /// The approximate memory of the statement and the plan, in bytes. The plan of a long text has
+    /// many copies of the text: names of columns contain the expressions.
+    pub fn memory_bytes(&self) -> usize {
+        let estimate = statement_bytes(self.parsed.text());
+        self.planned_bytes.min(estimate.saturating_mul(MEASURED_MULTIPLE_MAX)).max(estimate)
     }
 
     /// The statement.

@@ -68,6 +68,9 @@ pub(crate) struct BinaryCopyParser {
     limits: CopyLimits,
     schema: SchemaRef,
     columns: Vec<ColumnReader>,
+    /// The number of fields of each row; `None` before the first row, if the rows may omit the last
+    /// column.
+    fields: Option<usize>,
     pending: BytesMut,
     expected: ExpectedPart,
     line: u64,
@@ -104,6 +107,7 @@ impl BinaryCopyParser {
             style,
             limits,
             schema: Arc::new(Schema::new(fields)),
+            fields: Some(columns.len()),
             columns: columns.collect(),
             pending: BytesMut::new(),
             expected: ExpectedPart::Header,
@@ -111,6 +115,15 @@ impl BinaryCopyParser {
             batch_rows: 0,
             batch_bytes: 0,
         }
+    }
+
+    /// Allows rows without the last column, which is then NULL. The first row decides: all other
+    /// rows must have the same number of fields.
+    pub(crate) fn with_optional_last(mut self, optional: bool) -> Self {
+        if optional && self.columns.len() > 1 {
+            self.fields = None;
+        }
+        self
     }
 
     /// Adds data; returns completed batches.
@@ -209,12 +222,18 @@ impl BinaryCopyParser {
         self.batch_rows += 1;
         let mut rest = bytes;
         rest.advance(2);
+        let fields = self.fields.unwrap_or(self.columns.len());
         for at in 0..self.columns.len() {
+            let Some(column) = self.columns.get_mut(at) else { continue };
+            if at >= fields {
+                let null = column.null(&self.style)?;
+                column.values.push(null);
+                continue;
+            }
             let value = match usize::try_from(rest.get_i32()) {
                 Ok(length) => Some(rest.split_to(length)),
                 Err(_) => None,
             };
-            let Some(column) = self.columns.get_mut(at) else { continue };
             let decoded = column.decode(value.as_ref(), &self.table, &self.style);
             let place =
                 || format!("COPY {}, line {}, column {}", self.table, self.line, column.name);
@@ -236,12 +255,17 @@ impl BinaryCopyParser {
         let wrong = |error: Error| {
             error.with_context(format!("COPY {}, line {}", self.table, self.line + 1))
         };
-        if usize::try_from(count) != Ok(self.columns.len()) {
-            let expected = self.columns.len();
-            return Err(wrong(bad(format!("row field count is {count}, expected {expected}"))));
+        let (all, given) = (self.columns.len(), usize::try_from(count).ok());
+        let fields = self.fields.unwrap_or(match given {
+            Some(given) if given + 1 == all => given,
+            _ => all,
+        });
+        if given != Some(fields) {
+            return Err(wrong(bad(format!("row field count is {count}, expected {fields}"))));
         }
+        self.fields = Some(fields);
         let mut end = 2;
-        for _ in &self.columns {
+        for _ in 0..fields {
             let rest = self.pending.get(end..).unwrap_or_default();
             let Some((length, _)) = rest.split_first_chunk::<4>() else { return Ok(None) };
             let length = i32::from_be_bytes(*length);
@@ -265,7 +289,8 @@ impl BinaryCopyParser {
         }
         let mut rest = self.pending.split().freeze();
         rest.advance(2);
-        for column in &self.columns {
+        let fields = self.fields.unwrap_or(self.columns.len());
+        for column in self.columns.iter().take(fields) {
             let Some((length, _)) = rest.split_first_chunk::<4>() else { break };
             let length = usize::try_from(i32::from_be_bytes(*length)).ok();
             rest.advance(4);
@@ -301,6 +326,11 @@ impl ColumnReader {
             (None, true) => Err(Error::not_null(&self.name, table)),
             _ => decode(value, 1, self.wire, &self.column_type, style),
         }
+    }
+
+    /// The value of an omitted column.
+    fn null(&self, style: &TextStyle) -> Result<ScalarValue> {
+        decode(None, 1, self.wire, &self.column_type, style)
     }
 
     fn finish(&mut self, style: &TextStyle) -> Result<ArrayRef> {

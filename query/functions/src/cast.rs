@@ -51,6 +51,9 @@ impl Casts {
             (ColumnType::Real | ColumnType::Double, ColumnType::Numeric { precision, scale }) => {
                 Some(decimal::of_floats(*precision, *scale))
             }
+            (ColumnType::Numeric { .. }, ColumnType::Real | ColumnType::Double) => {
+                Some(decimal::to_floats(*to == ColumnType::Real))
+            }
             (ColumnType::Array(from), ColumnType::Array(to)) => {
                 let of_elements = self.function(from, to)?;
                 Some(elements::function(of_elements, to.as_ref().clone()))
@@ -79,6 +82,7 @@ fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
             | T::Bytea
             | T::Real
             | T::Double
+            | T::Date
             | T::Timestamp { .. }
             | T::TimestampTz { .. }
             | T::Time
@@ -98,10 +102,15 @@ fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
         (T::Text, _) => false,
         (_, T::Jsonb | T::Bytea) => from != to,
         (T::Bytea, T::Uuid) => true,
+        // The types of integers are not known yet: the literal in `5::boolean` is a bigint.
+        (T::SmallInt | T::Real | T::Double, T::Boolean)
+        | (T::Boolean, T::SmallInt | T::BigInt | T::Real | T::Double | T::Numeric { .. })
+        | (
+            T::Jsonb,
+            T::Date | T::Time | T::Timestamp { .. } | T::TimestampTz { .. } | T::Interval | T::Uuid,
+        ) => true,
         (T::Array(from), T::Array(to)) => is_refused(from, to),
         (_, T::Array(_)) => true,
-        // DataFusion adds a time of day to an interval by this cast.
-        (T::Time, T::Integer | T::BigInt) => false,
         (
             T::Date
             | T::Time
@@ -178,11 +187,18 @@ impl FunctionRewrite for Casts {
         let Expr::Cast(Cast { expr: inner, field }) = expr else {
             return Ok(Transformed::no(expr));
         };
-        // `TypedLiterals` reads text literals during planning.
-        let literal =
-            matches!(inner.as_ref(), Expr::Literal(value, _) if value.try_as_str().is_some());
         // One derivation of the type: each derivation walks over the whole expression.
         let from = inner.to_field(schema).map(|(_, from)| from).ok();
+        let is_jsonb = |from: &FieldRef| {
+            ColumnType::from_arrow_field(from).is_some_and(|from| from == ColumnType::Jsonb)
+        };
+        // `TypedLiterals` reads text literals during planning.
+        let literal = match inner.as_ref() {
+            Expr::Literal(value, _) => {
+                value.try_as_str().is_some() && !from.as_ref().is_some_and(is_jsonb)
+            }
+            _ => false,
+        };
         let given = from.as_ref().map(|from| from.data_type());
         if let Some(given) = given
             && given.is_numeric()

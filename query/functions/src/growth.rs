@@ -150,13 +150,15 @@ enum Numbers {
 }
 
 impl Numbers {
+    fn value(&self, row: usize) -> Option<i64> {
+        match self {
+            Self::Same(number) => *number,
+            Self::Each(numbers) => numbers.is_valid(row).then(|| numbers.value(row)),
+        }
+    }
+
     fn at(&self, row: usize) -> usize {
-        let number = match self {
-            Self::Same(number) => number.unwrap_or(0),
-            Self::Each(numbers) if numbers.is_valid(row) => numbers.value(row),
-            Self::Each(_) => 0,
-        };
-        usize::try_from(number).unwrap_or(0)
+        usize::try_from(self.value(row).unwrap_or(0)).unwrap_or(0)
     }
 }
 
@@ -264,11 +266,15 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
     Ok(Some(Growth::of_rows(rows, |row| match shape {
         Shape::Times => first.bytes(row).saturating_mul(counts.at(row)),
         Shape::Spaces => counts.at(row),
-        Shape::Padded => {
-            let plain = first.text(row).is_none_or(str::is_ascii)
-                && third.and_then(|fill| fill.text(row)).is_none_or(str::is_ascii);
-            counts.at(row).saturating_mul(if plain { 1 } else { 4 })
-        }
+        Shape::Padded => match (first.text(row), fill_of(third, row)) {
+            (Some(text), Some("")) => text.len(),
+            (Some(text), Some(fill)) => {
+                let plain = text.is_ascii() && fill.is_ascii();
+                counts.at(row).saturating_mul(if plain { 1 } else { 4 })
+            }
+            // NULL.
+            _ => 0,
+        },
         Shape::Replaced => replaced(
             first.text(row),
             second.and_then(|from| from.text(row)),
@@ -305,6 +311,34 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
         }
         Shape::Copies => first.bytes(row).max(size_of::<i64>()).saturating_mul(counts.at(row)),
     })))
+}
+
+/// The fill of `lpad` and `rpad` in a row: spaces without an argument, `None` for NULL.
+fn fill_of(fill: Option<&SizedArgument>, row: usize) -> Option<&str> {
+    fill.map_or(Some(" "), |fill| fill.text(row))
+}
+
+/// The lengths for a call of `lpad` or `rpad`: never negative, and no longer than the text where an
+/// empty fill adds nothing. DataFusion allocates the lengths of all rows before the first row.
+///
+/// # Errors
+/// A number in an argument is out of range.
+pub fn padded_lengths(arguments: &[ColumnarValue], rows: usize) -> Result<Int64Array> {
+    let arguments: Vec<SizedArgument> = arguments.iter().map(SizedArgument::of).collect();
+    let [text, lengths, fill @ ..] = arguments.as_slice() else {
+        return Ok(Int64Array::new_null(rows));
+    };
+    let lengths = lengths.numbers_or_none()?;
+    let length = |row: usize| {
+        let most = match (text.text(row), fill_of(fill.first(), row)) {
+            (Some(text), Some("")) => i64::try_from(text.len()).unwrap_or(i64::MAX),
+            (Some(_), Some(_)) => i64::MAX,
+            // The result is NULL.
+            _ => 0,
+        };
+        lengths.value(row).map(|length| length.clamp(0, most))
+    };
+    Ok((0..rows).map(length).collect())
 }
 
 impl SizedArgument {

@@ -51,7 +51,7 @@ mod zone;
 pub use cast::decimal::to_numeric;
 pub use date_part::{CalendarUnit, Extract, steady_unit};
 pub use function::failed;
-pub use growth::is_predicted;
+pub use growth::{is_predicted, padded_lengths};
 pub use integer_rounding::to_integer;
 pub use json::{KEY as JSONB_KEY, choice as json_choice};
 pub use like::{ILIKE_MATCH, LIKE_MATCH, ilike_match, like_match};

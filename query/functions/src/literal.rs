@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::{
+    array::{ArrayRef, AsArray},
+    datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, i256},
+};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion::{
     common::{DFSchema, Result, ScalarValue, metadata::FieldMetadata, tree_node::Transformed},
@@ -111,7 +114,7 @@ pub fn with_type_of(
     style: &TextStyle,
 ) -> Result<Option<Expr>> {
     let typed = text_of(literal_expr).zip(type_beside(other, schema));
-    typed.map(|(text, column_type)| literal(text, &column_type, style)).transpose()
+    typed.map(|(text, column_type)| compared_literal(text, &column_type, style)).transpose()
 }
 
 /// The text of an untyped text literal.
@@ -139,6 +142,45 @@ fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
         _ if field.data_type().is_unsigned_integer() => None,
         other => Some(other),
     }
+}
+
+/// A literal of a comparison, with all digits.
+fn compared_literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
+    if matches!(column_type, ColumnType::Numeric { .. })
+        && let Some(wide) = wide_number(text)
+    {
+        return Ok(Expr::Literal(wide, None));
+    }
+    literal(text, column_type, style)
+}
+
+/// A number with more than 38 digits; `None` for numbers with fewer digits, and for other texts.
+fn wide_number(text: &str) -> Option<ScalarValue> {
+    let text = text.trim();
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let unsigned = mantissa.strip_prefix(['+', '-']).unwrap_or(mantissa);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let mut digits = format!("{whole}{fraction}");
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let scale = i64::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+    let zeros = usize::try_from(scale.checked_neg()?.max(0)).ok()?;
+    let most = usize::from(DECIMAL256_MAX_PRECISION);
+    digits.push_str(&"0".repeat(zeros.min(most)));
+    let digits = digits.trim_start_matches('0');
+    let scale = usize::try_from(scale.max(0)).ok()?;
+    let length = digits.len().max(scale);
+    if zeros > most || length > most || length <= usize::from(DECIMAL128_MAX_PRECISION) {
+        return None;
+    }
+    let units = if digits.is_empty() { i256::ZERO } else { i256::from_string(digits)? };
+    let units = if mantissa.starts_with('-') { units.checked_neg()? } else { units };
+    let scale = i8::try_from(scale).ok()?;
+    Some(ScalarValue::Decimal256(Some(units), DECIMAL256_MAX_PRECISION, scale))
 }
 
 fn literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
@@ -186,11 +228,17 @@ fn compared_time(
     Ok(if widened.is_ok_and(|widened| widened == exact) { rounded } else { exact })
 }
 
-/// The digits after the point of a number; numbers with an exponent are not counted exactly.
+/// The digits after the point of a number, up to 38.
 fn digits_after_point(text: &str) -> u8 {
-    let fraction = text.trim().split_once('.').map_or("", |(_, fraction)| fraction);
+    let text = text.trim();
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse().unwrap_or(0)),
+        None => (text, 0),
+    };
+    let fraction = mantissa.split_once('.').map_or("", |(_, fraction)| fraction);
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-    if text.contains(['e', 'E']) { 19 } else { u8::try_from(digits.min(38)).unwrap_or(38) }
+    let digits = i64::try_from(digits).unwrap_or(i64::MAX).saturating_sub(exponent);
+    u8::try_from(digits.clamp(0, 38)).unwrap_or(38)
 }
 
 /// True for a comparison operator.
@@ -348,11 +396,11 @@ fn binary_expr(
 ) -> Result<Transformed<Expr>> {
     let typed = match (text_of(&binary.left), text_of(&binary.right)) {
         (None, Some(text)) => type_beside(&binary.left, schema)
-            .map(|column_type| literal(text, &column_type, &style_of(config)))
+            .map(|column_type| compared_literal(text, &column_type, &style_of(config)))
             .transpose()?
             .map(|typed| (false, typed)),
         (Some(text), None) => type_beside(&binary.right, schema)
-            .map(|column_type| literal(text, &column_type, &style_of(config)))
+            .map(|column_type| compared_literal(text, &column_type, &style_of(config)))
             .transpose()?
             .map(|typed| (true, typed)),
         _ => None,
@@ -382,7 +430,7 @@ fn in_list(
     let mut changed = false;
     for item in &mut list.list {
         if let Some(typed) =
-            text_of(item).map(|text| literal(text, &column_type, &style)).transpose()?
+            text_of(item).map(|text| compared_literal(text, &column_type, &style)).transpose()?
         {
             *item = typed;
             changed = true;
@@ -407,7 +455,7 @@ fn between_expr(
     let mut changed = false;
     for bound in [&mut between.low, &mut between.high] {
         if let Some(typed) =
-            text_of(bound).map(|text| literal(text, &column_type, &style)).transpose()?
+            text_of(bound).map(|text| compared_literal(text, &column_type, &style)).transpose()?
         {
             **bound = typed;
             changed = true;

@@ -99,7 +99,7 @@ pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
                 writing::float(pattern, value, 15)
             }
         };
-        Ok(Some(text))
+        text.map(Some).map_err(failed)
     })
 }
 
@@ -165,7 +165,8 @@ struct Pattern {
     point: bool,
     /// `FM`: without padding spaces.
     filled: bool,
-    /// `0`: the first and the last digit position, counted from 0, with forced zeros.
+    /// `0`: the first and the last digit position, counted from 0, with forced zeros. The first is
+    /// `usize::MAX` if the pattern has zeros behind the point alone.
     zeros: Option<(usize, usize)>,
     sign: Locale,
     /// Digits before `S`.
@@ -176,6 +177,8 @@ struct Pattern {
     roman: Option<bool>,
     exponent: bool,
     multiplies: bool,
+    /// `B` before the digits: without effect, except that `EEEE` refuses it.
+    blank: bool,
 }
 
 fn pattern_error(message: &str) -> Error {
@@ -200,6 +203,7 @@ impl Pattern {
             roman: None,
             exponent: false,
             multiplies: false,
+            blank: false,
         };
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
@@ -248,8 +252,11 @@ impl Pattern {
             return Err(pattern_error("\"EEEE\" must be the last pattern used"));
         }
         match keyword {
-            Keyword::Nine | Keyword::Zero if self.brackets => {
+            Keyword::Nine if self.brackets => {
                 return Err(pattern_error("\"9\" must be ahead of \"PR\""));
+            }
+            Keyword::Zero if self.brackets => {
+                return Err(pattern_error("\"0\" must be ahead of \"PR\""));
             }
             Keyword::Nine if self.multiplies => self.multiplied += 1,
             Keyword::Nine if self.point => self.behind += 1,
@@ -322,13 +329,21 @@ impl Pattern {
                     || self.minus
                     || self.plus
                     || self.roman.is_some()
-                    || self.multiplies;
+                    || self.multiplies
+                    || self.blank;
                 if others {
                     return Err(pattern_error("\"EEEE\" is incompatible with other formats"));
                 }
                 self.exponent = true;
             }
-            Keyword::Comma | Keyword::Group | Keyword::Currency | Keyword::Ordinal => {}
+            Keyword::Blank => {
+                self.blank |= self.before == 0 && self.behind == 0 && self.zeros.is_none();
+            }
+            Keyword::Comma
+            | Keyword::Group
+            | Keyword::Currency
+            | Keyword::Ordinal
+            | Keyword::Ignored => {}
         }
         self.pieces.extend(match keyword {
             Keyword::Nine => Some(Piece::Nine),
@@ -366,6 +381,9 @@ enum Keyword {
     Ordinal,
     Multiplied,
     Exponent,
+    Blank,
+    /// `C` and `SP` write nothing and read nothing.
+    Ignored,
 }
 
 /// A keyword precedes its own prefixes.
@@ -374,6 +392,8 @@ const KEYWORDS: &[(&str, Keyword)] = &[
     (".", Keyword::Point),
     ("0", Keyword::Zero),
     ("9", Keyword::Nine),
+    ("B", Keyword::Blank),
+    ("C", Keyword::Ignored),
     ("D", Keyword::Point),
     ("EEEE", Keyword::Exponent),
     ("FM", Keyword::Filled),
@@ -384,13 +404,15 @@ const KEYWORDS: &[(&str, Keyword)] = &[
     ("PR", Keyword::Brackets),
     ("RN", Keyword::Roman),
     ("SG", Keyword::Sign),
+    ("SP", Keyword::Ignored),
     ("S", Keyword::Locale),
     ("TH", Keyword::Ordinal),
     ("V", Keyword::Multiplied),
 ];
 
+/// A keyword has one case: `Mi` is two letters.
 fn starts(text: &str, word: &str) -> bool {
-    text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+    text.get(..word.len()).is_some_and(|start| start == word || start == word.to_ascii_lowercase())
 }
 
 #[cfg(test)]

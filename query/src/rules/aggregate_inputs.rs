@@ -1,5 +1,5 @@
-//! The inputs of aggregates: only the rows of the FILTER compute the arguments, and an ORDER BY
-//! contains each key once.
+//! The inputs of aggregates: only the rows of the FILTER compute the arguments and the keys of an
+//! ORDER BY, and an ORDER BY contains each key once.
 //!
 //! ```text
 //!   sum(1 / x) FILTER (WHERE x <> 0)  ─►  sum(CASE WHEN x <> 0 THEN 1 / x END) FILTER (WHERE x <> 0)
@@ -36,14 +36,17 @@ impl FunctionRewrite for AggregateInputs {
     ) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
-                let mut changed = guard(params.filter.as_deref(), &mut params.args, schema);
+                let keys = params.order_by.iter_mut().map(|key| &mut key.expr);
+                let inputs = params.args.iter_mut().chain(keys);
+                let mut changed = guard(params.filter.as_deref(), inputs, schema);
                 changed |= keep_first(&mut params.order_by);
                 let call = Expr::AggregateFunction(AggregateFunction { func, params });
                 Transformed::new_transformed(call, changed)
             }
             Expr::WindowFunction(call) => {
                 let WindowFunction { fun, mut params } = *call;
-                let changed = guard(params.filter.as_deref(), &mut params.args, schema);
+                let inputs = params.args.iter_mut();
+                let changed = guard(params.filter.as_deref(), inputs, schema);
                 let call = WindowFunction { fun, params };
                 Transformed::new_transformed(Expr::WindowFunction(Box::new(call)), changed)
             }
@@ -52,8 +55,12 @@ impl FunctionRewrite for AggregateInputs {
     }
 }
 
-/// Computes `arguments` only for rows that pass `filter`. Returns true if an argument changed.
-fn guard(filter: Option<&Expr>, arguments: &mut [Expr], schema: &DFSchema) -> bool {
+/// Computes `inputs` only for rows that pass `filter`. Returns true if an input changed.
+fn guard<'a>(
+    filter: Option<&Expr>,
+    inputs: impl Iterator<Item = &'a mut Expr>,
+    schema: &DFSchema,
+) -> bool {
     // A second evaluation of a volatile filter could hold for other rows, and a second subquery
     // would be a second join.
     let Some(filter) = filter.filter(|filter| !filter.is_volatile() && !has_subquery(filter))
@@ -61,23 +68,23 @@ fn guard(filter: Option<&Expr>, arguments: &mut [Expr], schema: &DFSchema) -> bo
         return false;
     };
     let mut changed = false;
-    for argument in arguments.iter_mut().filter(|argument| can_fail(argument, filter)) {
+    for input in inputs.filter(|input| can_fail(input, filter)) {
         // A CASE drops the jsonb metadata of a text.
-        if !argument.to_field(schema).is_ok_and(|(_, field)| field.metadata().is_empty()) {
+        if !input.to_field(schema).is_ok_and(|(_, field)| field.metadata().is_empty()) {
             continue;
         }
-        let inner = std::mem::take(argument);
+        let inner = std::mem::take(input);
         let arms = vec![(Box::new(filter.clone()), Box::new(inner))];
-        *argument = Expr::Case(Case { expr: None, when_then_expr: arms, else_expr: None });
+        *input = Expr::Case(Case { expr: None, when_then_expr: arms, else_expr: None });
         changed = true;
     }
     changed
 }
 
-/// Whether an argument computes more than a plain value. An argument with the guard does not count,
+/// Whether an input computes more than a plain value. An input with the guard does not count,
 /// because rewrites run more than once.
-fn can_fail(argument: &Expr, filter: &Expr) -> bool {
-    match argument {
+fn can_fail(input: &Expr, filter: &Expr) -> bool {
+    match input {
         Expr::Column(_)
         | Expr::OuterReferenceColumn(_, _)
         | Expr::Literal(_, _)

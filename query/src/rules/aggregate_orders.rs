@@ -259,11 +259,12 @@ fn has_delimiters(name: &str, arguments: &[Expr]) -> bool {
 
 /// The values kept by DISTINCT must determine the order.
 fn check_distinct(params: &AggregateFunctionParams, schema: &DFSchema) -> Result<()> {
+    let filter = params.filter.as_deref();
     let tells = |sort: &SortExpr| {
-        let key = value_of_key(&sort.expr, schema);
+        let key = value_of_key(&sort.expr, filter, schema);
         params.args.iter().any(|argument| {
-            let argument = value_of_key(argument, schema);
-            argument == key || is_json_of(argument, key, schema)
+            let argument = value_of_key(argument, filter, schema);
+            argument == key || is_json_of(argument, key, filter, schema)
         })
     };
     if params.order_by.iter().all(tells) {
@@ -275,20 +276,27 @@ fn check_distinct(params: &AggregateFunctionParams, schema: &DFSchema) -> Result
     )))
 }
 
-/// The value below the key of comparisons and below casts that keep the value.
-fn value_of_key<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
+/// The value below the key of comparisons, below casts that keep the value, and below the guard of
+/// the FILTER.
+fn value_of_key<'a>(expr: &'a Expr, filter: Option<&Expr>, schema: &DFSchema) -> &'a Expr {
     match expr {
-        Expr::Alias(alias) => value_of_key(&alias.expr, schema),
+        Expr::Alias(alias) => value_of_key(&alias.expr, filter, schema),
+        Expr::Case(case) => match case.when_then_expr.as_slice() {
+            [(guard, value)] if case.else_expr.is_none() && filter == Some(guard.as_ref()) => {
+                value_of_key(value, filter, schema)
+            }
+            _ => expr,
+        },
         Expr::Cast(cast) => {
             let wanted = cast.field.data_type();
             let keeps = cast
                 .expr
                 .get_type(schema)
                 .is_ok_and(|of| of == *wanted || (of.is_string() && wanted.is_string()));
-            if keeps { value_of_key(&cast.expr, schema) } else { expr }
+            if keeps { value_of_key(&cast.expr, filter, schema) } else { expr }
         }
         Expr::ScalarFunction(call) if call.name().ends_with("_key") => match call.args.as_slice() {
-            [value] => value_of_key(value, schema),
+            [value] => value_of_key(value, filter, schema),
             _ => expr,
         },
         other => other,
@@ -296,11 +304,11 @@ fn value_of_key<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
 }
 
 /// Whether an argument is the element of `jsonb_agg` for a value.
-fn is_json_of(argument: &Expr, value: &Expr, schema: &DFSchema) -> bool {
+fn is_json_of(argument: &Expr, value: &Expr, filter: Option<&Expr>, schema: &DFSchema) -> bool {
     let makes = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => {
             matches!(call.name(), "to_jsonb" | "jsonb_build_object")
-                && call.args.iter().any(|part| value_of_key(part, schema) == value)
+                && call.args.iter().any(|part| value_of_key(part, filter, schema) == value)
         }
         _ => false,
     };

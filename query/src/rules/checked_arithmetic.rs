@@ -9,7 +9,7 @@ use arrow::{
     compute::{CastOptions, cast, cast_with_options, kernels::numeric},
     datatypes::{
         DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DECIMAL256_MAX_PRECISION, DataType,
-        Float32Type, Float64Type,
+        Decimal128Type, Float32Type, Float64Type,
     },
     error::ArrowError,
 };
@@ -242,6 +242,9 @@ impl ScalarUDFImpl for CheckedOperation {
         let computed = |left: &dyn Datum, right: &dyn Datum| {
             let result = self.compute(left, right);
             let result = result.map_err(|error| overflow(error, &result_type))?;
+            if matches!(self.operation, Operation::Divide) && vanishes(left, &result) {
+                return Err(to_datafusion(vanished(&result_type)));
+            }
             floats::in_range(self.operation, left, right, result)
         };
         let result = match (left, right) {
@@ -305,6 +308,32 @@ fn wide(numbers: &dyn Datum) -> Result<(ArrayRef, bool), ArrowError> {
     };
     let wide = cast(array, &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))?;
     Ok((wide, is_constant))
+}
+
+/// Whether a dividend other than 0 has the quotient 0 in any row of numerics: the quotient has no
+/// digit within the decimal places of the type.
+fn vanishes(dividend: &dyn Datum, quotient: &ArrayRef) -> bool {
+    let (dividend, is_constant) = dividend.get();
+    let numerics = (
+        dividend.as_primitive_opt::<Decimal128Type>(),
+        quotient.as_primitive_opt::<Decimal128Type>(),
+    );
+    let (Some(dividends), Some(quotients)) = numerics else { return false };
+    let dividend = |row: usize| dividends.value(if is_constant { 0 } else { row });
+    (0..quotients.len())
+        .any(|row| quotients.value(row) == 0 && quotients.is_valid(row) && dividend(row) != 0)
+}
+
+fn vanished(quotient: &DataType) -> Error {
+    let scale = match quotient {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    };
+    Error::new(
+        ErrorKind::NumericOutOfRange,
+        format!("a quotient of numerics has only zeros in its {scale} decimal places"),
+    )
+    .with_hint("cast the dividend to double precision")
 }
 
 /// Whether a number is divided by zero in any row. NaN and NULL may be divided by zero.

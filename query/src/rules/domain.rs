@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, AsArray},
+    array::{Array as _, ArrayRef, AsArray, Int64Array},
     compute::cast,
     datatypes::{DataType, FieldRef, Float64Type, Int64Type},
 };
 use datafusion::{
-    common::Result,
+    common::{Result, ScalarValue},
     logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF},
 };
+use stratalog_functions::padded_lengths;
 use stratalog_model::{Error, ErrorKind};
 
 use super::{
@@ -35,7 +36,8 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         }
         "exp" | "degrees" => return layers::scalar(function, FiniteRange),
         "power" => return layers::scalar(function, Power),
-        "cardinality" | "array_position" => return layers::scalar(function, IntegerCounts),
+        "cardinality" => return layers::scalar(function, IntegerCounts),
+        "array_position" => return layers::scalar(function, ElementPosition),
         "chr" => return layers::scalar(function, CharacterCode),
         "date_bin" => return layers::scalar(function, Bins::default()),
         "lpad" | "rpad" => return layers::scalar(function, PaddedLength),
@@ -44,9 +46,29 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     layers::scalar(function, domain)
 }
 
-/// A negative length is 0, as in PostgreSQL.
+/// Lengths that rows can have: a negative length is 0, and an empty fill adds nothing.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct PaddedLength;
+
+impl PaddedLength {
+    /// Up to this length, DataFusion makes the padding of a constant fill once for all rows.
+    const CONSTANT_LENGTH_MAX: i64 = 16_384;
+
+    fn is_short_constant(length: &ColumnarValue, fill: &[ColumnarValue]) -> bool {
+        let is_filled = match fill {
+            [] => true,
+            [ColumnarValue::Scalar(fill), ..] => {
+                fill.try_as_str().flatten().is_some_and(|fill| !fill.is_empty())
+            }
+            [ColumnarValue::Array(_), ..] => false,
+        };
+        is_filled
+            && matches!(
+                length,
+                ColumnarValue::Scalar(ScalarValue::Int64(Some(..=Self::CONSTANT_LENGTH_MAX)))
+            )
+    }
+}
 
 impl ScalarLayer for PaddedLength {
     fn invoke(
@@ -54,10 +76,23 @@ impl ScalarLayer for PaddedLength {
         inner: &ScalarUDF,
         mut arguments: ScalarFunctionArgs,
     ) -> Result<ColumnarValue> {
-        if let Some(ColumnarValue::Array(lengths)) = arguments.args.get_mut(1) {
-            let whole = cast(lengths, &DataType::Int64)?;
-            let positive = whole.as_primitive::<Int64Type>().unary::<_, Int64Type>(|n| n.max(0));
-            *lengths = Arc::new(positive);
+        if let [_, length, fill @ ..] = arguments.args.as_slice()
+            && !Self::is_short_constant(length, fill)
+        {
+            let is_constant = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
+            let lengths = match arguments.args.iter().all(is_constant) {
+                true => {
+                    let lengths = padded_lengths(&arguments.args, 1)?;
+                    ColumnarValue::Scalar(ScalarValue::try_from_array(&lengths, 0)?)
+                }
+                false => {
+                    let lengths = padded_lengths(&arguments.args, arguments.number_rows)?;
+                    ColumnarValue::Array(Arc::new(lengths))
+                }
+            };
+            if let Some(length) = arguments.args.get_mut(1) {
+                *length = lengths;
+            }
         }
         inner.invoke_with_args(arguments)
     }
@@ -239,6 +274,67 @@ impl ScalarLayer for IntegerCounts {
         let field = arguments.return_field.as_ref().clone();
         arguments.return_field = Arc::new(field.with_data_type(DataType::UInt64));
         inner.invoke_with_args(arguments)?.cast_to(&DataType::Int32, None)
+    }
+}
+
+/// A search from before the first element begins at the first element, and a search from behind the
+/// last element finds nothing. DataFusion refuses both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct ElementPosition;
+
+impl ElementPosition {
+    /// The starts of the searches, from 1 to the length plus 1.
+    fn starts(
+        lists: &ColumnarValue,
+        starts: &ColumnarValue,
+        rows: usize,
+    ) -> Result<Option<ColumnarValue>> {
+        let is_constant =
+            matches!((lists, starts), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+        let rows = if is_constant { 1 } else { rows };
+        let lists = lists.to_array(rows)?;
+        let Some(lists) = lists.as_list_opt::<i32>() else { return Ok(None) };
+        let starts = cast(&starts.to_array(rows)?, &DataType::Int64)?;
+        let starts = starts.as_primitive::<Int64Type>();
+        let start = |row: usize| {
+            let length = if lists.is_null(row) { 0 } else { lists.value_length(row) };
+            match length {
+                0 => Ok(Some(1)),
+                _ if starts.is_null(row) => Err(to_datafusion(Error::new(
+                    ErrorKind::NullNotAllowed,
+                    "initial position must not be null",
+                ))),
+                length => Ok(Some(starts.value(row).clamp(1, i64::from(length) + 1))),
+            }
+        };
+        let starts: Int64Array = (0..rows).map(start).collect::<Result<_>>()?;
+        Ok(Some(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&starts, 0)?),
+            false => ColumnarValue::Array(Arc::new(starts)),
+        }))
+    }
+}
+
+impl ScalarLayer for ElementPosition {
+    fn return_type(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<DataType> {
+        IntegerCounts.return_type(inner, arguments)
+    }
+
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        IntegerCounts.return_field(inner, arguments)
+    }
+
+    fn invoke(
+        &self,
+        inner: &ScalarUDF,
+        mut arguments: ScalarFunctionArgs,
+    ) -> Result<ColumnarValue> {
+        if let [lists, _, starts] = arguments.args.as_mut_slice()
+            && let Some(within) = Self::starts(lists, starts, arguments.number_rows)?
+        {
+            *starts = within;
+        }
+        IntegerCounts.invoke(inner, arguments)
     }
 }
 

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, FieldRef, IntervalMonthDayNano, IntervalUnit, TimeUnit,
+};
 use datafusion::{
     common::{
         Column, DFSchema, Result, ScalarValue,
@@ -26,8 +28,11 @@ use stratalog_model::{Error, ErrorKind};
 use super::{
     decorrelation::any_expression,
     lengths::{is_length, length_of},
+    wide_numerics::Bound,
 };
 use crate::errors::to_datafusion;
+
+const DAY_NS: i64 = 86_400_000_000_000;
 
 /// Checks offsets, and gives functions over empty frames no rows. Runs after type coercion, when
 /// offsets have the type of the compared values.
@@ -95,6 +100,8 @@ fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions)
         let Expr::Literal(at, _) = unaliased(at) else { return Err(unread_offset_error()) };
         let is_start = at.cast_to(&DataType::Int64)? == ScalarValue::Int64(Some(0));
         let (bound, which) = if is_start { (&mut start, "starting") } else { (&mut end, "ending") };
+        // The keys within the bound have this distance or more, else this distance or less.
+        let is_least_distance = is_start == matches!(bound, WindowFrameBound::Following(_));
         let (WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value)) = bound
         else {
             return Err(unread_offset_error());
@@ -110,7 +117,12 @@ fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions)
         if units == WindowFrameUnits::Range && params.order_by.iter().any(is_length) {
             given = length(&given)?;
         }
-        *value = in_type(given, &value.data_type())?;
+        *value = match (value.data_type(), Bound::of_value(&given)) {
+            (DataType::Decimal128(precision, scale), Some(exact)) => {
+                in_digits(exact, precision, scale, is_least_distance)?
+            }
+            (wanted, _) => in_type(given, &wanted)?,
+        };
     }
     params.window_frame = WindowFrame::new_bounds(units, start, end);
     Ok(true)
@@ -177,11 +189,31 @@ fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
         ScalarValue::Float64(Some(value)) if value.is_infinite() => {
             Err(to_datafusion(Error::not_yet("a frame with an infinite offset")))
         }
-        ScalarValue::Float32(Some(value)) if value.is_infinite() => {
-            Err(to_datafusion(Error::not_yet("a frame with an infinite offset")))
-        }
         offset => Ok(offset),
     }
+}
+
+/// An offset in the digits of the keys. Digits beyond the keys' digits leave out the keys between
+/// the rounded and the exact offset; there are no such keys. An offset beyond the distance of any
+/// two keys is cut.
+fn in_digits(
+    exact: Bound,
+    precision: u8,
+    scale: i8,
+    is_least_distance: bool,
+) -> Result<ScalarValue> {
+    if exact.is_negative() {
+        return Err(negative_offset());
+    }
+    let end = 10_i128.saturating_pow(u32::from(precision));
+    // The sum with a key must not overflow.
+    let most = if precision < DECIMAL128_MAX_PRECISION { end * 2 } else { end - 1 };
+    let units = exact.floor(i16::from(scale)).and_then(|(floor, is_exact)| {
+        let floor = floor.to_i128()?;
+        if is_least_distance && !is_exact { floor.checked_add(1) } else { Some(floor) }
+    });
+    let units = units.map_or(most, |units| units.min(most));
+    Ok(ScalarValue::Decimal128(Some(units), precision, scale))
 }
 
 /// The function for computed offsets.
@@ -271,8 +303,32 @@ fn of_call(
         leave_none(&mut call, schema)?;
         return Ok(Transformed::yes(Expr::WindowFunction(Box::new(call))));
     }
+    let in_hours = days_in_hours(&mut call.params.window_frame);
     let call = Expr::WindowFunction(Box::new(call));
-    Ok(Transformed::new_transformed(call, widened || computed))
+    Ok(Transformed::new_transformed(call, widened || computed || in_hours))
+}
+
+/// Writes the days of two intervals on one side of the row as hours. The planner checks the order
+/// of the bounds, and takes 24 hours for less than a day. Returns whether the frame changed.
+fn days_in_hours(frame: &mut WindowFrame) -> bool {
+    use WindowFrameBound::{Following, Preceding};
+    let ((Preceding(start), Preceding(end)) | (Following(start), Following(end))) =
+        (&mut frame.start_bound, &mut frame.end_bound)
+    else {
+        return false;
+    };
+    let in_hours = |offset: &ScalarValue| match offset {
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => {
+            let days_ns = i64::from(interval.days).checked_mul(DAY_NS)?;
+            let nanoseconds = interval.nanoseconds.checked_add(days_ns)?;
+            let interval = IntervalMonthDayNano::new(interval.months, 0, nanoseconds);
+            Some(ScalarValue::IntervalMonthDayNano(Some(interval)))
+        }
+        _ => None,
+    };
+    let (Some(new_start), Some(new_end)) = (in_hours(start), in_hours(end)) else { return false };
+    (*start, *end) = (new_start, new_end);
+    true
 }
 
 /// Whether a call is `lag(v, NULL)` or `lead(v, NULL)`, with a NULL for every row.
@@ -302,15 +358,17 @@ fn unfit_offset() -> DataFusionError {
     ))
 }
 
-/// Gives a call with an empty frame no rows. NULL plus an offset is NULL, and infinity plus an
-/// offset is infinity: for a key of NULL or infinity, a RANGE frame consists of the peers of the
-/// row.
+/// Gives a call with an empty frame no rows. NULL plus an offset is NULL, infinity plus an offset
+/// is infinity, and 1e300 plus 1 is 1e300: for such a key, a RANGE frame consists of the peers of
+/// the row.
 fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
     let params = &mut call.params;
     let key = match params.order_by.as_slice() {
-        [key] if params.window_frame.units == WindowFrameUnits::Range => Some(&key.expr),
+        [key] if params.window_frame.units == WindowFrameUnits::Range => Some(key),
         _ => None,
     };
+    let is_ascending = key.is_some_and(|key| key.asc);
+    let key = key.map(|key| &key.expr);
     let is_float = |key: &Expr| key.get_type(schema).is_ok_and(|of| of.is_floating());
     let key = match key {
         Some(key) if key.nullable(schema)? || is_float(key) => Some(key.clone()),
@@ -320,7 +378,11 @@ fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
         Some(key) if is_float(key) => {
             let double = cast(key.clone(), DataType::Float64);
             let far = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(lit).to_vec();
-            key.clone().is_null().or(double.in_list(far, false))
+            let is_left = key.clone().is_null().or(double.clone().in_list(far, false));
+            match absorbed(double, &params.window_frame, is_ascending) {
+                Some(is_absorbed) => is_left.or(is_absorbed),
+                None => is_left,
+            }
         }
         Some(key) => key.clone().is_null(),
         None => lit(false),
@@ -356,6 +418,22 @@ fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
     Ok(())
 }
 
+/// Whether a double is too large to change by the offset of the start or the end of a frame, the
+/// greater of both offsets in an empty frame.
+fn absorbed(double: Expr, frame: &WindowFrame, is_ascending: bool) -> Option<Expr> {
+    let (offset, is_following) = match (&frame.start_bound, &frame.end_bound) {
+        (WindowFrameBound::Preceding(_), WindowFrameBound::Preceding(end)) => (end, false),
+        (WindowFrameBound::Following(start), WindowFrameBound::Following(_)) => (start, true),
+        _ => return None,
+    };
+    let ScalarValue::Float64(Some(offset)) = offset else { return None };
+    let moved = match is_following == is_ascending {
+        true => double.clone() + lit(*offset),
+        false => double.clone() - lit(*offset),
+    };
+    Some(moved.eq(double))
+}
+
 /// Whether the frame of a call adds an offset to its key.
 fn adds(call: &WindowFunction) -> bool {
     let frame = &call.params.window_frame;
@@ -370,9 +448,9 @@ fn adds(call: &WindowFunction) -> bool {
 }
 
 /// Gives the key of a RANGE frame over whole numbers a wider type, because DataFusion's sums wrap:
-/// on an overflow, the frame of the largest number would begin with the smallest number. A date
-/// becomes a timestamp, because the sum of a date and an interval has a time of day. Returns whether
-/// the call changed.
+/// on an overflow, the frame of the largest number would begin with the smallest number. A real
+/// becomes a double, the type of PostgreSQL's sums. A date becomes a timestamp, because the sum of
+/// a date and an interval has a time of day. Returns whether the call changed.
 fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     let params = &mut call.params;
     let frame = &params.window_frame;
@@ -381,6 +459,7 @@ fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int64,
         // The sum of two bigints has up to 20 digits.
         DataType::Int64 => DataType::Decimal128(20, 0),
+        DataType::Float32 => DataType::Float64,
         DataType::Date32 => {
             let midnight = DataType::Timestamp(TimeUnit::Microsecond, None);
             key.expr = cast(std::mem::take(&mut key.expr), midnight);
@@ -454,8 +533,6 @@ fn is_less(left: &ScalarValue, right: &ScalarValue) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::IntervalMonthDayNano;
-
     use super::*;
 
     fn frame(start: WindowFrameBound, end: WindowFrameBound) -> WindowFrame {
@@ -477,6 +554,18 @@ mod tests {
         ] {
             assert_eq!(is_empty(&frame(start.clone(), end.clone())), empty, "{start} {end}");
         }
+    }
+
+    #[test]
+    fn offsets_round_towards_the_keys() {
+        let exact = |units| Bound::of_value(&ScalarValue::Decimal128(Some(units), 38, 4)).unwrap();
+        let rounded = |units, is_least| in_digits(exact(units), 10, 2, is_least).unwrap();
+        let hundredths = |units| ScalarValue::Decimal128(Some(units), 10, 2);
+        assert_eq!(rounded(149, false), hundredths(1));
+        assert_eq!(rounded(101, true), hundredths(2));
+        assert_eq!(rounded(100, true), hundredths(1));
+        assert_eq!(rounded(i128::from(i64::MAX), false), hundredths(20_000_000_000));
+        assert!(in_digits(exact(-1), 10, 2, true).is_err());
     }
 
     #[test]

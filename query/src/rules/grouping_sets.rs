@@ -15,7 +15,10 @@ use datafusion::{
         Column, Result,
         tree_node::{Transformed, TreeNode},
     },
-    logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder},
+    logical_expr::{
+        Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder,
+        utils::grouping_set_to_exprlist,
+    },
 };
 
 /// Computes the groups of grouping sets below their aggregation. Runs on the planner's original
@@ -26,7 +29,7 @@ use datafusion::{
 pub fn computed_below(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Aggregate(aggregate) => {
-            let aggregate = with_plain_arguments(aggregate)?;
+            let aggregate = with_groups_as_arguments(aggregate)?;
             Ok(match over_columns(&aggregate)? {
                 Some(plan) => Transformed::yes(plan),
                 None => Transformed::yes(LogicalPlan::Aggregate(aggregate)),
@@ -37,25 +40,39 @@ pub fn computed_below(plan: LogicalPlan) -> Result<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
-/// The aggregation with GROUPING arguments without aliases. The planner gives an alias to an
-/// argument with a cast, and an expression with an alias differs from the group.
-fn with_plain_arguments(aggregate: Aggregate) -> Result<Aggregate> {
-    let has_alias = |expr: &Expr| match expr {
+/// The aggregation with groups as the arguments of GROUPING. The planner gives an alias to an
+/// argument or to a group with a cast, or with another name of a function, and an expression with
+/// an alias differs from the expression without the alias.
+fn with_groups_as_arguments(aggregate: Aggregate) -> Result<Aggregate> {
+    let groups: Vec<Expr> =
+        grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
+    let differs = |expr: &Expr| match expr {
         Expr::AggregateFunction(call) if call.func.name() == "grouping" => {
-            Ok(call.params.args.iter().any(|argument| matches!(argument, Expr::Alias(_))))
+            Ok(call.params.args.iter().any(|argument| !groups.contains(argument)))
         }
         _ => Ok(false),
     };
     let mut found = false;
     for expr in &aggregate.aggr_expr {
-        found |= expr.exists(has_alias)?;
+        found |= expr.exists(differs)?;
     }
     if !found {
         return Ok(aggregate);
     }
+    let as_group = |argument: Expr| {
+        let same = |group: &&Expr| without_alias(group) == without_alias(&argument);
+        groups.iter().find(same).cloned().unwrap_or(argument)
+    };
     let calls = aggregate.aggr_expr.iter().cloned();
-    let calls = calls.map(|expr| with_arguments(expr, Expr::unalias)).collect::<Result<_>>()?;
+    let calls = calls.map(|expr| with_arguments(expr, as_group)).collect::<Result<_>>()?;
     Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr, calls)
+}
+
+fn without_alias(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => without_alias(&alias.expr),
+        other => other,
+    }
 }
 
 /// An aggregate with changed arguments of GROUPING, under its former name.

@@ -50,6 +50,7 @@ use crate::{
         rounding, series,
         stoppable_rules::{self, ExpressionStopCheck},
         sums,
+        time_arithmetic::TimeArithmetic,
         times::TimeOperators,
     },
     service::memory::StatementPool,
@@ -160,6 +161,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(crate::rules::aliases::with_aliases)
                 .map(crate::rules::variances::in_steps)
                 .map(crate::rules::pairs::in_steps)
+                .map(crate::rules::distinct_bits::group_by_group)
                 .map(crate::rules::sliding_windows::without_subtraction)
                 .map(crate::rules::canonical_nan::of_results)
                 .map(crate::rules::charged_aggregates::with_memory_charge)
@@ -218,6 +220,9 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(TimeArithmetic)).map_err(from_datafusion)?;
+    let wide = crate::rules::wide_numerics::WideNumerics;
+    state.register_function_rewrite(Arc::new(wide)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(LikeCalls::default())).map_err(from_datafusion)?;
     let null_members = crate::rules::null_members::NullMembers;
     state.register_function_rewrite(Arc::new(null_members)).map_err(from_datafusion)?;

@@ -114,7 +114,7 @@ const NODE_BYTES: usize = 128;
 
 /// The approximate memory of a statement with this text: measured, and an upper estimate except for
 /// rows of very short values.
-pub fn statement_bytes(text: &str) -> usize {
+pub(crate) fn statement_bytes(text: &str) -> usize {
     let mut quoted = false;
     let mut bytes = text.len().saturating_mul(COPIES);
     for byte in text.bytes() {

@@ -44,7 +44,7 @@ use crate::{
 pub const TURNS: u32 = 4;
 
 /// Functions with little work for each value.
-const LIGHT_FUNCTIONS: [&str; 15] = [
+const LIGHT_FUNCTIONS: [&str; 18] = [
     "time_bucket",
     "date_bin",
     "date_trunc",
@@ -57,6 +57,9 @@ const LIGHT_FUNCTIONS: [&str; 15] = [
     "multiply_checked",
     "divide_checked",
     "modulo_checked",
+    "date_plus_days",
+    "date_minus_days",
+    "numeric_to_double",
     "float_key",
     "as_written",
     "coalesce",

@@ -19,13 +19,13 @@ use super::{
 };
 use crate::{
     Outcome, Parsed, Prepared, RowsTag, ShareReservation, StatementKind,
+    service::statement_bytes,
     statement::{
         Plan, acquire, call, copy,
         cursor::{self, CursorPlan},
         ddl, delete, explain, insert, lock, parameters, parse, query, setting, subscribe,
         transaction, unsupported_statements, zoned_constants,
     },
-    statement_bytes,
 };
 
 /// Maximum number of plans kept for repeated texts.
@@ -248,6 +248,7 @@ impl Session {
                 settings_version: shaped.settings_version,
                 zone: self.text_style().time_zone,
                 plan: Plan::Shaped(shaped, values),
+                planned_bytes: 0,
             }));
         }
         let parsed = &self.whole(parsed)?;
@@ -262,6 +263,7 @@ impl Session {
             catalog_version,
             settings_version,
             zone: self.text_style().time_zone,
+            planned_bytes: 0,
         };
         let work = self.start_work(parsed.text());
         let planned = Box::pin(self.plan_statement(&mut prepared));
@@ -270,10 +272,11 @@ impl Session {
         } else {
             work.guard(planned).await?;
         }
+        prepared.planned_bytes = work.allocated_bytes();
         let prepared = Arc::new(prepared);
         if cacheable
             && !matches!(prepared.plan, Plan::Tree)
-            && let Ok(held) = self.share().hold(statement_bytes(parsed.text()))
+            && let Ok(held) = self.share().hold(prepared.memory_bytes())
         {
             self.cache.lock().put(key, CachedPlan { prepared: Arc::clone(&prepared), _held: held });
         }

@@ -150,8 +150,12 @@ impl Work {
     /// An estimate of the statement's bytes: the larger of the bytes allocated by the threads and
     /// the bytes granted by the pool.
     pub fn bytes(&self) -> usize {
-        let allocated = usize::try_from(self.usage.bytes.load(Ordering::Relaxed)).unwrap_or(0);
-        allocated.max(self.values.as_ref().map_or(0, |values| values.size()))
+        self.allocated_bytes().max(self.values.as_ref().map_or(0, |values| values.size()))
+    }
+
+    /// An estimate of the bytes that the statement's threads allocated and did not free.
+    pub fn allocated_bytes(&self) -> usize {
+        usize::try_from(self.usage.bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     /// An identifier of the statement: the same for all parts of a statement, different for each

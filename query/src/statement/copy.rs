@@ -143,7 +143,7 @@ async fn copy_in(
     };
     let chronicle = session.chronicle(table_name)?;
     let listed: Vec<String> = columns.iter().map(names::fold).collect();
-    let last_is_optional = listed.is_empty() && !options.binary && ends_with_now(&chronicle);
+    let last_is_optional = listed.is_empty() && ends_with_now(&chronicle);
     let targets = Targets::new(session, chronicle, &listed, None).await?;
     let copied = || targets.listed.iter().filter_map(|at| targets.chronicle.columns.get(*at));
     let columns =

@@ -12,6 +12,7 @@ use stratalog_text::{TextStyle, parse_value, write_value};
 
 pub use self::{
     operators::{CLOCK_FUNCTIONS, call},
+    rows::returns_rows,
     spelling::type_of_function,
 };
 use super::walk::{self, Change, Flow};
@@ -36,6 +37,7 @@ mod series;
 mod sorting;
 mod spelling;
 mod tuples;
+mod twin_subqueries;
 mod values;
 mod volatile;
 mod windows;
@@ -82,6 +84,7 @@ impl Change for Normalizer<'_> {
                 self.go_on(rows::distinct_rows(select, query.order_by.as_ref()))?;
                 self.go_on(windows::write_out(select, query.order_by.as_mut()))?;
                 casts::tell_apart(select, query.order_by.as_mut());
+                twin_subqueries::tell_apart(select, query.order_by.as_mut());
             }
             _ => {}
         }
@@ -99,6 +102,7 @@ impl Change for Normalizer<'_> {
         // Again, for the branches of a UNION.
         self.go_on(windows::write_out(select, None))?;
         casts::tell_apart(select, None);
+        twin_subqueries::tell_apart(select, None);
         self.go_on(groups::write_out(select))?;
         self.go_on(rows::join_series(select))?;
         self.go_on(conditions::of_select(select))?;
@@ -122,7 +126,7 @@ impl Change for Normalizer<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         forms::between(expr);
-        forms::exists_without_columns(expr);
+        self.go_on(forms::subquery_without_columns(expr))?;
         tuples::of_rows(expr);
         arrays::cast_elements(expr);
         self.go_on(

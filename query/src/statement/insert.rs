@@ -11,6 +11,7 @@ pub mod columns;
 pub mod compute;
 pub mod defaults;
 pub mod returning;
+pub mod sets;
 pub mod values;
 
 use std::sync::{Arc, Weak};
@@ -128,16 +129,24 @@ pub async fn plan(
         }
         None => None,
     };
-    let values = tree.source.as_deref().and_then(plain_values);
-    let (targets, source, types) = match (&tree.source, values) {
+    let written = tree.source.as_deref();
+    let sets = match written.and_then(plain_values) {
+        Some([row]) => sets::query_of(&chronicle, &listed, &row.content)?,
+        _ => None,
+    };
+    let (source, listed) = match &sets {
+        Some((query, columns)) => (Some(query.as_ref()), columns),
+        None => (written, &listed),
+    };
+    let (targets, source, types) = match (source, source.and_then(plain_values)) {
         (None, _) => {
-            let targets = Targets::new(session, chronicle, &listed, Some(0)).await?;
+            let targets = Targets::new(session, chronicle, listed, Some(0)).await?;
             let values = ValuesClause::plan(session, vec![Vec::new()], &mut types).await?;
             (targets, InsertSource::Values(Box::new(values)), types)
         }
         (Some(_), Some(rows)) => {
             let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
-            let targets = Targets::new(session, chronicle, &listed, Some(width)).await?;
+            let targets = Targets::new(session, chronicle, listed, Some(width)).await?;
             let mut cells = Vec::with_capacity(rows.len());
             for row in rows {
                 if row.content.len() != width {
@@ -161,7 +170,7 @@ pub async fn plan(
         (Some(source), None) => {
             if let Some(items) = placeholders(source) {
                 let width = Some(items.len());
-                let targets = Targets::new(session, Arc::clone(&chronicle), &listed, width).await?;
+                let targets = Targets::new(session, Arc::clone(&chronicle), listed, width).await?;
                 for (at, item) in items.iter().enumerate() {
                     let number = item.as_deref().and_then(parameters::number);
                     if let Some(slot @ None) =
@@ -176,7 +185,7 @@ pub async fn plan(
                 query::plan(&planner, source, &types, parsed.system_columns()).await?;
             drop(planner);
             let width = query.schema.fields().len();
-            let targets = Targets::new(session, chronicle, &listed, Some(width)).await?;
+            let targets = Targets::new(session, chronicle, listed, Some(width)).await?;
             targets.refuse_time()?;
             targets.check_assignable(&query.schema)?;
             (targets, InsertSource::Query(Box::new(query)), types)

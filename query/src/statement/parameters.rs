@@ -322,6 +322,10 @@ pub fn types(
             let planned = field
                 .filter(|field| !field.data_type().is_null())
                 .and_then(|field| ColumnType::from_arrow_field(field))
+                .map(|planned| match planned {
+                    ColumnType::BigInt if beside.is_integer(&name) => ColumnType::Integer,
+                    planned => planned,
+                })
                 .or_else(|| arrays.get(&name).cloned());
             if planned.is_none() && beside.is_guess(&name) {
                 all.guesses.push(at);

@@ -34,6 +34,8 @@ mod lexical;
 mod nested_statements;
 mod parentheses;
 pub(crate) mod position;
+mod prefixes;
+mod queries;
 mod rewrite;
 mod words;
 
@@ -83,7 +85,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
     let tokens = lexical::as_postgresql(tokens)
         .map_err(|refused| error_at_token(sql, &refused.0, refused.1))?;
-    let tokens = parentheses::without_repeated(tokens);
+    let tokens = prefixes::without_long_runs(parentheses::without_repeated(tokens));
     let mut lines = LineStarts::new(sql);
     let mut counted = (0, 0_usize);
     let mut found = Vec::new();
@@ -112,6 +114,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         }
         let compares_distinct = rewrite::compares_distinct(part);
         let escapes_by_parameter = escape::has_parameter(part);
+        let has_adjacent_signs = prefixes::has_adjacent_signs(part);
         let mut tokens = rewrite::for_parser(part);
         alter::rewrite(&mut tokens);
         let is_own = acquire::is_own(part);
@@ -146,6 +149,9 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         if escapes_by_parameter {
             escape::into_patterns(&mut statement);
         }
+        if has_adjacent_signs {
+            prefixes::separate_signs(&mut statement);
+        }
         let rest = parser.peek_token();
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
@@ -166,12 +172,17 @@ pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
     let tokens = lexical::as_postgresql(tokens)
         .map_err(|refused| error_at_token(sql, &refused.0, refused.1))?;
+    let tokens = prefixes::without_long_runs(tokens);
     let chained = depth::check(&tokens)?;
+    let has_adjacent_signs = prefixes::has_adjacent_signs(&tokens);
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
     let mut expression = parser.parse_expr().map_err(|error| parser_error(sql, error))?;
     balance::balance(&mut expression, chained);
     expansion::check(&expression)?;
+    if has_adjacent_signs {
+        prefixes::separate_signs(&mut expression);
+    }
     let rest = parser.peek_token();
     if rest.token == Token::EOF { Ok(expression) } else { Err(at_token(sql, &rest)) }
 }

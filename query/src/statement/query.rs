@@ -190,6 +190,7 @@ pub async fn plan(
     // The number of events of a playback is now a LIMIT.
     parameters::cast_to_declared(&mut tree, &mut declared_types);
     super::complexity::check(&tree)?;
+    super::ambiguous_names::check(&tree)?;
     super::ignored_clauses::check(&tree, planner)?;
     super::recursion::check(&tree, |name| planner.is_aggregate(name))?;
     super::preserved_orders::keep(&mut tree, |name| planner.is_aggregate(name));

@@ -191,7 +191,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         let (binary, style) = (options.binary, self.session.text_style());
         let parser = if binary {
-            Parser::Binary(BinaryCopyParser::new(table, columns, &required, style, limits))
+            let parser = BinaryCopyParser::new(table, columns, &required, style, limits);
+            Parser::Binary(parser.with_optional_last(last_is_optional))
         } else {
             let parser = CopyParser::new(options, columns, style)?
                 .for_table(table)

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::common::ScalarValue;
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{Prepared, statement_bytes};
+use stratalog_query::Prepared;
 
 use super::cursor::Cursor;
 use crate::budget::{Budget, Claim};
@@ -57,7 +57,7 @@ impl Statement {
         }
         let bytes = STATEMENT_BYTES
             .saturating_add(name.len())
-            .saturating_add(statement_bytes(self.text()))
+            .saturating_add(self.prepared.as_ref().map_or(0, |prepared| prepared.memory_bytes()))
             .saturating_add(self.parameters.len().saturating_mul(PARAMETER_BYTES))
             .saturating_add(self.columns().saturating_mul(COLUMN_BYTES));
         // No other task sets the claim: a statement belongs to a single connection.

@@ -135,3 +135,21 @@ fn what_is_wrong_is_told() {
     let long = vec![0; 2_000];
     assert_eq!(refused(&data(&[&huge, &long])).0, ErrorKind::LimitExceeded);
 }
+
+#[test]
+fn the_first_row_decides_about_an_optional_last_column() {
+    let short = |number: i32| {
+        let mut bytes = vec![0, 1, 0, 0, 0, 4];
+        bytes.extend(number.to_be_bytes());
+        bytes
+    };
+    let rows = |parts: &[&[u8]]| read(parser(8).with_optional_last(true), &[&data(parts)]);
+    let omitted = rows(&[&short(1), &short(2), &TRAILER]).unwrap();
+    assert_eq!(omitted, [(1, None), (2, None)]);
+    let given = rows(&[&row(1, Some("one")), &TRAILER]).unwrap();
+    assert_eq!(given, [(1, Some("one".to_string()))]);
+    for mixed in [[short(1), row(2, None)].concat(), [row(1, None), short(2)].concat()] {
+        assert_eq!(rows(&[&mixed]).unwrap_err().kind(), ErrorKind::BadCopyFormat);
+    }
+    assert_eq!(refused(&data(&[&short(1)])).1, "row field count is 1, expected 2");
+}

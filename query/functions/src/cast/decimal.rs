@@ -1,11 +1,13 @@
-//! Casts of real and double precision to numeric with the 6 or 15 reliable decimal digits, like
-//! PostgreSQL. Arrow's cast gives the digits of the binary fraction.
+//! Casts between numerics and floats, like in PostgreSQL. A float becomes a numeric with its 6 or 15
+//! reliable decimal digits; Arrow's cast gives the digits of the binary fraction. A numeric becomes
+//! the nearest float; Arrow's cast rounds the digits, and then the quotient.
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, AsArray, Decimal128Array},
-    datatypes::{DataType, Float32Type, Float64Type},
+    array::{ArrayRef, AsArray, Decimal128Array, Float32Array, Float64Array},
+    compute::cast,
+    datatypes::{DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type},
 };
 use datafusion::{
     common::Result as PlanResult,
@@ -117,9 +119,111 @@ impl ScalarUDFImpl for FloatToNumeric {
     }
 }
 
+/// The function for a cast of numerics to double precision or, for `is_real`, to real.
+pub(super) fn to_floats(is_real: bool) -> Arc<ScalarUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(NumericToFloat { is_real, signature }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NumericToFloat {
+    is_real: bool,
+    signature: Signature,
+}
+
+/// The powers of ten that a double holds exactly.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// A double holds every whole number up to this one.
+const EXACT_END: i64 = 1 << f64::MANTISSA_DIGITS;
+
+/// The double nearest to `units` divided by ten to the power of `scale`.
+fn nearest_double(units: i128, scale: i8) -> f64 {
+    let power = usize::try_from(scale).ok().and_then(|scale| POWERS.get(scale));
+    match (i64::try_from(units), power) {
+        // The quotient of two exact doubles is rounded once.
+        (Ok(units), Some(power)) if (-EXACT_END..=EXACT_END).contains(&units) => {
+            #[expect(clippy::cast_precision_loss, reason = "the range has no gaps")]
+            let units = units as f64;
+            units / power
+        }
+        _ => in_text(units, scale).parse().unwrap_or(f64::NAN),
+    }
+}
+
+fn nearest_real(units: i128, scale: i8) -> f32 {
+    in_text(units, scale).parse().unwrap_or(f32::NAN)
+}
+
+fn in_text(units: impl Display, scale: i8) -> String {
+    format!("{units}e{}", -i32::from(scale))
+}
+
+impl NumericToFloat {
+    fn convert(&self, numbers: &ArrayRef) -> PlanResult<ArrayRef> {
+        let doubles: Float64Array = match *numbers.data_type() {
+            DataType::Decimal128(_, scale) if self.is_real => {
+                let numbers = numbers.as_primitive::<Decimal128Type>();
+                let reals: Float32Array = numbers.unary(|units| nearest_real(units, scale));
+                return Ok(Arc::new(reals));
+            }
+            DataType::Decimal128(_, scale) => {
+                numbers.as_primitive::<Decimal128Type>().unary(|units| nearest_double(units, scale))
+            }
+            DataType::Decimal256(_, scale) => numbers
+                .as_primitive::<Decimal256Type>()
+                .unary(|units| in_text(units, scale).parse().unwrap_or(f64::NAN)),
+            _ => return Err(failed(Error::internal("a numeric was declared"))),
+        };
+        Ok(cast(&doubles, &self.wanted())?)
+    }
+
+    fn wanted(&self) -> DataType {
+        if self.is_real { DataType::Float32 } else { DataType::Float64 }
+    }
+}
+
+impl ScalarUDFImpl for NumericToFloat {
+    fn name(&self) -> &str {
+        if self.is_real { "numeric_to_real" } else { "numeric_to_double" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> PlanResult<DataType> {
+        Ok(self.wanted())
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        match arguments.args.first() {
+            Some(ColumnarValue::Array(numbers)) => self.convert(numbers).map(ColumnarValue::Array),
+            Some(ColumnarValue::Scalar(number)) => {
+                let converted = self.convert(&number.to_array()?)?;
+                Ok(ColumnarValue::Scalar(scalar_of(&converted)?))
+            }
+            None => Err(failed(Error::internal("a cast needs an argument"))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numerics_become_the_nearest_float() {
+        assert_eq!(nearest_double(976_285_141_617_841_855_744, 20), 9.762_851_416_178_42);
+        assert_eq!(nearest_double(1_000_000_000_000_000_000_000_000_000_000, 1), 1e29);
+        assert_eq!(nearest_double(-15, 1), -1.5);
+        assert_eq!(nearest_double(0, 38), 0.0);
+        assert_eq!(nearest_double(1, 38), 1e-38);
+        assert_eq!(nearest_real(167_772_171, 1), 16_777_217.1_f32);
+    }
 
     #[test]
     fn numbers_have_the_digits_that_are_sure() {

@@ -53,6 +53,19 @@ fn padding_counts_wide_characters() {
 }
 
 #[test]
+fn padding_without_a_fill_adds_nothing() {
+    assert_eq!(growth("lpad", &[text("abc"), number(i64::MAX), text("")], 2), (6, 3));
+    let null = || ColumnarValue::Scalar(ScalarValue::Utf8View(None));
+    assert_eq!(growth("lpad", &[text("abc"), number(i64::MAX), null()], 2).0, 0);
+    assert_eq!(growth("rpad", &[null(), number(i64::MAX)], 2).0, 0);
+    let fills = StringViewArray::from(vec![Some("-"), Some(""), None]);
+    let fills = ColumnarValue::Array(Arc::new(fills));
+    let lengths = |length| padded_lengths(&[text("abc"), number(length), fills.clone()], 3);
+    assert_eq!(lengths(70).unwrap(), Int64Array::from(vec![70, 3, 0]));
+    assert_eq!(lengths(-5).unwrap(), Int64Array::from(vec![0, 0, 0]));
+}
+
+#[test]
 fn separators_count_between_elements() {
     let mut lists = ListBuilder::new(StringViewBuilder::new());
     lists.append_value([Some("a"), Some("b"), None]);

@@ -68,10 +68,11 @@ impl NumberReader<'_> {
                     self.skip(2);
                     continue;
                 }
-                Piece::Minus | Piece::Plus | Piece::Sign | Piece::Letter(_) => {
+                Piece::Minus | Piece::Plus | Piece::Sign => {
                     self.skip(1);
                     continue;
                 }
+                Piece::Letter(_) => {}
                 Piece::Roman { .. } => continue,
             }
             self.at += 1;

@@ -34,10 +34,10 @@ fn numbers_take_the_form_of_a_pattern() {
         (4_858, 1, "\"Pre:\"999\" Post:\" .999", "Pre: 485 Post: .800"),
     ] {
         let pattern_read = Pattern::read(pattern).unwrap();
-        assert_eq!(writing::decimal(&pattern_read, value, scale), wanted, "{pattern}");
+        assert_eq!(writing::decimal(&pattern_read, value, scale).unwrap(), wanted, "{pattern}");
     }
     let sixteen = Pattern::read("FM9999999999999999.999999").unwrap();
-    assert_eq!(writing::float(&sixteen, 0.1, 15), ".1");
+    assert_eq!(writing::float(&sixteen, 0.1, 15).unwrap(), ".1");
 }
 
 #[test]

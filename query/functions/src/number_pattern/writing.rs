@@ -1,28 +1,38 @@
 //! Writes numbers with a pattern.
 
+use stratalog_model::{Error, ErrorKind};
+
 use super::{Locale, Pattern, Piece};
 
 /// A number with `scale` digits behind the point.
-pub(super) fn decimal(pattern: &Pattern, value: i128, scale: i32) -> String {
+///
+/// # Errors
+/// `InvalidTextRepresentation` if `TH` follows a number without a last digit.
+pub(super) fn decimal(pattern: &Pattern, value: i128, scale: i32) -> Result<String, Error> {
     if let Some(upper) = pattern.roman {
         let whole = rounded(value, scale, 0);
         let text = i64::try_from(whole).ok().and_then(|whole| roman(whole, upper));
-        return with_roman(pattern, text);
+        return Ok(with_roman(pattern, text));
     }
     if pattern.exponent {
-        return scientific(&digits(value, scale), value < 0, pattern.behind);
+        return Ok(scientific(&digits(value, scale), value < 0, pattern.behind));
     }
     let scale = scale - i32::try_from(pattern.multiplied).unwrap_or(0);
     let text = fixed(value, scale, pattern.behind);
-    number(&widened(pattern), &text, value < 0)
+    // A numeric that rounds to zero has no sign.
+    let negative = value < 0 && text.bytes().any(|byte| !matches!(byte, b'0' | b'.'));
+    number(&widened(pattern), &text, negative)
 }
 
 /// A float with `digits` significant digits.
-pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> String {
+///
+/// # Errors
+/// `InvalidTextRepresentation` if `TH` follows a number without a last digit.
+pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> Result<String, Error> {
     if let Some(upper) = pattern.roman {
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and is checked for range")]
         let whole = value.round_ties_even() as i64;
-        return with_roman(pattern, roman(whole, upper));
+        return Ok(with_roman(pattern, roman(whole, upper)));
     }
     if pattern.exponent {
         if !value.is_finite() {
@@ -33,12 +43,12 @@ pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> String {
             if let Some(first) = text.first_mut() {
                 *first = ' ';
             }
-            return text.into_iter().collect();
+            return Ok(text.into_iter().collect());
         }
         let text = format!("{:.*e}", pattern.behind, value.abs());
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let sign = if value < 0.0 { '-' } else { ' ' };
-        return format!("{sign}{mantissa}{}", exponent_of(exponent.parse().unwrap_or(0)));
+        let sign = if value.is_sign_negative() { '-' } else { ' ' };
+        return Ok(format!("{sign}{mantissa}{}", exponent_of(exponent.parse().unwrap_or(0))));
     }
     let mut value = value;
     for _ in 0..pattern.multiplied {
@@ -46,13 +56,13 @@ pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> String {
     }
     if !value.is_finite() {
         let text = if value.is_nan() { "NaN" } else { "Infinity" };
-        return number(pattern, text, value < 0.0);
+        return number(&widened(pattern), text, value < 0.0);
     }
     let whole = format!("{:.0}", value.abs()).len();
     let behind = pattern.behind.min(digits.saturating_sub(whole));
     let text = format!("{:.*}", behind, value.abs());
     let pattern = Pattern { behind, ..widened(pattern) };
-    number(&pattern, &text, value < 0.0)
+    number(&pattern, &text, value.is_sign_negative())
 }
 
 /// The pattern with additional places for the digits of the multiplication.
@@ -64,7 +74,7 @@ fn widened(pattern: &Pattern) -> Pattern {
 fn digits(value: i128, scale: i32) -> (String, String) {
     let all = value.unsigned_abs().to_string();
     let Ok(scale) = usize::try_from(scale) else {
-        let zeros = usize::try_from(-scale).unwrap_or(0);
+        let zeros = if value == 0 { 0 } else { usize::try_from(-scale).unwrap_or(0) };
         return (all + &"0".repeat(zeros), String::new());
     };
     let all = format!("{all:0>width$}", width = scale + 1);
@@ -171,7 +181,7 @@ fn with_roman(pattern: &Pattern, roman: Option<String>) -> String {
 }
 
 /// Puts the digits and the point of a number into the places of a pattern.
-fn number(pattern: &Pattern, text: &str, negative: bool) -> String {
+fn number(pattern: &Pattern, text: &str, negative: bool) -> Result<String, Error> {
     let whole = text.split('.').next().unwrap_or("").len();
     let mut number_text: Vec<u8> = text.bytes().collect();
     let blanks = pattern.before.saturating_sub(whole);
@@ -181,7 +191,6 @@ fn number(pattern: &Pattern, text: &str, negative: bool) -> String {
         number_text.push(b'.');
         number_text.resize(pattern.before + pattern.behind + 1, b'#');
     }
-    let negative = negative && number_text.iter().any(|byte| !matches!(byte, b'0' | b'.'));
     Writer::new(pattern, number_text, blanks, negative).write()
 }
 
@@ -194,7 +203,7 @@ struct Writer<'a> {
     brackets: bool,
     sign: Locale,
     sign_written: bool,
-    /// The number of places up to the last place.
+    /// The number of digit places, plus one for a sign that needs a place of its own.
     count: usize,
     /// The last shown digit behind the point without padding spaces; the point itself if no digit
     /// is shown.
@@ -205,6 +214,8 @@ struct Writer<'a> {
     place: usize,
     /// True after the first digit was written.
     within: bool,
+    /// True at a place behind the number's last digit: PostgreSQL's text ends there.
+    ended: bool,
     out: String,
 }
 
@@ -220,10 +231,7 @@ impl<'a> Writer<'a> {
             }
             !negative && pattern.filled && pattern.sign == Locale::None
         };
-        let mut count = (pattern.behind + pattern.before).saturating_sub(1);
-        if !sign_written && blanks == 0 {
-            count += 1;
-        }
+        let count = pattern.behind + pattern.before + usize::from(!sign_written && blanks == 0);
         let last =
             (pattern.filled && pattern.point).then(|| last_shown(pattern, &number_text, blanks));
         Self {
@@ -239,12 +247,16 @@ impl<'a> Writer<'a> {
             next: 0,
             place: 0,
             within: false,
+            ended: false,
             out: String::new(),
         }
     }
 
-    fn write(mut self) -> String {
+    fn write(mut self) -> Result<String, Error> {
         for piece in &self.pattern.pieces {
+            if self.ended {
+                break;
+            }
             match piece {
                 Piece::Nine | Piece::Zero | Piece::Point => self.place(*piece),
                 Piece::Comma | Piece::Group if self.within => self.out.push(','),
@@ -257,20 +269,26 @@ impl<'a> Writer<'a> {
                     false => self.out.push(' '),
                 },
                 Piece::Sign => self.out.push(if self.negative { '-' } else { '+' }),
-                Piece::Ordinal { upper } => self.ordinal(*upper),
+                Piece::Ordinal { upper } => self.ordinal(*upper)?,
                 Piece::Roman { .. } => {}
                 Piece::Letter(letter) => self.out.push(*letter),
             }
         }
-        self.out
+        Ok(self.out)
     }
 
-    fn ordinal(&mut self, upper: bool) {
+    fn ordinal(&mut self, upper: bool) -> Result<(), Error> {
         if self.number_text.first() == Some(&b'#') || self.negative || self.pattern.point {
-            return;
+            return Ok(());
         }
         let mut digits = self.number_text.iter().rev();
         let (one, ten) = (digits.next(), digits.next());
+        if !one.is_some_and(u8::is_ascii_digit) {
+            return Err(Error::new(
+                ErrorKind::InvalidTextRepresentation,
+                format!("\"{}\" is not a number", String::from_utf8_lossy(&self.number_text)),
+            ));
+        }
         let suffix = match (ten, one) {
             (Some(b'1'), _) => "th",
             (_, Some(b'1')) => "st",
@@ -279,11 +297,12 @@ impl<'a> Writer<'a> {
             _ => "th",
         };
         self.out.push_str(&if upper { suffix.to_uppercase() } else { suffix.to_string() });
+        Ok(())
     }
 
     /// True if the zero before the point is hidden: `9.9` shows `.1`.
     fn hides_zero(&self) -> bool {
-        self.pattern.zeros.is_none()
+        self.pattern.zeros.is_none_or(|(first, _)| first == usize::MAX)
             && self.next == 0
             && self.number_text.first() == Some(&b'0')
             && self.pattern.behind != 0
@@ -312,12 +331,12 @@ impl<'a> Writer<'a> {
             }
         } else {
             self.digit(piece);
+            if self.ended {
+                return;
+            }
         }
-        let mut end = self.count + usize::from(self.blanks > 0) + usize::from(pattern.point);
-        if self.last == Some(self.next) {
-            end = self.place;
-        }
-        if self.place + 1 == end {
+        let end = self.count + usize::from(self.blanks > 0) + usize::from(pattern.point);
+        if self.last != Some(self.next) && self.place + 2 == end {
             if self.sign_written && self.brackets {
                 self.out.push(if self.negative { '>' } else { ' ' });
             } else if self.sign == Locale::Behind {
@@ -340,8 +359,11 @@ impl<'a> Writer<'a> {
     }
 
     fn digit(&mut self, piece: Piece) {
-        let Some(digit) = self.number_text.get(self.next).copied() else { return };
         let behind_last = self.last.is_some_and(|last| self.next > last) && piece != Piece::Zero;
+        let Some(digit) = self.number_text.get(self.next).copied() else {
+            self.ended = !behind_last;
+            return;
+        };
         if digit == b'.' {
             if !self.ends_at_point() || self.pattern.filled {
                 self.out.push('.');

@@ -17,7 +17,7 @@ use stratalog_text::TextStyle;
 
 use super::{
     ValueType, common_type,
-    unions::{columns_of, outside_recursion, retyped, unaliased},
+    unions::{self, columns_of, outside_recursion, retyped, unaliased},
 };
 
 /// Gives the columns of both sides common types. Runs before other rules change the sides.
@@ -43,6 +43,8 @@ impl AnalyzerRule for SetTypes {
             let node = node.recompute_schema()?;
             match node {
                 LogicalPlan::Join(join) if is_set_operation(&join) => in_one_type(join, &style),
+                // Until then, a UNION in a side has the types of its first input.
+                LogicalPlan::Union(union) => unions::in_one_type(union, &style),
                 other => Ok(Transformed::no(other)),
             }
         })

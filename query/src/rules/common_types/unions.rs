@@ -123,7 +123,8 @@ fn is_wider(first: &ColumnType, second: &ColumnType) -> bool {
     )
 }
 
-fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
+/// A UNION with its columns in their common types.
+pub(super) fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
     let mut inputs: Vec<(Vec<Expr>, Arc<LogicalPlan>)> =
         union.inputs.iter().map(columns_of).collect();
     let mut changed = false;
@@ -209,15 +210,16 @@ fn retype(
     Ok(true)
 }
 
-/// A column of VALUES with only small integers has the type integer, and not bigint.
+/// A column of VALUES with only integers and small constants has the type integer, and not bigint.
 fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
+    let none = DFSchema::empty();
     let mut changed = false;
     for at in 0..values.schema.fields().len() {
-        let cells = || values.values.iter().filter_map(|row| row.get(at));
+        let cells = || values.values.iter().filter_map(|row| row.get(at)).map(uncast);
         let narrow = |cell: &Expr| match cell {
             Expr::Literal(ScalarValue::Int64(Some(value)), None) => i32::try_from(*value).is_ok(),
             Expr::Literal(ScalarValue::Int64(None) | ScalarValue::Null, None) => true,
-            _ => false,
+            other => matches!(other.get_type(&none), Ok(DataType::Int16 | DataType::Int32)),
         };
         let integers =
             cells().any(|cell| matches!(cell, Expr::Literal(ScalarValue::Int64(Some(_)), None)));
@@ -226,11 +228,15 @@ fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
         }
         changed = true;
         for cell in values.values.iter_mut().filter_map(|row| row.get_mut(at)) {
-            let value = match &*cell {
-                Expr::Literal(ScalarValue::Int64(Some(value)), _) => i32::try_from(*value).ok(),
-                _ => None,
+            *cell = match uncast(cell) {
+                Expr::Literal(ScalarValue::Int64(Some(value)), _) => {
+                    Expr::Literal(ScalarValue::Int32(i32::try_from(*value).ok()), None)
+                }
+                Expr::Literal(ScalarValue::Int64(None) | ScalarValue::Null, _) => {
+                    Expr::Literal(ScalarValue::Int32(None), None)
+                }
+                other => other.clone(),
             };
-            *cell = Expr::Literal(ScalarValue::Int32(value), None);
         }
     }
     if !changed {
@@ -304,7 +310,7 @@ fn cuts(column: &DataType, given: &DataType) -> bool {
 
 /// The value below a cast that the planner added for the type of the column: the planner's cast
 /// names no type.
-fn uncast(cell: &Expr) -> &Expr {
+pub fn uncast(cell: &Expr) -> &Expr {
     match cell {
         Expr::Cast(Cast { expr, field })
             if field.name().is_empty() && field.metadata().is_empty() =>

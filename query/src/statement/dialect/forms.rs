@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use stratalog_functions::literal::{DISTINCT, NOT_DISTINCT};
+use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::statement::{
     parse::{self, forms::SYMMETRIC},
@@ -148,12 +149,28 @@ pub fn distinct_from(expr: &mut Expr) {
 }
 
 /// `EXISTS (SELECT FROM …)` becomes `EXISTS (SELECT 1 FROM …)`: the planner needs a column.
-pub fn exists_without_columns(expr: &mut Expr) {
-    if let Expr::Exists { subquery, .. } = expr
-        && let SetExpr::Select(select) = subquery.body.as_mut()
-        && select.projection.is_empty()
-    {
-        let one = ValueWithSpan::from(Value::Number("1".to_string(), false));
-        select.projection.push(SelectItem::UnnamedExpr(Expr::Value(one)));
-    }
+///
+/// # Errors
+/// `SyntaxError` for any other subquery without a column.
+pub fn subquery_without_columns(expr: &mut Expr) -> Result<()> {
+    let is_empty = |query: &Query| matches!(query.body.as_ref(), SetExpr::Select(select) if select.projection.is_empty());
+    let message = match expr {
+        Expr::Exists { subquery, .. } => {
+            if let SetExpr::Select(select) = subquery.body.as_mut()
+                && select.projection.is_empty()
+            {
+                let one = ValueWithSpan::from(Value::Number("1".to_string(), false));
+                select.projection.push(SelectItem::UnnamedExpr(Expr::Value(one)));
+            }
+            return Ok(());
+        }
+        Expr::Subquery(query) if is_empty(query) => "subquery must return only one column",
+        Expr::InSubquery { subquery, .. } if is_empty(subquery) => "subquery has too few columns",
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => match right.as_ref() {
+            Expr::Subquery(query) if is_empty(query) => "subquery has too few columns",
+            _ => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::SyntaxError, message))
 }

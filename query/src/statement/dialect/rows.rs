@@ -271,18 +271,9 @@ pub fn distinct_rows(select: &Select, order_by: Option<&OrderBy>) -> Result<()> 
     if !matches!(select.distinct, Some(Distinct::On(_))) || rows_in_list(select).0 == 0 {
         return Ok(());
     }
-    let makes_rows = |expr: &Expr| {
-        let found = walk::own_expressions(expr, |expr| match expr {
-            Expr::Function(function) if name_of(function).is_some_and(|name| gives_rows(&name)) => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        });
-        found.is_break()
-    };
     let item_makes_rows = |item: Option<&SelectItem>| match item {
         Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
-            makes_rows(expr)
+            returns_rows(expr)
         }
         _ => false,
     };
@@ -295,7 +286,7 @@ pub fn distinct_rows(select: &Select, order_by: Option<&OrderBy>) -> Result<()> 
             let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
             item_makes_rows(at.and_then(|at| select.projection.get(at)))
         }
-        expr => makes_rows(expr),
+        expr => returns_rows(expr),
     }
     };
     match order.iter().any(|by| mentions(&by.expr)) {
@@ -310,6 +301,17 @@ fn first_of_rows() -> Error {
         "DISTINCT ON with a set-returning function is not supported in this form",
     )
     .with_hint("select the first rows in a subquery in FROM, and call the function outside")
+}
+
+/// True if an expression calls a set-returning function, outside of subqueries.
+pub fn returns_rows(expr: &Expr) -> bool {
+    let found = walk::own_expressions(expr, |expr| match expr {
+        Expr::Function(function) if name_of(function).is_some_and(|name| gives_rows(&name)) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// True if a function in a select list returns one row for each value.

@@ -44,6 +44,13 @@ pub fn write_out(query: &mut Query) -> Result<()> {
             take_item(expr, &items, "DISTINCT ON")?;
         }
     }
+    let mut kept: Vec<Expr> = Vec::with_capacity(told_apart.len());
+    for expr in told_apart.drain(..) {
+        if !kept.contains(&expr) {
+            kept.push(expr);
+        }
+    }
+    *told_apart = kept;
     let Some(order) = query.order_by.as_mut().and_then(keys) else { return Ok(()) };
     let mut sorted: Vec<Expr> = Vec::new();
     for key in order {

@@ -88,7 +88,27 @@ impl Targets {
         names: &[String],
         width: Option<usize>,
     ) -> Result<Self> {
-        let mut listed = positions(&chronicle, names)?;
+        let listed = Self::positions(&chronicle, names, width)?;
+        let mut defaults = Vec::with_capacity(chronicle.columns.len());
+        for column in &chronicle.columns {
+            // A listed column may still say DEFAULT.
+            let is_tick = column.id == chronicle.tick_column;
+            defaults.push(ColumnDefault::of(session, column, is_tick).await?);
+        }
+        let schema = chronicle.arrow_schema();
+        Ok(Self { chronicle, listed, defaults, schema })
+    }
+
+    /// Positions of the columns `names`; for an empty list, of the first `width` columns.
+    ///
+    /// # Errors
+    /// See [`Self::new`].
+    pub fn positions(
+        chronicle: &ChronicleDefinition,
+        names: &[String],
+        width: Option<usize>,
+    ) -> Result<Vec<usize>> {
+        let mut listed = positions(chronicle, names)?;
         if let Some(width) = width {
             if width > listed.len() {
                 return Err(Error::new(
@@ -104,14 +124,7 @@ impl Targets {
             }
             listed.truncate(width);
         }
-        let mut defaults = Vec::with_capacity(chronicle.columns.len());
-        for column in &chronicle.columns {
-            // A listed column may still say DEFAULT.
-            let is_tick = column.id == chronicle.tick_column;
-            defaults.push(ColumnDefault::of(session, column, is_tick).await?);
-        }
-        let schema = chronicle.arrow_schema();
-        Ok(Self { chronicle, listed, defaults, schema })
+        Ok(listed)
     }
 
     /// The `at`-th listed column.

@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use arrow::datatypes::{Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::{
     common::{
         DFSchema,
         tree_node::{TreeNode as _, TreeNodeRecursion},
     },
     logical_expr::{
-        Expr, ExprSchemable as _, Join, LogicalPlan, ScalarUDF, Union, Values,
+        Distinct, Expr, ExprSchemable as _, Join, LogicalPlan, Operator, ScalarUDF, Union, Values,
         expr::{Placeholder, ScalarFunction},
         type_coercion::functions::fields_with_udf,
     },
@@ -25,6 +25,7 @@ use crate::{
     errors::from_datafusion,
     rules::common_types::{
         ValueType, columns_of, common_type, gives_an_argument, is_set_operation, sides, unaliased,
+        uncast,
     },
     rules::{array_calls, calls::wanted_types, cases},
 };
@@ -39,6 +40,9 @@ pub struct ParameterTypes {
     types: HashMap<String, ColumnType>,
     /// Arguments of functions with several possible types.
     guesses: HashSet<String>,
+    /// For parameters with the planner's type bigint, the number of uses, and the number of uses
+    /// beside constants of type integer.
+    bigints: HashMap<String, (usize, usize)>,
 }
 
 impl ParameterTypes {
@@ -50,6 +54,12 @@ impl ParameterTypes {
     /// True if the parameter is an argument of a function with several possible types.
     pub fn is_guess(&self, name: &str) -> bool {
         self.guesses.contains(name)
+    }
+
+    /// True if a parameter has the planner's type bigint, and each use is beside constants of type
+    /// integer.
+    pub fn is_integer(&self, name: &str) -> bool {
+        self.bigints.get(name).is_some_and(|(uses, beside_integers)| uses == beside_integers)
     }
 
     /// Keeps the first type other than a guess.
@@ -98,12 +108,25 @@ fn of_expression(
     found: &mut ParameterTypes,
 ) -> datafusion::error::Result<()> {
     match expr {
+        Expr::Placeholder(_) => {
+            if let Some(name) = bigint(expr) {
+                found.bigints.entry(name.to_string()).or_default().0 += 1;
+            }
+            Ok(())
+        }
         Expr::Not(condition) => {
             of_condition(condition, found);
             Ok(())
         }
+        Expr::BinaryExpr(pair)
+            if matches!(pair.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) =>
+        {
+            beside_integers(&[pair.left.as_ref(), pair.right.as_ref()], found);
+            Ok(())
+        }
         Expr::InList(list) => {
             let values = std::iter::once(list.expr.as_ref()).chain(&list.list);
+            beside_integers(&values.clone().collect::<Vec<_>>(), found);
             of_values(&values.map(|value| (value, schema)).collect::<Vec<_>>(), found)
         }
         Expr::Between(between) => {
@@ -161,7 +184,7 @@ fn of_case(
 }
 
 fn of_union(union: &Union, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
-    let inputs: Vec<_> = union.inputs.iter().map(columns_of).collect();
+    let inputs: Vec<_> = inputs_of(union).into_iter().map(columns_of).collect();
     for at in 0..union.schema.fields().len() {
         let values: Vec<(&Expr, &DFSchema)> = inputs
             .iter()
@@ -170,6 +193,27 @@ fn of_union(union: &Union, found: &mut ParameterTypes) -> datafusion::error::Res
         of_values(&values, found)?;
     }
     Ok(())
+}
+
+/// The inputs of a union, with the inputs of a union in place of the union.
+fn inputs_of(union: &Union) -> Vec<&Arc<LogicalPlan>> {
+    union
+        .inputs
+        .iter()
+        .flat_map(|input| match union_of(input) {
+            Some(inner) => inputs_of(inner),
+            None => vec![input],
+        })
+        .collect()
+}
+
+/// The union of an input, also below DISTINCT.
+fn union_of(input: &LogicalPlan) -> Option<&Union> {
+    match input {
+        LogicalPlan::Union(union) => Some(union),
+        LogicalPlan::Distinct(Distinct::All(below)) => union_of(below),
+        _ => None,
+    }
 }
 
 fn of_sides(join: &Join, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
@@ -184,17 +228,50 @@ fn of_sides(join: &Join, found: &mut ParameterTypes) -> datafusion::error::Resul
 fn of_rows(values: &Values, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
     for at in 0..values.schema.fields().len() {
         let cells = values.values.iter().filter_map(|row| row.get(at));
+        // The planner gives a NULL the type bigint beside whole numbers.
+        let cells = cells.map(|cell| uncast(unaliased(cell))).filter(|cell| !is_null(cell));
         let cells: Vec<(&Expr, &DFSchema)> =
-            cells.map(|cell| (unaliased(cell), values.schema.as_ref())).collect();
+            cells.map(|cell| (cell, values.schema.as_ref())).collect();
         of_values(&cells, found)?;
     }
     Ok(())
+}
+
+fn is_null(cell: &Expr) -> bool {
+    matches!(cell, Expr::Literal(value, None) if value.is_null())
 }
 
 fn open(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Placeholder(Placeholder { id, field: None }) => Some(id),
         _ => None,
+    }
+}
+
+/// The name of a parameter with the type bigint, which the planner gives beside a whole number.
+fn bigint(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Placeholder(Placeholder { id, field: Some(field) })
+            if *field.data_type() == DataType::Int64 =>
+        {
+            Some(id)
+        }
+        _ => None,
+    }
+}
+
+/// Counts parameters with the planner's type bigint if all other values are constants of type
+/// integer.
+fn beside_integers(values: &[&Expr], found: &mut ParameterTypes) {
+    let integer = ValueType::Typed(ColumnType::Integer, true);
+    let is_integer = |value: &Expr| match value {
+        Expr::Literal(value, None) => ValueType::of_constant(value).as_ref() == Some(&integer),
+        _ => false,
+    };
+    if values.iter().all(|value| bigint(value).is_some() || is_integer(value)) {
+        for name in values.iter().filter_map(|value| bigint(value)) {
+            found.bigints.entry(name.to_string()).or_default().1 += 1;
+        }
     }
 }
 

@@ -1,20 +1,25 @@
-//! Long chains of AND, OR and UNION as balanced trees: the parser makes a tree with the depth of
-//! the chain's length.
+//! Long chains of AND, OR and set operations as balanced trees: the parser makes a tree with the
+//! depth of the chain's length.
 //!
 //! ```text
-//!   ((a OR b) OR c) OR d     ─►     (a OR b) OR (c OR d)
+//!   ((a OR b) OR c) OR d               ─►     (a OR b) OR (c OR d)
+//!   ((a EXCEPT b) EXCEPT c) EXCEPT d   ─►     a EXCEPT ((b UNION ALL c) UNION ALL d)
 //! ```
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, VisitMut,
+    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut,
 };
 
 use crate::statement::walk::{self, Change, Flow};
 
 /// Maximum number of operands of a chain that stays unbalanced.
 const SHORT_MAX: usize = 64;
+
+/// Maximum number of EXCEPT or INTERSECT in a chain that stays unbalanced. The limit is higher,
+/// because another tree may give another type to a column of untyped constants.
+pub(super) const UNBALANCED_SETS_MAX: usize = 200;
 
 /// Balances the chains of a statement with `links` links.
 pub(super) fn balance(tree: &mut impl VisitMut, links: usize) {
@@ -27,15 +32,7 @@ struct Balance;
 
 impl Change for Balance {
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
-        let quantifier = match query.body.as_ref() {
-            SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. } => {
-                Some(*set_quantifier)
-            }
-            _ => None,
-        };
-        if let Some(quantifier) = quantifier {
-            balance_unions(&mut query.body, quantifier);
-        }
+        balance_sets(&mut query.body);
         ControlFlow::Continue(())
     }
 
@@ -90,32 +87,41 @@ fn balance_operands(expr: &mut Expr, operator: &BinaryOperator) {
     }
 }
 
-fn balance_unions(body: &mut SetExpr, quantifier: SetQuantifier) {
-    let is_link =
-        |op: &SetOperator, other: &SetQuantifier| *op == SetOperator::Union && *other == quantifier;
-    let mut length = 1_usize;
-    let mut link = &*body;
-    while let SetExpr::SetOperation { op, set_quantifier, left, .. } = link
-        && is_link(op, set_quantifier)
-    {
-        length += 1;
-        link = left;
+/// Balances the chains of a body. The chains of different operations are each the first operand of
+/// the next chain; a chain of INTERSECT may also be another operand.
+fn balance_sets(body: &mut SetExpr) {
+    let mut rest = body;
+    while matches!(rest, SetExpr::SetOperation { .. }) {
+        let operation = operation(rest);
+        balance_chain(rest);
+        rest = first_operand(rest, operation);
     }
-    if length <= SHORT_MAX {
-        return;
-    }
-    let mut branches = Vec::with_capacity(length);
-    let empty = datafusion::sql::sqlparser::ast::Values {
-        explicit_row: false,
-        value_keyword: false,
-        rows: Vec::new(),
-    };
-    let mut rest = std::mem::replace(body, SetExpr::Values(empty));
+}
+
+/// The first operand of the chain of `operation` in `body`.
+fn first_operand(body: &mut SetExpr, chain: Option<(SetOperator, SetQuantifier)>) -> &mut SetExpr {
+    let mut first = body;
     loop {
+        first = match first {
+            SetExpr::SetOperation { left, .. } => left.as_mut(),
+            other => return other,
+        };
+        if chain.is_none() || operation(first) != chain {
+            return first;
+        }
+    }
+}
+
+fn balance_chain(body: &mut SetExpr) {
+    let Some((op, quantifier)) = operation(body) else { return };
+    let empty = Values { explicit_row: false, value_keyword: false, rows: Vec::new() };
+    let mut rest = std::mem::replace(body, SetExpr::Values(empty));
+    let mut branches = Vec::new();
+    loop {
+        let is_link = operation(&rest) == Some((op, quantifier));
         match rest {
-            SetExpr::SetOperation { op, set_quantifier, left, right }
-                if is_link(&op, &set_quantifier) =>
-            {
+            SetExpr::SetOperation { left, mut right, .. } if is_link => {
+                balance_sets(&mut right);
                 branches.push(*right);
                 rest = *left;
             }
@@ -126,14 +132,56 @@ fn balance_unions(body: &mut SetExpr, quantifier: SetQuantifier) {
         }
     }
     branches.reverse();
-    let join = |left: SetExpr, right: SetExpr| SetExpr::SetOperation {
-        op: SetOperator::Union,
-        set_quantifier: quantifier,
-        left: Box::new(left),
-        right: Box::new(right),
+    let joined_by = |op: SetOperator, set_quantifier: SetQuantifier| {
+        move |left: SetExpr, right: SetExpr| SetExpr::SetOperation {
+            op,
+            set_quantifier,
+            left: Box::new(left),
+            right: Box::new(right),
+        }
     };
-    if let Some(balanced) = joined(branches, join) {
+    let join = joined_by(op, quantifier);
+    let length = branches.len();
+    let balanced = match op {
+        SetOperator::Union if length > SHORT_MAX => joined(branches, join),
+        SetOperator::Intersect if length > UNBALANCED_SETS_MAX => joined(branches, join),
+        SetOperator::Except if length > UNBALANCED_SETS_MAX => {
+            let mut branches = branches.into_iter();
+            let first = branches.next();
+            let all = joined_by(SetOperator::Union, SetQuantifier::All);
+            let rest = joined(branches.collect(), all);
+            first.zip(rest).map(|(first, rest)| join(first, SetExpr::Query(Box::new(query(rest)))))
+        }
+        _ => branches.into_iter().reduce(join),
+    };
+    if let Some(balanced) = balanced {
         *body = balanced;
+    }
+}
+
+/// The operation at the root of a body, if a chain of the operation can become another tree.
+fn operation(body: &SetExpr) -> Option<(SetOperator, SetQuantifier)> {
+    let SetExpr::SetOperation { op, set_quantifier, .. } = body else { return None };
+    let quantifier = match set_quantifier {
+        SetQuantifier::All => SetQuantifier::All,
+        SetQuantifier::None | SetQuantifier::Distinct => SetQuantifier::None,
+        _ => return None,
+    };
+    (*op != SetOperator::Minus).then_some((*op, quantifier))
+}
+
+fn query(body: SetExpr) -> Query {
+    Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::rewrite::is_keyword;
+use super::{balance::UNBALANCED_SETS_MAX, rewrite::is_keyword};
 
 /// Maximum recursion of the parser. A level of parentheses takes one step, a subquery two or three.
 pub(super) const DEPTH_MAX: usize = 1_000;
@@ -26,36 +26,33 @@ const OPERATORS_MAX: usize = 250;
 /// The number of operators that a call counts as.
 const CALL_OPERATORS: usize = 2;
 
-/// Maximum number of IS, LIKE and similar operators in one chain; JOIN, EXCEPT, INTERSECT and NOT
-/// count four times.
+/// Maximum number of IS, LIKE and similar operators in one chain; a JOIN, a NOT and a set operation
+/// that is a level of the tree count four times.
 const CONNECTIVES_MAX: usize = 1_000;
 
-/// Maximum number of AND, OR and UNION in one statement. A chain of equal operators becomes a
-/// balanced tree ([`super::balance`]), and the limit therefore bounds time and memory rather than
+/// Maximum number of AND, OR and set operations in one statement. A chain of equal operators becomes
+/// a balanced tree ([`super::balance`]), and the limit therefore bounds time and memory rather than
 /// depth.
 const CHAINED_MAX: usize = 3_000;
 
-/// Maximum number of UNIONs in one statement: each branch is a plan.
+/// Maximum number of set operations in one statement: each branch is a plan. An INTERSECT counts
+/// twice.
 const UNIONS_MAX: usize = 600;
 
 pub(super) fn too_complex(how: &str) -> Error {
     Error::new(ErrorKind::StatementTooComplex, format!("the statement is {how} too deeply"))
         .with_detail(format!(
             "a statement may nest {NESTED_MAX} levels, {BRACKETS_MAX} levels in brackets; an expression may chain {OPERATORS_MAX} operators, or nest {} calls; a statement may have {} JOINs in a chain, \
-         {UNIONS_MAX} UNIONs, and {CHAINED_MAX} of AND and OR",
+         {UNIONS_MAX} UNIONs or EXCEPTs, {} INTERSECTs, and {CHAINED_MAX} of AND and OR",
             OPERATORS_MAX / CALL_OPERATORS,
-            CONNECTIVES_MAX / 4
+            CONNECTIVES_MAX / 4,
+            UNIONS_MAX / 2
         ))
         .with_hint("use IN (…) or = ANY (…) instead of long OR chains, or split the statement")
 }
 
-/// The operators of set operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SetOperator {
-    Union,
-    UnionAll,
-    Other,
-}
+/// A set operation; the flag marks ALL.
+type SetOperation = (Keyword, bool);
 
 /// The depth of the trees within one pair of parentheses.
 #[derive(Default, Clone, Copy)]
@@ -64,9 +61,10 @@ struct Depth {
     connectives: usize,
     /// The highest counts of siblings, between two commas or between two ANDs.
     most: (usize, usize),
-    /// The weight of set operations that cannot become a balanced tree.
+    /// The weight of the chains of set operations before the last chain.
     sets: usize,
-    last_set: Option<SetOperator>,
+    /// The operation of the last chain, and the length of the chain.
+    last_sets: Option<(SetOperation, usize)>,
 }
 
 impl Depth {
@@ -80,19 +78,33 @@ impl Depth {
 
     fn highest(&self) -> (usize, usize) {
         let connectives = self.most.1.max(self.connectives);
-        (self.most.0.max(self.operators), connectives.saturating_add(self.sets))
+        let sets = self.sets.saturating_add(self.last_weight());
+        (self.most.0.max(self.operators), connectives.saturating_add(sets))
     }
 
-    fn set_operation(&mut self, operator: SetOperator) {
+    fn set_operation(&mut self, operation: SetOperation) {
         self.next_sibling();
-        let associates =
-            operator != SetOperator::Other && self.last_set.is_none_or(|last| last == operator);
-        self.sets = self.sets.saturating_add(if associates { 0 } else { 4 });
-        self.last_set = Some(operator);
+        self.last_sets = match self.last_sets {
+            Some((last, length)) if last == operation => Some((last, length.saturating_add(1))),
+            _ => {
+                self.sets = self.sets.saturating_add(self.last_weight());
+                Some((operation, 1))
+            }
+        };
+    }
+
+    /// The weight of the last chain of set operations: a balanced tree has few levels.
+    fn last_weight(&self) -> usize {
+        match self.last_sets {
+            None => 0,
+            Some(((Keyword::UNION, _), _)) => 4,
+            Some((_, length)) if length > UNBALANCED_SETS_MAX => 4,
+            Some((_, length)) => length.saturating_mul(4),
+        }
     }
 }
 
-/// Refuses statements with too deep trees. Returns the number of AND, OR and UNION in the
+/// Refuses statements with too deep trees. Returns the number of AND, OR and set operations in the
 /// statement.
 ///
 /// # Errors
@@ -146,17 +158,14 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
                     chained = chained.saturating_add(1);
                     here.next_sibling();
                 }
-                Keyword::UNION => {
+                set @ (Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT) => {
                     chained = chained.saturating_add(1);
-                    unions = unions.saturating_add(1);
+                    let weight = if set == Keyword::INTERSECT { 2 } else { 1 };
+                    unions = unions.saturating_add(weight);
                     let next = rest.clone().next();
                     let all = next.is_some_and(|next| is_keyword(&next.token, Keyword::ALL));
-                    here.set_operation(match all {
-                        true => SetOperator::UnionAll,
-                        false => SetOperator::Union,
-                    });
+                    here.set_operation((set, all));
                 }
-                Keyword::EXCEPT | Keyword::INTERSECT => here.set_operation(SetOperator::Other),
                 // One level takes several times the stack of a Boolean level.
                 Keyword::JOIN | Keyword::NOT => {
                     here.connectives = here.connectives.saturating_add(4);

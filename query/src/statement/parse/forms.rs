@@ -14,7 +14,7 @@ pub(in crate::statement) const SYMMETRIC: &str = "\u{1}symmetric";
 pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let has = |word: &str| tokens.iter().any(|token| is_word(&token.token, word));
     let (likes, between) = (has("like") || has("ilike"), has("between"));
-    let (tables, values) = (has("table"), has("values"));
+    let values = has("values");
     let typed = TYPES.iter().any(|name| has(name));
     if has("deferrable") {
         modes_without_deferrable(tokens);
@@ -24,9 +24,6 @@ pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     }
     if between {
         bounds_in_any_order(tokens);
-    }
-    if tables {
-        tables_as_queries(tokens);
     }
     if values {
         values_without_parentheses(tokens);
@@ -43,13 +40,14 @@ fn is_word(token: &Token, wanted: &str) -> bool {
 }
 
 /// A replacement of `removed` tokens at the position `at` with `inserted`.
-struct Edit {
-    at: usize,
-    removed: usize,
-    inserted: Vec<Token>,
+pub(super) struct Edit {
+    pub(super) at: usize,
+    pub(super) removed: usize,
+    pub(super) inserted: Vec<Token>,
 }
 
-fn apply(tokens: &mut Vec<TokenWithSpan>, mut edits: Vec<Edit>) {
+/// Applies edits without overlaps.
+pub(super) fn apply(tokens: &mut Vec<TokenWithSpan>, mut edits: Vec<Edit>) {
     edits.sort_by_key(|edit| edit.at);
     for Edit { at, removed, inserted } in edits.into_iter().rev() {
         let place = tokens.get(at).or(tokens.last()).map(|token| token.span);
@@ -145,32 +143,6 @@ fn bounds_in_any_order(tokens: &mut Vec<TokenWithSpan>) {
             edits.push(Edit { at: *order, removed: 1, inserted: mark() });
         } else if is(order, "asymmetric") {
             edits.push(Edit { at: *order, removed: 1, inserted: Vec::new() });
-        }
-    }
-    apply(tokens, edits);
-}
-
-/// `TABLE name` within a statement becomes `SELECT * FROM name`.
-fn tables_as_queries(tokens: &mut Vec<TokenWithSpan>) {
-    let places = significant(tokens);
-    let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
-    let is = |place: usize, word: &str| token(place).is_some_and(|token| is_word(token, word));
-    let combines =
-        |place: usize| ["union", "except", "intersect"].iter().any(|word| is(place, word));
-    let mut edits = Vec::new();
-    for (place, at) in places.iter().enumerate().skip(1) {
-        let named = matches!(token(place + 1), Some(Token::Word(_)));
-        if !is(place, "table") || !named {
-            continue;
-        }
-        let quantified = is(place - 1, "all") || is(place - 1, "distinct");
-        let begins = token(place - 1) == Some(&Token::LParen)
-            || combines(place - 1)
-            || quantified && place.checked_sub(2).is_some_and(combines);
-        if begins {
-            let select =
-                vec![Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
-            edits.push(Edit { at: *at, removed: 1, inserted: select });
         }
     }
     apply(tokens, edits);

@@ -37,7 +37,7 @@ pub(super) fn nested_statement_error(tokens: &[TokenWithSpan]) -> Option<(&Token
 }
 
 /// Number of the word after EXPLAIN and the options.
-fn explained(words: &Words<'_>) -> usize {
+pub(super) fn explained(words: &Words<'_>) -> usize {
     let mut at = 1;
     if words.is_token(at, &Token::LParen) {
         return words.find(at + 1, |_| false) + 1;
@@ -49,7 +49,7 @@ fn explained(words: &Words<'_>) -> usize {
 }
 
 /// Number of the word after PREPARE, a name, the types, and AS.
-fn prepared(words: &Words<'_>) -> usize {
+pub(super) fn prepared(words: &Words<'_>) -> usize {
     words.find(2, |at| words.is(at, "as")) + 1
 }
 

@@ -12,8 +12,8 @@ use crate::statement::{as_of_sealed, unsupported_statements};
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut rewritten = chronicle_means_table(tokens);
     texts_in_quotes(&mut rewritten);
+    super::queries::rewrite(&mut rewritten);
     only_means_the_table(&mut rewritten);
-    table_means_select(&mut rewritten);
     compared_values(&mut rewritten);
     abort_means_rollback(&mut rewritten);
     reset_names_a_setting(&mut rewritten);
@@ -343,20 +343,6 @@ fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
             token
         })
         .collect()
-}
-
-/// `TABLE name` as a statement becomes `SELECT * FROM name`.
-fn table_means_select(tokens: &mut Vec<TokenWithSpan>) {
-    let first = tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_)));
-    let Some(at) = first else { return };
-    let Some(token) = tokens.get(at) else { return };
-    if !matches!(&token.token, Token::Word(word) if word.keyword == Keyword::TABLE) {
-        return;
-    }
-    let span = token.span;
-    let word = |text: &str| TokenWithSpan::new(Token::make_keyword(text), span);
-    let select = [word("SELECT"), TokenWithSpan::new(Token::Mul, span), word("FROM")];
-    tokens.splice(at..=at, select);
 }
 
 /// `= ANY (VALUES …)` becomes `= ANY (SELECT * FROM (VALUES …))`, and ALL and SOME likewise.

@@ -216,12 +216,15 @@ fn too_much_is_an_error() {
     let inner = format!("({}1)", "1+".repeat(100));
     for chained in [
         format!("select 1{}", "+1".repeat(251)),
-        format!("select {}1", "- ".repeat(251)),
+        format!("select {}1", "- + ".repeat(126)),
         format!("select {inner}+{inner}+{inner}"),
         format!("select 1{}", " or x".repeat(3_001)),
         format!("select x{}", "::int".repeat(251)),
         format!("select 1{}", " union select 1".repeat(601)),
-        format!("select {}x", "not ".repeat(1_001)),
+        format!("select {}x{}", "not (".repeat(251), ")".repeat(251)),
+        format!("select 1{}", " except select 1".repeat(601)),
+        format!("select 1{}", " intersect select 1".repeat(301)),
+        format!("select 1{}", " union select 1 except select 1".repeat(126)),
         format!("select 1{}", "+ case when 1 = 1 then 1 end".repeat(251)),
         format!("select {}1{}", "case when true then ".repeat(1_001), " end".repeat(1_001)),
     ] {
@@ -230,6 +233,10 @@ fn too_much_is_an_error() {
     for chained in [
         format!("select 1{}", " or x".repeat(1_500)),
         format!("select 1{}", " union all select 1".repeat(300)),
+        format!("select 1{}", " except select 1".repeat(600)),
+        format!("select 1{}", " intersect all select 1".repeat(300)),
+        format!("select {}x", "not ".repeat(5_000)),
+        format!("select {}x", "- ".repeat(5_000)),
         format!("select {}1{}", "(1+".repeat(60), ")".repeat(60)),
     ] {
         assert!(statements(&chained, 1 << 20).is_ok());

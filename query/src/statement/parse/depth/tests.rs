@@ -10,7 +10,12 @@ fn of(sql: &str) -> Result<usize> {
 #[test]
 fn chains_that_become_balanced_trees_are_long() {
     assert_eq!(of(&vec!["x = 1"; 2_000].join(" OR ")).unwrap(), 1_999);
-    assert_eq!(of(&vec!["SELECT 1"; 500].join(" UNION ALL ")).unwrap(), 499);
+    for link in [" UNION ", " UNION ALL ", " EXCEPT ", " EXCEPT ALL "] {
+        assert_eq!(of(&vec!["SELECT x IS NULL"; 500].join(link)).unwrap(), 499);
+    }
+    assert_eq!(of(&vec!["SELECT 1"; 300].join(" INTERSECT ")).unwrap(), 299);
+    let chains = format!("SELECT 1{}", " EXCEPT SELECT 1".repeat(150)).repeat(2);
+    assert!(of(&chains.replacen("1SELECT", "1 UNION SELECT", 1)).is_err());
     assert!(of(&vec!["x"; 100_000].join(" AND ")).is_err());
     assert!(of(&vec!["SELECT 1"; 100_000].join(" UNION ")).is_err());
 }

@@ -1,0 +1,134 @@
+//! Queries in forms that the parser does not know: TABLE, and SELECT without a select list.
+//!
+//! ```text
+//!   INSERT INTO t TABLE s         INSERT INTO t SELECT * FROM s
+//!   EXISTS (SELECT WHERE $1)      EXISTS (SELECT FROM (SELECT 1) AS "row" WHERE $1)
+//! ```
+
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use super::{
+    forms::{Edit, apply},
+    nested_statements::{explained, prepared},
+    rewrite::{is_keyword, significant},
+    words::Words,
+};
+
+/// The table of a SELECT with neither a select list nor a table. No statement writes the name.
+const ROW: &str = "\u{1}row";
+
+/// The words behind a select list. PostgreSQL reserves each word.
+const CLAUSES: [&str; 14] = [
+    "where",
+    "group",
+    "having",
+    "window",
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    "union",
+    "except",
+    "intersect",
+    "on",
+    "returning",
+];
+
+/// Rewrites the queries of a statement.
+pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
+    let is_written = |keyword| tokens.iter().any(|token| is_keyword(&token.token, keyword));
+    if !is_written(Keyword::TABLE) && !is_written(Keyword::SELECT) {
+        return;
+    }
+    let places = significant(tokens);
+    let words = Words::new(tokens);
+    let beginnings = beginnings(&words);
+    let place_of = |number: usize| places.get(number).copied().unwrap_or(tokens.len());
+    let mut edits = Vec::new();
+    for number in beginnings {
+        if words.is(number, "table") {
+            let inserted =
+                vec![Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            edits.push(Edit { at: place_of(number), removed: 1, inserted });
+        } else if words.is(number, "select") {
+            let list = number + 1 + usize::from(words.is(number + 1, "all"));
+            let is_empty = list >= words.len()
+                || words.is_token(list, &Token::RParen)
+                || CLAUSES.iter().any(|clause| words.is(list, clause));
+            if is_empty {
+                edits.push(Edit { at: place_of(list), removed: 0, inserted: from_row() });
+            }
+        }
+    }
+    apply(tokens, edits);
+}
+
+/// `FROM (SELECT 1) AS "row"`
+fn from_row() -> Vec<Token> {
+    vec![
+        Token::make_keyword("FROM"),
+        Token::LParen,
+        Token::make_keyword("SELECT"),
+        Token::Number("1".to_string(), false),
+        Token::RParen,
+        Token::make_keyword("AS"),
+        Token::make_word(ROW, Some('"')),
+    ]
+}
+
+/// The numbers of the words that may begin a query.
+fn beginnings(words: &Words<'_>) -> HashSet<usize> {
+    let mut found = HashSet::from([first(words)]);
+    // The open parentheses; true for the query of a WITH.
+    let mut open = Vec::new();
+    for at in 0..words.len() {
+        let before = |word| at.checked_sub(1).is_some_and(|before| words.is(before, word));
+        if words.is_token(at, &Token::LParen) {
+            found.insert(at + 1);
+            open.push(before("as") || before("materialized"));
+        } else if words.is_token(at, &Token::RParen) {
+            if open.pop() == Some(true) {
+                found.insert(at + 1);
+            }
+        } else if ["union", "except", "intersect"].iter().any(|word| words.is(at, word)) {
+            let quantified = words.is(at + 1, "all") || words.is(at + 1, "distinct");
+            found.insert(at + 1 + usize::from(quantified));
+        } else if words.is(at, "insert") && words.is(at + 1, "into") {
+            found.insert(source(words, at + 2));
+        }
+    }
+    found
+}
+
+/// The number of the first word of the statement, or of the statement in EXPLAIN, PREPARE or
+/// DECLARE.
+fn first(words: &Words<'_>) -> usize {
+    match () {
+        () if words.is(0, "explain") => explained(words),
+        () if words.is(0, "prepare") => prepared(words),
+        () if words.is(0, "declare") => words.find(1, |at| words.is(at, "for")) + 1,
+        () => 0,
+    }
+}
+
+/// The number of the first word of the source of an INSERT. `table` is the number of the name of
+/// the table.
+fn source(words: &Words<'_>, table: usize) -> usize {
+    let Ok(mut at) = words.name(table) else { return table };
+    if words.is(at, "as") {
+        at += 2;
+    }
+    match words.is_token(at, &Token::LParen) {
+        true => words.find(at + 1, |_| false) + 1,
+        false => at,
+    }
+}
+
+#[cfg(test)]
+mod tests;
