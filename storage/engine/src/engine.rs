@@ -29,34 +29,41 @@ use stratalog_model::{
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    backlog::Backlog,
-    backpressure::Backpressure,
-    backup_hold::JournalRelease,
     blocking_pool::BlockingPool,
-    budget::Budget,
-    collect::{self, EngineFiles, floor_candidates::FloorCandidates},
-    commit_times::CommitTimes,
-    delete::{self, deletion::Deletion, trim},
-    keeper::{
+    events::{batch::MemoryBatch, budget::Budget, numberings},
+    ingest::{
         append::OpenAppend,
+        backpressure::Backpressure,
         chronicle::Chronicle,
         chunk::Chunk,
-        feed::{FeedBytes, FeedFollower},
+        delete::{self, deletion::Deletion, trim},
         outcome::WaitGraph,
         producers::Producers,
         step::Step,
     },
-    memtable::batch::MemoryBatch,
-    move_history::MoveHistory,
-    pieces::{piece::OpenPiece, status},
-    player::{follow, snapshot::PinnedSnapshot},
+    read::{
+        follow::{
+            self,
+            feed::{FeedBytes, FeedFollower},
+        },
+        snapshot::PinnedSnapshot,
+    },
     recovery,
     settings::EngineSettings,
-    version::{
-        Version, numberings,
-        published_versions::{PinnedVersion, PublishedVersions},
+    tiering::{
+        backlog::Backlog,
+        backup_hold::JournalRelease,
+        collect::{self, EngineFiles, floor_candidates::FloorCandidates},
+        move_history::MoveHistory,
+        write_throttle::WriteThrottle,
     },
-    write_throttle::WriteThrottle,
+    version::{
+        Version,
+        commit_times::CommitTimes,
+        piece::OpenPiece,
+        published_versions::{PinnedVersion, PublishedVersions},
+        status,
+    },
 };
 
 /// Divisor of the memory budget for followers: one share for the commits not yet delivered to

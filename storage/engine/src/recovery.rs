@@ -38,17 +38,16 @@ use stratalog_story::{Stories, StoryName};
 use stratalog_tablet::TabletId;
 
 use crate::{
-    collect::EngineFiles,
-    delete,
     engine::Core,
-    keeper::{chronicle::Chronicle, keys::Groups, ticks},
-    manifest::{Floor, ManifestState},
-    memtable::{column::Column, encode, shape::Shape},
-    pieces::{
+    events::{column::Column, encode, keys::Groups, shape::Shape, ticks},
+    ingest::{chronicle::Chronicle, delete},
+    tiering::collect::EngineFiles,
+    version::{
+        manifest::{Floor, ManifestState},
         piece::{OpenPiece, Shelves},
-        set::PieceSet,
+        piece_set::PieceSet,
+        published_versions::PinnedVersion,
     },
-    version::published_versions::PinnedVersion,
 };
 
 /// Longest wait of a start for the list of stories.

@@ -7,7 +7,7 @@ use stratalog_model::{
 };
 
 use super::*;
-use crate::{pieces::set::PieceSet, version::lost_positions::LostPositions};
+use crate::version::{lost_positions::LostPositions, piece_set::PieceSet};
 
 /// A log without writers.
 #[derive(Debug)]

@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 
 use super::{DecodedFrame, stopped, wait};
 use crate::{
-    delete::{self, trim},
     engine::Core,
-    keeper::{chronicle::Chronicle, chunk::commit_frame},
-    memtable::{
-        batch::{MemoryBatch, Run},
-        compact::batch_bytes,
+    events::batch::{MemoryBatch, Run},
+    ingest::{
+        chronicle::Chronicle,
+        chunk::commit_frame,
+        delete::{self, trim},
     },
-    version::published_versions::PinnedVersion,
+    version::{compact::batch_bytes, published_versions::PinnedVersion},
 };
 
 /// Part of the memory budget for frames without a commit frame so far.

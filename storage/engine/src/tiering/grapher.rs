@@ -1,0 +1,274 @@
+//! The grapher: moves events down the tiers in the background (F29–F33).
+//!
+//! ```text
+//!   every PAUSE, and when an append finds no memory:
+//!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
+//!   every second: moves due by number or age ─► collect ─► stories, until nothing is due
+//! ```
+//! One thread does all moves: moves take at most one core from appends and queries.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result, store::MoveCounts};
+
+use crate::{
+    Engine,
+    engine::Core,
+    tiering::{
+        choose::Pressure,
+        collect::{self, floor},
+        expiry,
+        prefetch::Prefetch,
+        pressure_flush::{self, MoveOutcome},
+    },
+};
+
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks to skip after a failed or useless move.
+const RESTS: u32 = 50;
+
+/// Number of looks between two looks at the pieces of every chronicle.
+const SETTLE_EVERY: u64 = 10;
+
+/// Least number of overlapping or small pieces for a merge.
+const MERGE_FAN_IN: usize = 8;
+
+/// The thread of the grapher. The drop waits for the move under way.
+#[derive(Debug)]
+pub struct Grapher {
+    core: Weak<Core>,
+    stop: Arc<AtomicBool>,
+    wake: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Grapher {
+    /// Starts the thread. From here on, appends without memory wait for the grapher.
+    ///
+    /// # Errors
+    /// The error of the system when the thread cannot start.
+    pub fn start(engine: &Engine) -> io::Result<Self> {
+        let (wake, woken) = channel();
+        let core = Arc::downgrade(engine.core());
+        let stop = Arc::new(AtomicBool::new(false));
+        let work = GrapherLoop {
+            core: core.clone(),
+            stop: Arc::clone(&stop),
+            rests: 0,
+            looks: 0,
+            look_again: false,
+            settled: None,
+            prefetch: Prefetch::default(),
+        };
+        let builder = std::thread::Builder::new().name("grapher".to_string());
+        let thread = builder.spawn(move || work.run(&woken))?;
+        engine.core().backpressure.begin(wake.clone());
+        Ok(Self { core, stop, wake, thread: Some(thread) })
+    }
+}
+
+impl Drop for Grapher {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(core) = self.core.upgrade() {
+            core.write_throttle.end();
+        }
+        // The thread may have ended already, and dropped the receiver.
+        self.wake.send(()).ok();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the grapher panicked");
+        }
+        if let Some(core) = self.core.upgrade() {
+            core.backpressure.end();
+        }
+    }
+}
+
+struct GrapherLoop {
+    core: Weak<Core>,
+    stop: Arc<AtomicBool>,
+    /// Looks to skip.
+    rests: u32,
+    /// Number of looks so far.
+    looks: u64,
+    /// True after a look over all chronicles with moved events: the next look follows at once.
+    look_again: bool,
+    /// The last chronicle before the interruption of a look over all chronicles.
+    settled: Option<ChronicleId>,
+    prefetch: Prefetch,
+}
+
+impl GrapherLoop {
+    fn run(mut self, woken: &Receiver<()>) {
+        loop {
+            let pause = if self.look_again { Duration::ZERO } else { PAUSE };
+            if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+            // This turn serves all earlier wake-ups, too.
+            while woken.try_recv().is_ok() {}
+            let Some(core) = self.core.upgrade() else { return };
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            core.note_commits();
+            self.rests = self.rests.saturating_sub(1);
+            if self.rests > 0 && core.backpressure.demand_bytes() == 0 {
+                self.look_again = false;
+                continue;
+            }
+            self.looks += 1;
+            let all = self.look_again || self.looks.is_multiple_of(SETTLE_EVERY);
+            core.backpressure.turn_begins();
+            let settled = &mut self.settled;
+            let work = AssertUnwindSafe(|| core.blocking_pool.block_on(step(&core, all, settled)));
+            let turn = catch_unwind(work).unwrap_or_else(|_| {
+                core.move_history.break_off(core.clock.as_ref());
+                Err(Error::internal("a move failed"))
+            });
+            core.backpressure.turn_ends(&turn);
+            self.look_again = all && matches!(turn, Ok(Some(MoveOutcome { useful: true })));
+            match turn {
+                Ok(None) => self.prefetch(&core, all),
+                Ok(Some(MoveOutcome { useful: true })) => {}
+                Ok(Some(MoveOutcome { useful: false })) => self.rests = RESTS,
+                Err(error) if error.kind() == ErrorKind::Shutdown => {
+                    core.backpressure.end();
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the events stay in their tier for now");
+                    self.rests = RESTS;
+                }
+            }
+        }
+    }
+}
+
+impl GrapherLoop {
+    /// Without a due move: decodes some of the stories likely to be read soon.
+    fn prefetch(&mut self, core: &Arc<Core>, all: bool) {
+        let prefetch = &mut self.prefetch;
+        let work = AssertUnwindSafe(|| {
+            core.blocking_pool.block_on(async {
+                if all {
+                    prefetch.look(core).await?;
+                }
+                prefetch.turn().await
+            })
+        });
+        match catch_unwind(work) {
+            // A query of the story reports the error.
+            Ok(Err(error)) => tracing::debug!(%error, "a story is not decoded in advance"),
+            Ok(Ok(())) => {}
+            Err(_) => self.prefetch = Prefetch::default(),
+        }
+    }
+}
+
+/// Makes one due move. Visits every chronicle only if `all` is true: their number may be large.
+async fn step(
+    core: &Arc<Core>,
+    all: bool,
+    settled: &mut Option<ChronicleId>,
+) -> Result<Option<MoveOutcome>> {
+    let pressure = Pressure::on(core);
+    if pressure.is_high() {
+        let _turn = core.move_lock.lock().await;
+        if let Some(turn) = pressure_flush::flush(core).await? {
+            return Ok(Some(turn));
+        }
+    }
+    tidy(core, &pressure, all, settled).await
+}
+
+/// The work without a shortage.
+async fn tidy(
+    core: &Arc<Core>,
+    pressure: &Pressure,
+    all: bool,
+    settled: &mut Option<ChronicleId>,
+) -> Result<Option<MoveOutcome>> {
+    let dropped = !core.dropped.lock().is_empty();
+    let freed = if dropped || (all && pressure.is_journal_long()) {
+        floor::raise_floor(core).await?
+    } else if all {
+        floor::free_segments(core).await?
+    } else {
+        0
+    };
+    if freed > 0 {
+        return Ok(Some(MoveOutcome { useful: true }));
+    }
+    if !all {
+        return Ok(None);
+    }
+    let mut ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
+    ids.sort_unstable();
+    let first = settled.map_or(0, |last| ids.partition_point(|id| *id <= last));
+    let began_ns = core.clock.monotonic_ns();
+    let (mut useful, mut failed) = (false, Ok(None));
+    for id in ids.split_off(first) {
+        match settle(core, id).await {
+            Ok(moved) => useful |= moved,
+            Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
+            // A chronicle with files out of reach does not keep other chronicles waiting.
+            Err(error) => {
+                tracing::error!(chronicle = %id, %error, "the events stay in their tier for now");
+                failed = failed.and(Err(error));
+            }
+        }
+        *settled = Some(id);
+        // Memory may be short by now.
+        let elapsed = Duration::from_nanos(core.clock.monotonic_ns().saturating_sub(began_ns));
+        if useful && elapsed >= PAUSE {
+            return Ok(Some(MoveOutcome { useful }));
+        }
+    }
+    *settled = None;
+    if let Some(files) = &core.files {
+        collect::remove_doomed(files).await;
+    }
+    match useful {
+        // The next look meets the first failure again.
+        true => Ok(Some(MoveOutcome { useful })),
+        false => failed,
+    }
+}
+
+/// Makes one due move of a chronicle; returns true after a move.
+async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
+    let expired = expiry::expire(core, id).await?;
+    let dropped = expiry::drop_dead(core, id).await?;
+    if expired > 0 || dropped != MoveCounts::default() {
+        let pieces = dropped.pieces_removed;
+        tracing::debug!(chronicle = %id, expired, pieces, "events have expired");
+        return Ok(true);
+    }
+    let moved = collect::collect_due(core, id).await?;
+    if moved != MoveCounts::default() {
+        tracing::debug!(chronicle = %id, rows = moved.rows, "events moved into tablets by number or age");
+        floor::raise_floor(core).await?;
+        return Ok(true);
+    }
+    let moved = collect::merge(core, id, MERGE_FAN_IN).await?;
+    if moved != MoveCounts::default() {
+        tracing::debug!(chronicle = %id, rows = moved.rows, "pieces merged");
+        return Ok(true);
+    }
+    Ok(false)
+}
