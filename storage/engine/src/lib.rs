@@ -29,6 +29,7 @@
 //!
 //! | to change | look at |
 //! |---|---|
+//! | visibility of commits, the order of locks | `version/publisher.rs` |
 //! | collisions, pending keys | `ingest/chronicle.rs`, `ingest/outcome.rs` |
 //! | the bytes of a frame's payload | `events/encode.rs` |
 //! | merging of small batches | `version/compact.rs` |
@@ -54,7 +55,7 @@ pub use sabotage::FAULTS;
 pub use settings::EngineSettings;
 pub use tiering::{
     backup_hold::{BackupHold, HeldPiece, write_manifest},
-    collect::{ChronicleLookup, EngineFiles},
+    files::{ChronicleLookup, EngineFiles},
     grapher::Grapher,
 };
 pub use version::{

@@ -20,7 +20,6 @@ use stratalog_model::{Gsn, GsnRange, Tick, TickRange, TickRanges, tier::Extent};
 use self::lost_positions::LostPositions;
 use crate::{events::batch::MemoryBatch, version::piece_set::PieceSet};
 
-pub mod commit_times;
 pub mod compact;
 pub mod lost_positions;
 pub mod manifest;
@@ -28,9 +27,11 @@ pub mod marks;
 pub mod piece;
 pub mod piece_set;
 pub mod published_versions;
+pub mod publisher;
 pub mod status;
 pub mod survey;
 pub mod tidy;
+pub mod untidy;
 
 /// Maximum number of batches of the tail. Beyond this number, the leading large batches are sealed;
 /// if the first batch is small, the older half of the tail is sealed.

@@ -25,8 +25,8 @@ use super::{
     violation,
 };
 use crate::{
-    engine::Core,
     events::{column::Column, keys::Groups, shape::Shape, ticks},
+    ingest::keeper::Keeper,
     sabotage,
     version::compact::batch_bytes,
 };
@@ -148,13 +148,14 @@ impl<'a> Push<'a> {
         columns: Vec<Column>,
         first_seq: u64,
         outcome: &Arc<Outcome>,
-        core: &Core,
+        keeper: &Keeper,
         own: impl Iterator<Item = &Chunk>,
     ) -> Result<Option<Piece>> {
         let rows = columns.first().map_or(0, Column::len);
         let stored: usize = columns.iter().map(Column::bytes).sum();
         let index = if self.chronicle.indexed() { rows * INDEX_ROW_BYTES } else { 0 };
-        let claim = core.claim(batch_bytes(stored, rows, columns.len()) + index).await?;
+        let bytes = batch_bytes(stored, rows, columns.len()) + index;
+        let claim = keeper.backpressure.claim(&keeper.budget, bytes).await?;
         let groups = if self.chronicle.indexed() {
             Groups::of(&columns, &self.shape.keys, rows)?
         } else {
@@ -171,7 +172,7 @@ impl<'a> Push<'a> {
         let is_clocked = self.definition.time_source.is_clocked();
         let mut restores = is_clocked && self.acceptance.restores;
         let admission = loop {
-            let now = (is_clocked && !restores).then(|| core.clock.reading());
+            let now = (is_clocked && !restores).then(|| keeper.clock.reading());
             if let (Some(now), TickSource::Server) = (&now, self.definition.time_source) {
                 given.fill(self.arrive(&mut columns, rows, now)?);
                 known = None;
@@ -231,7 +232,7 @@ impl<'a> Push<'a> {
                     return Err(violation::no_tick_left(self.definition));
                 }
                 Err(AdmissionRefusal::Pending(holder)) => {
-                    core.wait_graph.wait(outcome.id(), &holder).await?;
+                    keeper.wait_graph.wait(outcome.id(), &holder).await?;
                     known = Some(stored_keys);
                 }
             }
@@ -247,7 +248,7 @@ impl<'a> Push<'a> {
         if let Some(merges) = &admission.merges
             && !sabotage::active("merge-ignored")
         {
-            let bytes_max = core.settings.frame_bytes_max;
+            let bytes_max = keeper.settings.frame_bytes_max;
             let filled = merges.fill(self.definition, &self.shape, columns, own, bytes_max).await?;
             match filled {
                 FilledColumns::Complete(filled) => columns = filled,
@@ -273,10 +274,10 @@ impl<'a> Push<'a> {
             )?)
         };
         if let Some(chunk) = &chunk
-            && chunk.payload.len() > core.settings.frame_bytes_max
+            && chunk.payload.len() > keeper.settings.frame_bytes_max
         {
             // The error of a row larger than the log's maximum belongs to this push.
-            drop(core.log.reserve(chunk.payload.len()).await?);
+            drop(keeper.log.reserve(chunk.payload.len()).await?);
         }
         let kept_mask = admission.kept_mask;
         // The columns of the chunk share the memory of its payload.

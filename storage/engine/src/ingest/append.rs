@@ -38,7 +38,10 @@ use super::{
     producers::{self, EarlierAttempt},
     step::VacatedTicks,
 };
-use crate::{engine::Core, ingest::delete::deletion::Deletion, read::snapshot::PinnedSnapshot};
+use crate::{
+    ingest::{delete, keeper::Keeper},
+    read::snapshot::PinnedSnapshot,
+};
 
 /// Maximum number of parts of an append: the commit frame names one statement id for each part.
 const PARTS_MAX: usize = 1 << 16;
@@ -59,7 +62,7 @@ pub struct OpenAppend {
     /// The turn of a statement with a producer's number.
     turn: Option<ProducerTurn>,
     outcome: Arc<Outcome>,
-    core: Arc<Core>,
+    keeper: Arc<Keeper>,
     options: AppendOptions,
     /// Acquisition time of each chronicle, in nanoseconds.
     acquired: BTreeMap<ChronicleId, i64>,
@@ -75,18 +78,18 @@ pub struct OpenAppend {
 
 impl OpenAppend {
     /// An append without events.
-    pub fn new(core: Arc<Core>, options: AppendOptions) -> Self {
-        let statement = core.next_statement();
-        let duplicate = options
-            .producer
-            .is_some_and(|(producer, number)| core.producers.lock().is_duplicate(producer, number));
+    pub fn new(keeper: Arc<Keeper>, options: AppendOptions) -> Self {
+        let statement = keeper.next_statement();
+        let duplicate = options.producer.is_some_and(|(producer, number)| {
+            keeper.producers.lock().is_duplicate(producer, number)
+        });
         let outcome = Outcome::new(statement.0);
         Self {
-            parts: vec![AppendPart::new(Arc::clone(&core), statement, statement.0)],
+            parts: vec![AppendPart::new(Arc::clone(&keeper), statement, statement.0)],
             ending: Some(OutcomeEnd(Arc::clone(&outcome))),
-            turn: ProducerTurn::begin(&core, &options, &outcome),
+            turn: ProducerTurn::begin(&keeper, &options, &outcome),
             outcome,
-            core,
+            keeper,
             options,
             acquired: BTreeMap::new(),
             restored: BTreeSet::new(),
@@ -107,7 +110,7 @@ impl OpenAppend {
         if self.duplicate {
             return Ok(nothing(definition, &rows));
         }
-        let chronicle = self.core.chronicle(definition)?;
+        let chronicle = self.keeper.publisher.chronicles.chronicle(definition)?;
         let acceptance = self.acceptance(definition.id);
         let vacated = self.vacated(&chronicle);
         let push = Push::new(definition, chronicle, rows, on_conflict, acceptance, vacated)?;
@@ -121,11 +124,11 @@ impl OpenAppend {
         let mut tally = PushTally::default();
         let (mut start, mut rows_max) = (0, usize::MAX);
         while start < total {
-            let columns = push.store(start, rows_max, self.core.settings.frame_bytes_max)?;
+            let columns = push.store(start, rows_max, self.keeper.settings.frame_bytes_max)?;
             let rows = columns.first().map_or(1, |column| column.len()).max(1);
             let outcome = Arc::clone(self.parts.last().ok_or_else(no_part)?.outcome());
             let own = self.chunks_of(&push.chronicle);
-            let admitted = push.admit(start, columns, next_seq, &outcome, &self.core, own).await;
+            let admitted = push.admit(start, columns, next_seq, &outcome, &self.keeper, own).await;
             let mut piece = match admitted {
                 Ok(Some(piece)) => piece,
                 Ok(None) => {
@@ -146,7 +149,7 @@ impl OpenAppend {
             if let Some(chunk) = piece.chunk.take() {
                 next_seq += chunk.rows() as u64;
                 let part = self.parts.last_mut().ok_or_else(no_part)?;
-                for earlier in part.keep(chunk, self.core.settings.frame_bytes_max) {
+                for earlier in part.keep(chunk, self.keeper.settings.frame_bytes_max) {
                     let durability = self.streamed_at(earlier.payload.len());
                     let part = self.parts.last_mut().ok_or_else(no_part)?;
                     part.stream(earlier, durability).await?;
@@ -183,20 +186,21 @@ impl OpenAppend {
         let Some(turn) = &self.turn else { return Ok(false) };
         let ProducerTurn { producer, from, number, .. } = *turn;
         loop {
-            let earlier = self.core.producers.lock().refused(producer, from, number, &self.outcome);
+            let earlier =
+                self.keeper.producers.lock().refused(producer, from, number, &self.outcome);
             match earlier {
                 EarlierAttempt::Nothing => return self.check_log().map(|()| false),
                 EarlierAttempt::Committed => return Ok(true),
                 EarlierAttempt::Overlap => return Err(overlap(from, number)),
                 EarlierAttempt::UnderWay(other) => {
-                    self.core.wait_graph.wait(self.outcome.id(), &other).await?;
+                    self.keeper.wait_graph.wait(self.outcome.id(), &other).await?;
                 }
             }
         }
     }
 
     fn check_log(&self) -> Result<()> {
-        let Some(reason) = self.core.log.status().poisoned else { return Ok(()) };
+        let Some(reason) = self.keeper.log.status().poisoned else { return Ok(()) };
         let message = format!("the log has stopped for good: {reason}");
         Err(Error::new(ErrorKind::Io, message)
             .with_hint("restart the server, and send the statement again with the same number"))
@@ -229,7 +233,7 @@ impl OpenAppend {
             .with_hint("commit more often"));
         }
         let outcome = Arc::clone(self.parts.last().ok_or_else(no_part)?.outcome());
-        let deletion = Deletion::new(&self.core, definition, ticks, &outcome).await?;
+        let deletion = delete::within_append(&self.keeper, definition, ticks, &outcome).await?;
         self.strictest = self.strictest.max(Some(definition.durability));
         self.parts.last_mut().ok_or_else(no_part)?.delete(deletion);
         self.deletes += 1;
@@ -252,8 +256,8 @@ impl OpenAppend {
     }
 
     fn begin_part(&mut self) {
-        let (core, statement) = (Arc::clone(&self.core), self.core.next_statement());
-        self.parts.push(AppendPart::new(core, statement, self.outcome.id()));
+        let (keeper, statement) = (Arc::clone(&self.keeper), self.keeper.next_statement());
+        self.parts.push(AppendPart::new(keeper, statement, self.outcome.id()));
     }
 
     /// The durability of a streamed frame with `bytes` of payload.
@@ -282,12 +286,12 @@ impl OpenAppend {
         if parts.is_empty() && self.options.producer.is_none() {
             return Ok(ClosedAppend::nothing(durability, false));
         }
-        self.core.check_known(parts.iter().flat_map(AppendPart::steps))?;
+        self.keeper.publisher.chronicles.check_known(parts.iter().flat_map(AppendPart::steps))?;
         Ok(ClosedAppend::Open(Box::new(ClosedParts {
             parts,
             ending: self.ending.take(),
             turn: self.turn.take(),
-            core: Arc::clone(&self.core),
+            keeper: Arc::clone(&self.keeper),
             first,
             producer: self.options.producer,
             durability,
@@ -300,13 +304,14 @@ impl OpenAppend {
         let Some(turn) = &self.turn else { return Ok(false) };
         let ProducerTurn { producer, from, number, .. } = *turn;
         loop {
-            let admission = self.core.producers.lock().enter(producer, from, number, &self.outcome);
+            let admission =
+                self.keeper.producers.lock().enter(producer, from, number, &self.outcome);
             match admission {
                 producers::ProducerDecision::New => return Ok(false),
                 producers::ProducerDecision::Duplicate => return Ok(true),
                 producers::ProducerDecision::Overlap => return Err(overlap(from, number)),
                 producers::ProducerDecision::Wait(other) => {
-                    self.core.wait_graph.wait(self.outcome.id(), &other).await?;
+                    self.keeper.wait_graph.wait(self.outcome.id(), &other).await?;
                 }
             }
         }
@@ -365,7 +370,7 @@ impl Append for OpenAppend {
             let base = base.downcast_ref::<PinnedSnapshot>();
             let base = base.ok_or_else(|| Error::internal("a snapshot of another store"))?;
             let steps = self.parts.iter().flat_map(AppendPart::steps);
-            let seen = base.with(steps, &self.core.budget).await?;
+            let seen = base.with(steps, &self.keeper.budget).await?;
             Ok(Arc::new(seen) as Arc<dyn Snapshot>)
         })
     }
@@ -378,7 +383,7 @@ impl Append for OpenAppend {
     }
 
     fn release(&mut self, savepoint: usize) {
-        let bytes_max = self.core.settings.frame_bytes_max;
+        let bytes_max = self.keeper.settings.frame_bytes_max;
         let later = self.parts.split_off(self.parts.len().min(savepoint + 1));
         for part in later {
             let part = match self.parts.last_mut() {

@@ -16,12 +16,12 @@ use super::{
     outcome::{Outcome, OutcomeEnd},
     step::Step,
 };
-use crate::{engine::Core, ingest::delete::deletion::Deletion};
+use crate::ingest::{delete::deletion::Deletion, keeper::Keeper};
 
 /// The events of a part. The drop rolls the part back, unless the chunks were taken.
 #[derive(Debug)]
 pub struct AppendPart {
-    core: Arc<Core>,
+    keeper: Arc<Keeper>,
     statement: StatementId,
     /// Chunks not in the log yet. A single chunk may commit in a frame of its own.
     buffered: Vec<Chunk>,
@@ -40,13 +40,13 @@ pub struct AppendPart {
 impl AppendPart {
     /// A part without events, under a new statement id. `waiter` is the id of the append: all its
     /// parts wait under this id.
-    pub fn new(core: Arc<Core>, statement: StatementId, waiter: u64) -> Self {
+    pub fn new(keeper: Arc<Keeper>, statement: StatementId, waiter: u64) -> Self {
         let outcome = Outcome::new(waiter);
         let endings = vec![OutcomeEnd(Arc::clone(&outcome))];
         let (buffered, streamed, flight) = (Vec::new(), Vec::new(), Arc::default());
         let deletes = Vec::new();
         Self {
-            core,
+            keeper,
             statement,
             buffered,
             buffered_bytes: 0,
@@ -178,20 +178,20 @@ impl AppendPart {
         if let Some(error) = &self.flight.state.lock().failed {
             return Err(error.duplicate());
         }
-        self.core.log.reserve(bytes).await
+        self.keeper.log.reserve(bytes).await
     }
 
     fn submit(&self, frame: Frame, reservation: Reservation, durability: Durability) {
         self.flight.state.lock().outstanding += 1;
         let landing = StreamedFrame { flight: Arc::clone(&self.flight), landed: false };
-        let (core, statement) = (Arc::clone(&self.core), self.statement);
+        let (keeper, statement) = (Arc::clone(&self.keeper), self.statement);
         let done = Box::new(move |result: Result<Lsn>| {
             if let Ok(lsn) = &result {
-                landing.flight.opened(&core, statement, *lsn);
+                landing.flight.opened(&keeper, statement, *lsn);
             }
             landing.land(result.err());
         });
-        self.core.log.submit(frame, reservation, durability, done);
+        self.keeper.log.submit(frame, reservation, durability, done);
     }
 
     /// Waits until every streamed frame is written.
@@ -204,7 +204,7 @@ impl AppendPart {
 
     /// Ends the statement: its frames no longer hold back the beginning of the journal.
     pub fn end(&self) {
-        self.flight.end(&self.core, self.statement);
+        self.flight.end(&self.keeper, self.statement);
     }
 }
 
@@ -247,18 +247,18 @@ impl StreamedFrames {
     }
 
     /// Records a frame of the statement in the journal.
-    fn opened(&self, core: &Core, statement: StatementId, lsn: Lsn) {
+    fn opened(&self, keeper: &Keeper, statement: StatementId, lsn: Lsn) {
         let state = self.state.lock();
         if !state.ended {
-            core.floor_candidates.opened(statement, lsn);
+            keeper.floor_candidates.opened(statement, lsn);
         }
     }
 
     /// Ends the statement: frames written later are useless.
-    fn end(&self, core: &Core, statement: StatementId) {
+    fn end(&self, keeper: &Keeper, statement: StatementId) {
         let mut state = self.state.lock();
         state.ended = true;
-        core.floor_candidates.ended(statement);
+        keeper.floor_candidates.ended(statement);
     }
 
     fn land(&self, failed: Option<Error>) {

@@ -9,6 +9,7 @@
 
 use std::{
     sync::{
+        Arc,
         atomic::{AtomicU64, Ordering},
         mpsc::Sender,
     },
@@ -19,7 +20,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-use crate::{engine::Core, events::budget::Claim, tiering::pressure_flush::MoveOutcome};
+use crate::events::budget::{Budget, Claim};
 
 /// Maximum number of turns awaited by one claim.
 const TURNS_MAX: usize = 1000;
@@ -48,6 +49,13 @@ struct GrapherTurns {
     helped: bool,
     /// True if the last turn failed on a full disk.
     full: bool,
+}
+
+/// The result of a move.
+#[derive(Debug, Clone, Copy)]
+pub struct MoveOutcome {
+    /// True if the move freed memory or a part of the journal, or moved events for waiting appends.
+    pub useful: bool,
 }
 
 impl Backpressure {
@@ -86,37 +94,31 @@ impl Backpressure {
         });
     }
 
-    fn wake(&self) -> bool {
-        self.wake.lock().as_ref().is_some_and(|wake| wake.send(()).is_ok())
-    }
-}
-
-impl Core {
-    /// Claims bytes of the memory budget; waits while moves can make room.
+    /// Claims bytes of `budget`, the memory budget for events; waits while moves can make room.
     ///
     /// # Errors
     /// `OutOfMemory` when moves cannot make room, or without a grapher; `DiskFull` when a full disk
     /// prevents the moves.
-    pub async fn claim(&self, bytes: usize) -> Result<Claim> {
-        let mut refused = match self.budget.claim(bytes) {
+    pub async fn claim(&self, budget: &Arc<Budget>, bytes: usize) -> Result<Claim> {
+        let mut refused = match budget.claim(bytes) {
             Ok(claim) => return Ok(claim),
             Err(error) => error,
         };
-        if bytes as u64 > self.budget.bytes_max() {
+        if bytes as u64 > budget.bytes_max() {
             return Err(refused);
         }
-        let _wanted = ByteDemand::new(&self.backpressure.demand_bytes, bytes as u64);
-        let mut turns = self.backpressure.turns.subscribe();
+        let _wanted = ByteDemand::new(&self.demand_bytes, bytes as u64);
+        let mut turns = self.turns.subscribe();
         let mut idle = 0;
         for _ in 0..TURNS_MAX {
             // A later turn sees the wanted bytes.
             let begun = turns.borrow_and_update().begun;
-            if !self.backpressure.wake() {
+            if !self.wake() {
                 break;
             }
             let ended = turns.wait_for(|turns| turns.ended > begun).await;
             let helped = ended.is_ok_and(|turns| turns.helped);
-            match self.budget.claim(bytes) {
+            match budget.claim(bytes) {
                 Ok(claim) => return Ok(claim),
                 Err(error) => refused = error,
             }
@@ -132,6 +134,10 @@ impl Core {
             }
         }
         Err(refused)
+    }
+
+    fn wake(&self) -> bool {
+        self.wake.lock().as_ref().is_some_and(|wake| wake.send(()).is_ok())
     }
 }
 

@@ -12,6 +12,7 @@
 //! only for a moment. Files and memory are therefore freed, even if a follower is very slow.
 
 pub mod feed;
+pub mod followers;
 mod history;
 mod history_read;
 pub mod memory;
@@ -29,16 +30,11 @@ use stratalog_model::{
 };
 
 use self::{
+    followers::Followers,
     history_read::{HistoryRead, PausedSweep},
     pending_updates::{PendingUpdates, Position},
 };
-use crate::{
-    engine::Core,
-    read::follow::feed::{Commit, FeedFollower, RingCommits},
-};
-
-/// Position of `_gsn` among the system columns.
-pub const GSN: usize = 2;
+use crate::read::follow::feed::{Commit, FeedFollower, RingCommits};
 
 /// Maximum commits taken from the ring at a time.
 const COMMITS_MAX: usize = 256;
@@ -46,23 +42,20 @@ const COMMITS_MAX: usize = 256;
 /// Maximum bytes of a batch made from several commits.
 const TOGETHER_BYTES: usize = 512 << 10;
 
-/// Maximum concurrent sweeps. The memory of each sweep is bounded, and therefore also the total.
-pub const SWEEPS_MAX: usize = 4;
-
 /// Starts a subscription.
 ///
 /// # Errors
 /// `UndefinedTable` if the chronicle was dropped.
-pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscription> {
-    let chronicle = core.chronicle(&request.chronicle)?;
-    let (following, head) = core.follow(&chronicle)?;
+pub fn subscribe(followers: &Arc<Followers>, request: SubscribeRequest) -> Result<Subscription> {
+    let chronicle = followers.publisher.chronicles.chronicle(&request.chronicle)?;
+    let (following, head) = followers.publisher.follow(&chronicle)?;
     let place = match request.from {
         SubscribeFrom::Gsn(gsn) => FollowerPlace::At(gsn),
         SubscribeFrom::Live => FollowerPlace::At(Gsn(head.0 + 1)),
         SubscribeFrom::Tick(_) => FollowerPlace::Unknown,
     };
     let follower = Follower {
-        core: Arc::clone(core),
+        followers: Arc::clone(followers),
         request: Arc::new(request),
         following,
         place,
@@ -88,7 +81,7 @@ enum FollowerPlace {
 }
 
 struct Follower {
-    core: Arc<Core>,
+    followers: Arc<Followers>,
     request: Arc<SubscribeRequest>,
     following: FeedFollower,
     place: FollowerPlace,
@@ -136,7 +129,7 @@ impl Follower {
         let SubscribeFrom::Tick(tick) = self.request.from else {
             return Err(Error::internal("a subscription has no beginning"));
         };
-        history_read::first_at(&self.core, self.request.chronicle.id, tick).await
+        history_read::first_at(&self.followers, self.request.chronicle.id, tick).await
     }
 
     /// Takes a batch of commits from the ring. The remaining commits stay in the ring for all
@@ -174,7 +167,7 @@ impl Follower {
     async fn read(&mut self, next: Gsn) -> Result<()> {
         self.windows += 1;
         let history_read = HistoryRead {
-            core: Arc::downgrade(&self.core),
+            followers: Arc::downgrade(&self.followers),
             request: Arc::clone(&self.request),
             paused: Arc::clone(&self.paused),
             windows: self.windows,

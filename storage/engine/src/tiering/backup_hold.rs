@@ -11,74 +11,33 @@
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use stratalog_model::{ChronicleId, Disk, Error, Log, Lsn, Result, TierName};
 use stratalog_story::{BuiltStory, Stories, StoriesHold};
 use stratalog_tablet::{BuiltTablet, TabletId, Tablets, TabletsHold};
 
 use crate::{
-    engine::{Core, Engine},
-    tiering::collect::{self, files_of},
+    engine::Engine,
+    tiering::{collect, mover::Mover},
     version::{
         manifest::{self, ManifestState, PieceRecord},
         piece::Shelves,
     },
 };
 
-/// The holds on the journal, and the release due after the last hold.
-#[derive(Debug, Default)]
-pub struct JournalRelease(Mutex<JournalReleaseState>);
-
-#[derive(Debug, Default)]
-struct JournalReleaseState {
-    holds: usize,
-    before: Option<Lsn>,
-}
-
-impl JournalRelease {
-    /// True while a hold keeps segments of the journal.
-    pub fn is_held(&self) -> bool {
-        self.0.lock().holds > 0
-    }
-
-    /// Releases the segments before a frame: now, or after the last hold. Returns the bytes freed.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn release(&self, log: &dyn Log, before: Lsn) -> Result<u64> {
-        {
-            let mut releasing = self.0.lock();
-            if releasing.holds > 0 {
-                releasing.before = releasing.before.max(Some(before));
-                return Ok(0);
-            }
-        }
-        log.release(before)
-    }
-}
-
 /// A hold on all segments of the journal, until the drop.
 #[derive(Debug)]
-struct JournalHold(Arc<Core>);
+struct JournalHold(Arc<Mover>);
 
 impl JournalHold {
-    fn new(core: &Arc<Core>) -> Self {
-        core.journal_release.0.lock().holds += 1;
-        Self(Arc::clone(core))
+    fn new(mover: &Arc<Mover>) -> Self {
+        mover.journal_release.hold();
+        Self(Arc::clone(mover))
     }
 }
 
 impl Drop for JournalHold {
     fn drop(&mut self) {
-        let before = {
-            let mut releasing = self.0.journal_release.0.lock();
-            releasing.holds -= 1;
-            if releasing.holds > 0 {
-                return;
-            }
-            releasing.before.take()
-        };
-        if let Some(before) = before
+        if let Some(before) = self.0.journal_release.end_hold()
             && let Err(error) = self.0.log.release(before)
         {
             tracing::warn!(%error, "cannot remove unused segments of the journal; the server tries again later");
@@ -90,7 +49,7 @@ impl Drop for JournalHold {
 /// and blocks the thread.
 #[derive(Debug)]
 pub struct BackupHold {
-    core: Arc<Core>,
+    mover: Arc<Mover>,
     journal: Option<JournalHold>,
     shelves: Shelves,
     state: Arc<ManifestState>,
@@ -111,14 +70,14 @@ impl Engine {
     /// # Errors
     /// `FeatureNotSupported` for an engine without files beside the log.
     pub fn hold(&self) -> Result<BackupHold> {
-        let core = Arc::clone(self.core());
-        let files = files_of(&core)?;
-        let journal = Some(JournalHold::new(&core));
+        let mover = Arc::clone(self.mover());
+        let files = mover.files()?;
+        let journal = Some(JournalHold::new(&mover));
         let (tablets, stories) = (files.shelves.tablets.hold(), files.shelves.stories.hold());
         let shelves = files.shelves.clone();
         // Read after the holds: see the module's comment.
         let state = files.manifest.state();
-        Ok(BackupHold { core, journal, shelves, state, _tablets: tablets, _stories: stories })
+        Ok(BackupHold { mover, journal, shelves, state, _tablets: tablets, _stories: stories })
     }
 }
 
@@ -128,7 +87,7 @@ impl BackupHold {
     /// # Errors
     /// The errors of the log.
     pub async fn sync(&self) -> Result<()> {
-        collect::sync(&self.core).await
+        collect::sync(self.mover.log.as_ref()).await
     }
 
     /// The first needed frame of the journal.
@@ -146,11 +105,11 @@ impl BackupHold {
     /// # Errors
     /// `DiskFull`; the errors of a log stopped for good.
     pub async fn check_room(&self) -> Result<()> {
-        let journal = self.core.journal_release.0.lock().before.is_some();
+        let journal = self.mover.journal_release.is_due();
         if !journal && !self.shelves.tablets.is_holding() {
             return Ok(());
         }
-        self.core.log.reserve(0).await.map(drop)
+        self.mover.log.reserve(0).await.map(drop)
     }
 
     /// The state, for [`write_manifest`].

@@ -7,31 +7,32 @@
 //!                                                                                 its first segments)
 //! ```
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn,
-    PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, TierName,
+    ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Log,
+    Lsn, PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, TierName,
     store::{MoveCounts, MoveKind},
 };
 use tokio::sync::oneshot;
 
 use crate::{
-    engine::Core,
     events::batch::MemoryBatch,
     ingest::chronicle::Chronicle,
     sabotage,
     tiering::{
         build::{self, EventSource, Sizes, WrittenPiece},
         choose::{self, ns_of_ms},
+        files::EngineFiles,
+        mover::Mover,
         piece_numbers::PieceNumbers,
         rewrite,
     },
     version::{
         Fence, Version,
-        manifest::{Edit, Manifest, Move},
-        piece::{OpenPiece, Shelves},
+        manifest::{Edit, Move},
+        piece::OpenPiece,
         published_versions::PinnedVersion,
     },
 };
@@ -42,62 +43,27 @@ pub mod floor_candidates;
 /// Maximum number of replaced events in one edit.
 const MARKS_MAX: usize = 200_000;
 
-/// The engine's files beside the log.
-#[derive(Debug, Clone)]
-pub struct EngineFiles {
-    /// The folders and stores of the files.
-    pub shelves: Shelves,
-    /// The record of valid files.
-    pub manifest: Arc<Manifest>,
-    /// Definitions of the chronicles with events in the files.
-    pub definitions: ChronicleLookup,
-}
-
-type LookupFn = dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync;
-
-/// Looks up the existing chronicles.
-#[derive(Clone)]
-pub struct ChronicleLookup(Arc<LookupFn>);
-
-impl ChronicleLookup {
-    /// A lookup through `find`, called at any time.
-    pub fn new(
-        find: impl Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(find))
-    }
-
-    /// The current definition of a chronicle; `None` for a dropped chronicle.
-    pub fn of(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
-        (self.0)(id)
-    }
-}
-
-impl fmt::Debug for ChronicleLookup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Definitions")
-    }
-}
-
 /// Moves the committed events of a chronicle into tablets.
 ///
 /// # Errors
 /// `DiskFull`, `Io`: earlier moves keep their effect. `FeatureNotSupported` without files.
-pub async fn collect(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
-    let _turn = core.move_lock.lock().await;
-    collect_now(core, id).await
+pub async fn collect(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts> {
+    let _turn = mover.move_lock.lock().await;
+    collect_now(mover, id).await
 }
 
 /// Like [`collect`]. Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// Like [`collect`].
-pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
-    let files = files_of(core)?;
-    let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
-    let number = core.move_history.begin(core.clock.as_ref(), id, MoveKind::Flush);
-    let result = collect_all(core, files, &chronicle).await;
-    core.move_history.end(core.clock.as_ref(), number, &result);
+pub async fn collect_now(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts> {
+    let files = mover.files()?;
+    let Some(chronicle) = mover.publisher.chronicles.known(id) else {
+        return Ok(MoveCounts::default());
+    };
+    let number = mover.move_history.begin(mover.clock.as_ref(), id, MoveKind::Flush);
+    let result = collect_all(mover, files, &chronicle).await;
+    mover.move_history.end(mover.clock.as_ref(), number, &result);
     result
 }
 
@@ -106,37 +72,39 @@ pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts
 ///
 /// # Errors
 /// Like [`collect`].
-pub async fn collect_due(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
-    let Some(files) = &core.files else { return Ok(MoveCounts::default()) };
-    let _turn = core.move_lock.lock().await;
-    let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
-    let Some(definition) = files.definitions.of(id) else { return Ok(MoveCounts::default()) };
-    let Some((upper, until)) = upper_of(core, &chronicle, &definition) else {
+pub async fn collect_due(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts> {
+    let Some(files) = &mover.files else { return Ok(MoveCounts::default()) };
+    let _turn = mover.move_lock.lock().await;
+    let Some(chronicle) = mover.publisher.chronicles.known(id) else {
         return Ok(MoveCounts::default());
     };
-    if !choose::descend(&upper, &core.settings.for_chronicle(&definition.tiering)) {
+    let Some(definition) = files.definitions.of(id) else { return Ok(MoveCounts::default()) };
+    let Some((upper, until)) = upper_of(mover, &chronicle, &definition) else {
+        return Ok(MoveCounts::default());
+    };
+    if !choose::descend(&upper, &mover.settings.for_chronicle(&definition.tiering)) {
         return Ok(MoveCounts::default());
     }
-    let number = core.move_history.begin(core.clock.as_ref(), id, MoveKind::Flush);
-    let result = collect_until(core, files, &chronicle, until).await;
-    core.move_history.end(core.clock.as_ref(), number, &result);
+    let number = mover.move_history.begin(mover.clock.as_ref(), id, MoveKind::Flush);
+    let result = collect_until(mover, files, &chronicle, until).await;
+    mover.move_history.end(mover.clock.as_ref(), number, &result);
     result
 }
 
 /// The chronicle's data above its stories, and the highest gsn allowed to leave the journal; `None`
 /// without a batch in memory.
 fn upper_of(
-    core: &Core,
+    mover: &Mover,
     chronicle: &Chronicle,
     definition: &ChronicleDefinition,
 ) -> Option<(choose::UpperTiers, Gsn)> {
-    let published = core.published();
+    let published = mover.publisher.published();
     let version = Arc::clone(&chronicle.state().version);
     let oldest_gsn = version.batches().next()?.first_gsn();
-    let now_ns = core.clock.now_ns();
+    let now_ns = mover.clock.now_ns();
     let until = match choose::stay_ns(definition) {
         0 => published.gsn,
-        stay_ns => core.commit_times.until(now_ns.saturating_sub(stay_ns)).min(published.gsn),
+        stay_ns => mover.commit_times.until(now_ns.saturating_sub(stay_ns)).min(published.gsn),
     };
     let free = version.batches().take_while(|batch| batch.last_gsn() <= until.0);
     let (rows, bytes) = free
@@ -151,27 +119,27 @@ fn upper_of(
     let upper = choose::UpperTiers {
         rows,
         bytes,
-        age_ns: choose::age_ns(core.commit_times.of(oldest_gsn, now_ns), now_ns),
+        age_ns: choose::age_ns(mover.commit_times.of(oldest_gsn, now_ns), now_ns),
         tablet_rows,
         tablet_bytes,
         has_age: definition.tiering.story_age_max_ms.is_some(),
-        acquirers: core.acquirers_of(chronicle.id()),
+        acquirers: mover.acquirers_of(chronicle.id()),
     };
     Some((upper, until))
 }
 
 async fn collect_all(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
 ) -> Result<MoveCounts> {
     // Later commits wait for the next collection.
-    let until = core.published().gsn;
-    collect_until(core, files, chronicle, until).await
+    let until = mover.publisher.published().gsn;
+    collect_until(mover, files, chronicle, until).await
 }
 
 async fn collect_until(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
     until: Gsn,
@@ -179,11 +147,11 @@ async fn collect_until(
     let mut moved = MoveCounts::default();
     loop {
         // Read first: every snapshot of the version below has at least this gsn.
-        let snapshot_gsn = core.published().gsn;
+        let snapshot_gsn = mover.publisher.published().gsn;
         // From here on, merges leave these batches alone.
-        let (version, batches, through) = core.change(|_| {
+        let (version, batches, through) = mover.publisher.change(|_| {
             let version = Arc::clone(&chronicle.state().version);
-            let batches = oldest(&version, until, core.settings.move_bytes);
+            let batches = oldest(&version, until, mover.settings.move_bytes);
             let through = border(&version, batches.len(), until);
             chronicle.set_leaving(through.0);
             (None, (version, batches, through))
@@ -191,7 +159,8 @@ async fn collect_until(
         if batches.is_empty() {
             return Ok(moved);
         }
-        let done = move_out(core, files, chronicle, &version, batches, through, snapshot_gsn).await;
+        let done =
+            move_out(mover, files, chronicle, &version, batches, through, snapshot_gsn).await;
         // After an error the batches stay. A cancelled move may still complete: its batches stay
         // marked as leaving.
         if done.is_err() {
@@ -205,14 +174,14 @@ async fn collect_until(
 ///
 /// # Errors
 /// Like [`collect`].
-pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
-    let files = files_of(core)?;
-    let collected = collect(core, id).await?;
-    let turn = core.move_lock.lock().await;
-    let Some(chronicle) = core.known(id) else { return Ok(collected) };
-    let number = core.move_history.begin(core.clock.as_ref(), id, MoveKind::Archive);
-    let result = rewrite::settle(core, files, &chronicle).await;
-    core.move_history.end(core.clock.as_ref(), number, &result);
+pub async fn compact(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts> {
+    let files = mover.files()?;
+    let collected = collect(mover, id).await?;
+    let turn = mover.move_lock.lock().await;
+    let Some(chronicle) = mover.publisher.chronicles.known(id) else { return Ok(collected) };
+    let number = mover.move_history.begin(mover.clock.as_ref(), id, MoveKind::Archive);
+    let result = rewrite::settle(mover, files, &chronicle).await;
+    mover.move_history.end(mover.clock.as_ref(), number, &result);
     let moved = collected.and(result?);
     drop(turn);
     remove_doomed(files).await;
@@ -223,16 +192,18 @@ pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
 ///
 /// # Errors
 /// Like [`collect`].
-pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<MoveCounts> {
-    let files = files_of(core)?;
-    let _turn = core.move_lock.lock().await;
-    let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
-    let Some((kind, target, inputs)) = rewrite::next(core, &chronicle, fan_in).await? else {
+pub async fn merge(mover: &Arc<Mover>, id: ChronicleId, fan_in: usize) -> Result<MoveCounts> {
+    let files = mover.files()?;
+    let _turn = mover.move_lock.lock().await;
+    let Some(chronicle) = mover.publisher.chronicles.known(id) else {
         return Ok(MoveCounts::default());
     };
-    let number = core.move_history.begin(core.clock.as_ref(), id, kind);
-    let result = rewrite::rewrite(core, files, &chronicle, &inputs, target).await;
-    core.move_history.end(core.clock.as_ref(), number, &result);
+    let Some((kind, target, inputs)) = rewrite::next(mover, &chronicle, fan_in).await? else {
+        return Ok(MoveCounts::default());
+    };
+    let number = mover.move_history.begin(mover.clock.as_ref(), id, kind);
+    let result = rewrite::rewrite(mover, files, &chronicle, &inputs, target).await;
+    mover.move_history.end(mover.clock.as_ref(), number, &result);
     result
 }
 
@@ -243,19 +214,10 @@ pub async fn remove_doomed(files: &EngineFiles) {
     }
 }
 
-/// The files beside the log.
-///
-/// # Errors
-/// `FeatureNotSupported` without files.
-pub fn files_of(core: &Core) -> Result<&EngineFiles> {
-    let none = || Error::not_yet("moving events out of a journal without files beside it");
-    core.files.as_ref().ok_or_else(none)
-}
-
 /// Returns after all written frames of the journal are durable, at any requested level: commits
 /// nothing, with the durability `disk`.
-pub async fn sync(core: &Core) -> Result<()> {
-    let status = core.log.status();
+pub async fn sync(log: &dyn Log) -> Result<()> {
+    let status = log.status();
     if status.durable >= status.written || sabotage::active("move-before-sync") {
         return Ok(());
     }
@@ -271,10 +233,10 @@ pub async fn sync(core: &Core) -> Result<()> {
         producer: None,
         payload: Bytes::new(),
     };
-    let reservation = core.log.reserve(0).await?;
+    let reservation = log.reserve(0).await?;
     let (sender, written) = oneshot::channel();
     let done = Box::new(move |result: Result<Lsn>| drop(sender.send(result)));
-    core.log.submit(frame, reservation, Durability::Disk, done);
+    log.submit(frame, reservation, Durability::Disk, done);
     let closed = || Error::new(ErrorKind::Shutdown, "the log was closed");
     written.await.map_err(|_| closed())?.map(drop)
 }
@@ -301,7 +263,7 @@ fn border(version: &Version, moved: usize, until: Gsn) -> Gsn {
 }
 
 async fn move_out(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
     version: &Version,
@@ -309,15 +271,15 @@ async fn move_out(
     through: Gsn,
     snapshot_gsn: Gsn,
 ) -> Result<MoveCounts> {
-    sync(core).await?;
+    sync(mover.log.as_ref()).await?;
     let id = chronicle.id();
     let fences = version.fences();
-    let sizes = Sizes::of(&core.settings, core.backlog.is_open());
-    let now_ns = core.clock.now_ns();
-    let oldest = batches.first().map(|batch| core.commit_times.of(batch.first_gsn(), now_ns));
+    let sizes = Sizes::of(&mover.settings, mover.backlog.is_open());
+    let now_ns = mover.clock.now_ns();
+    let oldest = batches.first().map(|batch| mover.commit_times.of(batch.first_gsn(), now_ns));
     let from = EventSource { snapshot_gsn, since_ns: oldest.unwrap_or(now_ns) };
     let tablets = &files.shelves.tablets;
-    let mut numbers = PieceNumbers::new(core, files, id, TierName::Tablet);
+    let mut numbers = PieceNumbers::new(mover, files, id, TierName::Tablet);
     let number = &mut || numbers.take();
     let written = build::build(tablets, id, &batches, fences, from, number, sizes)?;
     drop(batches);
@@ -330,7 +292,7 @@ async fn move_out(
     let kept = added.clone();
     let (removed, forgotten) = (Vec::new(), Vec::new());
     let change = PieceChange { through, written: &written, removed, forgotten, version };
-    let (publishing, moving) = (Arc::clone(core), Arc::clone(chronicle));
+    let (publishing, moving) = (Arc::clone(&mover.publisher), Arc::clone(chronicle));
     let publish = move || {
         publishing.change(|_| {
             let version = moving.move_out(added, through, snapshot_gsn);
@@ -338,7 +300,7 @@ async fn move_out(
         });
     };
     commit(files, chronicle, change, numbers, publish).await?;
-    keep(core, &kept, written);
+    keep(mover, &kept, written);
     Ok(moved)
 }
 
@@ -365,25 +327,25 @@ pub fn open(
 }
 
 /// Keeps the wanted blocks of new pieces in memory; the manifest already names the pieces.
-pub fn keep(core: &Core, pieces: &[Arc<OpenPiece>], written: Vec<WrittenPiece>) {
+pub fn keep(mover: &Mover, pieces: &[Arc<OpenPiece>], written: Vec<WrittenPiece>) {
     let is_pinned =
-        |id, since_ns| choose::is_pinned(since_ns, stay_ns(core, id), core.clock.now_ns());
+        |id, since_ns| choose::is_pinned(since_ns, stay_ns(mover, id), mover.clock.now_ns());
     for (piece, written) in pieces.iter().zip(written) {
         if let Some(tablet) = written.tablet.filter(|tablet| !tablet.blocks.is_empty()) {
-            core.backlog.keep(piece, tablet.blocks, is_pinned);
+            mover.backlog.keep(piece, tablet.blocks, is_pinned);
         }
     }
 }
 
 /// Pin time of a chronicle's events after their commit, in nanoseconds (F12).
-pub fn pin_for_ns(core: &Core, id: ChronicleId) -> Option<i64> {
-    let definition = core.files.as_ref()?.definitions.of(id)?;
+pub fn pin_for_ns(mover: &Mover, id: ChronicleId) -> Option<i64> {
+    let definition = mover.files.as_ref()?.definitions.of(id)?;
     definition.tiering.pin_for_ms.map(ns_of_ms)
 }
 
 /// Like [`choose::stay_ns`], for a chronicle possibly dropped.
-pub fn stay_ns(core: &Core, id: ChronicleId) -> i64 {
-    let definition = core.files.as_ref().and_then(|files| files.definitions.of(id));
+pub fn stay_ns(mover: &Mover, id: ChronicleId) -> i64 {
+    let definition = mover.files.as_ref().and_then(|files| files.definitions.of(id));
     definition.map_or(0, |definition| choose::stay_ns(&definition))
 }
 

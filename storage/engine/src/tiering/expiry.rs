@@ -13,14 +13,9 @@ use stratalog_model::{
 };
 
 use crate::{
-    engine::Core,
     ingest::{chronicle::Chronicle, delete},
     sabotage,
-    tiering::{
-        choose::ns_of_ms,
-        collect::{self, EngineFiles},
-        rewrite,
-    },
+    tiering::{choose::ns_of_ms, collect, files::EngineFiles, mover::Mover, rewrite},
     version::{Version, piece::OpenPiece, published_versions::PinnedVersion},
 };
 
@@ -31,12 +26,14 @@ const RETENTION_STEPS: u64 = 64;
 ///
 /// # Errors
 /// The errors of the manifest.
-pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> {
-    let files = collect::files_of(core)?;
-    let _turn = core.move_lock.lock().await;
-    let Some(chronicle) = core.known(id) else { return Ok(MoveCounts::default()) };
+pub async fn drop_dead(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts> {
+    let files = mover.files()?;
+    let _turn = mover.move_lock.lock().await;
+    let Some(chronicle) = mover.publisher.chronicles.known(id) else {
+        return Ok(MoveCounts::default());
+    };
     // Read first: every snapshot of the version below has at least this gsn.
-    let snapshot_gsn = core.published().gsn;
+    let snapshot_gsn = mover.publisher.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
     let pieces = version.pieces();
     let dead = |piece: &&Arc<OpenPiece>| {
@@ -48,27 +45,28 @@ pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<MoveCounts> 
     if dead.is_empty() {
         return Ok(MoveCounts::default());
     }
-    let number = core.move_history.begin(core.clock.as_ref(), id, MoveKind::Retention);
+    let number = mover.move_history.begin(mover.clock.as_ref(), id, MoveKind::Retention);
     let result = if pieces.has_replaced() {
         // Reads the pieces: the records of their replaced events go together with the pieces.
-        rewrite::rewrite(core, files, &chronicle, &dead, TierName::Tablet).await
+        rewrite::rewrite(mover, files, &chronicle, &dead, TierName::Tablet).await
     } else {
-        give_up(core, files, &chronicle, &version, &dead).await
+        give_up(mover, files, &chronicle, &version, &dead).await
     };
-    core.move_history.end(core.clock.as_ref(), number, &result);
+    mover.move_history.end(mover.clock.as_ref(), number, &result);
     result
 }
 
 async fn give_up(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
     version: &Version,
     dead: &[Arc<OpenPiece>],
 ) -> Result<MoveCounts> {
-    collect::sync(core).await?;
+    collect::sync(mover.log.as_ref()).await?;
     let removed: Vec<u64> = dead.iter().map(|piece| piece.record().id).collect();
-    let (publishing, moving, gone) = (Arc::clone(core), Arc::clone(chronicle), removed.clone());
+    let (publishing, moving, gone) =
+        (Arc::clone(&mover.publisher), Arc::clone(chronicle), removed.clone());
     let publish = move || {
         publishing.change(|_| {
             let version = moving.swap_pieces(Vec::new(), &gone, &[]);
@@ -88,19 +86,19 @@ async fn give_up(
 ///
 /// # Errors
 /// The errors of a DELETE.
-pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
-    let definition = core.files.as_ref().and_then(|files| files.definitions.of(id));
+pub async fn expire(mover: &Arc<Mover>, id: ChronicleId) -> Result<u64> {
+    let definition = mover.files.as_ref().and_then(|files| files.definitions.of(id));
     let Some(definition) = definition else { return Ok(0) };
     let Some(retention_ms) = definition.tiering.retention_ms else { return Ok(0) };
-    let published = core.published();
+    let published = mover.publisher.published();
     let Some(pinned) = published.versions.get(&id) else { return Ok(0) };
     let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks.start);
     let batches = pinned.version.batches().map(|batch| batch.hull().start);
     let Some(oldest) = pieces.chain(batches).min() else { return Ok(0) };
     // A wrong clock must not delete events: retention counts only time certainly reached.
     let confirmed_ns = match sabotage::active("clock-unconfirmed") {
-        true => core.clock.now_ns(),
-        false => core.clock.confirmed_ns(),
+        true => mover.clock.now_ns(),
+        false => mover.clock.confirmed_ns(),
     };
     let before_ns = confirmed_ns.saturating_sub(ns_of_ms(retention_ms));
     // One DELETE for each sixty-fourth of the time, not for each event.
@@ -111,5 +109,5 @@ pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
     }
     drop(published);
     let range = TickRange::new(Tick::MIN, before);
-    delete::expire(Arc::clone(core), definition, range).await
+    delete::expire(Arc::clone(&mover.keeper), definition, range).await
 }

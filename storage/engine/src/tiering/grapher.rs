@@ -5,7 +5,7 @@
 //!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
 //!   every second: moves due by number or age ─► collect ─► stories, until nothing is due
 //! ```
-//! One thread does all moves: moves take at most one core from appends and queries.
+//! One thread does all moves: moves take at most one mover from appends and queries.
 
 use std::{
     io,
@@ -23,13 +23,14 @@ use stratalog_model::{ChronicleId, Error, ErrorKind, Result, store::MoveCounts};
 
 use crate::{
     Engine,
-    engine::Core,
+    ingest::{backpressure::MoveOutcome, keeper::Keeper},
     tiering::{
         choose::Pressure,
         collect::{self, floor},
         expiry,
+        mover::Mover,
         prefetch::Prefetch,
-        pressure_flush::{self, MoveOutcome},
+        pressure_flush,
     },
 };
 
@@ -48,7 +49,9 @@ const MERGE_FAN_IN: usize = 8;
 /// The thread of the grapher. The drop waits for the move under way.
 #[derive(Debug)]
 pub struct Grapher {
-    core: Weak<Core>,
+    mover: Weak<Mover>,
+    /// Open appends may outlive the mover.
+    keeper: Weak<Keeper>,
     stop: Arc<AtomicBool>,
     wake: Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -61,10 +64,12 @@ impl Grapher {
     /// The error of the system when the thread cannot start.
     pub fn start(engine: &Engine) -> io::Result<Self> {
         let (wake, woken) = channel();
-        let core = Arc::downgrade(engine.core());
+        let mover = Arc::downgrade(engine.mover());
+        let keeper = Arc::downgrade(&engine.mover().keeper);
         let stop = Arc::new(AtomicBool::new(false));
         let work = GrapherLoop {
-            core: core.clone(),
+            mover: mover.clone(),
+            keeper: keeper.clone(),
             stop: Arc::clone(&stop),
             rests: 0,
             looks: 0,
@@ -74,16 +79,16 @@ impl Grapher {
         };
         let builder = std::thread::Builder::new().name("grapher".to_string());
         let thread = builder.spawn(move || work.run(&woken))?;
-        engine.core().backpressure.begin(wake.clone());
-        Ok(Self { core, stop, wake, thread: Some(thread) })
+        engine.mover().keeper.backpressure.begin(wake.clone());
+        Ok(Self { mover, keeper, stop, wake, thread: Some(thread) })
     }
 }
 
 impl Drop for Grapher {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        if let Some(core) = self.core.upgrade() {
-            core.write_throttle.end();
+        if let Some(mover) = self.mover.upgrade() {
+            mover.write_throttle.end();
         }
         // The thread may have ended already, and dropped the receiver.
         self.wake.send(()).ok();
@@ -92,14 +97,16 @@ impl Drop for Grapher {
         {
             tracing::error!("the grapher panicked");
         }
-        if let Some(core) = self.core.upgrade() {
-            core.backpressure.end();
+        if let Some(keeper) = self.keeper.upgrade() {
+            keeper.backpressure.end();
         }
     }
 }
 
 struct GrapherLoop {
-    core: Weak<Core>,
+    mover: Weak<Mover>,
+    /// Open appends may outlive the mover.
+    keeper: Weak<Keeper>,
     stop: Arc<AtomicBool>,
     /// Looks to skip.
     rests: u32,
@@ -121,33 +128,40 @@ impl GrapherLoop {
             }
             // This turn serves all earlier wake-ups, too.
             while woken.try_recv().is_ok() {}
-            let Some(core) = self.core.upgrade() else { return };
+            let Some(mover) = self.mover.upgrade() else {
+                // No later turn makes room for the waiting appends.
+                if let Some(keeper) = self.keeper.upgrade() {
+                    keeper.backpressure.end();
+                }
+                return;
+            };
             if self.stop.load(Ordering::Acquire) {
                 return;
             }
-            core.note_commits();
+            mover.note_commits();
             self.rests = self.rests.saturating_sub(1);
-            if self.rests > 0 && core.backpressure.demand_bytes() == 0 {
+            if self.rests > 0 && mover.keeper.backpressure.demand_bytes() == 0 {
                 self.look_again = false;
                 continue;
             }
             self.looks += 1;
             let all = self.look_again || self.looks.is_multiple_of(SETTLE_EVERY);
-            core.backpressure.turn_begins();
+            mover.keeper.backpressure.turn_begins();
             let settled = &mut self.settled;
-            let work = AssertUnwindSafe(|| core.blocking_pool.block_on(step(&core, all, settled)));
+            let work =
+                AssertUnwindSafe(|| mover.blocking_pool.block_on(step(&mover, all, settled)));
             let turn = catch_unwind(work).unwrap_or_else(|_| {
-                core.move_history.break_off(core.clock.as_ref());
+                mover.move_history.break_off(mover.clock.as_ref());
                 Err(Error::internal("a move failed"))
             });
-            core.backpressure.turn_ends(&turn);
+            mover.keeper.backpressure.turn_ends(&turn);
             self.look_again = all && matches!(turn, Ok(Some(MoveOutcome { useful: true })));
             match turn {
-                Ok(None) => self.prefetch(&core, all),
+                Ok(None) => self.prefetch(&mover, all),
                 Ok(Some(MoveOutcome { useful: true })) => {}
                 Ok(Some(MoveOutcome { useful: false })) => self.rests = RESTS,
                 Err(error) if error.kind() == ErrorKind::Shutdown => {
-                    core.backpressure.end();
+                    mover.keeper.backpressure.end();
                     return;
                 }
                 Err(error) => {
@@ -161,12 +175,12 @@ impl GrapherLoop {
 
 impl GrapherLoop {
     /// Without a due move: decodes some of the stories likely to be read soon.
-    fn prefetch(&mut self, core: &Arc<Core>, all: bool) {
+    fn prefetch(&mut self, mover: &Arc<Mover>, all: bool) {
         let prefetch = &mut self.prefetch;
         let work = AssertUnwindSafe(|| {
-            core.blocking_pool.block_on(async {
+            mover.blocking_pool.block_on(async {
                 if all {
-                    prefetch.look(core).await?;
+                    prefetch.look(mover).await?;
                 }
                 prefetch.turn().await
             })
@@ -182,32 +196,32 @@ impl GrapherLoop {
 
 /// Makes one due move. Visits every chronicle only if `all` is true: their number may be large.
 async fn step(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     all: bool,
     settled: &mut Option<ChronicleId>,
 ) -> Result<Option<MoveOutcome>> {
-    let pressure = Pressure::on(core);
+    let pressure = Pressure::on(mover);
     if pressure.is_high() {
-        let _turn = core.move_lock.lock().await;
-        if let Some(turn) = pressure_flush::flush(core).await? {
+        let _turn = mover.move_lock.lock().await;
+        if let Some(turn) = pressure_flush::flush(mover).await? {
             return Ok(Some(turn));
         }
     }
-    tidy(core, &pressure, all, settled).await
+    tidy(mover, &pressure, all, settled).await
 }
 
 /// The work without a shortage.
 async fn tidy(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     pressure: &Pressure,
     all: bool,
     settled: &mut Option<ChronicleId>,
 ) -> Result<Option<MoveOutcome>> {
-    let dropped = !core.dropped.lock().is_empty();
+    let dropped = !mover.publisher.chronicles.dropped.lock().is_empty();
     let freed = if dropped || (all && pressure.is_journal_long()) {
-        floor::raise_floor(core).await?
+        floor::raise_floor(mover).await?
     } else if all {
-        floor::free_segments(core).await?
+        floor::free_segments(mover).await?
     } else {
         0
     };
@@ -217,13 +231,13 @@ async fn tidy(
     if !all {
         return Ok(None);
     }
-    let mut ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
+    let mut ids: Vec<ChronicleId> = mover.publisher.published().versions.keys().copied().collect();
     ids.sort_unstable();
     let first = settled.map_or(0, |last| ids.partition_point(|id| *id <= last));
-    let began_ns = core.clock.monotonic_ns();
+    let began_ns = mover.clock.monotonic_ns();
     let (mut useful, mut failed) = (false, Ok(None));
     for id in ids.split_off(first) {
-        match settle(core, id).await {
+        match settle(mover, id).await {
             Ok(moved) => useful |= moved,
             Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
             // A chronicle with files out of reach does not keep other chronicles waiting.
@@ -234,13 +248,13 @@ async fn tidy(
         }
         *settled = Some(id);
         // Memory may be short by now.
-        let elapsed = Duration::from_nanos(core.clock.monotonic_ns().saturating_sub(began_ns));
+        let elapsed = Duration::from_nanos(mover.clock.monotonic_ns().saturating_sub(began_ns));
         if useful && elapsed >= PAUSE {
             return Ok(Some(MoveOutcome { useful }));
         }
     }
     *settled = None;
-    if let Some(files) = &core.files {
+    if let Some(files) = &mover.files {
         collect::remove_doomed(files).await;
     }
     match useful {
@@ -251,21 +265,21 @@ async fn tidy(
 }
 
 /// Makes one due move of a chronicle; returns true after a move.
-async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
-    let expired = expiry::expire(core, id).await?;
-    let dropped = expiry::drop_dead(core, id).await?;
+async fn settle(mover: &Arc<Mover>, id: ChronicleId) -> Result<bool> {
+    let expired = expiry::expire(mover, id).await?;
+    let dropped = expiry::drop_dead(mover, id).await?;
     if expired > 0 || dropped != MoveCounts::default() {
         let pieces = dropped.pieces_removed;
         tracing::debug!(chronicle = %id, expired, pieces, "events have expired");
         return Ok(true);
     }
-    let moved = collect::collect_due(core, id).await?;
+    let moved = collect::collect_due(mover, id).await?;
     if moved != MoveCounts::default() {
         tracing::debug!(chronicle = %id, rows = moved.rows, "events moved into tablets by number or age");
-        floor::raise_floor(core).await?;
+        floor::raise_floor(mover).await?;
         return Ok(true);
     }
-    let moved = collect::merge(core, id, MERGE_FAN_IN).await?;
+    let moved = collect::merge(mover, id, MERGE_FAN_IN).await?;
     if moved != MoveCounts::default() {
         tracing::debug!(chronicle = %id, rows = moved.rows, "pieces merged");
         return Ok(true);

@@ -6,12 +6,12 @@ use stratalog_model::{ChronicleId, TierName};
 use stratalog_story::{StoryId, StoryName};
 use stratalog_tablet::TabletId;
 
-use crate::{engine::Core, tiering::collect::EngineFiles};
+use crate::tiering::{files::EngineFiles, mover::Mover};
 
 /// The numbers of one move. The numbers ascend, possibly with gaps because another move may take
 /// numbers at the same time. Drop gives up all pieces under these numbers.
 pub struct PieceNumbers<'a> {
-    core: &'a Core,
+    mover: &'a Mover,
     files: &'a EngineFiles,
     chronicle: ChronicleId,
     tier: TierName,
@@ -21,17 +21,17 @@ pub struct PieceNumbers<'a> {
 impl<'a> PieceNumbers<'a> {
     /// An empty allocation for pieces of a chronicle and a tier.
     pub fn new(
-        core: &'a Core,
+        mover: &'a Mover,
         files: &'a EngineFiles,
         chronicle: ChronicleId,
         tier: TierName,
     ) -> Self {
-        Self { core, files, chronicle, tier, issued: BTreeSet::new() }
+        Self { mover, files, chronicle, tier, issued: BTreeSet::new() }
     }
 
     /// Takes an unused number.
     pub fn take(&mut self) -> u64 {
-        let number = self.core.next_piece(self.files);
+        let number = self.mover.next_piece(self.files);
         self.issued.insert(number);
         number
     }

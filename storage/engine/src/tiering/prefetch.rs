@@ -16,7 +16,7 @@ use std::{
 use ahash::RandomState;
 use stratalog_model::{Result, TierName};
 
-use crate::{engine::Core, version::piece::OpenPiece};
+use crate::{tiering::mover::Mover, version::piece::OpenPiece};
 
 /// Approximate length of one turn: a due move waits no longer.
 const TURN: Duration = Duration::from_millis(50);
@@ -36,14 +36,14 @@ impl Prefetch {
     /// # Errors
     /// `DataCorrupted`, `Io` for a story that cannot be opened; the look still visits the remaining
     /// stories.
-    pub async fn look(&mut self, core: &Core) -> Result<()> {
-        if !core.files.as_ref().is_some_and(|files| files.shelves.stories.is_near()) {
+    pub async fn look(&mut self, mover: &Mover) -> Result<()> {
+        if !mover.files.as_ref().is_some_and(|files| files.shelves.stories.is_near()) {
             return Ok(());
         }
         let mut story_ids: HashSet<u64, RandomState> = HashSet::default();
         let mut found = Vec::new();
         let mut failed = Ok(());
-        let published = core.published();
+        let published = mover.publisher.published();
         for pinned in published.versions.values() {
             for piece in pinned.version.pieces().iter() {
                 let id = piece.record().id;

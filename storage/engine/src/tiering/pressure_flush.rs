@@ -5,10 +5,11 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use stratalog_model::Result;
 
 use crate::{
-    engine::Core,
+    ingest::backpressure::MoveOutcome,
     tiering::{
         choose::{self, Load, Pressure},
         collect::{self, floor},
+        mover::Mover,
     },
 };
 
@@ -18,28 +19,21 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Looks to skip after a failed or useless move, unless appends wait.
 const RESTS: u32 = 100;
 
-/// The result of a move.
-#[derive(Debug, Clone, Copy)]
-pub struct MoveOutcome {
-    /// True if the move freed memory or a part of the journal, or moved events for waiting appends.
-    pub useful: bool,
-}
-
 /// Makes one flush, if a flush is due. Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// Like [`collect::collect`].
-pub async fn flush(core: &Arc<Core>) -> Result<Option<MoveOutcome>> {
-    let pressure = Pressure::on(core);
-    let loads = if pressure.is_high() { loads_of(core) } else { Vec::new() };
+pub async fn flush(mover: &Arc<Mover>) -> Result<Option<MoveOutcome>> {
+    let pressure = Pressure::on(mover);
+    let loads = if pressure.is_high() { loads_of(mover) } else { Vec::new() };
     let Some(chronicle) = choose::flush(&loads, &pressure) else { return Ok(None) };
-    let moved = collect::collect_now(core, chronicle).await?;
-    let freed = floor::raise(core, collect::files_of(core)?).await?;
+    let moved = collect::collect_now(mover, chronicle).await?;
+    let freed = floor::raise(mover, mover.files()?).await?;
     tracing::debug!(%chronicle, rows = moved.rows, freed, "events moved into tablets");
     // The memory becomes free with the last snapshot of these events.
     let needed = pressure.memory_bytes_wanted > 0 && moved.rows > 0;
     Ok(Some(MoveOutcome {
-        useful: freed > 0 || needed || core.budget.used() < pressure.memory_bytes,
+        useful: freed > 0 || needed || mover.keeper.budget.used() < pressure.memory_bytes,
     }))
 }
 
@@ -49,7 +43,7 @@ pub async fn flush(core: &Arc<Core>) -> Result<Option<MoveOutcome>> {
 /// # Errors
 /// The errors of `work`.
 pub async fn run_with_flushes<T>(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     work: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     let mut work = pin!(work);
@@ -60,16 +54,16 @@ pub async fn run_with_flushes<T>(
             () = tokio::time::sleep(PAUSE) => rests = rests.saturating_sub(1),
             done = &mut work => return done,
         }
-        if rests > 0 && core.backpressure.demand_bytes() == 0 {
+        if rests > 0 && mover.keeper.backpressure.demand_bytes() == 0 {
             continue;
         }
-        if !Pressure::on(core).is_high() {
+        if !Pressure::on(mover).is_high() {
             continue;
         }
-        core.note_commits();
-        core.backpressure.turn_begins();
-        let turn = flush(core).await;
-        core.backpressure.turn_ends(&turn);
+        mover.note_commits();
+        mover.keeper.backpressure.turn_begins();
+        let turn = flush(mover).await;
+        mover.keeper.backpressure.turn_ends(&turn);
         match turn {
             Ok(None | Some(MoveOutcome { useful: true })) => {}
             Ok(Some(MoveOutcome { useful: false })) => rests = RESTS,
@@ -81,16 +75,16 @@ pub async fn run_with_flushes<T>(
     }
 }
 
-fn loads_of(core: &Core) -> Vec<Load> {
-    let published = core.published();
-    let now_ns = core.clock.now_ns();
+fn loads_of(mover: &Mover) -> Vec<Load> {
+    let published = mover.publisher.published();
+    let now_ns = mover.clock.now_ns();
     let loads = published.versions.iter().filter_map(|(id, pinned)| {
         let oldest_gsn = pinned.version.batches().next()?.first_gsn();
         let bytes = pinned.version.batches().map(|batch| batch.bytes()).sum();
-        let stay_ns = collect::stay_ns(core, *id);
-        let since_ns = core.commit_times.of(oldest_gsn, now_ns);
+        let stay_ns = collect::stay_ns(mover, *id);
+        let since_ns = mover.commit_times.of(oldest_gsn, now_ns);
         let is_pinned = choose::is_pinned(since_ns, stay_ns, now_ns);
-        let acquirers = core.acquirers_of(*id);
+        let acquirers = mover.acquirers_of(*id);
         Some(Load { chronicle: *id, bytes, oldest_gsn, acquirers, is_pinned })
     });
     loads.collect()
@@ -98,15 +92,15 @@ fn loads_of(core: &Core) -> Vec<Load> {
 
 impl Pressure {
     /// The pressure now.
-    pub fn on(core: &Core) -> Self {
-        let settings = &core.settings;
+    pub fn on(mover: &Mover) -> Self {
+        let settings = &mover.settings;
         // During a copy of the journal, moves do not make the journal shorter.
         let journal_bytes =
-            if core.journal_release.is_held() { 0 } else { core.log.status().stored_bytes };
+            if mover.journal_release.is_held() { 0 } else { mover.log.status().stored_bytes };
         Self {
-            memory_bytes: core.budget.used(),
+            memory_bytes: mover.keeper.budget.used(),
             memory_bytes_high: settings.memory_bytes_max / 100 * settings.move_from_percent,
-            memory_bytes_wanted: core.backpressure.demand_bytes(),
+            memory_bytes_wanted: mover.keeper.backpressure.demand_bytes(),
             memory_bytes_max: settings.memory_bytes_max,
             journal_bytes,
             journal_bytes_high: settings.journal_bytes_high,

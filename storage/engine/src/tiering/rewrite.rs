@@ -16,14 +16,15 @@ use stratalog_model::{
 use stratalog_story::{StorySchema, StorySettings};
 
 use crate::{
-    engine::Core,
     ingest::chronicle::Chronicle,
     sabotage,
     settings::EngineSettings,
     tiering::{
         build::{self, EventSource, Sizes, WrittenPiece, rows::EventRows, story::StoryWriter},
         choose::{self, LargestPiece},
-        collect::{self, EngineFiles},
+        collect,
+        files::EngineFiles,
+        mover::Mover,
         piece_numbers::PieceNumbers,
         pressure_flush,
     },
@@ -41,14 +42,14 @@ use crate::{
 /// # Errors
 /// Like [`rewrite`]; finished rewrites keep their effect.
 pub async fn settle(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
 ) -> Result<MoveCounts> {
     let mut moved = MoveCounts::default();
     // Deep overlaps first, to hold few pieces in memory at a time.
-    while let Some(inputs) = overlapping(core, chronicle) {
-        let merged = rewrite(core, files, chronicle, &inputs, TierName::Tablet).await?;
+    while let Some(inputs) = overlapping(mover, chronicle) {
+        let merged = rewrite(mover, files, chronicle, &inputs, TierName::Tablet).await?;
         if merged.pieces_removed == 0 {
             return Ok(moved);
         }
@@ -60,8 +61,8 @@ pub async fn settle(
         version.pieces().has_replaced() || piece.fences_among(version.fences()).next().is_some()
     };
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
-    let unsettled = choose::unsettled(&records, &settings_of(core, chronicle));
-    let unindexed = unindexed(core, chronicle, &pieces).await?;
+    let unsettled = choose::unsettled(&records, &settings_of(mover, chronicle));
+    let unindexed = unindexed(mover, chronicle, &pieces).await?;
     let inputs: Vec<Arc<OpenPiece>> = pieces
         .into_iter()
         .filter(|piece| {
@@ -72,16 +73,16 @@ pub async fn settle(
     if inputs.is_empty() {
         return Ok(moved);
     }
-    Ok(moved.and(rewrite(core, files, chronicle, &inputs, TierName::Story).await?))
+    Ok(moved.and(rewrite(mover, files, chronicle, &inputs, TierName::Story).await?))
 }
 
 /// Stories written before an index of their chronicle.
 async fn unindexed(
-    core: &Core,
+    mover: &Mover,
     chronicle: &Chronicle,
     pieces: &[Arc<OpenPiece>],
 ) -> Result<Vec<u64>> {
-    let definition = core.files.as_ref().and_then(|files| files.definitions.of(chronicle.id()));
+    let definition = mover.files.as_ref().and_then(|files| files.definitions.of(chronicle.id()));
     let mut found = Vec::new();
     for piece in pieces {
         if let Some(definition) = &definition
@@ -94,10 +95,10 @@ async fn unindexed(
 }
 
 /// Pieces in a deep overlap.
-fn overlapping(core: &Core, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece>>> {
+fn overlapping(mover: &Mover, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece>>> {
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
-    let chosen = choose::deep(&records, &core.settings)?;
+    let chosen = choose::deep(&records, &mover.settings)?;
     Some(pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id)).collect())
 }
 
@@ -106,29 +107,29 @@ fn overlapping(core: &Core, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece>>
 /// # Errors
 /// `DataCorrupted`, `Io`, `ConnectionFailure` for a story read to find missing indexes.
 pub async fn next(
-    core: &Core,
+    mover: &Mover,
     chronicle: &Chronicle,
     fan_in: usize,
 ) -> Result<Option<(MoveKind, TierName, Vec<Arc<OpenPiece>>)>> {
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
-    let pin_for_ns = collect::pin_for_ns(core, chronicle.id());
-    let acquirers = core.acquirers_of(chronicle.id());
+    let pin_for_ns = collect::pin_for_ns(mover, chronicle.id());
+    let acquirers = mover.acquirers_of(chronicle.id());
     let archive = || {
-        let settings = settings_of(core, chronicle);
+        let settings = settings_of(mover, chronicle);
         let chosen =
-            choose::archive(&records, &settings, pin_for_ns, acquirers, core.clock.now_ns())?;
+            choose::archive(&records, &settings, pin_for_ns, acquirers, mover.clock.now_ns())?;
         Some((MoveKind::Archive, TierName::Story, chosen))
     };
     let merge = || {
-        let largest = LargestPiece::tablet(&core.settings);
+        let largest = LargestPiece::tablet(&mover.settings);
         let chosen = choose::merge_tablets(&records, largest, fan_in, pin_for_ns)?;
         Some((MoveKind::Merge, TierName::Tablet, chosen))
     };
     let join = || {
         let stories: Vec<PieceRecord> =
             records.iter().filter(|record| record.tier() == TierName::Story).copied().collect();
-        let largest = LargestPiece::story(&settings_of(core, chronicle));
+        let largest = LargestPiece::story(&settings_of(mover, chronicle));
         let chosen = choose::merge(&stories, largest, fan_in)?;
         Some((MoveKind::Merge, TierName::Story, chosen))
     };
@@ -136,7 +137,7 @@ pub async fn next(
         Some(due) => Some(due),
         None => {
             // One story at a time: other moves may become due.
-            let first = unindexed(core, chronicle, &pieces).await?.into_iter().next();
+            let first = unindexed(mover, chronicle, &pieces).await?.into_iter().next();
             first.map(|piece| (MoveKind::Index, TierName::Story, vec![piece]))
         }
     };
@@ -146,10 +147,10 @@ pub async fn next(
 }
 
 /// The settings, adjusted by the chronicle's options.
-fn settings_of(core: &Core, chronicle: &Chronicle) -> EngineSettings {
-    let definition = core.files.as_ref().and_then(|files| files.definitions.of(chronicle.id()));
+fn settings_of(mover: &Mover, chronicle: &Chronicle) -> EngineSettings {
+    let definition = mover.files.as_ref().and_then(|files| files.definitions.of(chronicle.id()));
     let tiering = definition.map(|definition| definition.tiering).unwrap_or_default();
-    core.settings.for_chronicle(&tiering)
+    mover.settings.for_chronicle(&tiering)
 }
 
 fn pieces_of(chronicle: &Chronicle) -> Vec<Arc<OpenPiece>> {
@@ -162,36 +163,36 @@ fn pieces_of(chronicle: &Chronicle) -> Vec<Arc<OpenPiece>> {
 /// # Errors
 /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: then nothing has changed.
 pub async fn rewrite(
-    core: &Arc<Core>,
+    mover: &Arc<Mover>,
     files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
     inputs: &[Arc<OpenPiece>],
     target: TierName,
 ) -> Result<MoveCounts> {
     // Read first: every snapshot of the version below has at least this gsn.
-    let snapshot_gsn = core.published().gsn;
+    let snapshot_gsn = mover.publisher.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
     // The events of a chronicle dropped in the meantime are no longer needed.
     let Some(definition) = files.definitions.of(chronicle.id()) else {
         return Ok(MoveCounts::default());
     };
     // Frames of replacements and deletes must be durable before the rewrite leaves out events.
-    collect::sync(core).await?;
+    collect::sync(mover.log.as_ref()).await?;
     let since_ns = inputs.iter().map(|piece| piece.record().since_ns).min();
     let from = EventSource { snapshot_gsn, since_ns: since_ns.unwrap_or_default() };
     let mut writing = PieceWriting {
-        core,
+        mover,
         files,
         chronicle,
         definition: &definition,
         from,
         target,
-        numbers: PieceNumbers::new(core, files, chronicle.id(), target),
+        numbers: PieceNumbers::new(mover, files, chronicle.id(), target),
         keep_blocks: mostly_kept(inputs),
         written: Vec::new(),
         dropped: Vec::new(),
     };
-    pressure_flush::run_with_flushes(core, writing.write(inputs, &version)).await?;
+    pressure_flush::run_with_flushes(mover, writing.write(inputs, &version)).await?;
     let PieceWriting { written, dropped, numbers, .. } = writing;
     let removed: Vec<u64> = inputs.iter().map(|piece| piece.record().id).collect();
     let moved = MoveCounts {
@@ -206,7 +207,7 @@ pub async fn rewrite(
     let Some(version) = chronicle.version() else { return Ok(MoveCounts::default()) };
     // Deletes in the edit must not be more durable than their frames.
     if !sabotage::active("rewrite-before-sync") {
-        collect::sync(core).await?;
+        collect::sync(mover.log.as_ref()).await?;
     }
     let change = collect::PieceChange {
         through: version.pieces().through,
@@ -215,7 +216,7 @@ pub async fn rewrite(
         forgotten: dropped.clone(),
         version: &version,
     };
-    let (publishing, moving) = (Arc::clone(core), Arc::clone(chronicle));
+    let (publishing, moving) = (Arc::clone(&mover.publisher), Arc::clone(chronicle));
     let publish = move || {
         publishing.change(|_| {
             let version = moving.swap_pieces(added, &removed, &dropped);
@@ -227,7 +228,7 @@ pub async fn rewrite(
         piece.doom();
         piece.keep(None);
     }
-    collect::keep(core, &kept, written);
+    collect::keep(mover, &kept, written);
     Ok(moved)
 }
 
@@ -240,7 +241,7 @@ fn mostly_kept(inputs: &[Arc<OpenPiece>]) -> bool {
 
 /// New pieces during their writing.
 struct PieceWriting<'a> {
-    core: &'a Core,
+    mover: &'a Mover,
     files: &'a EngineFiles,
     chronicle: &'a Chronicle,
     definition: &'a ChronicleDefinition,
@@ -285,7 +286,7 @@ impl PieceWriting<'_> {
     }
 
     async fn tablets(&mut self, sweep: &mut PartSweep<'_>) -> Result<()> {
-        let settings = &self.core.settings;
+        let settings = &self.mover.settings;
         // One window is one tablet, for any number of events in a tick.
         let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
         let tablets = &self.files.shelves.tablets;
@@ -296,13 +297,13 @@ impl PieceWriting<'_> {
             let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;
             let bytes = tablets.iter().map(|written| written.record.bytes).sum();
             self.written.extend(tablets);
-            self.core.write_throttle.throttle(bytes).await;
+            self.mover.write_throttle.throttle(bytes).await;
         }
         Ok(())
     }
 
     async fn stories(&mut self, version: SchemaVersion, sweep: &mut PartSweep<'_>) -> Result<()> {
-        let settings = self.core.settings.for_chronicle(&self.definition.tiering);
+        let settings = self.mover.settings.for_chronicle(&self.definition.tiering);
         let schema = StorySchema::of(self.definition, version)?;
         let mut open: Option<StoryWriter> = None;
         let most = WindowLimit { rows: settings.slice_rows_max, bytes: settings.slice_bytes_max };
@@ -318,7 +319,7 @@ impl PieceWriting<'_> {
             };
             let before = writer.bytes();
             writer.push(&rows)?;
-            self.core.write_throttle.throttle(writer.bytes().saturating_sub(before)).await;
+            self.mover.write_throttle.throttle(writer.bytes().saturating_sub(before)).await;
             let full = writer.rows() >= settings.story_rows_max
                 || writer.bytes() >= settings.story_bytes_max;
             match full {

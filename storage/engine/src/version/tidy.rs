@@ -1,32 +1,23 @@
 //! Merges small batches into large batches, and copies worn batches without their replaced rows.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
-use stratalog_model::{ChronicleId, Result};
+use stratalog_model::Result;
 
 use crate::{
-    engine::Core,
     events::batch::MemoryBatch,
     ingest::chronicle::Chronicle,
     settings::EngineSettings,
-    version::{Version, compact, published_versions::PinnedVersion},
+    version::{Version, compact, published_versions::PinnedVersion, publisher::Publisher},
 };
 
-impl Core {
+impl Publisher {
     /// Merges small batches after many commits: a little work on the thread of an append. One run
     /// at a time.
     pub fn tidy(&self) {
-        if self.untidy.lock().is_empty() || self.tidying.swap(true, Ordering::Acquire) {
-            return;
-        }
-        // The drop resets the mark, also after a panic: the next run may succeed.
-        let _turn = TidyGuard(&self.tidying);
-        let ids: Vec<ChronicleId> = self.untidy.lock().drain().collect();
-        for id in ids {
-            if let Some(chronicle) = self.known(id)
+        let Some(run) = self.untidy.begin() else { return };
+        for id in run.ids() {
+            if let Some(chronicle) = self.chronicles.known(id)
                 && let Err(error) = self
                     .renew_worn(&chronicle)
                     .and_then(|()| self.merge_small(&chronicle, Version::tail))
@@ -93,15 +84,6 @@ impl Core {
             }
             None => (None, false),
         })
-    }
-}
-
-/// The running merge. The drop resets the mark.
-struct TidyGuard<'a>(&'a AtomicBool);
-
-impl Drop for TidyGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -19,16 +19,14 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-use crate::{
-    engine::Core,
-    ingest::{
-        append_part::AppendPart,
-        chronicle::Chronicle,
-        chunk::commit_frame,
-        delete,
-        outcome::{Outcome, OutcomeEnd},
-        step::Step,
-    },
+use crate::ingest::{
+    append_part::AppendPart,
+    chronicle::Chronicle,
+    chunk::commit_frame,
+    delete,
+    keeper::Keeper,
+    outcome::{Outcome, OutcomeEnd},
+    step::Step,
 };
 
 /// Shortest and longest pause between two attempts to write the commit frame of a decided append.
@@ -65,7 +63,7 @@ pub struct ClosedParts {
     pub ending: Option<OutcomeEnd>,
     /// Moves to the committing frame, too: the turn of the producer ends with the frame.
     pub turn: Option<ProducerTurn>,
-    pub core: Arc<Core>,
+    pub keeper: Arc<Keeper>,
     /// The statement of a commit frame without parts.
     pub first: StatementId,
     pub producer: Option<(ProducerId, u64)>,
@@ -87,7 +85,7 @@ struct CommitCompletion {
     producer: Option<(ProducerId, u64)>,
     ending: Option<OutcomeEnd>,
     _turn: Option<ProducerTurn>,
-    core: Arc<Core>,
+    keeper: Arc<Keeper>,
     durability: Durability,
 }
 
@@ -123,7 +121,7 @@ impl ClosedAppend {
         let last = if unsynced { Durability::Relaxed } else { Durability::Disk };
         closing.stream(last).await?;
         let frame = closing.frame();
-        let reservation = closing.core.log.reserve(frame.payload.len()).await?;
+        let reservation = closing.keeper.log.reserve(frame.payload.len()).await?;
         Ok(PreparedCommit::Open(closing, frame, reservation))
     }
 }
@@ -146,7 +144,7 @@ impl ClosedParts {
                 self.frame()
             }
         };
-        let reservation = self.core.log.reserve(frame.payload.len()).await?;
+        let reservation = self.keeper.log.reserve(frame.payload.len()).await?;
         let submitted = self.completed().submit(frame, reservation).await;
         submitted.map_err(|(_rolled_back, error)| error)
     }
@@ -160,7 +158,7 @@ impl ClosedParts {
         frame: Frame,
         reservation: Reservation,
     ) -> Result<CommittedAppend> {
-        let core = Arc::clone(&self.core);
+        let keeper = Arc::clone(&self.keeper);
         let mut completed = self.completed();
         // The next decision may replace this decision only after the commit frame is on disk.
         completed.durability = Durability::Disk;
@@ -177,20 +175,20 @@ impl ClosedParts {
                 },
                 Err(error) => error,
             };
-            if error.kind() == ErrorKind::Shutdown || core.log.status().poisoned.is_some() {
+            if error.kind() == ErrorKind::Shutdown || keeper.log.status().poisoned.is_some() {
                 completed.leave();
                 return Err(unfinished(error));
             }
             tracing::warn!(%error, "a decided transaction waits until the journal accepts its commit frame");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
-            reserved = core.log.reserve(frame.payload.len()).await;
+            reserved = keeper.log.reserve(frame.payload.len()).await;
         }
     }
 
     fn completed(self) -> Box<CommitCompletion> {
-        let Self { parts, ending, turn, core, producer, durability, .. } = self;
-        Box::new(CommitCompletion { parts, producer, ending, _turn: turn, core, durability })
+        let Self { parts, ending, turn, keeper, producer, durability, .. } = self;
+        Box::new(CommitCompletion { parts, producer, ending, _turn: turn, keeper, durability })
     }
 
     /// Hands all kept chunks to the log, and waits until the log has written the frames, the last
@@ -274,7 +272,7 @@ impl CommitCompletion {
         frame: Frame,
         reservation: Reservation,
     ) -> std::result::Result<CommittedAppend, FailedCommit> {
-        let (core, durability) = (Arc::clone(&self.core), self.durability);
+        let (keeper, durability) = (Arc::clone(&self.keeper), self.durability);
         let deletes = self.parts.iter().flat_map(AppendPart::deletes);
         let deleted: BTreeMap<ChronicleId, Arc<Chronicle>> = deletes
             .map(|deletion| (deletion.chronicle.id(), Arc::clone(&deletion.chronicle)))
@@ -282,7 +280,7 @@ impl CommitCompletion {
         let (sender, receiver) = oneshot::channel();
         if crate::sabotage::active("ack-before-durable") {
             let _ = sender.send(self.publish(Lsn(0)).map_err(|error| (None, error)));
-            core.log.submit(frame, reservation, durability, Box::new(|_| {}));
+            keeper.log.submit(frame, reservation, durability, Box::new(|_| {}));
         } else {
             let done = Box::new(move |result: Result<Lsn>| {
                 let answer = match result {
@@ -292,7 +290,7 @@ impl CommitCompletion {
                 // Without a receiver the answer drops, together with uncommitted parts.
                 let _ = sender.send(answer);
             });
-            core.log.submit(frame, reservation, durability, done);
+            keeper.log.submit(frame, reservation, durability, done);
         }
         let appended = receiver.await.unwrap_or_else(|_| {
             let message = "the log was closed before it stored the statement";
@@ -300,21 +298,21 @@ impl CommitCompletion {
         })?;
         for (id, chronicle) in &deleted {
             // The statement is committed: memory that stays in use is no failure of the statement.
-            if let Err(error) = delete::free(&core, chronicle) {
+            if let Err(error) = delete::free(&keeper.publisher, chronicle) {
                 tracing::error!(chronicle = %id, %error, "cannot free the memory of deleted events");
             }
         }
-        core.tidy();
+        keeper.publisher.tidy();
         Ok(appended)
     }
 
     /// Makes the parts visible. `lsn` is the position of the commit frame.
     fn publish(self, lsn: Lsn) -> Result<CommittedAppend> {
-        let Self { mut parts, producer, ending, _turn, core, durability } = self;
+        let Self { mut parts, producer, ending, _turn, keeper, durability } = self;
         parts.iter().for_each(AppendPart::end);
         let rows = rows_of(&parts);
         let steps: Vec<Step> = parts.iter_mut().flat_map(AppendPart::take).collect();
-        let first = core.publish(steps, producer, lsn)?;
+        let first = keeper.publish(steps, producer, lsn)?;
         drop((parts, ending));
         let stored = rows > 0;
         Ok(CommittedAppend {
@@ -348,7 +346,7 @@ fn unfinished(cause: Error) -> Error {
 /// An attempt at a producer's statement, or at several statements; ends with the drop.
 #[derive(Debug)]
 pub struct ProducerTurn {
-    core: Arc<Core>,
+    keeper: Arc<Keeper>,
     outcome: Arc<Outcome>,
     pub producer: ProducerId,
     /// The first of the statements.
@@ -360,20 +358,20 @@ pub struct ProducerTurn {
 impl ProducerTurn {
     /// `None` without a producer's number.
     pub fn begin(
-        core: &Arc<Core>,
+        keeper: &Arc<Keeper>,
         options: &AppendOptions,
         outcome: &Arc<Outcome>,
     ) -> Option<Self> {
         let (producer, number) = options.producer?;
         let from = options.producer_from.unwrap_or(number);
-        core.producers.lock().begin(producer, from, number, outcome);
-        let (core, outcome) = (Arc::clone(core), Arc::clone(outcome));
-        Some(Self { core, outcome, producer, from, number })
+        keeper.producers.lock().begin(producer, from, number, outcome);
+        let (keeper, outcome) = (Arc::clone(keeper), Arc::clone(outcome));
+        Some(Self { keeper, outcome, producer, from, number })
     }
 }
 
 impl Drop for ProducerTurn {
     fn drop(&mut self) {
-        self.core.producers.lock().leave(self.producer, &self.outcome);
+        self.keeper.producers.lock().leave(self.producer, &self.outcome);
     }
 }

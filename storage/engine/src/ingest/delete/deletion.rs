@@ -8,17 +8,11 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{
-    ChronicleDefinition, Frame, FrameKind, Gsn, Result, SchemaVersion, StatementId, TickRange,
-};
+use stratalog_model::{Frame, FrameKind, Gsn, SchemaVersion, StatementId, TickRange};
 
-use super::{SurveyedPositions, fence_off, frame};
+use super::fence::{SurveyedPositions, fence_off, frame};
 use crate::{
-    engine::Core,
-    ingest::{
-        chronicle::{Chronicle, DeleteReservation},
-        outcome::Outcome,
-    },
+    ingest::chronicle::{Chronicle, DeleteReservation},
     version::published_versions::PinnedVersion,
 };
 
@@ -38,31 +32,16 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// A deletion of the events of `ticks`, with the positions of these events in the log.
-    ///
-    /// # Errors
-    /// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure`
-    /// when pieces cannot be read; `DeadlockDetected` when a merge of these ticks waits for the
-    /// append.
-    pub async fn new(
-        core: &Core,
-        definition: &ChronicleDefinition,
+    /// A deletion of the events of `ticks`, at `positions` in the log.
+    pub fn new(
+        chronicle: Arc<Chronicle>,
         ticks: TickRange,
-        outcome: &Arc<Outcome>,
-    ) -> Result<Self> {
-        let chronicle = core.chronicle(definition)?;
-        let reservation = chronicle.reserve_delete(ticks, outcome, &core.wait_graph).await?;
-        let positions = SurveyedPositions::now(core, definition.id, ticks).await?;
+        schema_version: SchemaVersion,
+        positions: SurveyedPositions,
+        reservation: Option<DeleteReservation>,
+    ) -> Self {
         let before_seq = chronicle.next_seq();
-        let schema_version = definition.schema_version;
-        Ok(Self {
-            chronicle,
-            ticks,
-            before_seq,
-            schema_version,
-            positions,
-            _reservation: reservation,
-        })
+        Self { chronicle, ticks, before_seq, schema_version, positions, _reservation: reservation }
     }
 
     /// The frame that stores the DELETE for a statement.

@@ -15,18 +15,20 @@ use stratalog_model::{
     TickRange, store::PreparedDelete,
 };
 
-use super::{frame, free, reserve, submit};
+use super::{fence::frame, free, reserve, submit};
 use crate::{
-    engine::Core,
-    ingest::chronicle::{Chronicle, DeleteReservation},
-    version::{Fence, published_versions::PinnedVersion, survey::SurveyArea},
+    ingest::{
+        chronicle::{Chronicle, DeleteReservation},
+        keeper::Keeper,
+    },
+    version::{Fence, published_versions::PinnedVersion, publisher::Publisher, survey::SurveyArea},
 };
 
 /// A prepared TRIM, without a frame in the log yet. `None` if no event is below the gsn.
 pub struct PreparedTrim(Option<TrimDelete>);
 
 struct TrimDelete {
-    core: Arc<Core>,
+    keeper: Arc<Keeper>,
     definition: Arc<ChronicleDefinition>,
     chronicle: Arc<Chronicle>,
     ticks: TickRange,
@@ -43,11 +45,11 @@ struct TrimDelete {
 /// `InvalidParameterValue` for a position beyond the end of the log; `DeadlockDetected`;
 /// `DataCorrupted`, `Io`, `ConnectionFailure` when pieces cannot be read.
 pub async fn prepare(
-    core: Arc<Core>,
+    keeper: Arc<Keeper>,
     definition: Arc<ChronicleDefinition>,
     before: Gsn,
 ) -> Result<PreparedTrim> {
-    let published = core.published();
+    let published = keeper.publisher.published();
     let head = published.gsn;
     // TRIM cannot tell events committed later from events to keep.
     if before.0 > head.0.saturating_add(1) {
@@ -67,9 +69,9 @@ pub async fn prepare(
     if found.rows == 0 {
         return Ok(PreparedTrim(None));
     }
-    let reservation = reserve(&core, &chronicle, found.ticks).await?;
+    let reservation = reserve(&keeper, &chronicle, found.ticks).await?;
     let (ticks, rows, through) = (found.ticks, found.rows, Gsn(before.0 - 1));
-    let delete = TrimDelete { core, definition, chronicle, ticks, rows, through, reservation };
+    let delete = TrimDelete { keeper, definition, chronicle, ticks, rows, through, reservation };
     Ok(PreparedTrim(Some(delete)))
 }
 
@@ -86,23 +88,23 @@ impl PreparedDelete for PreparedTrim {
 
 impl TrimDelete {
     async fn carry_out(self) -> Result<u64> {
-        let Self { core, definition, chronicle, ticks, rows, through, reservation } = self;
+        let Self { keeper, definition, chronicle, ticks, rows, through, reservation } = self;
         let payload = Bytes::copy_from_slice(&through.0.to_le_bytes());
         let kind = (FrameKind::Trim, definition.schema_version);
         let frame = Frame { payload, ticks, ..frame(definition.id, kind) };
         let raising = Arc::clone(&chronicle);
-        let raise = move |core: &Core| {
+        let raise = move |publisher: &Publisher| {
             let _reservation = reservation;
-            raise_fence(core, &raising, ticks, through);
+            raise_fence(publisher, &raising, ticks, through);
         };
-        submit(&core, &definition, frame, raise).await?;
-        free(&core, &chronicle)?;
+        submit(&keeper, &definition, frame, raise).await?;
+        free(&keeper.publisher, &chronicle)?;
         Ok(rows)
     }
 }
 
-fn raise_fence(core: &Core, chronicle: &Arc<Chronicle>, ticks: TickRange, through: Gsn) {
-    core.change(|gsn| {
+fn raise_fence(publisher: &Publisher, chronicle: &Arc<Chronicle>, ticks: TickRange, through: Gsn) {
+    publisher.change(|gsn| {
         let fence = Fence { ticks, gsn: through, raised: Some(gsn) };
         let gone = GsnRange::between(Gsn(1), through);
         let (_, version) = chronicle.delete(fence, |_| gone);
@@ -114,7 +116,7 @@ fn raise_fence(core: &Core, chronicle: &Arc<Chronicle>, ticks: TickRange, throug
 ///
 /// # Errors
 /// `DataCorrupted` for a frame without a gsn.
-pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
-    raise_fence(core, chronicle, frame.ticks, frame.trims()?);
+pub fn replay(publisher: &Publisher, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
+    raise_fence(publisher, chronicle, frame.ticks, frame.trims()?);
     Ok(())
 }

@@ -31,7 +31,7 @@ use tokio::{
 
 use crate::{
     events::batch::MemoryBatch,
-    read::follow::{GSN, memory},
+    read::follow::memory::{self, GSN},
     version::Version,
 };
 

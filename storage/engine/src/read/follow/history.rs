@@ -23,7 +23,10 @@ use stratalog_model::{
     subscribe::{Gap, GapCause, SubscribeRequest},
 };
 
-use super::{GSN, concat_batches_up_to, memory};
+use super::{
+    concat_batches_up_to,
+    memory::{self, GSN},
+};
 use crate::{
     events::batch::MemoryBatch,
     read::{journal_piece::SharedRequest, pieces::reader::PieceReader},

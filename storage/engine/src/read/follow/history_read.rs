@@ -28,7 +28,7 @@ use super::{
     history::HistorySweep,
     pending_updates::{FollowerRead, Position},
 };
-use crate::engine::Core;
+use crate::read::follow::followers::Followers;
 
 /// Maximum nanoseconds for which a sweep keeps its version.
 const PINNED_NS_MAX: u64 = 1_000_000_000;
@@ -51,7 +51,7 @@ pub struct PausedSweep {
 /// The state for a read.
 pub struct HistoryRead {
     /// Upgraded only between waits, because a task must not keep the engine alive.
-    pub core: Weak<Core>,
+    pub followers: Weak<Followers>,
     /// The follower's request.
     pub request: Arc<SubscribeRequest>,
     /// The follower's paused sweep, if present.
@@ -75,7 +75,7 @@ impl HistoryRead {
         let mut paused = match self.take_paused()? {
             Some(paused) => paused,
             None => {
-                let sweeps = Arc::clone(&upgrade(&self.core)?.sweeps);
+                let sweeps = Arc::clone(&upgrade(&self.followers)?.sweeps);
                 let place = place(sweeps).await?;
                 let (begun, end) = self.begin(place)?;
                 let Some(begun) = begun else {
@@ -84,7 +84,7 @@ impl HistoryRead {
                 begun
             }
         };
-        let memory = Arc::clone(&upgrade(&self.core)?.history_budget);
+        let memory = Arc::clone(&upgrade(&self.followers)?.history_budget);
         // Use half of the free memory. Other followers then find room too.
         let bytes_max = usize::try_from(memory.left() / 2).unwrap_or(usize::MAX);
         let window = paused.sweep.window(bytes_max).await?;
@@ -103,7 +103,7 @@ impl HistoryRead {
     /// Takes the paused sweep. `None` if the version has been pinned for too long, or if the
     /// follower has advanced in the ring of the last commits meanwhile.
     fn take_paused(&self) -> Result<Option<PausedSweep>> {
-        let now_ns = upgrade(&self.core)?.clock.monotonic_ns();
+        let now_ns = upgrade(&self.followers)?.clock.monotonic_ns();
         let paused = self.paused.lock().take();
         Ok(paused.filter(|paused| {
             paused.next == self.position.next
@@ -114,14 +114,14 @@ impl HistoryRead {
     /// Begins a sweep over the published events, if the chronicle has a version. Also returns the
     /// end.
     fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<PausedSweep>, Gsn)> {
-        let core = upgrade(&self.core)?;
-        let published = core.published();
+        let followers = upgrade(&self.followers)?;
+        let published = followers.publisher.published();
         let gsns = GsnRange::between(self.position.next, published.gsn);
         let Some(pinned) = published.versions.get(&self.request.chronicle.id) else {
             return Ok((None, gsns.end));
         };
         let sweep = HistorySweep::begin(&pinned.version, &self.request, gsns)?;
-        let began_ns = core.clock.monotonic_ns();
+        let began_ns = followers.clock.monotonic_ns();
         Ok((
             Some(PausedSweep {
                 sweep,
@@ -153,14 +153,18 @@ impl HistoryRead {
 ///
 /// # Errors
 /// The errors of [`HistoryRead::run`].
-pub async fn first_at(core: &Arc<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
-    finish_in_task(find(Arc::downgrade(core), chronicle, tick)).await
+pub async fn first_at(
+    followers: &Arc<Followers>,
+    chronicle: ChronicleId,
+    tick: Tick,
+) -> Result<Gsn> {
+    finish_in_task(find(Arc::downgrade(followers), chronicle, tick)).await
 }
 
-async fn find(core: Weak<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
-    let sweeps = Arc::clone(&upgrade(&core)?.sweeps);
+async fn find(followers: Weak<Followers>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
+    let sweeps = Arc::clone(&upgrade(&followers)?.sweeps);
     let _place = place(sweeps).await?;
-    let published = upgrade(&core)?.published();
+    let published = upgrade(&followers)?.publisher.published();
     let behind = Gsn(published.gsn.0 + 1);
     let version = published.versions.get(&chronicle).map(|known| Arc::clone(&known.version));
     drop(published);
@@ -169,8 +173,8 @@ async fn find(core: Weak<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gs
     Ok(first.unwrap_or(behind))
 }
 
-fn upgrade(core: &Weak<Core>) -> Result<Arc<Core>> {
-    core.upgrade().ok_or_else(|| Error::new(ErrorKind::Shutdown, "the log was closed"))
+fn upgrade(followers: &Weak<Followers>) -> Result<Arc<Followers>> {
+    followers.upgrade().ok_or_else(|| Error::new(ErrorKind::Shutdown, "the log was closed"))
 }
 
 async fn place(sweeps: Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {

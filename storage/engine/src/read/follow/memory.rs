@@ -15,6 +15,9 @@ use crate::{
     version::Version,
 };
 
+/// Position of `_gsn` among the system columns.
+pub const GSN: usize = 2;
+
 /// A request for the events in `gsns`; each batch is returned whole.
 pub fn request(
     chronicle: &Arc<ChronicleDefinition>,

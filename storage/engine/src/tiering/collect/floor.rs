@@ -6,10 +6,10 @@ use stratalog_model::{ChronicleId, Gsn, Lsn, Result, TierName};
 use stratalog_story::{StoryId, StoryName};
 use stratalog_tablet::TabletId;
 
-use super::{EngineFiles, PieceChange, apply, lasting, news, sync};
+use super::{PieceChange, apply, lasting, news, sync};
 use crate::{
-    engine::Core,
     sabotage,
+    tiering::{files::EngineFiles, mover::Mover},
     version::{
         manifest::{Edit, Floor, PieceRecord},
         piece::OpenPiece,
@@ -21,11 +21,11 @@ use crate::{
 ///
 /// # Errors
 /// `Io`.
-pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
-    let Some(files) = &core.files else { return Ok(0) };
-    let _turn = core.move_lock.lock().await;
-    forget(core, files).await?;
-    raise(core, files).await
+pub async fn raise_floor(mover: &Arc<Mover>) -> Result<u64> {
+    let Some(files) = &mover.files else { return Ok(0) };
+    let _turn = mover.move_lock.lock().await;
+    forget(mover, files).await?;
+    raise(mover, files).await
 }
 
 /// Moves the beginning of the journal like [`raise`], if the move frees a segment. Returns the bytes
@@ -33,26 +33,26 @@ pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
 ///
 /// # Errors
 /// `Io`.
-pub async fn free_segments(core: &Arc<Core>) -> Result<u64> {
-    let Some(files) = &core.files else { return Ok(0) };
-    let Some(lowest) = core.log.status().releases_from else { return Ok(0) };
-    let _turn = core.move_lock.lock().await;
-    raise_from(core, files, lowest).await
+pub async fn free_segments(mover: &Arc<Mover>) -> Result<u64> {
+    let Some(files) = &mover.files else { return Ok(0) };
+    let Some(lowest) = mover.log.status().releases_from else { return Ok(0) };
+    let _turn = mover.move_lock.lock().await;
+    raise_from(mover, files, lowest).await
 }
 
 /// Moves the beginning of the journal. Only for the holder of the lock `move_lock`.
 ///
 /// # Errors
 /// `Io`.
-pub async fn raise(core: &Arc<Core>, files: &EngineFiles) -> Result<u64> {
-    raise_from(core, files, Lsn(0)).await
+pub async fn raise(mover: &Arc<Mover>, files: &EngineFiles) -> Result<u64> {
+    raise_from(mover, files, Lsn(0)).await
 }
 
 /// Moves the beginning of the journal to `lowest` or further.
-async fn raise_from(core: &Arc<Core>, files: &EngineFiles, lowest: Lsn) -> Result<u64> {
+async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Result<u64> {
     // Read before the versions: the versions are then at least as new.
-    let candidates = core.floor_candidates.list();
-    let published = core.published();
+    let candidates = mover.keeper.floor_candidates.list();
+    let published = mover.publisher.published();
     let oldest = published
         .versions
         .values()
@@ -66,9 +66,9 @@ async fn raise_from(core: &Arc<Core>, files: &EngineFiles, lowest: Lsn) -> Resul
     if candidate.lsn <= state.floor.lsn || candidate.lsn < lowest {
         return Ok(0);
     }
-    let producers = core.producers.lock().list();
+    let producers = mover.keeper.producers.lock().list();
     // The edits must not be more durable than the frames behind these edits.
-    sync(core).await?;
+    sync(mover.log.as_ref()).await?;
     // The same order in every run.
     let mut versions: Vec<_> = published.versions.iter().collect();
     versions.sort_unstable_by_key(|(id, _)| **id);
@@ -100,25 +100,25 @@ async fn raise_from(core: &Arc<Core>, files: &EngineFiles, lowest: Lsn) -> Resul
     };
     let lsn = floor.lsn;
     if sabotage::active("release-before-edit") {
-        core.log.release(lsn)?;
+        mover.log.release(lsn)?;
     }
     files.manifest.apply(Edit::Raise(floor), || ()).await?;
-    core.floor_candidates.forget_before(lsn);
-    core.journal_release.release(core.log.as_ref(), lsn)
+    mover.keeper.floor_candidates.forget_before(lsn);
+    mover.journal_release.release(mover.log.as_ref(), lsn)
 }
 
 /// Gives up the pieces of dropped chronicles. A piece with a reader is doomed; a tablet without a
 /// reader is removed at once.
-async fn forget(core: &Arc<Core>, files: &EngineFiles) -> Result<()> {
+async fn forget(mover: &Arc<Mover>, files: &EngineFiles) -> Result<()> {
     let state = files.manifest.state();
-    let dropped = std::mem::take(&mut *core.dropped.lock());
+    let dropped = std::mem::take(&mut *mover.publisher.chronicles.dropped.lock());
     let named: Vec<ChronicleId> =
         dropped.keys().filter(|id| state.chronicles.contains_key(id)).copied().collect();
     if named.is_empty() {
         return Ok(());
     }
     if let Err(error) = files.manifest.apply(Edit::Forget(named.clone()), || ()).await {
-        core.dropped.lock().extend(dropped);
+        mover.publisher.chronicles.dropped.lock().extend(dropped);
         return Err(error);
     }
     for (id, owned) in named.iter().filter_map(|id| Some((id, state.chronicles.get(id)?))) {
