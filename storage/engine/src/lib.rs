@@ -17,50 +17,48 @@
 //!   scan ◄─ player ◄─ snapshot ◄─ PublishedVersions ◄───────── publish: gsn's ◄─ durable ◄─┘
 //! ```
 //!
+//! | folder | subject |
+//! |---|---|
+//! | `events` | the forms of events: columns, batches, payloads of frames, blocks |
+//! | `ingest` | appends and deletes, up to the commit |
+//! | `version` | the owners of the events, in memory and in the manifest |
+//! | `tiering` | moves: journal → tablets → stories → removal |
+//! | `read` | scans, lookups, aggregates, subscriptions |
+//! | `check` | verification of all stored data |
+//! | `recovery` | the start: manifest and journal → versions |
+//!
 //! | to change | look at |
 //! |---|---|
-//! | collisions, pending keys | `keeper/chronicle.rs`, `keeper/outcome.rs` |
-//! | the bytes of a frame's payload | `memtable/encode.rs` |
-//! | merging of small batches | `memtable/compact.rs` |
-//! | visibility in a snapshot | `version/`, `player/select.rs` |
-//! | order of scans | `player/merge.rs` |
+//! | visibility of commits, the order of locks | `version/publisher.rs` |
+//! | collisions, pending keys | `ingest/chronicle.rs`, `ingest/outcome.rs` |
+//! | the bytes of a frame's payload | `events/encode.rs` |
+//! | merging of small batches | `version/compact.rs` |
+//! | visibility in a snapshot | `version.rs`, `read/select.rs` |
+//! | order of scans | `read/merge.rs` |
 
-mod backlog;
-mod backpressure;
-mod backup_hold;
 mod blocking_pool;
-mod budget;
 pub mod check;
-mod choose;
-mod collect;
-mod commit_times;
-mod delete;
 mod engine;
-mod expiry;
-mod grapher;
-mod keeper;
-mod manifest;
-mod memtable;
-mod move_history;
-mod pieces;
-mod player;
-mod prefetch;
-mod pressure_flush;
+mod events;
+mod ingest;
+mod read;
 mod recovery;
-mod rewrite;
 mod sabotage;
 mod settings;
-mod tidy;
+mod tiering;
 mod version;
-mod write_throttle;
 
-pub use backup_hold::{BackupHold, HeldPiece, write_manifest};
 pub use blocking_pool::BlockingPool;
-pub use collect::{ChronicleLookup, EngineFiles};
 pub use engine::Engine;
-pub use grapher::Grapher;
-pub use manifest::{Manifest, ManifestReplay};
-pub use pieces::piece::Shelves;
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
 pub use settings::EngineSettings;
+pub use tiering::{
+    backup_hold::{BackupHold, HeldPiece, write_manifest},
+    files::{ChronicleLookup, EngineFiles},
+    grapher::Grapher,
+};
+pub use version::{
+    manifest::{Manifest, ManifestReplay},
+    piece::Shelves,
+};

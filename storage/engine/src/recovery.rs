@@ -38,17 +38,16 @@ use stratalog_story::{Stories, StoryName};
 use stratalog_tablet::TabletId;
 
 use crate::{
-    collect::EngineFiles,
-    delete,
-    engine::Core,
-    keeper::{chronicle::Chronicle, keys::Groups, ticks},
-    manifest::{Floor, ManifestState},
-    memtable::{column::Column, encode, shape::Shape},
-    pieces::{
+    blocking_pool::BlockingPool,
+    events::{column::Column, encode, keys::Groups, shape::Shape, ticks},
+    ingest::{chronicle::Chronicle, chronicles::Chronicles, delete, keeper::Keeper},
+    tiering::files::EngineFiles,
+    version::{
+        manifest::{Floor, ManifestState},
         piece::{OpenPiece, Shelves},
-        set::PieceSet,
+        piece_set::PieceSet,
+        published_versions::PinnedVersion,
     },
-    version::published_versions::PinnedVersion,
 };
 
 /// Longest wait of a start for the list of stories.
@@ -84,6 +83,17 @@ struct FrameEvents {
     groups: Groups,
 }
 
+/// The parts of a new engine that recovery fills.
+#[derive(Clone, Copy)]
+pub struct RecoveryTarget<'a> {
+    /// The keeper, with the publisher of the versions.
+    pub keeper: &'a Keeper,
+    /// The files beside the log.
+    pub files: Option<&'a EngineFiles>,
+    /// Runtime for the checks of the files.
+    pub blocking_pool: &'a BlockingPool,
+}
+
 /// Brings a new engine to the state of its log. `decision` is the last decision of the catalog;
 /// `verify` runs before recovery writes to the log.
 ///
@@ -91,22 +101,24 @@ struct FrameEvents {
 /// The errors of the log and of `verify`; `DataCorrupted` for a sound frame with a bad payload, and
 /// for a decided append with a missing part.
 pub fn recover(
-    core: &Arc<Core>,
+    target: RecoveryTarget<'_>,
     definitions: &dyn Fn(ChronicleId) -> FrameDefinition,
     decision: Option<&Decision>,
     verify: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    let started_ns = core.clock.monotonic_ns();
-    let floor = adopt(core, definitions)?;
+    let keeper = target.keeper;
+    let publisher = &keeper.publisher;
+    let started_ns = keeper.clock.monotonic_ns();
+    let floor = adopt(target, definitions)?;
     let (read, to_decode) = sync_channel::<Vec<ReadFrame>>(QUEUE_PARCELS_MAX);
     let (decoded, to_apply) = sync_channel::<Vec<DecodedFrame>>(QUEUE_PARCELS_MAX);
     let mut frames = 0_u64;
     let unwritten = std::thread::scope(|scope| {
-        let decoder = scope.spawn(|| decode_all(core, to_decode, decoded));
-        let applier = scope.spawn(|| apply::apply_all(core, to_apply, floor.gsn.0, decision));
+        let decoder = scope.spawn(|| decode_all(&publisher.chronicles, to_decode, decoded));
+        let applier = scope.spawn(|| apply::apply_all(target, to_apply, floor.gsn.0, decision));
         let mut known: HashMap<ChronicleId, FrameDefinition, RandomState> = HashMap::default();
         let (mut parcel, mut bytes) = (Vec::new(), 0);
-        let replayed = core.log.replay(&mut |lsn, frame| {
+        let replayed = keeper.log.replay(&mut |lsn, frame| {
             if lsn < floor.lsn {
                 return Ok(());
             }
@@ -130,37 +142,38 @@ pub fn recover(
         let unwritten = applied?;
         replayed.map(|()| unwritten)
     })?;
-    let published = core.published();
-    reaches_pieces(core, published.gsn)?;
+    let published = publisher.published();
+    reaches_pieces(target, published.gsn)?;
     verify()?;
     if let Some(frame) = unwritten {
-        apply::write(core, frame)?;
+        apply::write(target, frame)?;
     }
     for pinned in published.versions.values() {
-        delete::free(core, &pinned.chronicle)?;
+        delete::free(publisher, &pinned.chronicle)?;
     }
     // No statement is open: unfinished statements are rolled back.
-    core.floor_candidates.committed(
-        core.log.status().written,
+    keeper.floor_candidates.committed(
+        keeper.log.status().written,
         published.gsn.0,
-        core.last_statement().0,
+        keeper.last_statement().0,
     );
     tracing::info!(
         frames,
         gsn = published.gsn.0,
-        memory_bytes = core.budget.used(),
-        elapsed_ms = (core.clock.monotonic_ns() - started_ns) / 1_000_000,
+        memory_bytes = keeper.budget.used(),
+        elapsed_ms = (keeper.clock.monotonic_ns() - started_ns) / 1_000_000,
         "events recovered"
     );
     Ok(())
 }
 
 /// Checks that the journal, ending at `gsn`, reaches all positions in the manifest.
-fn reaches_pieces(core: &Core, gsn: Gsn) -> Result<()> {
-    let Some(files) = &core.files else { return Ok(()) };
+fn reaches_pieces(target: RecoveryTarget<'_>, gsn: Gsn) -> Result<()> {
+    let chronicles = &target.keeper.publisher.chronicles;
+    let Some(files) = target.files else { return Ok(()) };
     for (id, owned) in &files.manifest.state().chronicles {
         let last = owned.last_gsn();
-        if gsn < last && !core.dropped.lock().contains_key(id) {
+        if gsn < last && !chronicles.dropped.lock().contains_key(id) {
             return Err(Error::new(
                 ErrorKind::DataCorrupted,
                 format!("the journal ends at gsn {gsn}, but pieces continue to {last}"),
@@ -173,16 +186,21 @@ fn reaches_pieces(core: &Core, gsn: Gsn) -> Result<()> {
 
 /// Installs the pieces of the manifest, and removes the files not named by the manifest. Returns
 /// the beginning of the log.
-fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> FrameDefinition) -> Result<Floor> {
-    let Some(files) = &core.files else { return Ok(Floor::default()) };
+fn adopt(
+    target: RecoveryTarget<'_>,
+    definitions: &dyn Fn(ChronicleId) -> FrameDefinition,
+) -> Result<Floor> {
+    let Some(files) = target.files else { return Ok(Floor::default()) };
+    let keeper = target.keeper;
+    let publisher = &keeper.publisher;
     let state = files.manifest.state();
-    wait(core, keep(files, &state))?;
+    wait(target.blocking_pool, keep(files, &state))?;
     for (id, owned) in &state.chronicles {
         let Some(definition) = definitions(*id) else {
-            core.dropped.lock().insert(*id, Vec::new());
+            publisher.chronicles.dropped.lock().insert(*id, Vec::new());
             continue;
         };
-        let chronicle = core.chronicle(&definition)?;
+        let chronicle = publisher.chronicles.chronicle(&definition)?;
         let mut pieces = Vec::with_capacity(owned.pieces.len());
         for record in owned.pieces.values() {
             let shape = chronicle.shape(&definition, record.schema_version)?;
@@ -195,11 +213,11 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> FrameDefinition)
         chronicle.set_leaving(owned.through.0);
         let hidden = (owned.fences.clone(), owned.lost.clone());
         let version = chronicle.adopt(set, hidden, owned.next_seq, owned.highest());
-        core.set_committed(state.floor.gsn.0);
-        core.show(state.floor.gsn.0, [PinnedVersion { chronicle, version }]);
+        publisher.set_committed(state.floor.gsn.0);
+        publisher.show(state.floor.gsn.0, [PinnedVersion { chronicle, version }]);
     }
-    core.seen_statement(state.floor.statement);
-    let mut producers = core.producers.lock();
+    keeper.seen_statement(state.floor.statement);
+    let mut producers = keeper.producers.lock();
     for (producer, number) in &state.floor.producers {
         producers.committed(*producer, *number);
     }
@@ -269,14 +287,14 @@ async fn existing_stories(stories: &Stories) -> Result<Option<BTreeMap<StoryName
 }
 
 fn decode_all(
-    core: &Core,
+    chronicles: &Chronicles,
     parcels: Receiver<Vec<ReadFrame>>,
     out: SyncSender<Vec<DecodedFrame>>,
 ) -> Result<()> {
     for parcel in parcels {
         let mut decoded = Vec::with_capacity(parcel.len());
         for (lsn, frame, definition) in parcel {
-            decoded.push(decode(core, lsn, frame, definition)?);
+            decoded.push(decode(chronicles, lsn, frame, definition)?);
         }
         if out.send(decoded).is_err() {
             return Ok(());
@@ -286,7 +304,7 @@ fn decode_all(
 }
 
 fn decode(
-    core: &Core,
+    chronicles: &Chronicles,
     lsn: Lsn,
     frame: Frame,
     definition: FrameDefinition,
@@ -294,7 +312,7 @@ fn decode(
     let Some(definition) = definition else {
         return Ok(DecodedFrame { frame, chronicle: None, events: None });
     };
-    let chronicle = core.chronicle(&definition)?;
+    let chronicle = chronicles.chronicle(&definition)?;
     let events = (frame.kind == FrameKind::Events).then(|| {
         events_of(&frame, &chronicle, &definition).map_err(|error| {
             let place = format!("frame {lsn} of the journal");
@@ -335,9 +353,12 @@ fn events_of(
 }
 
 /// Runs a future to its end on a new thread: the opener of an engine may not be allowed to block.
-fn wait<T: Send>(core: &Core, future: impl Future<Output = Result<T>> + Send) -> Result<T> {
+fn wait<T: Send>(
+    blocking_pool: &BlockingPool,
+    future: impl Future<Output = Result<T>> + Send,
+) -> Result<T> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| core.blocking_pool.block_on(future));
+        let thread = scope.spawn(|| blocking_pool.block_on(future));
         thread.join().unwrap_or_else(|_| Err(Error::internal("a step of recovery panicked")))
     })
 }

@@ -7,10 +7,8 @@ use stratalog_model::{Error, ErrorKind, Result, Tick, TickRange};
 
 use super::seqs::Seqs;
 use crate::{
-    keeper::keys::Groups,
-    manifest::PieceRecord,
-    memtable::{column::Column, shape::Shape},
-    pieces::events::PartEvents,
+    events::{column::Column, keys::Groups, part_events::PartEvents, shape::Shape},
+    version::manifest::PieceRecord,
 };
 
 /// One piece, and the events read from the piece so far.

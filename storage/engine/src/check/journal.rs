@@ -16,13 +16,13 @@ use super::{
     times,
 };
 use crate::{
-    keeper::ticks,
-    manifest::Floor,
-    memtable::{
+    events::{
         column::Column,
         encode::{self, DecodedPayload},
         shape::Shape,
+        ticks,
     },
+    version::manifest::Floor,
 };
 
 /// The journal's content read so far.

@@ -19,13 +19,13 @@ use super::{
 };
 use crate::{
     blocking_pool::BlockingPool,
-    manifest::{OwnedEvents, PieceRecord},
-    memtable::shape::Shape,
-    pieces::{
+    events::{
         block::Block,
-        events::{ColumnSelection, PartEvents},
+        part_events::{ColumnSelection, PartEvents},
+        shape::Shape,
         statistics,
     },
+    version::manifest::{OwnedEvents, PieceRecord},
 };
 
 /// Rows of a story decoded at once.

@@ -23,14 +23,9 @@ use super::{
     subject::{CatalogEntry, Subject},
 };
 use crate::{
-    keeper::keys::Groups,
-    manifest::PieceRecord,
-    memtable::shape::Shape,
-    pieces::{
-        build::{EventSource, Sizes, write_windows},
-        rows::EventRows,
-    },
-    version::Fence,
+    events::{keys::Groups, shape::Shape},
+    tiering::build::{EventSource, Sizes, rows::EventRows, write_windows},
+    version::{Fence, manifest::PieceRecord},
 };
 
 /// Collects the events of a tablet.

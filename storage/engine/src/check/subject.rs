@@ -8,8 +8,10 @@ use stratalog_tablet::TabletId;
 
 use crate::{
     Engine, ManifestReplay, Shelves,
-    manifest::{Manifest, ManifestState, OwnedEvents},
-    pieces::piece::OpenPiece,
+    version::{
+        manifest::{Manifest, ManifestState, OwnedEvents},
+        piece::OpenPiece,
+    },
 };
 
 /// The owners of the events, and the places of the files.
@@ -121,11 +123,10 @@ impl Engine {
     /// # Errors
     /// `FeatureNotSupported` for an engine without files.
     pub fn subject(&self, definitions: Arc<CatalogLookup>) -> stratalog_model::Result<Subject> {
-        let core = self.core();
-        let files = crate::collect::files_of(core)?;
+        let files = self.mover().files()?;
         // Read first: the journal holds every event after the floor and outside the pinned pieces.
         let floor = files.manifest.state().floor.clone();
-        let published = core.published();
+        let published = self.mover().publisher.published();
         let last_piece = u64::MAX;
         let (mut chronicles, mut pinned_pieces) = (BTreeMap::new(), Vec::new());
         for (id, pinned) in &published.versions {

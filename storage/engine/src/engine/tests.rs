@@ -1,13 +1,18 @@
-use std::sync::atomic::AtomicI64;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicI64, Ordering},
+};
 
 use stratalog_model::{
     Collision, ColumnDefinition, ColumnId, ColumnType, Durability, Frame, Granularity, LatePolicy,
-    SchemaVersion, TickScale, TickSource,
+    Lsn, SchemaVersion, TickScale, TickSource,
     log::{Completion, LogStatus, Reservation},
 };
 
 use super::*;
-use crate::{pieces::set::PieceSet, version::lost_positions::LostPositions};
+use crate::version::{
+    lost_positions::LostPositions, piece_set::PieceSet, published_versions::PublishedVersions,
+};
 
 /// A log without writers.
 #[derive(Debug)]
@@ -100,17 +105,17 @@ fn what_is_sealed_already_is_not_published_again() {
     };
     // Before the first event, events of any time may come.
     assert_eq!(engine.seal(&cpu).unwrap(), None);
-    assert_eq!(sealed(&engine.core.published()), None);
-    let known = engine.core.chronicle(&cpu).unwrap();
+    assert_eq!(sealed(&engine.publisher.published()), None);
+    let known = engine.publisher.chronicles.chronicle(&cpu).unwrap();
     known.adopt(PieceSet::default(), (Vec::new(), LostPositions::default()), 1, Some(Tick(0)));
     // No event from before the start comes: the first seal already says so.
     assert_eq!(engine.seal(&cpu).unwrap(), Some(Tick(9_999_999)));
-    let held = engine.core.published();
+    let held = engine.publisher.published();
     assert_eq!(sealed(&held), Some(9_999_999));
     assert_eq!(engine.seal(&cpu).unwrap(), Some(Tick(9_999_999)));
-    assert!(Arc::ptr_eq(&held, &engine.core.published()));
+    assert!(Arc::ptr_eq(&held, &engine.publisher.published()));
     hand.0.fetch_add(SECOND_NS, Ordering::Relaxed);
     assert_eq!(engine.seal(&cpu).unwrap(), Some(Tick(10_899_999)));
     assert_eq!(sealed(&held), Some(9_999_999));
-    assert_eq!(sealed(&engine.core.published()), Some(10_899_999));
+    assert_eq!(sealed(&engine.publisher.published()), Some(10_899_999));
 }

@@ -5,20 +5,19 @@ use std::sync::{Arc, mpsc::Receiver};
 use ahash::RandomState;
 use hashbrown::{HashMap, HashSet};
 use stratalog_model::{
-    Decision, Durability, Error, ErrorKind, Frame, FrameKind, Lsn, Result, StatementId,
+    Decision, Durability, Error, ErrorKind, Frame, FrameKind, Log, Lsn, Result, StatementId,
 };
 use tokio::sync::oneshot;
 
-use super::{DecodedFrame, stopped, wait};
+use super::{DecodedFrame, RecoveryTarget, stopped, wait};
 use crate::{
-    delete::{self, trim},
-    engine::Core,
-    keeper::{chronicle::Chronicle, chunk::commit_frame},
-    memtable::{
-        batch::{MemoryBatch, Run},
-        compact::batch_bytes,
+    events::batch::{MemoryBatch, Run},
+    ingest::{
+        chronicle::Chronicle,
+        chunk::commit_frame,
+        delete::{self, trim},
     },
-    version::published_versions::PinnedVersion,
+    version::{compact::batch_bytes, published_versions::PinnedVersion},
 };
 
 /// Part of the memory budget for frames without a commit frame so far.
@@ -26,7 +25,7 @@ const OPEN_SHARE: u64 = 16;
 
 /// The state of the last step.
 struct Applier<'a> {
-    core: &'a Core,
+    target: RecoveryTarget<'a>,
     gsn: u64,
     /// Frames of statements without a commit frame so far.
     open: HashMap<StatementId, Vec<DecodedFrame>, RandomState>,
@@ -46,13 +45,13 @@ struct Applier<'a> {
 
 /// Applies all frames. Returns the missing commit frame of a decided append.
 pub fn apply_all(
-    core: &Core,
+    target: RecoveryTarget<'_>,
     parcels: Receiver<Vec<DecodedFrame>>,
     gsn: u64,
     decision: Option<&Decision>,
 ) -> Result<Option<Frame>> {
     let mut applier = Applier {
-        core,
+        target,
         gsn,
         open: HashMap::default(),
         open_bytes: 0,
@@ -85,7 +84,7 @@ pub fn apply_all(
 impl Applier<'_> {
     fn apply(&mut self, decoded: DecodedFrame) -> Result<()> {
         let frame = &decoded.frame;
-        self.core.seen_statement(frame.statement);
+        self.target.keeper.seen_statement(frame.statement);
         if let Some(chronicle) = &decoded.chronicle {
             chronicle.seen_seq(frame.first_seq + u64::from(frame.count));
         }
@@ -103,13 +102,13 @@ impl Applier<'_> {
             FrameKind::Trim => {
                 self.publish();
                 if let Some(chronicle) = &decoded.chronicle {
-                    trim::replay(self.core, chronicle, frame)?;
+                    trim::replay(&self.target.keeper.publisher, chronicle, frame)?;
                 }
             }
             FrameKind::Catalog | FrameKind::Manifest => {}
         }
         if let Some((producer, number)) = producer {
-            self.core.producers.lock().committed(producer, number);
+            self.target.keeper.producers.lock().committed(producer, number);
         }
         Ok(())
     }
@@ -167,10 +166,10 @@ impl Applier<'_> {
         }
         self.open_bytes += decoded.frame.payload.len();
         self.open.entry(statement).or_default().push(decoded);
-        let bytes_max = self.core.budget.bytes_max() / OPEN_SHARE;
+        let bytes_max = self.target.keeper.budget.bytes_max() / OPEN_SHARE;
         let enough = self.open_bytes as u64 > bytes_max;
         if self.committed.is_none() && enough && !crate::sabotage::active("visible-before-commit") {
-            let mut committed = committed_statements(self.core)?;
+            let mut committed = committed_statements(self.target.keeper.log.as_ref())?;
             let decided = self.decision.into_iter().flat_map(|decision| &decision.statements);
             committed.extend(decided.copied());
             let without = self.open.extract_if(|statement, _| !committed.contains(statement));
@@ -186,7 +185,9 @@ impl Applier<'_> {
     fn delete(&mut self, decoded: &DecodedFrame) -> Result<()> {
         self.publish();
         match &decoded.chronicle {
-            Some(chronicle) => delete::replay(self.core, chronicle, &decoded.frame),
+            Some(chronicle) => {
+                delete::replay(&self.target.keeper.publisher, chronicle, &decoded.frame)
+            }
             None => Ok(()),
         }
     }
@@ -211,16 +212,16 @@ impl Applier<'_> {
             events.columns,
             events.ticks,
             vec![run],
-            self.core.budget.claim_anyway(bytes),
+            self.target.keeper.budget.claim_anyway(bytes),
         );
-        let sealed = self.core.settings.compaction_rows_max;
-        let blocking_pool = &self.core.blocking_pool;
+        let sealed = self.target.keeper.settings.compaction_rows_max;
+        let blocking_pool = self.target.blocking_pool;
         chronicle.replay(batch, &events.groups, frame.first_seq, sealed, blocking_pool)?;
         if !self.unpublished.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
             self.unpublished.push(chronicle);
         }
         self.unpublished_batches += 1;
-        if self.unpublished_batches >= self.core.settings.compaction_fan_in {
+        if self.unpublished_batches >= self.target.keeper.settings.compaction_fan_in {
             self.publish();
         }
         Ok(())
@@ -229,13 +230,13 @@ impl Applier<'_> {
     /// Makes the applied events visible, and merges small batches before their number grows.
     fn publish(&mut self) {
         self.unpublished_batches = 0;
-        self.core.set_committed(self.gsn);
+        self.target.keeper.publisher.set_committed(self.gsn);
         let versions = self.unpublished.drain(..).map(|chronicle| {
             let version = Arc::clone(&chronicle.state().version);
             PinnedVersion { chronicle, version }
         });
-        self.core.show(self.gsn, versions.collect::<Vec<_>>());
-        self.core.tidy();
+        self.target.keeper.publisher.show(self.gsn, versions.collect::<Vec<_>>());
+        self.target.keeper.publisher.tidy();
     }
 }
 
@@ -244,9 +245,9 @@ fn rows_of<'a>(frames: impl IntoIterator<Item = &'a DecodedFrame>) -> u64 {
 }
 
 /// The committed statements of the log.
-fn committed_statements(core: &Core) -> Result<HashSet<StatementId, RandomState>> {
+fn committed_statements(log: &dyn Log) -> Result<HashSet<StatementId, RandomState>> {
     let mut statements = HashSet::default();
-    core.log.replay(&mut |_, frame| {
+    log.replay(&mut |_, frame| {
         statements.extend(frame.completes()?);
         Ok(())
     })?;
@@ -254,12 +255,13 @@ fn committed_statements(core: &Core) -> Result<HashSet<StatementId, RandomState>
 }
 
 /// Writes a frame, and waits until the frame is on disk.
-pub fn write(core: &Core, frame: Frame) -> Result<()> {
-    wait(core, async {
-        let reservation = core.log.reserve(frame.payload.len()).await?;
+pub fn write(target: RecoveryTarget<'_>, frame: Frame) -> Result<()> {
+    wait(target.blocking_pool, async {
+        let log = &target.keeper.log;
+        let reservation = log.reserve(frame.payload.len()).await?;
         let (sender, receiver) = oneshot::channel();
         let done = Box::new(move |result: Result<Lsn>| drop(sender.send(result)));
-        core.log.submit(frame, reservation, Durability::Disk, done);
+        log.submit(frame, reservation, Durability::Disk, done);
         receiver.await.unwrap_or_else(|_| Err(stopped())).map(drop)
     })
 }

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use stratalog_model::{ChronicleId, Gsn};
 
 use super::Version;
-use crate::keeper::chronicle::Chronicle;
+use crate::ingest::chronicle::Chronicle;
 
 /// A chronicle and one of its versions.
 #[derive(Debug, Clone)]

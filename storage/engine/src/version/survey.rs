@@ -4,11 +4,11 @@ use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange};
 
 use super::{Fence, Version};
 use crate::{
-    memtable::batch::MemoryBatch,
-    pieces::{
-        events::{ColumnSelection, PartEvents},
-        piece::{OpenPiece, Part, is_behind},
+    events::{
+        batch::MemoryBatch,
+        part_events::{ColumnSelection, PartEvents},
     },
+    version::piece::{OpenPiece, Part, is_behind},
 };
 
 /// The ticks and positions under survey.

@@ -4,20 +4,18 @@ use stratalog_model::{ColumnId, SchemaVersion};
 use super::*;
 use stratalog_model::GsnRange;
 
-use crate::{
+use crate::events::{
+    batch::Run,
     budget::Budget,
-    memtable::{
-        batch::Run,
-        column::Column,
-        shape::{KeyColumns, Shape},
-    },
+    column::Column,
+    shape::{KeyColumns, Shape},
 };
 
 fn batch(ticks: &[i64], gsn: u64) -> Arc<MemoryBatch> {
     let shape = Arc::new(Shape {
         version: SchemaVersion(1),
         columns: vec![ColumnId(1)],
-        schema: crate::memtable::encode::schema_of(&[DataType::Int64]),
+        schema: crate::events::encode::schema_of(&[DataType::Int64]),
         tick_at: 0,
         tick_unit_ns: 1,
         keys: KeyColumns::default(),
@@ -183,7 +181,7 @@ fn extents_agree_with_counting_one_by_one() {
         let extent = version.extent(&wanted, Gsn(visible));
         assert_eq!(extent.rows as usize, rows.len() - replaced, "{ticks:?} {wanted:?} {visible}");
         if rows.len() > replaced {
-            let hull = crate::memtable::batch::hull_of(
+            let hull = crate::events::batch::hull_of(
                 &rows.iter().map(|row| ticks[*row]).collect::<Vec<_>>(),
             );
             assert_eq!(extent.ticks, hull);

@@ -3,8 +3,8 @@ use stratalog_model::{ColumnId, Gsn, SchemaVersion};
 
 use super::*;
 use crate::{
-    manifest::PieceFile,
-    memtable::{encode, shape::KeyColumns},
+    events::{encode, shape::KeyColumns},
+    version::manifest::PieceFile,
 };
 
 fn shape() -> Arc<Shape> {

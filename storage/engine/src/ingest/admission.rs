@@ -1,0 +1,424 @@
+//! From rows to an encoded, reserved chunk.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, BooleanArray, RecordBatch},
+    compute::{concat, filter_record_batch},
+};
+use stratalog_model::{
+    Acceptance, ChronicleDefinition, Collision, Error, Result, TickSource,
+    acceptance::Window,
+    batch::EventBatch,
+    clock::ClockReading,
+    store::{OnConflict, PushResult},
+};
+
+use super::{
+    INDEX_ROW_BYTES,
+    admission_request::{AdmissionRefusal, AdmissionRequest},
+    chronicle::Chronicle,
+    chunk::Chunk,
+    merge::{self, FilledColumns},
+    outcome::Outcome,
+    step::VacatedTicks,
+    violation,
+};
+use crate::{
+    events::{column::Column, keys::Groups, shape::Shape, ticks},
+    ingest::keeper::Keeper,
+    sabotage,
+    version::compact::batch_bytes,
+};
+
+/// Maximum number of rows of a chunk: admission holds the chronicle's lock for this number of
+/// lookups.
+const CHUNK_ROWS_MAX: usize = 1 << 16;
+
+/// Maximum number of attempts to give events a time of arrival. A further attempt is needed only if
+/// more than the acceptance window passes before admission.
+const ARRIVALS_MAX: usize = 100;
+
+/// One push before admission.
+#[derive(Debug)]
+pub struct Push<'a> {
+    /// The sender's definition of the chronicle.
+    pub definition: &'a ChronicleDefinition,
+    /// The chronicle in the keeper.
+    pub chronicle: Arc<Chronicle>,
+    /// Shape of the rows.
+    pub shape: Arc<Shape>,
+    /// The checked rows.
+    pub rows: RecordBatch,
+    /// Tick of each row, by its time.
+    pub ticks: Vec<i64>,
+    /// The action for taken keys.
+    pub on_conflict: OnConflict,
+    /// The sender's acceptance: times and restores.
+    pub acceptance: Acceptance,
+    /// Ticks of earlier events deleted by the statement.
+    pub vacated: Vec<VacatedTicks>,
+}
+
+/// The admitted rows of one chunk of a push.
+#[derive(Debug)]
+pub struct Piece {
+    /// The chunk; `None` if every row was skipped.
+    pub chunk: Option<Chunk>,
+    /// Final ticks of the kept rows.
+    ticks: Vec<i64>,
+    /// Final values of the tick column, if different from the given values.
+    times: Option<Vec<i64>>,
+    /// For each row, true if kept; `None` if all rows are kept.
+    kept_mask: Option<Vec<bool>>,
+    /// The columns with the values of earlier events, if any row was merged.
+    merged: Option<Vec<Column>>,
+    rows: usize,
+}
+
+/// The sum of a push's chunks: the answer to the sender.
+#[derive(Debug, Default)]
+pub struct PushTally {
+    ticks: Vec<i64>,
+    /// For each chunk, the number of kept rows, and the changed values of the tick column.
+    times: Vec<(usize, Option<Vec<i64>>)>,
+    kept_mask: Vec<bool>,
+    any_skipped: bool,
+    /// First row and columns of each chunk with merged rows, ascending.
+    merged: Vec<(usize, Vec<Column>)>,
+}
+
+impl<'a> Push<'a> {
+    /// Checks rows and assigns their ticks.
+    ///
+    /// # Errors
+    /// `DatatypeMismatch`, `NotNullViolation`, `DatetimeOverflow`.
+    pub fn new(
+        definition: &'a ChronicleDefinition,
+        chronicle: Arc<Chronicle>,
+        rows: RecordBatch,
+        on_conflict: OnConflict,
+        acceptance: Acceptance,
+        vacated: Vec<VacatedTicks>,
+    ) -> Result<Self> {
+        violation::check_rows(definition, &rows)?;
+        let shape = chronicle.shape(definition, definition.schema_version)?;
+        let times = match rows.columns().get(shape.tick_at) {
+            Some(column) => ticks::values(column)?,
+            None => Default::default(),
+        };
+        let ticks = ticks::assign(&times, shape.tick_unit_ns, &definition.scale)?;
+        Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance, vacated })
+    }
+
+    /// The stored columns of the longest chunk that starts at row `start`, has at most `rows_max`
+    /// rows (1 or more) and fits a frame of `bytes_max`.
+    pub fn store(&self, start: usize, rows_max: usize, bytes_max: usize) -> Result<Vec<Column>> {
+        let mut len = (self.ticks.len() - start).min(CHUNK_ROWS_MAX).min(rows_max);
+        loop {
+            let columns = self
+                .rows
+                .columns()
+                .iter()
+                .map(|array| Column::store(&array.slice(start, len)))
+                .collect::<Result<Vec<_>>>()?;
+            let bytes: usize = columns.iter().map(Column::bytes).sum();
+            if bytes <= bytes_max || len == 1 {
+                return Ok(columns);
+            }
+            // A little less than the average: the next attempt should fit.
+            let fitting = len as u128 * bytes_max as u128 / bytes as u128 * 9 / 10;
+            len = usize::try_from(fitting).unwrap_or(1).clamp(1, len - 1);
+        }
+    }
+
+    /// Admits one chunk: waits for memory and pending keys, reserves keys, and encodes the rows.
+    /// `None` if the rows and the values of their earlier events (`collision = 'merge'`) do not fit
+    /// into one frame: a chunk with fewer rows is needed. `own` are the earlier chunks of the
+    /// append for the chronicle.
+    ///
+    /// # Errors
+    /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`,
+    /// `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`; `SerializationFailure` when an earlier
+    /// event has values in columns that the sender's definition does not have; `DataCorrupted`, `Io`,
+    /// `ConnectionFailure` when pieces cannot be read.
+    pub async fn admit(
+        &self,
+        start: usize,
+        columns: Vec<Column>,
+        first_seq: u64,
+        outcome: &Arc<Outcome>,
+        keeper: &Keeper,
+        own: impl Iterator<Item = &Chunk>,
+    ) -> Result<Option<Piece>> {
+        let rows = columns.first().map_or(0, Column::len);
+        let stored: usize = columns.iter().map(Column::bytes).sum();
+        let index = if self.chronicle.indexed() { rows * INDEX_ROW_BYTES } else { 0 };
+        let bytes = batch_bytes(stored, rows, columns.len()) + index;
+        let claim = keeper.backpressure.claim(&keeper.budget, bytes).await?;
+        let groups = if self.chronicle.indexed() {
+            Groups::of(&columns, &self.shape.keys, rows)?
+        } else {
+            Groups::default()
+        };
+        let mut columns = columns;
+        let incomplete = match self.chronicle.collision() {
+            Collision::Merge => merge::incomplete_rows(&columns, &self.shape),
+            _ => None,
+        };
+        let mut given = self.ticks.get(start..start + rows).unwrap_or(&[]).to_vec();
+        let mut piece_ticks = given.clone();
+        let (mut known, mut arrivals) = (None, 0);
+        let is_clocked = self.definition.time_source.is_clocked();
+        let mut restores = is_clocked && self.acceptance.restores;
+        let admission = loop {
+            let now = (is_clocked && !restores).then(|| keeper.clock.reading());
+            if let (Some(now), TickSource::Server) = (&now, self.definition.time_source) {
+                given.fill(self.arrive(&mut columns, rows, now)?);
+                known = None;
+                arrivals += 1;
+            }
+            piece_ticks.copy_from_slice(&given);
+            let stored_keys = match known.take() {
+                Some(stored_keys) => stored_keys,
+                None => self.chronicle.stored_keys(&groups, &given).await?,
+            };
+            let candidates = AdmissionRequest {
+                groups: &groups,
+                first_seq,
+                on_conflict: self.on_conflict,
+                outcome,
+                stored_keys: &stored_keys,
+                vacated: &self.vacated,
+                incomplete: incomplete.as_ref(),
+                version: self.shape.version,
+                late: self.definition.late,
+                window: now.map(|now| self.window(&now)),
+                restores,
+            };
+            match self.chronicle.admit(&candidates, &mut piece_ticks) {
+                Ok(admission) => break admission,
+                Err(AdmissionRefusal::Moved) => {}
+                Err(AdmissionRefusal::Begun)
+                    if self.definition.time_source == TickSource::Client =>
+                {
+                    // The acceptance window decides.
+                    restores = false;
+                    known = Some(stored_keys);
+                }
+                Err(AdmissionRefusal::Begun) => return Err(violation::begun(self.definition)),
+                Err(AdmissionRefusal::Early(..)) if arrivals > 0 && arrivals < ARRIVALS_MAX => {}
+                Err(AdmissionRefusal::Taken(row)) => {
+                    let columns = self.rows.columns();
+                    return Err(violation::duplicate_key(self.definition, columns, start + row));
+                }
+                Err(AdmissionRefusal::Early(row, from)) => {
+                    let columns = self.rows.columns();
+                    return Err(violation::early(self.definition, columns, start + row, from));
+                }
+                Err(AdmissionRefusal::Ahead(row, until)) => {
+                    let columns = self.rows.columns();
+                    let moved = given.get(row).is_some_and(|given| *given <= until);
+                    return Err(match moved {
+                        true => violation::window_full(self.definition, until),
+                        false => violation::ahead(self.definition, columns, start + row, until),
+                    });
+                }
+                Err(AdmissionRefusal::Late(row, highest)) => {
+                    let columns = self.rows.columns();
+                    return Err(violation::late(self.definition, columns, start + row, highest));
+                }
+                Err(AdmissionRefusal::NoTickLeft) => {
+                    return Err(violation::no_tick_left(self.definition));
+                }
+                Err(AdmissionRefusal::Pending(holder)) => {
+                    keeper.wait_graph.wait(outcome.id(), &holder).await?;
+                    known = Some(stored_keys);
+                }
+            }
+        };
+
+        if let Some(kept) = &admission.kept_mask {
+            let mask = BooleanArray::from(kept.clone());
+            columns = columns.iter().map(|c| c.filter(&mask)).collect::<Result<Vec<_>>>()?;
+            let mut keep = kept.iter();
+            piece_ticks.retain(|_| keep.next().copied().unwrap_or(true));
+        }
+        let mut has_merged = false;
+        if let Some(merges) = &admission.merges
+            && !sabotage::active("merge-ignored")
+        {
+            let bytes_max = keeper.settings.frame_bytes_max;
+            let filled = merges.fill(self.definition, &self.shape, columns, own, bytes_max).await?;
+            match filled {
+                FilledColumns::Complete(filled) => columns = filled,
+                FilledColumns::TooLarge => return Ok(None),
+            }
+            has_merged = true;
+        }
+        let mut times = self.final_times(&mut columns, &piece_ticks, admission.moved)?;
+        if arrivals > 0 && times.is_none() {
+            times = self.stored_times(&columns)?;
+        }
+        let explicit = self.ticks_need_storing(&columns, &piece_ticks, admission.moved)?;
+        let chunk = if piece_ticks.is_empty() {
+            None
+        } else {
+            Some(Chunk::encode(
+                Arc::clone(&self.shape),
+                &columns,
+                piece_ticks.clone(),
+                explicit,
+                claim,
+                admission.reserved,
+            )?)
+        };
+        if let Some(chunk) = &chunk
+            && chunk.payload.len() > keeper.settings.frame_bytes_max
+        {
+            // The error of a row larger than the log's maximum belongs to this push.
+            drop(keeper.log.reserve(chunk.payload.len()).await?);
+        }
+        let kept_mask = admission.kept_mask;
+        // The columns of the chunk share the memory of its payload.
+        let merged = chunk.as_ref().filter(|_| has_merged).map(|chunk| chunk.columns.clone());
+        Ok(Some(Piece { chunk, ticks: piece_ticks, times, kept_mask, merged, rows }))
+    }
+
+    /// The acceptance window of the sender now.
+    fn window(&self, now: &ClockReading) -> Window {
+        let Self { definition, acceptance, .. } = self;
+        Window::of(&definition.scale, definition.window_ns(), acceptance, now)
+    }
+
+    /// Sets the time of all rows of a piece to their arrival; returns the tick.
+    fn arrive(&self, columns: &mut [Column], rows: usize, now: &ClockReading) -> Result<i64> {
+        let Some(Column::Plain(array)) = columns.get_mut(self.shape.tick_at) else {
+            return Err(Error::internal("the tick column is missing"));
+        };
+        // In the column's unit: the stored time must lead back to the tick.
+        let value = now.now_ns.div_euclid(self.shape.tick_unit_ns);
+        *array = ticks::column(vec![value; rows], array.data_type())?;
+        let tick = ticks::assign(&[value], self.shape.tick_unit_ns, &self.definition.scale)?;
+        tick.first().copied().ok_or_else(|| Error::internal("a time without a tick"))
+    }
+
+    /// The values of the tick column for the log.
+    fn stored_times(&self, columns: &[Column]) -> Result<Option<Vec<i64>>> {
+        match columns.get(self.shape.tick_at) {
+            Some(Column::Plain(array)) => Ok(Some(ticks::values(array)?.to_vec())),
+            _ => Ok(None),
+        }
+    }
+
+    /// Sets the tick column to the start of each tick; returns the values if changed.
+    fn final_times(
+        &self,
+        columns: &mut [Column],
+        piece_ticks: &[i64],
+        moved: bool,
+    ) -> Result<Option<Vec<i64>>> {
+        let scale = &self.definition.scale;
+        if !moved && scale.granularity().ns() == 1 {
+            return Ok(None);
+        }
+        let Some(column) = columns.get_mut(self.shape.tick_at) else { return Ok(None) };
+        let Column::Plain(array) = column else { return Ok(None) };
+        let starts = ticks::starts(piece_ticks, self.shape.tick_unit_ns, scale)?;
+        if ticks::values(array)?.as_ref() == starts.as_slice() {
+            return Ok(None);
+        }
+        *column = Column::Plain(ticks::column(starts.clone(), array.data_type())?);
+        Ok(Some(starts))
+    }
+
+    /// True if the stored times do not lead back to the ticks: the column's unit is coarser than
+    /// the granularity, and events were moved or the ratio is odd.
+    fn ticks_need_storing(
+        &self,
+        columns: &[Column],
+        piece_ticks: &[i64],
+        moved: bool,
+    ) -> Result<bool> {
+        let scale = &self.definition.scale;
+        if !moved && scale.granularity().ns() == 1 {
+            return Ok(false);
+        }
+        let Some(Column::Plain(array)) = columns.get(self.shape.tick_at) else {
+            return Ok(true);
+        };
+        let again = ticks::assign(&ticks::values(array)?, self.shape.tick_unit_ns, scale).ok();
+        Ok(again.as_deref() != Some(piece_ticks))
+    }
+
+    /// The answer to the sender: the stored rows.
+    pub fn admitted(self, first_seq: u64, tally: PushTally) -> Result<PushResult> {
+        let given = self.rows.num_rows();
+        let mut rows = self.rows;
+        if tally.any_skipped {
+            rows = filter_record_batch(&rows, &BooleanArray::from(tally.kept_mask))?;
+        }
+        if !tally.merged.is_empty() {
+            rows = with_merged(&rows, &tally.merged)?;
+        }
+        if tally.times.iter().any(|(_, times)| times.is_some()) {
+            let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
+            if let Some(column) = columns.get_mut(self.shape.tick_at) {
+                let given = ticks::values(column)?;
+                let mut times = Vec::with_capacity(given.len());
+                for (kept, changed) in tally.times {
+                    match changed {
+                        Some(changed) => times.extend(changed),
+                        None => times.extend(given.iter().skip(times.len()).take(kept)),
+                    }
+                }
+                *column = ticks::column(times, column.data_type())?;
+            }
+            rows = RecordBatch::try_new(rows.schema(), columns)?;
+        }
+        let skipped = (given - rows.num_rows()) as u64;
+        let events = EventBatch {
+            schema_version: self.shape.version,
+            ticks: tally.ticks.into(),
+            rows,
+            first_seq,
+        };
+        Ok(PushResult { events, skipped })
+    }
+}
+
+/// `rows` with the columns of merged pieces in place of the pushed columns. `merged` has the first
+/// row and the columns of each such piece.
+fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<RecordBatch> {
+    let column = |at: usize, given: &ArrayRef| -> Result<ArrayRef> {
+        let mut parts: Vec<ArrayRef> = Vec::with_capacity(2 * merged.len() + 1);
+        let mut next = 0;
+        for (start, columns) in merged {
+            parts.push(given.slice(next, start - next));
+            let Some(filled) = columns.get(at) else { continue };
+            next = start + filled.len();
+            parts.push(filled.slice(0, filled.len())?);
+        }
+        parts.push(given.slice(next, given.len() - next));
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        Ok(concat(&parts)?)
+    };
+    let columns = rows.columns().iter().enumerate().map(|(at, given)| column(at, given));
+    Ok(RecordBatch::try_new(rows.schema(), columns.collect::<Result<Vec<_>>>()?)?)
+}
+
+impl PushTally {
+    /// Adds the next piece.
+    pub fn add(&mut self, piece: &mut Piece) {
+        self.merged.extend(piece.merged.take().map(|columns| (self.ticks.len(), columns)));
+        self.times.push((piece.ticks.len(), piece.times.take()));
+        self.ticks.append(&mut piece.ticks);
+        match piece.kept_mask.take() {
+            Some(kept) => {
+                self.kept_mask.extend(kept);
+                self.any_skipped = true;
+            }
+            None => self.kept_mask.resize(self.kept_mask.len() + piece.rows, true),
+        }
+    }
+}

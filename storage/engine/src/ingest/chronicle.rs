@@ -1,0 +1,418 @@
+//! The keeper's state of one chronicle, behind one short lock.
+//!
+//! ```text
+//!   admit:    look up and reserve keys, number events        (appender, any order)
+//!   commit:   number known ─► version, replaced events       (publisher, lsn order)
+//!   roll back: reserved keys are free again                  (drop of the chunk)
+//! ```
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+};
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Collision, GsnRange, Result, SchemaVersion, invariant,
+};
+
+use super::{admission_request::StoredKeys, chunk::KeyReservation, series::SeriesId};
+use crate::{
+    blocking_pool::BlockingPool,
+    events::{
+        batch::MemoryBatch, budget::Budget, keys::Groups, numberings::Numberings, shape::Shape,
+    },
+    read::follow::feed::{Feed, FeedBytes},
+    version::{Fence, Version, compact},
+};
+
+mod admit;
+mod delete_reservation;
+mod pieces;
+mod seal;
+mod state;
+
+pub use delete_reservation::DeleteReservation;
+use seal::Horizon;
+pub use state::ChronicleState;
+use state::KeyOverride;
+
+/// A chronicle in the keeper.
+#[derive(Debug)]
+pub struct Chronicle {
+    id: ChronicleId,
+    collision: Collision,
+    indexed: bool,
+    shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
+    /// Maximum number of key columns of an event of this chronicle.
+    key_columns: AtomicUsize,
+    state: Mutex<ChronicleState>,
+    /// True after most rows of some batch were replaced.
+    worn: AtomicBool,
+    /// Batches up to this gsn are moving into pieces, or have moved.
+    leaving: AtomicU64,
+    numberings: Arc<Numberings>,
+    feed: Arc<Feed>,
+}
+
+impl Chronicle {
+    /// A chronicle without events, in an engine that began at `opened_ns`.
+    pub fn new(
+        definition: &ChronicleDefinition,
+        budget: &Arc<Budget>,
+        numbers: &Arc<Budget>,
+        feeds: &Arc<FeedBytes>,
+        opened_ns: i64,
+    ) -> Self {
+        let collision = if crate::sabotage::active("collision-off") {
+            Collision::All
+        } else {
+            definition.collision
+        };
+        Self {
+            id: definition.id,
+            collision,
+            indexed: collision != Collision::All || !definition.key_columns.is_empty(),
+            shapes: RwLock::default(),
+            key_columns: AtomicUsize::new(0),
+            state: Mutex::new(ChronicleState::new(budget, Horizon::of(definition, opened_ns))),
+            worn: AtomicBool::new(false),
+            leaving: AtomicU64::new(0),
+            numberings: Numberings::new(numbers),
+            feed: Feed::new(feeds),
+        }
+    }
+
+    /// Numbers for groups of the chronicle's events.
+    pub fn numberings(&self) -> &Arc<Numberings> {
+        &self.numberings
+    }
+
+    /// The latest commits, for followers.
+    pub fn feed(&self) -> &Arc<Feed> {
+        &self.feed
+    }
+
+    /// The id.
+    pub fn id(&self) -> ChronicleId {
+        self.id
+    }
+
+    /// The rule for two events with the same key and tick.
+    pub fn collision(&self) -> Collision {
+        self.collision
+    }
+
+    /// True if the tick index holds the keys; false without key columns under `collision = 'all'`.
+    pub fn indexed(&self) -> bool {
+        self.indexed
+    }
+
+    /// The shape of a schema version.
+    pub fn shape(
+        &self,
+        definition: &ChronicleDefinition,
+        version: SchemaVersion,
+    ) -> Result<Arc<Shape>> {
+        let known = self.shapes.read().get(&version).cloned();
+        // A rolled-back block may have given this version to other columns.
+        if let Some(shape) =
+            known.filter(|shape| version != definition.schema_version || shape.is_of(definition))
+        {
+            return Ok(shape);
+        }
+        let shape = Arc::new(Shape::of(definition, version)?);
+        self.key_columns.fetch_max(shape.keys.at.len(), Ordering::Relaxed);
+        self.shapes.write().insert(version, Arc::clone(&shape));
+        Ok(shape)
+    }
+
+    /// Maximum number of key columns of an event of this chronicle. An older definition may have
+    /// fewer key columns.
+    pub fn key_columns(&self) -> usize {
+        self.key_columns.load(Ordering::Relaxed)
+    }
+
+    /// The shape of a schema version, if a frame, a piece or a push had this version before.
+    pub fn known_shape(&self, version: SchemaVersion) -> Option<Arc<Shape>> {
+        self.shapes.read().get(&version).cloned()
+    }
+
+    /// The next arrival number: all lower numbers are taken.
+    pub fn next_seq(&self) -> u64 {
+        self.state.lock().next_seq
+    }
+
+    /// The changing part. Locked only for lookups, never across a wait.
+    pub fn state(&self) -> MutexGuard<'_, ChronicleState> {
+        self.state.lock()
+    }
+
+    /// Takes `rows` arrival numbers; returns the first.
+    pub fn take_seqs(&self, rows: u64) -> u64 {
+        let mut state = self.state.lock();
+        let first = state.next_seq;
+        state.next_seq += rows;
+        first
+    }
+
+    /// Frees the keys reserved by a chunk.
+    pub fn roll_back(&self, reserved: &KeyReservation) {
+        let mut state = self.state.lock();
+        if let Some(pending) = state.pending.remove(&reserved.first_seq) {
+            state.forget_successors(&pending);
+        }
+        state.remove_entries(reserved);
+        state.account();
+    }
+
+    /// The version; `None` for a forgotten chronicle.
+    pub fn version(&self) -> Option<Arc<Version>> {
+        let state = self.state();
+        (!state.forgotten).then(|| Arc::clone(&state.version))
+    }
+
+    /// Makes a batch part of the version; `None` for a forgotten chronicle. Only under the
+    /// publisher's lock.
+    pub fn commit(
+        &self,
+        batch: MemoryBatch,
+        reserved: &mut KeyReservation,
+        rows_sealed: usize,
+    ) -> Option<Arc<Version>> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        reserved.committed = true;
+        let pending = state.pending.remove(&reserved.first_seq);
+        if let Some(pending) = &pending {
+            state.forget_successors(pending);
+        }
+        if state.forgotten {
+            return None;
+        }
+        let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
+        state.see(&batch.hull(), batch.shape().version);
+        let sealed = state.version.sealed().len();
+        state.version = Arc::new(state.version.with_batch(Arc::new(batch), rows_sealed));
+        self.consider_sealed(state, sealed);
+        if self.indexed {
+            state.locator.insert(reserved.first_seq, rows, first_gsn);
+            let (mut overrides, replaced) =
+                pending.map(|pending| (pending.overrides, pending.replaced)).unwrap_or_default();
+            if !replaced.is_empty() {
+                let gsn_of = |seq: u64| first_gsn + (seq - reserved.first_seq);
+                state.replace_filed(replaced.into_iter().map(|(old, seq)| (old, gsn_of(seq))));
+            }
+            overrides.sort_unstable_by_key(|event| event.seq);
+            for event in overrides {
+                let gsn = first_gsn + (event.seq - reserved.first_seq);
+                self.settle(state, event, gsn, rows_sealed);
+            }
+        }
+        Some(Arc::clone(&state.version))
+    }
+
+    /// Commits replayed events. The original append already decided their collisions; the replay
+    /// only finds the replaced events again. Single-threaded and without pending events. A version
+    /// without readers changes in place, without a copy.
+    ///
+    /// # Errors
+    /// The errors of the pieces read for the replay.
+    pub fn replay(
+        &self,
+        batch: MemoryBatch,
+        groups: &Groups,
+        first_seq: u64,
+        rows_sealed: usize,
+        blocking_pool: &BlockingPool,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
+        if state.highest.is_none() {
+            state.continue_from_start();
+        }
+        state.see(&batch.hull(), batch.shape().version);
+        let batch = Arc::new(batch);
+        let sealed = state.version.sealed().len();
+        Arc::make_mut(&mut state.version).push(Arc::clone(&batch), rows_sealed);
+        self.consider_sealed(state, sealed);
+        state.next_seq = state.next_seq.max(first_seq + rows);
+        if !self.indexed {
+            return Ok(());
+        }
+        if self.collision.replaces() {
+            let stored_keys = StoredKeys::find(&state.version, groups, batch.ticks(), false);
+            let stored_keys = blocking_pool.block_on(stored_keys)?;
+            let replaced = (0..batch.rows()).filter_map(|row| {
+                let tick = batch.ticks().get(row)?;
+                Some((stored_keys.seq(groups.group(row), *tick)?, first_gsn + row as u64))
+            });
+            state.replace_filed(replaced.collect::<Vec<_>>());
+        }
+        state.locator.insert(first_seq, rows, first_gsn);
+        let series: Vec<SeriesId> =
+            groups.keys.iter().map(|key| state.series.intern(key)).collect();
+        for (row, tick) in batch.ticks().iter().enumerate() {
+            let Some(series) = series.get(groups.group(row)).copied() else { continue };
+            let (seq, gsn) = (first_seq + row as u64, first_gsn + row as u64);
+            let holder = match self.collision {
+                Collision::All => None,
+                _ => state.series.series(series).and_then(|series| series.find(*tick)),
+            };
+            match holder {
+                None => state.series.insert(series, *tick, seq),
+                Some(_) => {
+                    invariant!(
+                        AcknowledgedIsRecovered,
+                        self.collision.replaces(),
+                        "chronicle {} replays two events with one key, at tick {tick}",
+                        self.id
+                    );
+                    self.settle(state, KeyOverride { series, tick: *tick, seq }, gsn, rows_sealed);
+                }
+            }
+        }
+        state.account();
+        Ok(())
+    }
+
+    /// Gives an event the key of its current holder. Called in gsn order: the last committed event
+    /// keeps the key.
+    fn settle(&self, state: &mut ChronicleState, event: KeyOverride, gsn: u64, rows_sealed: usize) {
+        let KeyOverride { series, tick, seq } = event;
+        let holder = state.series.series(series).and_then(|series| series.find(tick));
+        let Some(holder) = holder else {
+            return state.series.insert(series, tick, seq);
+        };
+        if holder == seq {
+            return;
+        }
+        match state.locator.gsn(holder) {
+            Some(old_gsn) => {
+                let batch = state.version.batch_of(old_gsn);
+                if let Some((batch, row)) =
+                    batch.and_then(|batch| Some((batch, batch.row_of(old_gsn)?)))
+                {
+                    let replaced = batch.supersede(row, gsn);
+                    // Merges copy small batches anyway, unless sealed.
+                    let stays = batch.weight() >= rows_sealed
+                        || state.version.sealed().last().is_some_and(|b| old_gsn <= b.last_gsn());
+                    if stays && compact::is_worn(batch.rows(), replaced) {
+                        self.set_worn();
+                    }
+                }
+                state.series.replace(series, tick, holder, seq, Some(gsn));
+            }
+            None => {
+                // A pending statement reserved the key first. At the commit of this statement, the
+                // pending event replaces the event.
+                state.series.replace(series, tick, holder, seq, None);
+                if let Some(other) = state.pending_of(holder) {
+                    other.overrides.push(KeyOverride { series, tick, seq: holder });
+                }
+            }
+        }
+    }
+
+    /// Marks the chronicle worn if the number of sealed batches is no longer `before`: rows of
+    /// newly sealed batches may be replaced already.
+    fn consider_sealed(&self, state: &ChronicleState, before: usize) {
+        if self.collision.replaces() && state.version.sealed().len() != before {
+            self.set_worn();
+        }
+    }
+
+    /// True if a batch is worth a copy without its replaced rows.
+    pub fn is_worn(&self) -> bool {
+        self.worn.load(Ordering::Relaxed)
+    }
+
+    /// Highest gsn of the batches moving into pieces: merges leave these batches alone.
+    pub fn leaving(&self) -> u64 {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    /// Marks the batches up to `gsn` as moving into pieces.
+    pub fn set_leaving(&self, gsn: u64) {
+        self.leaving.store(gsn, Ordering::Release);
+    }
+
+    /// The batches of a list, ascending by gsn, without the batches moving into pieces.
+    pub fn staying<'a>(&self, batches: &'a [Arc<MemoryBatch>]) -> &'a [Arc<MemoryBatch>] {
+        let leaving = self.leaving();
+        let first = batches.partition_point(|batch| batch.first_gsn() <= leaving);
+        batches.get(first..).unwrap_or(&[])
+    }
+
+    /// Returns [`Self::is_worn`] and resets the mark.
+    pub fn take_worn(&self) -> bool {
+        self.worn.swap(false, Ordering::Relaxed)
+    }
+
+    /// Marks the chronicle: a batch is worth a copy without its replaced rows.
+    pub fn set_worn(&self) {
+        self.worn.store(true, Ordering::Relaxed);
+    }
+
+    /// Never gives an arrival number below `seq` again, committed or not.
+    pub fn seen_seq(&self, seq: u64) {
+        let mut state = self.state.lock();
+        state.next_seq = state.next_seq.max(seq);
+    }
+
+    /// Deletes the committed events behind `fence`. `deleted_positions` finds the positions of
+    /// these events in the version before the delete. Returns the versions before and after. Only
+    /// under the publisher's lock.
+    pub fn delete(
+        &self,
+        fence: Fence,
+        deleted_positions: impl FnOnce(&Version) -> GsnRange,
+    ) -> (Arc<Version>, Arc<Version>) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let before = Arc::clone(&state.version);
+        state.version =
+            Arc::new(before.with_fence(fence, deleted_positions(&before), self.leaving()));
+        self.feed.forget(fence.raised());
+        if self.indexed {
+            state.trim(&fence);
+            state.shrink_locator();
+            state.account();
+        }
+        (before, Arc::clone(&state.version))
+    }
+
+    /// Finds the keys already held by events in pieces. Reads parts of pieces, and therefore runs
+    /// without the lock.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn stored_keys(&self, groups: &Groups, ticks: &[i64]) -> Result<StoredKeys> {
+        let version = Arc::clone(&self.state.lock().version);
+        match self.collision {
+            Collision::All => Ok(StoredKeys::none(&version)),
+            collision => {
+                StoredKeys::find(&version, groups, ticks, collision == Collision::Next).await
+            }
+        }
+    }
+
+    /// Number of keys with an event.
+    pub fn series_count(&self) -> u64 {
+        self.state.lock().series.len() as u64
+    }
+
+    /// Like [`Self::series_count`], without a wait for the lock; 0 while another thread holds the
+    /// lock.
+    pub fn series_at_hand(&self) -> u64 {
+        self.state.try_lock().map_or(0, |state| state.series.len() as u64)
+    }
+
+    /// Bytes of the index.
+    pub fn index_bytes(&self) -> u64 {
+        self.state.lock().index_claim.bytes()
+    }
+}

@@ -1,0 +1,113 @@
+//! Moves of events from memory into pieces, and replacements of pieces. All functions run under the
+//! publisher's lock, except [`Chronicle::adopt`] at a start.
+
+use std::sync::Arc;
+
+use stratalog_model::{Gsn, Tick};
+
+use super::Chronicle;
+use crate::{
+    events::batch::MemoryBatch,
+    ingest::{locator::Locator, series::SeriesTable},
+    version::{
+        Fence, Version, compact, lost_positions::LostPositions, piece::OpenPiece,
+        piece_set::PieceSet,
+    },
+};
+
+impl Chronicle {
+    /// Moves the events up to the gsn `through` into the pieces `added`. Events replaced after
+    /// `snapshot_gsn` stay replaced. Only under the publisher's lock.
+    pub fn move_out(
+        &self,
+        added: Vec<Arc<OpenPiece>>,
+        through: Gsn,
+        snapshot_gsn: Gsn,
+    ) -> Arc<Version> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let version = Arc::clone(&state.version);
+        let moved = version.batches().take_while(|batch| batch.last_gsn() <= through.0);
+        let late = moved.flat_map(|batch| {
+            let marks = batch.superseded();
+            let late = marks.iter().filter(|mark| mark.gsn > snapshot_gsn.0);
+            late.map(|mark| (batch.seq(mark.row as usize), mark.gsn)).collect::<Vec<_>>()
+        });
+        let pieces = version.pieces().with(added, &[], through).with_replaced(late);
+        state.version = Arc::new(version.with_moved(pieces));
+        if self.indexed {
+            state.move_out(through.0);
+        }
+        state.account();
+        Arc::clone(&state.version)
+    }
+
+    /// Replaces the pieces `removed` with the pieces `added`. The new pieces hold the same events,
+    /// except the events with the arrival numbers `dropped`. Only under the publisher's lock.
+    pub fn swap_pieces(
+        &self,
+        added: Vec<Arc<OpenPiece>>,
+        removed: &[u64],
+        dropped: &[u64],
+    ) -> Arc<Version> {
+        let mut state = self.state.lock();
+        let pieces = state.version.pieces();
+        let pieces = pieces.with(added, removed, pieces.through).without_replaced(dropped);
+        state.version = Arc::new(state.version.with_pieces(pieces).without_idle_fences());
+        Arc::clone(&state.version)
+    }
+
+    /// Installs the pieces and deletes of the manifest. Before any replay.
+    pub fn adopt(
+        &self,
+        pieces: PieceSet,
+        (fences, lost): (Vec<Fence>, LostPositions),
+        next_seq: u64,
+        highest: Option<Tick>,
+    ) -> Arc<Version> {
+        let mut state = self.state.lock();
+        state.highest = state.highest.max(highest.map(|tick| tick.0));
+        if state.highest.is_some() {
+            state.continue_from_start();
+        }
+        let newest = pieces.iter().map(|piece| piece.shape().version).max();
+        state.newest_version = state.newest_version.max(newest.unwrap_or_default());
+        state.version = Arc::new(state.version.with_pieces(pieces).with_fences(fences, lost));
+        state.next_seq = state.next_seq.max(next_seq);
+        Arc::clone(&state.version)
+    }
+
+    /// Replaces the batches `old` with one batch; `None` if `old` are no longer in the version, or
+    /// about to move into pieces. Only under the publisher's lock.
+    pub fn replace(
+        &self,
+        old: &[Arc<MemoryBatch>],
+        merged: Option<MemoryBatch>,
+    ) -> Option<Arc<Version>> {
+        if self.staying(old).len() < old.len() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        if let Some(merged) = &merged {
+            merged.set_superseded(compact::marks_of(old, merged));
+        }
+        let next = state.version.with_merged(old, merged.map(Arc::new))?;
+        state.version = Arc::new(next.without_idle_fences());
+        state.shrink_locator();
+        state.account();
+        Some(Arc::clone(&state.version))
+    }
+
+    /// Drops all events and refuses later events. Returns the pieces: snapshots may still read the
+    /// files.
+    pub fn forget(&self) -> Vec<Arc<OpenPiece>> {
+        let mut state = self.state.lock();
+        state.forgotten = true;
+        self.feed.end();
+        let version = std::mem::take(&mut state.version);
+        state.series = SeriesTable::default();
+        state.locator = Locator::default();
+        state.account();
+        version.pieces().iter().cloned().collect()
+    }
+}

@@ -1,0 +1,140 @@
+//! Admitted events before their commit.
+
+use std::sync::Arc;
+
+use arrow::buffer::ScalarBuffer;
+use bytes::Bytes;
+use stratalog_model::{
+    Frame, FrameKind, PartitionId, ProducerId, Result, SchemaVersion, StatementId, TickRange,
+};
+
+use super::{chronicle::Chronicle, series::SeriesId};
+use crate::{
+    events::{
+        batch::{MemoryBatch, Run, hull_of},
+        budget::Claim,
+        column::Column,
+        encode,
+        shape::Shape,
+    },
+    version::compact::batch_bytes,
+};
+
+/// Keys and arrival numbers held by a pending chunk. The drop frees the keys: the rollback.
+#[derive(Debug)]
+pub struct KeyReservation {
+    /// The chronicle.
+    pub chronicle: Arc<Chronicle>,
+    /// First arrival number.
+    pub first_seq: u64,
+    /// End of the arrival numbers.
+    pub end_seq: u64,
+    /// Series with reserved keys, and the lowest tick of each series.
+    pub touched: Vec<(SeriesId, i64)>,
+    /// True after the commit.
+    pub committed: bool,
+}
+
+impl KeyReservation {
+    /// True if the reservation has the arrival number.
+    pub fn contains(&self, seq: u64) -> bool {
+        (self.first_seq..self.end_seq).contains(&seq)
+    }
+}
+
+impl Drop for KeyReservation {
+    fn drop(&mut self) {
+        if !self.committed {
+            self.chronicle.roll_back(self);
+        }
+    }
+}
+
+/// Admitted events in the form for the journal and for reads.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Shape of the columns.
+    pub shape: Arc<Shape>,
+    /// The columns: views into `payload`.
+    pub columns: Vec<Column>,
+    /// Tick of each event.
+    pub ticks: ScalarBuffer<i64>,
+    /// The payload of the frame.
+    pub payload: Bytes,
+    /// Memory of the chunk.
+    pub claim: Claim,
+    /// The reservation, undone unless the chunk is committed.
+    pub reserved: KeyReservation,
+}
+
+impl Chunk {
+    /// Encodes admitted columns; afterwards the arrays point into the payload.
+    pub fn encode(
+        shape: Arc<Shape>,
+        columns: &[Column],
+        ticks: Vec<i64>,
+        explicit_ticks: bool,
+        mut claim: Claim,
+        reserved: KeyReservation,
+    ) -> Result<Self> {
+        let ticks: ScalarBuffer<i64> = ticks.into();
+        let payload = encode::encode(columns, explicit_ticks.then_some(&ticks))?;
+        let decoded = encode::decode(&payload, &shape.schema, ticks.len())?;
+        let ticks = decoded.ticks.unwrap_or(ticks);
+        claim.adjust(batch_bytes(payload.len(), ticks.len(), decoded.columns.len()));
+        Ok(Self { shape, columns: decoded.columns, ticks, payload, claim, reserved })
+    }
+
+    /// Number of events.
+    pub fn rows(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// The frame that stores the chunk.
+    pub fn frame(&self, statement: StatementId, producer: Option<(ProducerId, u64)>) -> Frame {
+        Frame {
+            kind: FrameKind::Events,
+            partition: PartitionId(0),
+            chronicle: self.reserved.chronicle.id(),
+            schema_version: self.shape.version,
+            statement,
+            ticks: hull_of(&self.ticks),
+            count: self.rows() as u32,
+            first_seq: self.reserved.first_seq,
+            producer,
+            payload: self.payload.clone(),
+        }
+    }
+
+    /// The batch of the committed chunk, and the reservation of the chunk.
+    pub fn into_batch(self, first_gsn: u64) -> (MemoryBatch, KeyReservation) {
+        let run = Run { row: 0, seq: self.reserved.first_seq, gsn: first_gsn };
+        let batch = MemoryBatch::new(self.shape, self.columns, self.ticks, vec![run], self.claim);
+        (batch, self.reserved)
+    }
+}
+
+/// The commit frame of the statements `first` and `others`.
+pub fn commit_frame(
+    first: StatementId,
+    others: &[StatementId],
+    producer: Option<(ProducerId, u64)>,
+) -> Frame {
+    let ids = [first].into_iter().chain(others.iter().copied());
+    let (kind, payload) = match others {
+        [] => (FrameKind::Commit, Bytes::new()),
+        _ => (FrameKind::Transaction, ids.flat_map(|id| id.0.to_le_bytes()).collect()),
+    };
+    Frame {
+        kind,
+        partition: PartitionId(0),
+        chronicle: Default::default(),
+        schema_version: SchemaVersion(0),
+        statement: first,
+        ticks: TickRange::EMPTY,
+        count: 0,
+        first_seq: 0,
+        producer,
+        payload,
+    }
+}

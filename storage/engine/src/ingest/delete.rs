@@ -1,0 +1,253 @@
+//! DELETE: removes events only from one end of a chronicle (F22).
+//!
+//! ```text
+//!   check: nothing on one side ─► Delete frame durable ─► fence published ─► count
+//!                                                          └► batches at the edge rewritten
+//! ```
+
+pub mod deletion;
+mod fence;
+pub mod trim;
+
+use std::sync::Arc;
+
+use stratalog_model::{
+    BoxFuture, ChronicleDefinition, Error, ErrorKind, Frame, FrameKind, Lsn, Result, Tick,
+    TickRange, store::PreparedDelete,
+};
+use tokio::sync::oneshot;
+
+use self::{
+    deletion::Deletion,
+    fence::{DeletedVersion, SurveyedPositions, fence_off, frame, survey},
+};
+use super::{
+    chronicle::{Chronicle, DeleteReservation},
+    keeper::Keeper,
+    outcome::{Outcome, OutcomeEnd},
+};
+use crate::{
+    events::batch::MemoryBatch,
+    version::{compact, publisher::Publisher, survey::VisibleEvents},
+};
+
+/// A prepared delete of a range of ticks, without a frame in the log yet. `None` if no event is in
+/// the range.
+pub struct PreparedRange(Option<RangeDelete>);
+
+struct RangeDelete {
+    keeper: Arc<Keeper>,
+    definition: Arc<ChronicleDefinition>,
+    chronicle: Arc<Chronicle>,
+    range: TickRange,
+    positions: SurveyedPositions,
+    visible_events: VisibleEvents,
+    reservation: Option<DeleteReservation>,
+}
+
+/// Prepares a delete of the events with ticks in `range`. Waits for uncommitted merges with these
+/// events.
+///
+/// # Errors
+/// `FeatureNotSupported` with events on both sides of `range`; `DeadlockDetected`; `DataCorrupted`,
+/// `Io`, `ConnectionFailure` when pieces cannot be read.
+pub async fn prepare(
+    keeper: Arc<Keeper>,
+    definition: Arc<ChronicleDefinition>,
+    range: TickRange,
+) -> Result<PreparedRange> {
+    let mut found = find(keeper, definition, range).await?;
+    if let Some(delete) = &mut found {
+        delete.reservation = reserve(&delete.keeper, &delete.chronicle, range).await?;
+    }
+    Ok(PreparedRange(found))
+}
+
+/// Deletes expired events: the events with ticks in `range`, which is older than the retention. Does
+/// not wait for merges: an event that merges with an expired event has the same tick, and the next
+/// call deletes the merged event. Returns the number of deleted events.
+///
+/// # Errors
+/// The errors of [`prepare`] except `DeadlockDetected`; the errors of the log.
+pub async fn expire(
+    keeper: Arc<Keeper>,
+    definition: Arc<ChronicleDefinition>,
+    range: TickRange,
+) -> Result<u64> {
+    Box::new(PreparedRange(find(keeper, definition, range).await?)).carry_out().await
+}
+
+/// A delete of `ticks` within an append, with the positions of the events in the log.
+///
+/// # Errors
+/// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure`
+/// when pieces cannot be read; `DeadlockDetected` when a merge of these ticks waits for the append.
+pub async fn within_append(
+    keeper: &Keeper,
+    definition: &ChronicleDefinition,
+    ticks: TickRange,
+    outcome: &Arc<Outcome>,
+) -> Result<Deletion> {
+    let chronicle = keeper.publisher.chronicles.chronicle(definition)?;
+    let reservation = chronicle.reserve_delete(ticks, outcome, &keeper.wait_graph).await?;
+    let published = keeper.publisher.published();
+    let positions = SurveyedPositions::now(published, definition.id, ticks).await?;
+    Ok(Deletion::new(chronicle, ticks, definition.schema_version, positions, reservation))
+}
+
+/// Reserves the ticks of a delete outside of an append.
+async fn reserve(
+    keeper: &Keeper,
+    chronicle: &Arc<Chronicle>,
+    ticks: TickRange,
+) -> Result<Option<DeleteReservation>> {
+    let outcome = Outcome::new(keeper.next_statement().0);
+    let ending = OutcomeEnd(Arc::clone(&outcome));
+    let reservation = chronicle.reserve_delete(ticks, &outcome, &keeper.wait_graph).await?;
+    Ok(reservation.map(|reservation| reservation.ending(ending)))
+}
+
+/// The delete of `range`, without a reservation; `None` without an event to delete.
+async fn find(
+    keeper: Arc<Keeper>,
+    definition: Arc<ChronicleDefinition>,
+    range: TickRange,
+) -> Result<Option<RangeDelete>> {
+    let published = keeper.publisher.published();
+    let Some(pinned) = published.versions.get(&definition.id) else { return Ok(None) };
+    let found = |range: TickRange| survey(&pinned.version, range, published.gsn);
+    let before = found(TickRange::new(Tick::MIN, range.start)).await?.rows;
+    let after = found(TickRange::new(range.end, Tick::END)).await?.rows;
+    if before > 0 && after > 0 {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!(
+                "DELETE can only remove events from the beginning or the end of \"{}\"",
+                definition.name
+            ),
+        )
+        .with_detail(format!("{before} events are before the range and {after} events are after the range"))
+        .with_hint("a chronicle is append-only: extend the range to the beginning or the end of the chronicle"));
+    }
+    let visible_events =
+        if range.is_empty() { VisibleEvents::NOTHING } else { found(range).await? };
+    if visible_events.rows == 0 {
+        return Ok(None);
+    }
+    let chronicle = Arc::clone(&pinned.chronicle);
+    let positions = SurveyedPositions { through: published.gsn, gsns: visible_events.gsns };
+    drop(published);
+    let reservation = None;
+    Ok(Some(RangeDelete {
+        keeper,
+        definition,
+        chronicle,
+        range,
+        positions,
+        visible_events,
+        reservation,
+    }))
+}
+
+impl PreparedDelete for PreparedRange {
+    fn carry_out(self: Box<Self>) -> BoxFuture<'static, Result<u64>> {
+        Box::pin(async move {
+            match self.0 {
+                Some(delete) => delete.carry_out().await,
+                None => Ok(0),
+            }
+        })
+    }
+}
+
+impl RangeDelete {
+    async fn carry_out(self) -> Result<u64> {
+        let Self { keeper, definition, chronicle, range, positions, visible_events, reservation } =
+            self;
+        let kind = (FrameKind::Delete, definition.schema_version);
+        let frame =
+            Frame { payload: positions.encode(), ticks: range, ..frame(definition.id, kind) };
+        let raising = Arc::clone(&chronicle);
+        let raise = move |publisher: &Publisher| {
+            let _reservation = reservation;
+            raise_fence(publisher, &raising, range, Some(positions))
+        };
+        let deleted = submit(&keeper, &definition, frame, raise).await?;
+        let found = survey(&deleted.version, range, deleted.fence.gsn).await;
+        drop(deleted);
+        free(&keeper.publisher, &chronicle)?;
+        // The events are deleted, even if the second count fails.
+        Ok(found.unwrap_or(visible_events).rows)
+    }
+}
+
+/// Writes the frame of a delete, and carries out the delete after the frame is durable.
+async fn submit<T: Send + 'static>(
+    keeper: &Arc<Keeper>,
+    definition: &ChronicleDefinition,
+    frame: Frame,
+    raise: impl FnOnce(&Publisher) -> T + Send + 'static,
+) -> Result<T> {
+    let reservation = keeper.log.reserve(frame.payload.len()).await?;
+    let (sender, receiver) = oneshot::channel();
+    if crate::sabotage::active("delete-unlogged") {
+        let _ = sender.send(Ok(raise(&keeper.publisher)));
+    } else {
+        let raising = Arc::clone(&keeper.publisher);
+        let done = Box::new(move |result: Result<Lsn>| {
+            let _ = sender.send(result.map(|_| raise(&raising)));
+        });
+        keeper.log.submit(frame, reservation, definition.durability, done);
+    }
+    receiver.await.map_err(|_| {
+        Error::new(ErrorKind::Shutdown, "the log was closed before it stored the DELETE")
+    })?
+}
+
+fn raise_fence(
+    publisher: &Publisher,
+    chronicle: &Arc<Chronicle>,
+    ticks: TickRange,
+    positions: Option<SurveyedPositions>,
+) -> DeletedVersion {
+    publisher.change(|gsn| {
+        let (pinned, deleted) = fence_off(chronicle, ticks, positions, gsn);
+        (Some(pinned), deleted)
+    })
+}
+
+/// Applies a replayed Delete frame.
+///
+/// # Errors
+/// `DataCorrupted`.
+pub fn replay(publisher: &Publisher, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
+    raise_fence(publisher, chronicle, frame.ticks, SurveyedPositions::of(frame)?);
+    Ok(())
+}
+
+/// Rewrites the batches cut by a fence. The memory of the deleted events becomes free when no
+/// snapshot needs the events; the fence becomes idle.
+///
+/// # Errors
+/// The errors of a merge: defects of the engine.
+pub fn free(publisher: &Publisher, chronicle: &Arc<Chronicle>) -> Result<()> {
+    loop {
+        // Read first: every snapshot of the version below has at least this gsn.
+        let snapshot_gsn = publisher.published().gsn;
+        let version = Arc::clone(&chronicle.state().version);
+        // Batches moving into pieces are not copied again.
+        let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
+        let cut = version.batches().filter(stays).find(|batch| {
+            version.fences().iter().any(|fence| {
+                let behind = batch.rows_through(fence.gsn.0);
+                batch.hull().overlaps(&fence.ticks)
+                    && batch.ticks().iter().take(behind).any(|t| fence.ticks.contains(Tick(*t)))
+            })
+        });
+        let Some(cut) = cut else { return Ok(()) };
+        let old = [Arc::clone(cut)];
+        let merged = compact::merge(&old, version.fences(), snapshot_gsn, &publisher.budget)?;
+        // Another thread may have merged the batch meanwhile: look again.
+        publisher.replace(chronicle, &old, merged);
+    }
+}

@@ -1,0 +1,36 @@
+//! The steps of an append.
+
+use std::sync::Arc;
+
+use stratalog_model::TickRange;
+
+use super::{chronicle::Chronicle, chunk::Chunk};
+use crate::ingest::delete::deletion::Deletion;
+
+/// A step of an append: stored events, or a deleted range.
+#[derive(Debug)]
+pub enum Step<E = Chunk, D = Deletion> {
+    /// Events of one chronicle.
+    Events(E),
+    /// A delete of earlier events.
+    Delete(D),
+}
+
+impl Step<&Chunk, &Deletion> {
+    /// The chronicle of the step.
+    pub fn chronicle(&self) -> &Arc<Chronicle> {
+        match self {
+            Step::Events(chunk) => &chunk.reserved.chronicle,
+            Step::Delete(deletion) => &deletion.chronicle,
+        }
+    }
+}
+
+/// Ticks of events deleted by an append: later events of the append may reuse the keys.
+#[derive(Debug, Clone, Copy)]
+pub struct VacatedTicks {
+    /// The ticks.
+    pub ticks: TickRange,
+    /// Events of the append from this arrival number onward came after the delete.
+    pub before_seq: u64,
+}

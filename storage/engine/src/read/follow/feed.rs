@@ -1,0 +1,341 @@
+//! The latest commits, for followers of a growing chronicle (F104): one ring for all followers,
+//! with one decoded batch for each commit.
+//!
+//! ```text
+//!   commit ─► visible ─► push ─► [ … │ commit │ commit ]   the oldest go when there are many
+//!                          └► relay ─► waiting followers       └ followers behind read history
+//! ```
+//! The publisher only adds to the ring and wakes one task, the relay: thousands of waiting
+//! followers add no cost to the publisher. The ring is empty without a follower.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use arrow::{
+    array::{AsArray, RecordBatch},
+    datatypes::Int64Type,
+};
+use parking_lot::Mutex;
+use stratalog_model::{
+    ChronicleDefinition, Error, Granularity, Gsn, Result, SchemaVersion, chronicle::SYSTEM_COLUMNS,
+};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, watch},
+};
+
+use crate::{
+    events::batch::MemoryBatch,
+    read::follow::memory::{self, GSN},
+    version::Version,
+};
+
+/// Maximum number of commits in a ring.
+const COMMITS_MAX: usize = 4096;
+
+/// Divisor of the bytes of all rings: the largest share of one ring.
+const RING_SHARE: u64 = 4;
+
+/// Bytes of a decoded value outside its batch: a number, or the view of a text.
+const DECODED_BYTES: u64 = 16;
+
+/// Bytes of all rings together, and the limit.
+#[derive(Debug)]
+pub struct FeedBytes {
+    used: AtomicU64,
+    max: u64,
+}
+
+impl FeedBytes {
+    /// An empty count with the limit `max`.
+    pub fn new(max: u64) -> Self {
+        Self { used: AtomicU64::new(0), max }
+    }
+}
+
+/// The ring of a chronicle.
+#[derive(Debug)]
+pub struct Feed {
+    /// True while the chronicle has a follower.
+    active: AtomicBool,
+    ring: Mutex<Ring>,
+    all_bytes: Arc<FeedBytes>,
+    /// Wakes the relay.
+    pushed: Notify,
+    /// Changes with every news.
+    wake: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    followers: usize,
+    relayed: bool,
+    /// The ring has all commits from this gsn onward.
+    from: u64,
+    commits: VecDeque<Arc<Commit>>,
+    bytes: u64,
+    /// The chronicle was dropped.
+    ended: bool,
+}
+
+/// One commit, and its decoded rows for followers.
+#[derive(Debug)]
+pub struct Commit {
+    batch: Arc<MemoryBatch>,
+    /// Head of the log with this commit.
+    visible: Gsn,
+    /// All columns, for the schema version and the index granularity of the last request.
+    decoded: Mutex<Option<((SchemaVersion, Granularity), RecordBatch)>>,
+}
+
+/// The ring's answer to a follower.
+#[derive(Debug)]
+pub enum RingCommits {
+    /// The next commits; empty if none has come yet.
+    Commits(Vec<Arc<Commit>>),
+    /// The next commits have left the ring.
+    Behind,
+    /// The chronicle was dropped.
+    Ended,
+}
+
+impl Feed {
+    /// A ring without followers.
+    pub fn new(all_bytes: &Arc<FeedBytes>) -> Arc<Self> {
+        Arc::new(Self {
+            active: AtomicBool::new(false),
+            ring: Mutex::default(),
+            all_bytes: Arc::clone(all_bytes),
+            pushed: Notify::new(),
+            wake: watch::Sender::new(0),
+        })
+    }
+
+    /// True if the chronicle has a follower.
+    pub fn is_active(&self) -> bool {
+        self.active.load(Ordering::Acquire)
+    }
+
+    /// Begins to follow at the head of the log, `committed`, until the drop of the result. Only
+    /// under the publisher's lock.
+    ///
+    /// # Errors
+    /// `Internal` outside of a runtime: the relay needs a runtime.
+    pub fn follow(self: &Arc<Self>, committed: Gsn) -> Result<FeedFollower> {
+        let runtime = Handle::try_current()
+            .map_err(|_| Error::internal("a subscription outside of a runtime"))?;
+        let mut ring = self.ring.lock();
+        if ring.followers == 0 {
+            ring.from = committed.0 + 1;
+        }
+        ring.followers += 1;
+        self.active.store(true, Ordering::Release);
+        if !std::mem::replace(&mut ring.relayed, true) {
+            runtime.spawn(relay(Arc::clone(self)));
+        }
+        Ok(FeedFollower { feed: Arc::clone(self), news: self.wake.subscribe() })
+    }
+
+    /// Adds a visible commit. Only under the publisher's lock.
+    pub fn push(&self, batch: Arc<MemoryBatch>, visible: Gsn) {
+        let mut ring = self.ring.lock();
+        if ring.followers == 0 {
+            return;
+        }
+        let bytes = bytes_of(&batch);
+        let commit = Commit { batch, visible, decoded: Mutex::default() };
+        ring.commits.push_back(Arc::new(commit));
+        ring.bytes += bytes;
+        let used = self.all_bytes.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let mut over = used.saturating_sub(self.all_bytes.max);
+        let bytes_max = self.all_bytes.max / RING_SHARE;
+        while ring.commits.len() > COMMITS_MAX || ring.bytes > bytes_max || over > 0 {
+            let Some(oldest) = ring.commits.pop_front() else { break };
+            ring.from = oldest.batch.last_gsn() + 1;
+            let bytes = bytes_of(&oldest.batch);
+            ring.bytes -= bytes;
+            over = over.saturating_sub(bytes);
+            self.all_bytes.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        drop(ring);
+        self.pushed.notify_one();
+    }
+
+    /// Empties the ring after a delete: later readers must not find deleted events here. Only under
+    /// the publisher's lock; `committed` is the head of the log.
+    pub fn forget(&self, committed: Gsn) {
+        let mut ring = self.ring.lock();
+        self.empty(&mut ring);
+        ring.from = committed.0 + 1;
+    }
+
+    /// Wakes all followers: history has events outside the ring.
+    pub fn announce(&self) {
+        self.pushed.notify_one();
+    }
+
+    fn empty(&self, ring: &mut Ring) {
+        self.all_bytes.used.fetch_sub(ring.bytes, Ordering::Relaxed);
+        ring.commits = VecDeque::new();
+        ring.bytes = 0;
+    }
+
+    /// Ends the ring of a dropped chronicle: no further commit arrives, and followers do not
+    /// receive the remaining commits.
+    pub fn end(&self) {
+        let mut ring = self.ring.lock();
+        ring.ended = true;
+        self.empty(&mut ring);
+        drop(ring);
+        self.pushed.notify_one();
+    }
+
+    fn leave(&self) {
+        let mut ring = self.ring.lock();
+        ring.followers -= 1;
+        if ring.followers == 0 {
+            self.active.store(false, Ordering::Release);
+            self.empty(&mut ring);
+            drop(ring);
+            self.pushed.notify_one();
+        }
+    }
+}
+
+/// Bytes of a batch and of its decoded columns. Long values count once: the decoded columns point
+/// into the batch.
+fn bytes_of(batch: &MemoryBatch) -> u64 {
+    let values = batch.rows() * (batch.columns().len() + SYSTEM_COLUMNS.len());
+    batch.bytes() + values as u64 * DECODED_BYTES
+}
+
+/// Wakes all waiting followers, until the last follower leaves.
+async fn relay(feed: Arc<Feed>) {
+    let mut relaying = RelayGuard { feed: Arc::clone(&feed), ended: false };
+    loop {
+        feed.pushed.notified().await;
+        {
+            let mut ring = feed.ring.lock();
+            if ring.followers == 0 {
+                ring.relayed = false;
+                relaying.ended = true;
+                return;
+            }
+        }
+        feed.wake.send_modify(|news| *news = news.wrapping_add(1));
+    }
+}
+
+/// The running relay. The drop also resets the mark if the runtime ends before the last follower
+/// leaves.
+struct RelayGuard {
+    feed: Arc<Feed>,
+    ended: bool,
+}
+
+impl Drop for RelayGuard {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.feed.ring.lock().relayed = false;
+        }
+    }
+}
+
+/// A follower of a chronicle.
+#[derive(Debug)]
+pub struct FeedFollower {
+    feed: Arc<Feed>,
+    news: watch::Receiver<u64>,
+}
+
+impl FeedFollower {
+    /// The commits from `gsn` onward: at most `commits_max` commits. The list ends with the commit
+    /// that exceeds `rows_max` rows or `bytes_max` bytes.
+    pub fn take(
+        &mut self,
+        gsn: Gsn,
+        commits_max: usize,
+        rows_max: usize,
+        bytes_max: u64,
+    ) -> RingCommits {
+        // Later commits are news.
+        self.news.mark_unchanged();
+        let ring = self.feed.ring.lock();
+        if ring.ended {
+            return RingCommits::Ended;
+        }
+        if gsn.0 < ring.from {
+            return RingCommits::Behind;
+        }
+        let first = ring.commits.partition_point(|commit| commit.batch.last_gsn() < gsn.0);
+        let (mut rows, mut bytes) = (0, 0);
+        let wanted = ring.commits.iter().skip(first).take(commits_max).take_while(|commit| {
+            let enough = rows > rows_max || bytes > bytes_max;
+            rows += commit.batch.rows();
+            bytes += commit.batch.bytes();
+            !enough
+        });
+        RingCommits::Commits(wanted.cloned().collect())
+    }
+
+    /// Returns after a change since the last [`Self::take`].
+    pub async fn news(&mut self) {
+        // The sender lives in `self.feed`, as long as `self`.
+        let _ = self.news.changed().await;
+    }
+}
+
+impl Drop for FeedFollower {
+    fn drop(&mut self) {
+        self.feed.leave();
+    }
+}
+
+impl Commit {
+    /// All columns of a definition, system columns included: decoded once for all followers.
+    fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
+        let shape = (definition.schema_version, definition.index_granularity());
+        let mut decoded = self.decoded.lock();
+        if let Some((known, rows)) = decoded.as_ref()
+            && *known == shape
+        {
+            return Ok(rows.clone());
+        }
+        let nothing_deleted = Arc::new(Version::default());
+        let request = memory::request_for_all(definition);
+        let rows = memory::rows(&self.batch, &request, &nothing_deleted, self.visible)?;
+        *decoded = Some((shape, rows.clone()));
+        Ok(rows)
+    }
+
+    /// At most `rows_max` rows from `gsn` onward, with all columns of a definition, system columns
+    /// included; and the position after these rows.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn behind(
+        &self,
+        definition: &Arc<ChronicleDefinition>,
+        gsn: Gsn,
+        rows_max: usize,
+    ) -> Result<(RecordBatch, Gsn)> {
+        let rows = self.rows(definition)?;
+        let gsns = rows.columns().get(definition.columns.len() + GSN);
+        let gsns = gsns.and_then(|column| column.as_primitive_opt::<Int64Type>());
+        let gsns = gsns.ok_or_else(|| Error::internal("events were read without their gsn"))?;
+        let gsns = gsns.values();
+        let first = gsns.partition_point(|value| value.cast_unsigned() < gsn.0);
+        let count = rows_max.min(gsns.len() - first);
+        if count == gsns.len() {
+            // The same arrays for all followers.
+            return Ok((rows, self.batch.gsns().end));
+        }
+        let next = gsns.get(first + count).map(|next| Gsn(next.cast_unsigned()));
+        Ok((rows.slice(first, count), next.unwrap_or(self.batch.gsns().end)))
+    }
+}

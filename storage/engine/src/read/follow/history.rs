@@ -1,0 +1,347 @@
+//! Reads history in commit order from a pinned version, with bounded memory.
+//!
+//! ```text
+//!   pieces:   [1 … 900]   [850 … 1700]   [1701 … 2000]      parts are read by their lowest gsn
+//!   pool:     ───────────── rows already read ──┐
+//!   frontier: lowest unread gsn: all rows before the frontier are settled ─► window, sorted
+//!   batches:  after all pieces, already in commit order
+//! ```
+//!
+//! Parts may overlap in gsn order, for example parts with merged or late events. If the pool
+//! becomes too large for the memory bound, the pool keeps the lowest positions, and the sweep ends
+//! after these positions.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow::{
+    array::{AsArray, Int64Array, RecordBatch, UInt32Array},
+    compute::{interleave_record_batch, take_record_batch},
+    datatypes::Int64Type,
+};
+use stratalog_model::{
+    Error, ErrorKind, Gsn, GsnRange, Result,
+    subscribe::{Gap, GapCause, SubscribeRequest},
+};
+
+use super::{
+    concat_batches_up_to,
+    memory::{self, GSN},
+};
+use crate::{
+    events::batch::MemoryBatch,
+    read::{journal_piece::SharedRequest, pieces::reader::PieceReader},
+    version::{
+        Version,
+        piece::{OpenPiece, Part},
+    },
+};
+
+/// Approximate rows of a window.
+const WINDOW_ROWS: usize = 1 << 16;
+
+/// Bytes that complete a window, whatever the row count. A follower holds a window until its client
+/// has taken all events. The bound is lower if the memory for windows is scarce.
+const WINDOW_BYTES: usize = 8 << 20;
+
+/// Rows that the pool keeps whatever their size. With 1 MiB per row, these rows reach the byte
+/// limit of the pool.
+const KEPT_ROWS_MIN: usize = 1 << 6;
+
+/// Maximum number of unsettled rows in the pool.
+const POOL_ROWS_MAX: usize = 1 << 20;
+
+/// Maximum bytes of the rows in the pool.
+const POOL_BYTES_MAX: usize = 64 << 20;
+
+/// The next events of a sweep.
+#[derive(Debug)]
+pub struct HistoryWindow {
+    /// Batches of events by ascending gsn, with the gsns.
+    pub rows: Vec<(RecordBatch, Int64Array)>,
+    /// Position ranges that could not be read.
+    pub damaged: Vec<Gap>,
+    /// All events before this position are in this window or in earlier windows.
+    pub end: Gsn,
+    /// True if the version has no further events.
+    pub ended: bool,
+}
+
+/// A pass through a version in commit order.
+pub struct HistorySweep {
+    version: Arc<Version>,
+    shared: Arc<SharedRequest>,
+    /// Position of `_gsn` among the columns to read; the last column if the request does not
+    /// include `_gsn`.
+    gsn_at: usize,
+    /// Number of requested columns.
+    columns: usize,
+    batch_rows_max: usize,
+    /// All requested positions.
+    gsns: GsnRange,
+    /// Unopened pieces, by lowest gsn.
+    pieces: VecDeque<Arc<OpenPiece>>,
+    /// Unread parts of open pieces, by lowest gsn.
+    parts: VecDeque<(Arc<PieceReader>, Part)>,
+    pool: Vec<PooledRows>,
+    /// The sweep reads only positions before this limit.
+    limit: Gsn,
+    /// In-memory batches in order; all of them lie after the events of pieces.
+    batches: VecDeque<Arc<MemoryBatch>>,
+    damaged: Vec<Gap>,
+}
+
+/// The unsettled rows of a part.
+struct PooledRows {
+    rows: RecordBatch,
+    /// Position and row number of the remaining rows, by ascending position.
+    order: Vec<(i64, u32)>,
+}
+
+impl HistorySweep {
+    /// Begins a sweep over the positions `gsns` of a version. The end of `gsns` is the visible end.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn begin(
+        version: &Arc<Version>,
+        wanted: &SubscribeRequest,
+        gsns: GsnRange,
+    ) -> Result<Self> {
+        let gsn = wanted.chronicle.columns.len() + GSN;
+        let mut projection = wanted.projection.clone();
+        let columns = projection.len();
+        let gsn_at = match projection.iter().position(|at| *at == gsn) {
+            Some(at) => at,
+            None => {
+                projection.push(gsn);
+                columns
+            }
+        };
+        let request = memory::request(&wanted.chronicle, projection, gsns);
+        let visible = Gsn(gsns.end.0.saturating_sub(1));
+        let shared = Arc::new(SharedRequest::new(&request, Arc::clone(version), visible)?);
+        let mut pieces: Vec<Arc<OpenPiece>> = version.pieces().iter().cloned().collect();
+        pieces.retain(|piece| piece.gsns().overlaps(&gsns));
+        pieces.sort_by_key(|piece| piece.gsns().start);
+        let batches = version.batches().filter(|batch| batch.gsns().overlaps(&gsns)).cloned();
+        Ok(Self {
+            batches: batches.collect(),
+            version: Arc::clone(version),
+            shared,
+            gsn_at,
+            columns,
+            batch_rows_max: wanted.batch_rows_max.max(1),
+            gsns,
+            pieces: pieces.into(),
+            parts: VecDeque::new(),
+            pool: Vec::new(),
+            limit: gsns.end,
+            damaged: Vec::new(),
+        })
+    }
+
+    /// The version of the sweep.
+    pub fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// The next events. The window exceeds `bytes_max` bytes by at most one read step.
+    ///
+    /// # Errors
+    /// `Io`, `ConnectionFailure`. Damaged data is not an error; the window lists the damage.
+    pub async fn window(&mut self, bytes_max: usize) -> Result<HistoryWindow> {
+        let bytes_max = bytes_max.min(WINDOW_BYTES);
+        loop {
+            self.open_pieces().await?;
+            let unread = self.parts.front().map(|(_, part)| part.gsns.start);
+            let frontier = unread.unwrap_or(self.gsns.end).min(self.limit);
+            let all_read = unread.is_none_or(|unread| unread >= self.limit);
+            if all_read && self.pool.is_empty() && self.limit == self.gsns.end {
+                return self.in_memory(bytes_max);
+            }
+            let settled = self.settled(frontier);
+            let enough = settled >= WINDOW_ROWS || settled > 0 && self.bytes() > bytes_max;
+            if enough || all_read {
+                return self.cut(frontier, all_read);
+            }
+            let Some((reader, part)) = self.parts.pop_front() else {
+                return Err(Error::internal("a part of a sweep is missing"));
+            };
+            match read(&reader, &part).await {
+                Ok(rows) => self.add(rows)?,
+                Err(error) => self.damaged(part.gsns, error)?,
+            }
+            self.keep_within_bounds()?;
+        }
+    }
+
+    /// Opens the pieces that may contain the next events.
+    async fn open_pieces(&mut self) -> Result<()> {
+        loop {
+            let first = self.parts.front().map(|(_, part)| part.gsns.start);
+            let next = self.pieces.front().map(|piece| piece.gsns().start);
+            let due = next.filter(|next| *next < self.limit);
+            let due = due.is_some_and(|next| first.is_none_or(|first| next <= first));
+            let Some(piece) = self.pieces.pop_front_if(|_| due) else { return Ok(()) };
+            let reader = Arc::new(PieceReader::new(Arc::clone(&piece), Arc::clone(&self.shared)));
+            match piece.parts().await {
+                Ok(parts) => {
+                    let wanted = parts.iter().filter(|part| part.gsns.overlaps(&self.gsns));
+                    let wanted = wanted.map(|part| (Arc::clone(&reader), part.clone()));
+                    let mut all: Vec<(Arc<PieceReader>, Part)> = self.parts.drain(..).collect();
+                    all.extend(wanted);
+                    all.sort_by_key(|(_, part)| part.gsns.start);
+                    self.parts = all.into();
+                }
+                Err(error) => self.damaged(piece.gsns(), error)?,
+            }
+        }
+    }
+
+    /// Records damaged data. Other errors end the sweep.
+    fn damaged(&mut self, gsns: GsnRange, error: Error) -> Result<()> {
+        if error.kind() != ErrorKind::DataCorrupted {
+            return Err(error);
+        }
+        tracing::warn!(%error, %gsns, "subscribers receive a gap for unreadable events");
+        let gsns = gsns.intersect(&self.gsns);
+        self.damaged.push(Gap { gsns, cause: GapCause::Damaged(error.to_string()) });
+        Ok(())
+    }
+
+    fn gsns_of<'a>(&self, rows: &'a RecordBatch) -> Result<&'a Int64Array> {
+        let gsns = rows.column(self.gsn_at).as_primitive_opt::<Int64Type>();
+        gsns.ok_or_else(|| Error::internal("events were read without their gsn"))
+    }
+
+    fn add(&mut self, rows: RecordBatch) -> Result<()> {
+        let gsns = self.gsns_of(&rows)?;
+        let mut order: Vec<(i64, u32)> = gsns.values().iter().copied().zip(0..).collect();
+        if !order.is_sorted() {
+            order.sort_unstable();
+        }
+        if !order.is_empty() {
+            self.pool.push(PooledRows { rows, order });
+        }
+        Ok(())
+    }
+
+    /// Number of pool rows before a position.
+    fn settled(&self, frontier: Gsn) -> usize {
+        self.pool.iter().map(|pooled| pooled.before(frontier)).sum()
+    }
+
+    /// Drops the highest positions if the pool is too large. The next sweep reads the dropped
+    /// positions and all later positions.
+    fn keep_within_bounds(&mut self) -> Result<()> {
+        let rows: usize = self.pool.iter().map(|pooled| pooled.order.len()).sum();
+        if rows <= KEPT_ROWS_MIN || rows <= POOL_ROWS_MAX && self.bytes() <= POOL_BYTES_MAX {
+            return Ok(());
+        }
+        let mut gsns: Vec<i64> =
+            self.pool.iter().flat_map(|pooled| pooled.order.iter().map(|(gsn, _)| *gsn)).collect();
+        let kept = (rows / 2).max(KEPT_ROWS_MIN);
+        let (_, limit, _) = gsns.select_nth_unstable(kept);
+        self.limit = self.limit.min(Gsn(limit.cast_unsigned()));
+        let limit = self.limit;
+        for pooled in &mut self.pool {
+            let kept = pooled.before(limit);
+            pooled.order.truncate(kept);
+        }
+        self.shrink()
+    }
+
+    fn bytes(&self) -> usize {
+        self.pool.iter().map(|pooled| pooled.rows.get_array_memory_size()).sum()
+    }
+
+    /// Frees the memory of rows that are no longer in the pool.
+    fn shrink(&mut self) -> Result<()> {
+        self.pool.retain(|pooled| !pooled.order.is_empty());
+        self.pool.iter_mut().try_for_each(PooledRows::shrink)
+    }
+
+    /// Takes the rows before a position, in order.
+    fn cut(&mut self, frontier: Gsn, all_read: bool) -> Result<HistoryWindow> {
+        let mut picked: Vec<(i64, u32, u32)> = Vec::new();
+        for (at, pooled) in (0..).zip(&mut self.pool) {
+            let before = pooled.before(frontier);
+            picked.extend(pooled.order.drain(..before).map(|(gsn, row)| (gsn, at, row)));
+        }
+        if !picked.is_sorted() {
+            picked.sort_unstable();
+        }
+        let batches: Vec<&RecordBatch> = self.pool.iter().map(|pooled| &pooled.rows).collect();
+        let mut rows = Vec::with_capacity(picked.len() / self.batch_rows_max + 1);
+        for chunk in picked.chunks(self.batch_rows_max) {
+            let indices: Vec<(usize, usize)> =
+                chunk.iter().map(|(_, at, row)| (*at as usize, *row as usize)).collect();
+            rows.push(interleave_record_batch(&batches, &indices)?);
+        }
+        self.shrink()?;
+        let end = match self.batches.front() {
+            // The pieces have no further events.
+            Some(batch) if all_read && self.limit == self.gsns.end => Gsn(batch.first_gsn()),
+            _ => frontier,
+        };
+        self.window_of(rows, end.max(self.gsns.start), all_read && end >= self.limit)
+    }
+
+    /// In-memory events, in order. The pieces have no later events.
+    fn in_memory(&mut self, bytes_max: usize) -> Result<HistoryWindow> {
+        let (mut rows, mut count, mut bytes) = (Vec::new(), 0, 0);
+        while (count == 0 || count < WINDOW_ROWS && bytes < bytes_max as u64)
+            && let Some(batch) = self.batches.pop_front()
+        {
+            count += batch.rows();
+            bytes += batch.bytes();
+            let visible = self.shared.visible;
+            rows.push(memory::rows(&batch, &self.shared.request, &self.version, visible)?);
+        }
+        let end = self.batches.front().map_or(self.gsns.end, |batch| Gsn(batch.first_gsn()));
+        let rows = concat_batches_up_to(rows, self.batch_rows_max)?;
+        self.window_of(rows, end, self.batches.is_empty())
+    }
+
+    fn window_of(
+        &mut self,
+        rows: Vec<RecordBatch>,
+        end: Gsn,
+        ended: bool,
+    ) -> Result<HistoryWindow> {
+        let columns: Vec<usize> = (0..self.columns).collect();
+        let rows = rows.into_iter().map(|rows| {
+            let gsns = self.gsns_of(&rows)?.clone();
+            Ok((rows.project(&columns)?, gsns))
+        });
+        let rows = rows.collect::<Result<_>>()?;
+        Ok(HistoryWindow { rows, damaged: std::mem::take(&mut self.damaged), end, ended })
+    }
+}
+
+impl PooledRows {
+    fn before(&self, frontier: Gsn) -> usize {
+        self.order.partition_point(|(gsn, _)| gsn.cast_unsigned() < frontier.0)
+    }
+
+    fn shrink(&mut self) -> Result<()> {
+        if self.order.len() * 2 > self.rows.num_rows() {
+            return Ok(());
+        }
+        let kept = UInt32Array::from_iter_values(self.order.iter().map(|(_, row)| *row));
+        self.rows = take_record_batch(&self.rows, &kept)?;
+        self.order.iter_mut().zip(0..).for_each(|(place, row)| place.1 = row);
+        Ok(())
+    }
+}
+
+/// The wanted events of a part.
+async fn read(reader: &PieceReader, part: &Part) -> Result<RecordBatch> {
+    let wanted = reader.column_selection(&part.hull);
+    let events = reader.piece().read(part, &wanted).await?;
+    let mut batches = reader.unordered(&events, &part.hull)?;
+    match batches.pop() {
+        Some(rows) => Ok(rows),
+        None => Ok(RecordBatch::new_empty(Arc::clone(&reader.shared().schema))),
+    }
+}

@@ -1,0 +1,86 @@
+//! The journal tier: batches that the keeper holds in memory.
+
+use std::sync::Arc;
+
+use stratalog_model::{
+    ChronicleDefinition, Gsn, Result, TickRanges, Tier, TierName,
+    tier::{Extent, Piece, ScanRequest},
+};
+
+use super::{
+    journal_piece::{JournalPiece, SharedRequest},
+    key_lookup,
+};
+use crate::{
+    events::batch::MemoryBatch, read::pieces::reader::seqs_of,
+    version::published_versions::PinnedVersion,
+};
+
+/// True if a batch may have an arrival number in the inclusive range.
+fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
+    batch.runs_with_rows().any(|(run, rows)| {
+        let (first, last) = (run.seq.cast_signed(), (run.seq + rows).cast_signed() - 1);
+        first <= high && low <= last
+    })
+}
+
+/// The in-memory batches of a version of a chronicle.
+#[derive(Debug)]
+pub struct JournalTier {
+    pinned: PinnedVersion,
+}
+
+impl JournalTier {
+    /// The journal tier of a pinned version.
+    pub fn new(pinned: PinnedVersion) -> Self {
+        Self { pinned }
+    }
+}
+
+impl Tier for JournalTier {
+    fn name(&self) -> TierName {
+        TierName::Journal
+    }
+
+    fn extent(
+        &self,
+        _chronicle: &ChronicleDefinition,
+        ranges: &TickRanges,
+        visible: Gsn,
+    ) -> Option<Extent> {
+        Some(self.pinned.version.extent(ranges, visible))
+    }
+
+    fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>> {
+        let version = &self.pinned.version;
+        let shared = Arc::new(SharedRequest::new(request, Arc::clone(version), visible)?);
+        let piece = |batch: Arc<MemoryBatch>, rows: Option<Vec<u32>>| -> Box<dyn Piece> {
+            Box::new(JournalPiece { batch, rows, shared: Arc::clone(&shared) })
+        };
+        let seqs = seqs_of(request);
+        // The key index has no gsns.
+        let by_key = if request.keys.is_empty() || !request.gsns.is_all() {
+            None
+        } else {
+            key_lookup::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
+        };
+        let pieces: Vec<Box<dyn Piece>> = match by_key {
+            Some(found) => {
+                found.into_iter().map(|(batch, rows)| piece(batch, Some(rows))).collect()
+            }
+            None => version
+                .batches()
+                .filter(|batch| {
+                    batch.first_gsn() <= visible.0
+                        && request.ticks.overlaps(&batch.hull())
+                        && request.gsns.overlaps(&batch.gsns())
+                        && seqs.is_none_or(|seqs| has_seqs(batch, seqs))
+                })
+                .map(|batch| piece(Arc::clone(batch), None))
+                .collect(),
+        };
+        let pruned = version.batches().count().saturating_sub(pieces.len());
+        request.metrics.journal.pruned(pruned as u64);
+        Ok(pieces)
+    }
+}

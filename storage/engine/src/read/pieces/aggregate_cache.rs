@@ -1,0 +1,180 @@
+//! Aggregates over the slices of a story. The events of a story never change, and the story caches
+//! the aggregates of fully covered slices. A query over all times reads one cached batch list per
+//! story.
+//!
+//! ```text
+//!   whole slices, all series ─► in the cache? ─► cached batches
+//!                                    └► cells and rows ─► batches ─► cached, if small
+//! ```
+
+use std::{hash::Hash, sync::Arc};
+
+use ahash::RandomState;
+use arrow::array::RecordBatch;
+use futures::{TryStreamExt, stream};
+use stratalog_model::{
+    ColumnId, Error, Result,
+    aggregate::{AggregateRequest, ColumnStatistic, Statistic, Windows},
+    tier::BatchStream,
+};
+use stratalog_story::{FindingKey, Source, Story};
+
+use super::{
+    reader::PieceReader,
+    tier::{decode, select},
+};
+use crate::{
+    read::aggregate::{self, Slices},
+    version::piece::Part,
+};
+
+/// Maximum bytes of a cached answer.
+const CACHED_BYTES_MAX: usize = 1 << 20;
+
+/// The cache key: the aggregates and the slices. Columns appear by their id in the story, because a
+/// position in an uncommitted definition may mean another column.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CacheKey {
+    keys: Vec<ColumnId>,
+    windows: Option<Windows>,
+    /// The count of events has no column.
+    statistics: Vec<(Option<ColumnId>, Statistic)>,
+    /// First and last slice.
+    slices: (u32, u32),
+}
+
+impl CacheKey {
+    /// The question for the slices `parts`. `None` if the cache cannot answer the request: the
+    /// slices are not adjacent, not fully visible or not fully wanted, the request has key filters,
+    /// or the story lacks a column.
+    fn of(reader: &PieceReader, request: &AggregateRequest, parts: &[Part]) -> Option<Self> {
+        let scan = &request.scan;
+        let whole = |part: &Part| reader.sees_all(&part.hull) && scan.ticks.covers(&part.hull);
+        let (first, last) = (parts.first()?, parts.last()?);
+        let adjacent = (last.number - first.number) as usize + 1 == parts.len();
+        if !scan.keys.is_empty() || !adjacent || !parts.iter().all(whole) {
+            return None;
+        }
+        let stored = |at: usize| match reader.source(at) {
+            Some(Source::Column(id)) => Some(id),
+            Some(Source::Tick) => Some(scan.chronicle.tick_column),
+            _ => None,
+        };
+        let requested = |wanted: &ColumnStatistic| match wanted.statistic {
+            Statistic::Rows => Some((None, Statistic::Rows)),
+            statistic => Some((Some(stored(wanted.column)?), statistic)),
+        };
+        Some(Self {
+            keys: request.keys.iter().map(|at| stored(*at)).collect::<Option<_>>()?,
+            windows: request.windows,
+            statistics: request.statistics.iter().map(requested).collect::<Option<_>>()?,
+            slices: (first.number, last.number),
+        })
+    }
+
+    fn spot(&self) -> FindingKey {
+        FindingKey::Sums(RandomState::with_seeds(1, 2, 3, 4).hash_one(self) as u32)
+    }
+}
+
+/// A cached answer.
+#[derive(Debug)]
+struct CachedAggregates {
+    cache_key: CacheKey,
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+}
+
+/// The aggregates of slices of a story, in time order.
+pub fn of_parts(
+    reader: &Arc<PieceReader>,
+    keys: Option<&Arc<[Vec<u8>]>>,
+    request: &Arc<AggregateRequest>,
+    story: Arc<Story>,
+    parts: Vec<Part>,
+) -> BatchStream {
+    let cache_key = CacheKey::of(reader, request, &parts);
+    let known = cache_key.as_ref().and_then(|cache_key| {
+        let aggregates = story.finding::<CachedAggregates>(cache_key.spot())?;
+        (aggregates.cache_key == *cache_key).then_some(aggregates)
+    });
+    if let Some(aggregates) = known {
+        request.scan.metrics.story.answered_by_cells(1);
+        return Box::pin(stream::iter(aggregates.batches.clone().into_iter().map(Ok)));
+    }
+    let aggregating = SliceAggregation {
+        slices: Slices::new(request, reader, keys),
+        parts: Some(parts.into_iter()),
+        reader: Arc::clone(reader),
+        request: Arc::clone(request),
+        story,
+        cached: cache_key.map(|cache_key| CachedAggregates {
+            cache_key,
+            batches: Vec::new(),
+            bytes: 0,
+        }),
+    };
+    let batches = stream::try_unfold(aggregating, |mut state| async move {
+        Ok::<_, Error>(state.next().await?.map(|batches| (batches, state)))
+    });
+    Box::pin(batches.map_ok(stream::iter).try_flatten())
+}
+
+/// State of an aggregation, slice by slice.
+struct SliceAggregation {
+    slices: Slices,
+    /// The remaining slices; `None` after the end.
+    parts: Option<std::vec::IntoIter<Part>>,
+    reader: Arc<PieceReader>,
+    request: Arc<AggregateRequest>,
+    story: Arc<Story>,
+    /// The answer for the cache, until now.
+    cached: Option<CachedAggregates>,
+}
+
+impl SliceAggregation {
+    /// Aggregates the next slice; after the last slice, returns the rest.
+    async fn next(&mut self) -> Result<Option<Vec<Result<RecordBatch>>>> {
+        let Some(parts) = &mut self.parts else { return Ok(None) };
+        let Some(part) = parts.next() else {
+            self.parts = None;
+            let last = self.slices.finish()?;
+            self.remember(last.iter());
+            self.keep();
+            return Ok(Some(last.into_iter().map(Ok).collect()));
+        };
+        let (reader, story) = (&self.reader, &self.story);
+        if reader.sees_all(&part.hull) {
+            let found = self.slices.add(story, &part).await?;
+            self.remember(found.iter());
+            return Ok(Some(found.into_iter().map(Ok).collect()));
+        }
+        let Some(selection) = select(reader, story, &part).await? else {
+            reader.request().metrics.story.pruned(1);
+            return Ok(Some(Vec::new()));
+        };
+        let sources = reader.sources(&part.hull)?;
+        let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
+        let batches = decode(reader, &part, fetched, true)?;
+        let request = &self.request;
+        Ok(Some(batches.map(|batch| aggregate::of_batch(&batch?, request)).collect()))
+    }
+
+    fn remember<'a>(&mut self, batches: impl Iterator<Item = &'a RecordBatch>) {
+        for batch in batches {
+            let Some(cached) = &mut self.cached else { return };
+            cached.bytes += batch.get_array_memory_size();
+            match cached.bytes <= CACHED_BYTES_MAX {
+                true => cached.batches.push(batch.clone()),
+                false => self.cached = None,
+            }
+        }
+    }
+
+    fn keep(&mut self) {
+        let Some(aggregates) = self.cached.take() else { return };
+        let (spot, bytes) =
+            (aggregates.cache_key.spot(), aggregates.bytes + size_of::<CachedAggregates>());
+        self.story.note(spot, &Arc::new(aggregates), bytes);
+    }
+}

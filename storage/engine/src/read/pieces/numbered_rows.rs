@@ -1,0 +1,61 @@
+//! The rows of tablet blocks with many series. Most series of such a block have a single row, and a
+//! block edge would save nothing. The cache holds the tick and the group number of each row
+//! instead.
+
+use std::sync::Arc;
+
+use arrow::buffer::ScalarBuffer;
+use stratalog_model::{Result, newest::Best};
+
+use super::reader::PieceReader;
+use crate::{
+    events::{
+        budget::{Budget, Claim},
+        column::Column,
+    },
+    read::newest::numbers_of,
+    version::piece::Part,
+};
+
+/// The rows of a block, by group.
+#[derive(Debug)]
+pub struct NumberedRows {
+    /// Id of the numbering.
+    pub of: u64,
+    /// Ticks of the rows.
+    pub ticks: ScalarBuffer<i64>,
+    /// Group numbers of the rows.
+    pub numbers: Vec<u32>,
+    /// The memory claim, if the rows are cached.
+    _claim: Option<Claim>,
+}
+
+/// The rows of a block. The snapshot must see all events of the block, and all events must be
+/// wanted. `reader` reads ticks and the key columns of the grouping. The result is cached with the
+/// piece while `budget` has room.
+///
+/// # Errors
+/// `DataCorrupted`, `Io`.
+pub fn numbered_rows(
+    reader: &PieceReader,
+    part: &Part,
+    best: &Best,
+    budget: &Arc<Budget>,
+) -> Result<Arc<NumberedRows>> {
+    let of = best.numbers().id();
+    if let Some(known) = reader.piece().numbered(part.number, of) {
+        return Ok(known);
+    }
+    let events = reader.read_at_hand(part)?;
+    reader.request().metrics.tablet.compared(part.rows);
+    let keys = best.of().keys.iter().map(|at| reader.column(&events, *at));
+    let keys = keys.collect::<Result<Vec<Column>>>()?;
+    let numbers = numbers_of(best.numbers(), &keys, events.rows)?;
+    let claim = budget.claim(events.rows * (size_of::<i64>() + size_of::<u32>())).ok();
+    let kept = claim.is_some();
+    let rows = Arc::new(NumberedRows { of, ticks: events.ticks, numbers, _claim: claim });
+    if kept {
+        reader.piece().keep_numbered(part.number, &rows);
+    }
+    Ok(rows)
+}

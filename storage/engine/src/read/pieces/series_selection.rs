@@ -1,0 +1,176 @@
+//! Selection of the wanted series of a row group of a story.
+//!
+//! ```text
+//!   few series:    runs of all series, by cells or in memory ─► series with matching keys
+//!   many series:   page index of the key columns ─► key columns of these pages ─► matching rows
+//!                  ─► runs of the matching rows alone
+//! ```
+//!
+//! A group without cells has many series. Reading the keys of all series would cost more than
+//! reading the rows of a few series. A lookup therefore decompresses only the pages that may
+//! contain its keys.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef},
+    compute::concat,
+};
+use stratalog_model::{Result, TickRanges};
+use stratalog_story::{Columns, FindingKey, Selection, Source, Story};
+
+use super::reader::PieceReader;
+use crate::{
+    events::{column::Column, runs::Runs},
+    version::piece::Part,
+};
+
+/// Maximum number of series for a comparison key by key, if the page index can select the pages of
+/// a group.
+const SERIES_COMPARED_MAX: usize = 1 << 14;
+
+/// The matching rows get runs of their own if at most `1 / SHARE` of the group's rows match.
+const SHARE: usize = 2;
+
+/// Selected series of a row group.
+#[derive(Debug)]
+pub struct SeriesSelection {
+    /// The runs of the wanted series and possibly of further series.
+    pub runs: Arc<Runs>,
+    /// Positions of the wanted series in `runs`, ascending.
+    pub series: Vec<usize>,
+}
+
+impl SeriesSelection {
+    /// Selects the series with the keys `keys` (key bytes, ascending) if the request fixes all key
+    /// columns. Without `keys`, selects all series that match the request's key filters.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn find(
+        reader: &PieceReader,
+        story: &Arc<Story>,
+        part: &Part,
+        keys: Option<&[Vec<u8>]>,
+    ) -> Result<Self> {
+        let known = story.finding::<Runs>(FindingKey::Group(part.number));
+        let compares_few = |runs: &Arc<Runs>| keys.is_some() || runs.len() <= SERIES_COMPARED_MAX;
+        let known = known.filter(compares_few);
+        let filters = !reader.request().keys.is_empty();
+        if known.is_none()
+            && filters
+            && !reader.has_cells(story, part).await?
+            && let Some(runs) = of_pages(reader, story, part).await?
+        {
+            let series = (0..runs.len()).collect();
+            return Ok(Self { runs: Arc::new(runs), series });
+        }
+        let runs = match known {
+            Some(runs) => runs,
+            None => reader.runs(story, part).await?,
+        };
+        let metrics = &reader.request().metrics.story;
+        let series = match keys {
+            Some(keys) => {
+                metrics.compared(keys.len() as u64);
+                keys.iter().filter_map(|key| runs.find(key)).collect()
+            }
+            None => {
+                metrics.compared(runs.len() as u64);
+                reader.matching(runs.series())?
+            }
+        };
+        Ok(Self { runs, series })
+    }
+}
+
+/// The runs of the series that match the request's key filters, found in the pages that may contain
+/// matching keys. `None` if more than `1 / SHARE` of the group's rows match.
+async fn of_pages(reader: &PieceReader, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
+    let key = &reader.piece().shape().keys;
+    let nothing = || -> Result<Option<Runs>> {
+        let none = (0..key.at.len()).map(|at| reader.no_key(at).map(Column::Plain));
+        Runs::of(&none.collect::<Result<Vec<_>>>()?, key, 0).map(Some)
+    };
+    let filters = reader.key_values();
+    // The rows of a series are neighbours. Tick ranges would split these rows.
+    let all = TickRanges::all();
+    let Some(selection) = story.select(part.number, &all, &filters, &[])? else {
+        return nothing();
+    };
+    let sources: Vec<Source> = filters.iter().map(|filter| Source::Column(filter.column)).collect();
+    let columns = story.columns(part.number, &sources, selection.ranges()).await?;
+    let metrics = &reader.request().metrics.story;
+    metrics.read_on(0, columns.read_bytes());
+    metrics.compared(selection.rows() as u64);
+    let found = matching(reader, &columns, &selection)?;
+    let rows: usize = found.iter().map(ExactSizeIterator::len).sum();
+    if rows == 0 {
+        return nothing();
+    }
+    if rows * SHARE > part.rows as usize {
+        return Ok(None);
+    }
+    let sources: Option<Vec<Source>> = key
+        .at
+        .iter()
+        .map(|at| reader.piece().shape().columns.get(*at).map(|id| Source::Column(*id)))
+        .collect();
+    let columns = story.columns(part.number, &sources.unwrap_or_default(), &found).await?;
+    metrics.read_on(0, columns.read_bytes());
+    let keys = (0..key.at.len()).map(|at| concat_ranges(&columns, at, &found).map(Column::Plain));
+    let runs = Runs::of(&keys.collect::<Result<Vec<_>>>()?, key, rows)?;
+    // An estimate: all series have the average row count of the matching series.
+    reader.piece().saw_series(part.rows as usize * runs.len() / rows);
+    Ok(Some(runs.placed(&found)))
+}
+
+/// The rows of a selection that match all key filters, as ranges of consecutive rows.
+fn matching(
+    reader: &PieceReader,
+    columns: &Columns,
+    selection: &Selection,
+) -> Result<Vec<Range<usize>>> {
+    let sets = &reader.shared().keys;
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for rows in selection.ranges() {
+        let mut matching: Option<Vec<u32>> = None;
+        // `columns` has a column for each filter with a column in the piece, in filter order.
+        let mut at = 0;
+        for set in sets.iter() {
+            let column = match reader.source(set.column) {
+                Some(_) => {
+                    at += 1;
+                    concat_ranges(columns, at - 1, std::slice::from_ref(rows))?
+                }
+                None => reader.constant(set.column, rows.len())?,
+            };
+            let column = Column::Plain(column);
+            match &mut matching {
+                Some(rows) => set.retain(&column, rows)?,
+                None => matching = Some(set.rows(&column)?),
+            }
+        }
+        for row in matching.into_iter().flatten() {
+            let row = rows.start + row as usize;
+            match found.last_mut() {
+                Some(last) if last.end == row => last.end += 1,
+                _ => found.push(row..row + 1),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Concatenates the values of a column for some ranges of rows.
+fn concat_ranges(columns: &Columns, at: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+    let mut slices = Vec::new();
+    for range in ranges {
+        slices.extend(columns.slices(at, range.clone())?);
+    }
+    if let [one] = slices.as_slice() {
+        return Ok(Arc::clone(one));
+    }
+    let slices: Vec<&dyn Array> = slices.iter().map(AsRef::as_ref).collect();
+    Ok(concat(&slices)?)
+}

@@ -1,0 +1,533 @@
+//! The file tiers: reads of pieces (tablets and stories) for a request.
+//!
+//! ```text
+//!   parts ─► parts with wanted ticks and keys ─► visible rows
+//!     any order:  part by part
+//!     ordered:    all blocks of a tablet, or row groups of a story one by one, sorted by
+//!                 (tick, seq): each is a window of ticks
+//!     if the request accepts the stored order, a large row group is read in windows of rows
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use stratalog_model::{
+    ChronicleDefinition, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    aggregate::AggregateRequest,
+    newest::Best,
+    tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
+};
+use stratalog_story::{FetchedColumns, KeyValues, Selection, Story};
+
+use super::{
+    aggregate_cache, filtered_rows::FilteredRows, keyed_rows::KeyedRows, leading_keys::LeadingKeys,
+    newest, reader::PieceReader,
+};
+use crate::{
+    events::{budget::Budget, numberings::Numberings, part_events::PartEvents},
+    read::{aggregate, journal_piece::SharedRequest},
+    version::{Version, piece::Part, published_versions::PinnedVersion},
+};
+
+/// Limit below which the first window likely has all requested rows.
+const FEW_ROWS: usize = 8_192;
+
+/// Number of row groups or windows fetched ahead of the decoder.
+const FETCHES_AHEAD: usize = 2;
+
+/// The pieces of a version of a chronicle in one file tier.
+#[derive(Debug)]
+pub struct FiledTier {
+    version: Arc<Version>,
+    name: TierName,
+    numberings: Arc<Numberings>,
+}
+
+impl FiledTier {
+    /// The tablet tier or the story tier of a pinned version.
+    pub fn new(pinned: &PinnedVersion, name: TierName) -> Self {
+        let (version, numberings) = (&pinned.version, pinned.chronicle.numberings());
+        Self { version: Arc::clone(version), name, numberings: Arc::clone(numberings) }
+    }
+}
+
+impl Tier for FiledTier {
+    fn name(&self) -> TierName {
+        self.name
+    }
+
+    fn extent(&self, _: &ChronicleDefinition, ranges: &TickRanges, _: Gsn) -> Option<Extent> {
+        self.version.pieces().extent(self.name, ranges, self.version.fences())
+    }
+
+    fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>> {
+        let mut filed = self.version.pieces().iter().filter(|p| p.tier() == self.name).peekable();
+        if filed.peek().is_none() {
+            return Ok(Vec::new());
+        }
+        let metrics = request.metrics.of(self.name);
+        let shared = Arc::new(SharedRequest::new(request, Arc::clone(&self.version), visible)?);
+        let leading = LeadingKeys::of(request)?;
+        let beginnings = leading.as_ref().map(|keys| Arc::new(keys.as_beginnings()));
+        let leading = leading.map(Arc::new);
+        let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
+        let mut stories = Vec::new();
+        for piece in filed {
+            let record = piece.record();
+            let overlaps =
+                request.ticks.overlaps(&record.ticks) && request.gsns.overlaps(&piece.gsns());
+            if !overlaps {
+                metrics.pruned(u64::from(record.parts));
+                continue;
+            }
+            let reader = PieceReader::new(Arc::clone(piece), Arc::clone(&shared));
+            // Events with more key columns have longer keys.
+            let known = request.chronicle.key_columns.len();
+            let keys = match piece.shape().keys.at.len() <= known {
+                true => leading.as_ref(),
+                false => beginnings.as_ref(),
+            };
+            if self.name == TierName::Story {
+                stories.push(of_story(&Arc::new(reader), keys).into_iter());
+                continue;
+            }
+            let parts = piece.parts_at_hand()?.unwrap_or(&[]).iter();
+            let wanted = parts.filter(|part| {
+                request.ticks.overlaps(&part.hull)
+                    && request.gsns.overlaps(&part.gsns)
+                    && may_hold(part, keys)
+                    && reader.may_hold_values(part)
+            });
+            let parts: Vec<Part> = wanted.cloned().collect();
+            metrics.pruned(u64::from(record.parts) - parts.len() as u64);
+            if !parts.is_empty() {
+                let numbers = Arc::clone(self.numberings.budget());
+                pieces.push(Box::new(TabletPiece { reader, parts, numbers }));
+            }
+        }
+        // Takes the first share of each story, then the second share, etc. Each stream then gets an
+        // equal part of every story.
+        while !stories.is_empty() {
+            pieces.extend(stories.iter_mut().filter_map(Iterator::next));
+            stories.retain(|shares| shares.len() > 0);
+        }
+        Ok(pieces)
+    }
+}
+
+/// True if a part may contain one of the keys.
+fn may_hold(part: &Part, keys: Option<&Arc<LeadingKeys>>) -> bool {
+    keys.is_none_or(|keys| keys.may_lie_between(&part.keys.0, &part.keys.1))
+}
+
+/// The wanted blocks of a tablet.
+struct TabletPiece {
+    reader: PieceReader,
+    parts: Vec<Part>,
+    /// Memory budget for group numbers.
+    numbers: Arc<Budget>,
+}
+
+impl Piece for TabletPiece {
+    fn ticks(&self) -> TickRange {
+        self.parts.iter().fold(TickRange::EMPTY, |hull, part| hull.hull(&part.hull))
+    }
+
+    fn rows_max(&self) -> usize {
+        self.parts.iter().map(|part| part.rows as usize).sum()
+    }
+
+    fn read(self: Box<Self>) -> BatchStream {
+        let Self { reader, parts, .. } = *self;
+        if reader.request().order == ScanOrder::Any {
+            let batches = stream::iter(parts).map(move |part| {
+                let batches = match reader.may_hold_seqs(&part)? {
+                    true => reader.unordered(&reader.read_at_hand(&part)?, &part.hull)?,
+                    false => Vec::new(),
+                };
+                Ok::<_, Error>(each(batches))
+            });
+            return Box::pin(batches.try_flatten());
+        }
+        let sorted = move || {
+            let mut read = Vec::with_capacity(parts.len());
+            for part in &parts {
+                if reader.may_hold_seqs(part)? {
+                    read.push((reader.read_at_hand(part)?, part.hull));
+                }
+            }
+            reader.ordered(read)
+        };
+        match sorted() {
+            Ok(batches) => Box::pin(each(batches)),
+            Err(error) => Box::pin(stream::iter([Err(error)])),
+        }
+    }
+
+    fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
+        match newest::of_tablet(&self.reader, self.parts, best, &self.numbers) {
+            Ok(found) => Box::pin(each(found)),
+            Err(error) => Box::pin(stream::iter([Err(error)])),
+        }
+    }
+
+    fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
+        aggregate::of_rows(self.read(), request)
+    }
+}
+
+fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    stream::iter(batches.into_iter().map(Ok))
+}
+
+/// The shares of a story. An ordered request reads the story as a single share; an unordered
+/// request reads several shares concurrently. The shares take row groups in turn and cover all of
+/// the story's time.
+fn of_story(reader: &Arc<PieceReader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dyn Piece>> {
+    let request = reader.request();
+    let all = reader.piece().record().parts;
+    let pieces = match request.order {
+        ScanOrder::Any => all.clamp(1, request.streams.max(1) as u32),
+        _ => 1,
+    };
+    let piece = |turn: u32| -> Box<dyn Piece> {
+        let (reader, keys) = (Arc::clone(reader), keys.cloned());
+        Box::new(StoryPiece { reader, keys, turn, turns: pieces })
+    };
+    (0..pieces).map(piece).collect()
+}
+
+/// Every n-th row group of a story.
+struct StoryPiece {
+    reader: Arc<PieceReader>,
+    keys: Option<Arc<LeadingKeys>>,
+    turn: u32,
+    turns: u32,
+}
+
+impl StoryPiece {
+    /// Opens the story and returns its row groups.
+    async fn opened(&self) -> Result<(Arc<Story>, &[Part])> {
+        let piece = self.reader.piece();
+        let parts = piece.parts().await?;
+        let story = piece.story().await?;
+        Ok((story.ok_or_else(|| Error::internal("a story has no file"))?, parts))
+    }
+
+    fn has(&self, part: &Part) -> bool {
+        part.number % self.turns == self.turn
+    }
+}
+
+impl Piece for StoryPiece {
+    fn ticks(&self) -> TickRange {
+        self.reader.piece().record().ticks
+    }
+
+    fn rows_max(&self) -> usize {
+        let record = self.reader.piece().record();
+        record.rows.div_ceil(u64::from(self.turns)) as usize
+    }
+
+    fn read(self: Box<Self>) -> BatchStream {
+        let reader = Arc::clone(&self.reader);
+        let opened = async move {
+            let chosen = self.choose().await?;
+            let ahead = self.ahead();
+            let piece: Arc<Self> = self.into();
+            let fetching = Arc::clone(&piece);
+            let windows = stream::iter(chosen).map(move |(story, part)| {
+                let piece = Arc::clone(&piece);
+                async move {
+                    let windows = piece.windows(&story, &part).await?;
+                    let window =
+                        move |rows| Ok::<_, Error>((Arc::clone(&story), part.clone(), rows));
+                    Ok::<_, Error>(stream::iter(windows.into_iter().map(window)))
+                }
+            });
+            let fetched = windows.buffered(ahead).try_flatten().map(move |window| {
+                let piece = Arc::clone(&fetching);
+                async move {
+                    let (story, part, rows) = window?;
+                    let read = piece.fetch(&story, &part, rows).await?;
+                    Ok::<_, Error>((part, read))
+                }
+            });
+            Ok::<_, Error>(fetched.buffered(ahead))
+        };
+        let batches = stream::once(opened).try_flatten().map(move |read| {
+            let (part, read) = read?;
+            let batches = match read {
+                FetchedRows::Events(events) => visible_batches(&reader, &part, vec![events])?,
+                FetchedRows::Pages(fetched, begins) => decode(&reader, &part, fetched, begins)?,
+            };
+            Ok::<_, Error>(stream::iter(batches))
+        });
+        Box::pin(batches.try_flatten())
+    }
+
+    fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
+        let best = Arc::clone(best);
+        let found = async move {
+            let (story, parts) = self.opened().await?;
+            newest::of_story(&self.reader, &story, parts, &best).await.map(each)
+        };
+        Box::pin(stream::once(found).try_flatten())
+    }
+
+    fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
+        let request = Arc::clone(request);
+        let opened = async move {
+            let (story, parts) = self.opened().await?;
+            let wanted: Vec<&Part> = parts.iter().filter(|part| self.may_hold(part)).collect();
+            if self.turn == 0 {
+                let others = parts.len() - wanted.len();
+                self.reader.request().metrics.story.pruned(others as u64);
+            }
+            // Each share takes neighbouring row groups, because the results of one time window are
+            // then merged early.
+            let (turn, turns) = (self.turn as usize, self.turns as usize);
+            let start = wanted.len() * turn / turns;
+            let end = wanted.len() * (turn + 1) / turns;
+            let own = wanted.get(start..end).unwrap_or(&[]).iter().copied().cloned().collect();
+            let keys: Option<Arc<[Vec<u8>]>> = self.whole_keys().map(Into::into);
+            Ok::<_, Error>(aggregate_cache::of_parts(
+                &self.reader,
+                keys.as_ref(),
+                &request,
+                story,
+                own,
+            ))
+        };
+        Box::pin(stream::once(opened).try_flatten())
+    }
+}
+
+impl StoryPiece {
+    /// True if the row group may contain wanted events, by its summary.
+    fn may_hold(&self, part: &Part) -> bool {
+        let request = self.reader.request();
+        request.ticks.overlaps(&part.hull)
+            && request.gsns.overlaps(&part.gsns)
+            && may_hold(part, self.keys.as_ref())
+    }
+
+    /// The wanted keys, if the request fixes all key columns.
+    fn whole_keys(&self) -> Option<&[Vec<u8>]> {
+        self.keys.as_deref().and_then(LeadingKeys::whole)
+    }
+
+    /// The reads of a row group, in order.
+    async fn windows(&self, story: &Arc<Story>, part: &Part) -> Result<Vec<RowSelection>> {
+        let reader = &self.reader;
+        Ok(match self.rows(story, part).await? {
+            Some(RowSelection::Pages(selection, _)) if reader.reads_as_it_lies() => {
+                let windows = self.cut(story, part, selection)?.into_iter();
+                let begins = std::iter::once(true).chain(std::iter::repeat(false));
+                windows
+                    .zip(begins)
+                    .map(|(window, begins)| RowSelection::Pages(window, begins))
+                    .collect()
+            }
+            None => {
+                reader.request().metrics.story.pruned(1);
+                Vec::new()
+            }
+            Some(rows) => vec![rows],
+        })
+    }
+
+    /// Cuts the selected rows of a group into windows, in the wanted order. With a limit, the first
+    /// window has the first rows of the result.
+    fn cut(&self, story: &Story, part: &Part, selection: Selection) -> Result<Vec<Selection>> {
+        let (request, group) = (self.reader.request(), part.number);
+        let sources = self.reader.sources(&part.hull)?;
+        let descending = request.order == ScanOrder::Descending;
+        let (mut windows, mut rest) = (Vec::new(), selection);
+        if let Some(limit) = request.limit {
+            let (edge, others) = story.edge(group, &sources, &rest, limit, descending)?;
+            windows.push(edge);
+            rest = others;
+        }
+        if rest.rows() > 0 {
+            let mut others = story.windows(group, &sources, rest)?;
+            if descending {
+                others.reverse();
+            }
+            windows.extend(others);
+        }
+        Ok(windows)
+    }
+
+    /// Number of windows to fetch ahead. A small limit needs no more than the first window.
+    fn ahead(&self) -> usize {
+        match self.reader.request().limit {
+            Some(limit) if limit < FEW_ROWS => 1,
+            _ => FETCHES_AHEAD,
+        }
+    }
+
+    async fn fetch(
+        &self,
+        story: &Arc<Story>,
+        part: &Part,
+        rows: RowSelection,
+    ) -> Result<FetchedRows> {
+        let reader = &self.reader;
+        Ok(match rows {
+            RowSelection::Keyed(keyed) => {
+                FetchedRows::Events(keyed.events(reader, story, part).await?)
+            }
+            RowSelection::Picked(picked) => {
+                FetchedRows::Events(picked.events(reader, story, part).await?)
+            }
+            RowSelection::Pages(selection, begins) => {
+                let sources = reader.sources(&part.hull)?;
+                FetchedRows::Pages(
+                    story.fetch(part.number, &sources, Some(&selection)).await?,
+                    begins,
+                )
+            }
+        })
+    }
+
+    /// The rows of a row group that may be wanted; `None` if no row can match.
+    async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<RowSelection>> {
+        let (reader, keys) = (&self.reader, self.whole_keys());
+        let ticks = &reader.request().ticks;
+        if !reader.request().keys.is_empty() {
+            // Without all key columns fixed, the runs are a slow way to find that no series
+            // matches.
+            if keys.is_none()
+                && story.select(part.number, ticks, &reader.key_values(), &[])?.is_none()
+            {
+                return Ok(None);
+            }
+            if let Some(keyed) = KeyedRows::find(reader, story, part, keys).await? {
+                return Ok((keyed.rows() > 0).then_some(RowSelection::Keyed(keyed)));
+            }
+        }
+        let Some(selection) = select(reader, story, part).await? else { return Ok(None) };
+        Ok(match FilteredRows::find(reader, story, part, selection).await? {
+            Ok(picked) => (picked.rows() > 0).then_some(RowSelection::Picked(picked)),
+            Err(selection) => Some(RowSelection::Pages(selection, true)),
+        })
+    }
+
+    /// The row groups that may contain wanted events by their summaries, in the wanted order.
+    /// Further data is read later, for each row group in turn, because the caller may stop early.
+    async fn choose(&self) -> Result<Vec<(Arc<Story>, Part)>> {
+        let reader = &self.reader;
+        let request = reader.request();
+        let (story, parts) = self.opened().await?;
+        let mut chosen = Vec::new();
+        let mut all = 0;
+        for part in parts.iter().filter(|part| self.has(part)) {
+            all += 1;
+            if self.may_hold(part) {
+                chosen.push((Arc::clone(&story), part.clone()));
+            }
+        }
+        request.metrics.story.pruned((all - chosen.len()) as u64);
+        match request.order {
+            ScanOrder::Any => {}
+            ScanOrder::Ascending => chosen.sort_by_key(|(_, part)| part.hull.start),
+            ScanOrder::Descending => {
+                chosen.sort_by_key(|(_, part)| std::cmp::Reverse(part.hull.end))
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+/// The rows to read from a row group.
+enum RowSelection {
+    Keyed(KeyedRows),
+    Picked(FilteredRows),
+    /// The flag is true for the first window of the group.
+    Pages(Selection, bool),
+}
+
+/// The result of a read.
+enum FetchedRows {
+    Events(PartEvents),
+    Pages(FetchedColumns, bool),
+}
+
+/// Batches of a row group.
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// The visible events of a row group, in batches.
+fn visible_batches(reader: &PieceReader, part: &Part, read: Vec<PartEvents>) -> Result<Batches> {
+    let batches = match reader.request().order {
+        ScanOrder::Any => {
+            let each = read.iter().map(|events| reader.unordered(events, &part.hull));
+            each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
+        }
+        _ => reader.ordered(read.into_iter().map(|events| (events, part.hull)).collect())?,
+    };
+    Ok(Box::new(batches.into_iter().map(Ok)))
+}
+
+/// The rows of a row group that may be wanted, by page index and Bloom filters; `None` if no row
+/// can match.
+pub async fn select(
+    reader: &PieceReader,
+    story: &Arc<Story>,
+    part: &Part,
+) -> Result<Option<Selection>> {
+    let (keys, values) = (reader.key_values(), reader.column_values());
+    let group = part.number;
+    let Some(mut selection) = story.select(group, &reader.request().ticks, &keys, &values)? else {
+        return Ok(None);
+    };
+    for numbers in reader.numbers() {
+        selection = story.within_numbers(group, selection, *numbers)?;
+    }
+    if selection.rows() == 0 {
+        return Ok(None);
+    }
+    let predicates: Vec<KeyValues> =
+        keys.into_iter().chain(reader.indexed_values(&values)).collect();
+    if !predicates.is_empty() && !story.may_hold(group, &predicates).await? {
+        return Ok(None);
+    }
+    story.within_words(group, selection, &values).await
+}
+
+/// Decodes the batches of a row group; lazily if the request accepts the stored order.
+pub fn decode(
+    reader: &Arc<PieceReader>,
+    part: &Part,
+    fetched: FetchedColumns,
+    begins: bool,
+) -> Result<Batches> {
+    let (request, rows, bytes) = (reader.request(), fetched.rows() as u64, fetched.bytes() as u64);
+    match begins {
+        true => request.metrics.story.read(rows, bytes),
+        false => request.metrics.story.read_on(rows, bytes),
+    }
+    let hull = part.hull;
+    let reader = Arc::clone(reader);
+    // A descending request needs the last rows first, and must decode the whole window.
+    if reader.reads_as_it_lies() && request.order != ScanOrder::Descending {
+        let any = request.order == ScanOrder::Any;
+        let rows_max = fetched.batch_rows(request.batch_rows_max);
+        let rows = fetched.decode(rows_max)?;
+        return Ok(Box::new(rows.flat_map(move |batch| {
+            let batches =
+                batch.and_then(|batch| reader.events(&batch, &hull)).and_then(|events| match any {
+                    true => reader.unordered(&events, &hull),
+                    false => reader.ordered(vec![(events, hull)]),
+                });
+            match batches {
+                Ok(batches) => batches.into_iter().map(Ok).collect(),
+                Err(error) => vec![Err(error)],
+            }
+        })));
+    }
+    let rows = fetched.rows().max(1);
+    let read = fetched.decode(rows)?.map(|batch| reader.events(&batch?, &hull));
+    visible_batches(&reader, part, read.collect::<Result<_>>()?)
+}

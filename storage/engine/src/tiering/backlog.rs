@@ -1,0 +1,111 @@
+//! The event backlog (F12, F29): events that have left the journal stay in memory as well, for fast
+//! reads, while the budget has room.
+//!
+//! ```text
+//!   blocks of a new tablet, read back ─► kept with it ─► let go, the oldest first
+//!                                        (backlog_bytes_max)  pinned chronicles last
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+
+use parking_lot::Mutex;
+use stratalog_model::ChronicleId;
+
+use crate::{
+    events::{
+        block::Block,
+        budget::{Budget, Claim},
+    },
+    version::piece::OpenPiece,
+};
+
+/// Blocks of a tablet in memory, by number, until the drop.
+#[derive(Debug)]
+pub struct BlockCache {
+    blocks: BTreeMap<u32, Block>,
+    claim: Claim,
+}
+
+impl BlockCache {
+    /// A block.
+    pub fn block(&self, number: u32) -> Option<&Block> {
+        self.blocks.get(&number)
+    }
+
+    /// Bytes of all blocks.
+    pub fn bytes(&self) -> u64 {
+        self.claim.bytes()
+    }
+}
+
+/// The tablets kept in memory.
+#[derive(Debug)]
+pub struct Backlog {
+    budget: Arc<Budget>,
+    /// By commit time of the oldest events, and number of the tablet.
+    tablets: Mutex<BTreeMap<(i64, u64), Weak<OpenPiece>>>,
+}
+
+impl Backlog {
+    /// A backlog of `bytes_max`; 0 keeps nothing.
+    pub fn new(bytes_max: u64) -> Self {
+        Self { budget: Budget::new(bytes_max), tablets: Mutex::default() }
+    }
+
+    /// True if the backlog may keep blocks.
+    pub fn is_open(&self) -> bool {
+        self.budget.bytes_max() > 0
+    }
+
+    /// Keeps the blocks of a new tablet, by number, if the budget has room, or older tablets can
+    /// give way. `is_pinned` returns true for events of a chronicle, by commit time (ns since
+    /// 1970), with a longer stay: a pinned tablet gives way only to another pinned tablet.
+    pub fn keep(
+        &self,
+        piece: &Arc<OpenPiece>,
+        blocks: BTreeMap<u32, Block>,
+        is_pinned: impl Fn(ChronicleId, i64) -> bool,
+    ) {
+        let of = |piece: &OpenPiece| is_pinned(piece.chronicle(), piece.record().since_ns);
+        let bytes = blocks.values().map(Block::bytes).sum();
+        if bytes as u64 > self.budget.bytes_max() {
+            return;
+        }
+        // Dropped after the lock: the drop may remove a doomed file.
+        let mut evicted = Vec::new();
+        let mut tablets = self.tablets.lock();
+        tablets.retain(|_, piece| piece.strong_count() > 0);
+        let claim = loop {
+            match self.budget.claim(bytes) {
+                Ok(claim) => break claim,
+                Err(_) => match evict_oldest(&mut tablets, of(piece), of) {
+                    Some(piece) => evicted.push(piece),
+                    None => return,
+                },
+            }
+        };
+        tablets.insert((piece.record().since_ns, piece.record().id), Arc::downgrade(piece));
+        piece.keep(Some(Arc::new(BlockCache { blocks, claim })));
+    }
+}
+
+/// Removes the oldest unpinned tablet, or with `any` the oldest tablet if all are pinned; `None`
+/// without a candidate.
+fn evict_oldest(
+    tablets: &mut BTreeMap<(i64, u64), Weak<OpenPiece>>,
+    any: bool,
+    is_pinned: impl Fn(&OpenPiece) -> bool,
+) -> Option<Option<Arc<OpenPiece>>> {
+    let free = |piece: &Weak<OpenPiece>| piece.upgrade().is_none_or(|piece| !is_pinned(&piece));
+    let oldest = tablets
+        .iter()
+        .find(|(_, piece)| free(piece))
+        .or_else(|| tablets.first_key_value().filter(|_| any));
+    let place = oldest.map(|(place, _)| *place)?;
+    let piece = tablets.remove(&place).and_then(|piece| piece.upgrade());
+    piece.iter().for_each(|piece| piece.keep(None));
+    Some(piece)
+}

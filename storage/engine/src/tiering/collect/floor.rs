@@ -1,0 +1,143 @@
+//! The beginning of the journal: events before the floor are in pieces, or no longer needed.
+
+use std::sync::Arc;
+
+use stratalog_model::{ChronicleId, Gsn, Lsn, Result, TierName};
+use stratalog_story::{StoryId, StoryName};
+use stratalog_tablet::TabletId;
+
+use super::{PieceChange, apply, lasting, news, sync};
+use crate::{
+    sabotage,
+    tiering::{files::EngineFiles, mover::Mover},
+    version::{
+        manifest::{Edit, Floor, PieceRecord},
+        piece::OpenPiece,
+    },
+};
+
+/// Gives up the pieces of dropped chronicles, and moves the beginning of the journal to the first
+/// frame needed by an event or a delete. Returns the bytes freed.
+///
+/// # Errors
+/// `Io`.
+pub async fn raise_floor(mover: &Arc<Mover>) -> Result<u64> {
+    let Some(files) = &mover.files else { return Ok(0) };
+    let _turn = mover.move_lock.lock().await;
+    forget(mover, files).await?;
+    raise(mover, files).await
+}
+
+/// Moves the beginning of the journal like [`raise`], if the move frees a segment. Returns the bytes
+/// freed.
+///
+/// # Errors
+/// `Io`.
+pub async fn free_segments(mover: &Arc<Mover>) -> Result<u64> {
+    let Some(files) = &mover.files else { return Ok(0) };
+    let Some(lowest) = mover.log.status().releases_from else { return Ok(0) };
+    let _turn = mover.move_lock.lock().await;
+    raise_from(mover, files, lowest).await
+}
+
+/// Moves the beginning of the journal. Only for the holder of the lock `move_lock`.
+///
+/// # Errors
+/// `Io`.
+pub async fn raise(mover: &Arc<Mover>, files: &EngineFiles) -> Result<u64> {
+    raise_from(mover, files, Lsn(0)).await
+}
+
+/// Moves the beginning of the journal to `lowest` or further.
+async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Result<u64> {
+    // Read before the versions: the versions are then at least as new.
+    let candidates = mover.keeper.floor_candidates.list();
+    let published = mover.publisher.published();
+    let oldest = published
+        .versions
+        .values()
+        .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
+    let oldest = oldest.min().unwrap_or(u64::MAX);
+    let Some(candidate) = candidates.into_iter().rev().find(|candidate| candidate.gsn < oldest)
+    else {
+        return Ok(0);
+    };
+    let state = files.manifest.state();
+    if candidate.lsn <= state.floor.lsn || candidate.lsn < lowest {
+        return Ok(0);
+    }
+    let producers = mover.keeper.producers.lock().list();
+    // The edits must not be more durable than the frames behind these edits.
+    sync(mover.log.as_ref()).await?;
+    // The same order in every run.
+    let mut versions: Vec<_> = published.versions.iter().collect();
+    versions.sort_unstable_by_key(|(id, _)| **id);
+    // Records deletes and replacements known only to the journal.
+    for (id, pinned) in versions {
+        let version = &pinned.version;
+        let (through, is_recorded) = match state.chronicles.get(id) {
+            Some(owned) => {
+                let is_recorded = news(files, *id, version, owned.through).is_empty()
+                    && lasting(version) == owned.fences
+                    && *version.lost() == owned.lost;
+                (owned.through, is_recorded)
+            }
+            // The chronicle never had a piece.
+            None => (Gsn(0), version.lost().is_empty()),
+        };
+        if !is_recorded {
+            let (removed, forgotten) = (Vec::new(), Vec::new());
+            let change = PieceChange { through, written: &[], removed, forgotten, version };
+            apply(files, &pinned.chronicle, change, || ()).await?;
+        }
+    }
+    drop(published);
+    let floor = Floor {
+        lsn: candidate.lsn,
+        gsn: Gsn(candidate.gsn),
+        statement: candidate.statement,
+        producers,
+    };
+    let lsn = floor.lsn;
+    if sabotage::active("release-before-edit") {
+        mover.log.release(lsn)?;
+    }
+    files.manifest.apply(Edit::Raise(floor), || ()).await?;
+    mover.keeper.floor_candidates.forget_before(lsn);
+    mover.journal_release.release(mover.log.as_ref(), lsn)
+}
+
+/// Gives up the pieces of dropped chronicles. A piece with a reader is doomed; a tablet without a
+/// reader is removed at once.
+async fn forget(mover: &Arc<Mover>, files: &EngineFiles) -> Result<()> {
+    let state = files.manifest.state();
+    let dropped = std::mem::take(&mut *mover.publisher.chronicles.dropped.lock());
+    let named: Vec<ChronicleId> =
+        dropped.keys().filter(|id| state.chronicles.contains_key(id)).copied().collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    if let Err(error) = files.manifest.apply(Edit::Forget(named.clone()), || ()).await {
+        mover.publisher.chronicles.dropped.lock().extend(dropped);
+        return Err(error);
+    }
+    for (id, owned) in named.iter().filter_map(|id| Some((id, state.chronicles.get(id)?))) {
+        let read: &[Arc<OpenPiece>] = dropped.get(id).map_or(&[], Vec::as_slice);
+        read.iter().for_each(|piece| piece.doom());
+        let unread = |record: &&PieceRecord| read.iter().all(|p| p.record().id != record.id);
+        for record in owned.pieces.values().filter(unread) {
+            match record.tier() {
+                TierName::Story => {
+                    let name = StoryName { chronicle: *id, id: StoryId(record.id) };
+                    files.shelves.stories.doom(name);
+                }
+                _ => {
+                    if let Err(error) = files.shelves.tablets.remove(TabletId(record.id)) {
+                        tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

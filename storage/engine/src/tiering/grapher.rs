@@ -1,0 +1,288 @@
+//! The grapher: moves events down the tiers in the background (F29–F33).
+//!
+//! ```text
+//!   every PAUSE, and when an append finds no memory:
+//!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
+//!   every second: moves due by number or age ─► collect ─► stories, until nothing is due
+//! ```
+//! One thread does all moves: moves take at most one mover from appends and queries.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result, store::MoveCounts};
+
+use crate::{
+    Engine,
+    ingest::{backpressure::MoveOutcome, keeper::Keeper},
+    tiering::{
+        choose::Pressure,
+        collect::{self, floor},
+        expiry,
+        mover::Mover,
+        prefetch::Prefetch,
+        pressure_flush,
+    },
+};
+
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks to skip after a failed or useless move.
+const RESTS: u32 = 50;
+
+/// Number of looks between two looks at the pieces of every chronicle.
+const SETTLE_EVERY: u64 = 10;
+
+/// Least number of overlapping or small pieces for a merge.
+const MERGE_FAN_IN: usize = 8;
+
+/// The thread of the grapher. The drop waits for the move under way.
+#[derive(Debug)]
+pub struct Grapher {
+    mover: Weak<Mover>,
+    /// Open appends may outlive the mover.
+    keeper: Weak<Keeper>,
+    stop: Arc<AtomicBool>,
+    wake: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Grapher {
+    /// Starts the thread. From here on, appends without memory wait for the grapher.
+    ///
+    /// # Errors
+    /// The error of the system when the thread cannot start.
+    pub fn start(engine: &Engine) -> io::Result<Self> {
+        let (wake, woken) = channel();
+        let mover = Arc::downgrade(engine.mover());
+        let keeper = Arc::downgrade(&engine.mover().keeper);
+        let stop = Arc::new(AtomicBool::new(false));
+        let work = GrapherLoop {
+            mover: mover.clone(),
+            keeper: keeper.clone(),
+            stop: Arc::clone(&stop),
+            rests: 0,
+            looks: 0,
+            look_again: false,
+            settled: None,
+            prefetch: Prefetch::default(),
+        };
+        let builder = std::thread::Builder::new().name("grapher".to_string());
+        let thread = builder.spawn(move || work.run(&woken))?;
+        engine.mover().keeper.backpressure.begin(wake.clone());
+        Ok(Self { mover, keeper, stop, wake, thread: Some(thread) })
+    }
+}
+
+impl Drop for Grapher {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(mover) = self.mover.upgrade() {
+            mover.write_throttle.end();
+        }
+        // The thread may have ended already, and dropped the receiver.
+        self.wake.send(()).ok();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the grapher panicked");
+        }
+        if let Some(keeper) = self.keeper.upgrade() {
+            keeper.backpressure.end();
+        }
+    }
+}
+
+struct GrapherLoop {
+    mover: Weak<Mover>,
+    /// Open appends may outlive the mover.
+    keeper: Weak<Keeper>,
+    stop: Arc<AtomicBool>,
+    /// Looks to skip.
+    rests: u32,
+    /// Number of looks so far.
+    looks: u64,
+    /// True after a look over all chronicles with moved events: the next look follows at once.
+    look_again: bool,
+    /// The last chronicle before the interruption of a look over all chronicles.
+    settled: Option<ChronicleId>,
+    prefetch: Prefetch,
+}
+
+impl GrapherLoop {
+    fn run(mut self, woken: &Receiver<()>) {
+        loop {
+            let pause = if self.look_again { Duration::ZERO } else { PAUSE };
+            if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+            // This turn serves all earlier wake-ups, too.
+            while woken.try_recv().is_ok() {}
+            let Some(mover) = self.mover.upgrade() else {
+                // No later turn makes room for the waiting appends.
+                if let Some(keeper) = self.keeper.upgrade() {
+                    keeper.backpressure.end();
+                }
+                return;
+            };
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            mover.note_commits();
+            self.rests = self.rests.saturating_sub(1);
+            if self.rests > 0 && mover.keeper.backpressure.demand_bytes() == 0 {
+                self.look_again = false;
+                continue;
+            }
+            self.looks += 1;
+            let all = self.look_again || self.looks.is_multiple_of(SETTLE_EVERY);
+            mover.keeper.backpressure.turn_begins();
+            let settled = &mut self.settled;
+            let work =
+                AssertUnwindSafe(|| mover.blocking_pool.block_on(step(&mover, all, settled)));
+            let turn = catch_unwind(work).unwrap_or_else(|_| {
+                mover.move_history.break_off(mover.clock.as_ref());
+                Err(Error::internal("a move failed"))
+            });
+            mover.keeper.backpressure.turn_ends(&turn);
+            self.look_again = all && matches!(turn, Ok(Some(MoveOutcome { useful: true })));
+            match turn {
+                Ok(None) => self.prefetch(&mover, all),
+                Ok(Some(MoveOutcome { useful: true })) => {}
+                Ok(Some(MoveOutcome { useful: false })) => self.rests = RESTS,
+                Err(error) if error.kind() == ErrorKind::Shutdown => {
+                    mover.keeper.backpressure.end();
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the events stay in their tier for now");
+                    self.rests = RESTS;
+                }
+            }
+        }
+    }
+}
+
+impl GrapherLoop {
+    /// Without a due move: decodes some of the stories likely to be read soon.
+    fn prefetch(&mut self, mover: &Arc<Mover>, all: bool) {
+        let prefetch = &mut self.prefetch;
+        let work = AssertUnwindSafe(|| {
+            mover.blocking_pool.block_on(async {
+                if all {
+                    prefetch.look(mover).await?;
+                }
+                prefetch.turn().await
+            })
+        });
+        match catch_unwind(work) {
+            // A query of the story reports the error.
+            Ok(Err(error)) => tracing::debug!(%error, "a story is not decoded in advance"),
+            Ok(Ok(())) => {}
+            Err(_) => self.prefetch = Prefetch::default(),
+        }
+    }
+}
+
+/// Makes one due move. Visits every chronicle only if `all` is true: their number may be large.
+async fn step(
+    mover: &Arc<Mover>,
+    all: bool,
+    settled: &mut Option<ChronicleId>,
+) -> Result<Option<MoveOutcome>> {
+    let pressure = Pressure::on(mover);
+    if pressure.is_high() {
+        let _turn = mover.move_lock.lock().await;
+        if let Some(turn) = pressure_flush::flush(mover).await? {
+            return Ok(Some(turn));
+        }
+    }
+    tidy(mover, &pressure, all, settled).await
+}
+
+/// The work without a shortage.
+async fn tidy(
+    mover: &Arc<Mover>,
+    pressure: &Pressure,
+    all: bool,
+    settled: &mut Option<ChronicleId>,
+) -> Result<Option<MoveOutcome>> {
+    let dropped = !mover.publisher.chronicles.dropped.lock().is_empty();
+    let freed = if dropped || (all && pressure.is_journal_long()) {
+        floor::raise_floor(mover).await?
+    } else if all {
+        floor::free_segments(mover).await?
+    } else {
+        0
+    };
+    if freed > 0 {
+        return Ok(Some(MoveOutcome { useful: true }));
+    }
+    if !all {
+        return Ok(None);
+    }
+    let mut ids: Vec<ChronicleId> = mover.publisher.published().versions.keys().copied().collect();
+    ids.sort_unstable();
+    let first = settled.map_or(0, |last| ids.partition_point(|id| *id <= last));
+    let began_ns = mover.clock.monotonic_ns();
+    let (mut useful, mut failed) = (false, Ok(None));
+    for id in ids.split_off(first) {
+        match settle(mover, id).await {
+            Ok(moved) => useful |= moved,
+            Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
+            // A chronicle with files out of reach does not keep other chronicles waiting.
+            Err(error) => {
+                tracing::error!(chronicle = %id, %error, "the events stay in their tier for now");
+                failed = failed.and(Err(error));
+            }
+        }
+        *settled = Some(id);
+        // Memory may be short by now.
+        let elapsed = Duration::from_nanos(mover.clock.monotonic_ns().saturating_sub(began_ns));
+        if useful && elapsed >= PAUSE {
+            return Ok(Some(MoveOutcome { useful }));
+        }
+    }
+    *settled = None;
+    if let Some(files) = &mover.files {
+        collect::remove_doomed(files).await;
+    }
+    match useful {
+        // The next look meets the first failure again.
+        true => Ok(Some(MoveOutcome { useful })),
+        false => failed,
+    }
+}
+
+/// Makes one due move of a chronicle; returns true after a move.
+async fn settle(mover: &Arc<Mover>, id: ChronicleId) -> Result<bool> {
+    let expired = expiry::expire(mover, id).await?;
+    let dropped = expiry::drop_dead(mover, id).await?;
+    if expired > 0 || dropped != MoveCounts::default() {
+        let pieces = dropped.pieces_removed;
+        tracing::debug!(chronicle = %id, expired, pieces, "events have expired");
+        return Ok(true);
+    }
+    let moved = collect::collect_due(mover, id).await?;
+    if moved != MoveCounts::default() {
+        tracing::debug!(chronicle = %id, rows = moved.rows, "events moved into tablets by number or age");
+        floor::raise_floor(mover).await?;
+        return Ok(true);
+    }
+    let moved = collect::merge(mover, id, MERGE_FAN_IN).await?;
+    if moved != MoveCounts::default() {
+        tracing::debug!(chronicle = %id, rows = moved.rows, "pieces merged");
+        return Ok(true);
+    }
+    Ok(false)
+}

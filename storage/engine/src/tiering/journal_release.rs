@@ -1,0 +1,56 @@
+//! Release of the journal's segments, delayed by holds.
+
+use parking_lot::Mutex;
+use stratalog_model::{Log, Lsn, Result};
+
+/// The holds on the journal, and the release due after the last hold.
+#[derive(Debug, Default)]
+pub struct JournalRelease(Mutex<JournalReleaseState>);
+
+#[derive(Debug, Default)]
+struct JournalReleaseState {
+    holds: usize,
+    before: Option<Lsn>,
+}
+
+impl JournalRelease {
+    /// True while a hold keeps segments of the journal.
+    pub fn is_held(&self) -> bool {
+        self.0.lock().holds > 0
+    }
+
+    /// Releases the segments before a frame: now, or after the last hold. Returns the bytes freed.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn release(&self, log: &dyn Log, before: Lsn) -> Result<u64> {
+        {
+            let mut releasing = self.0.lock();
+            if releasing.holds > 0 {
+                releasing.before = releasing.before.max(Some(before));
+                return Ok(0);
+            }
+        }
+        log.release(before)
+    }
+
+    /// Begins a hold.
+    pub fn hold(&self) {
+        self.0.lock().holds += 1;
+    }
+
+    /// Ends a hold. Returns the release due after the last hold.
+    pub fn end_hold(&self) -> Option<Lsn> {
+        let mut releasing = self.0.lock();
+        releasing.holds -= 1;
+        if releasing.holds > 0 {
+            return None;
+        }
+        releasing.before.take()
+    }
+
+    /// True if a release waits for the last hold.
+    pub fn is_due(&self) -> bool {
+        self.0.lock().before.is_some()
+    }
+}

@@ -1,0 +1,72 @@
+//! Allocation of numbers for new pieces.
+
+use std::collections::BTreeSet;
+
+use stratalog_model::{ChronicleId, TierName};
+use stratalog_story::{StoryId, StoryName};
+use stratalog_tablet::TabletId;
+
+use crate::tiering::{files::EngineFiles, mover::Mover};
+
+/// The numbers of one move. The numbers ascend, possibly with gaps because another move may take
+/// numbers at the same time. Drop gives up all pieces under these numbers.
+pub struct PieceNumbers<'a> {
+    mover: &'a Mover,
+    files: &'a EngineFiles,
+    chronicle: ChronicleId,
+    tier: TierName,
+    issued: BTreeSet<u64>,
+}
+
+impl<'a> PieceNumbers<'a> {
+    /// An empty allocation for pieces of a chronicle and a tier.
+    pub fn new(
+        mover: &'a Mover,
+        files: &'a EngineFiles,
+        chronicle: ChronicleId,
+        tier: TierName,
+    ) -> Self {
+        Self { mover, files, chronicle, tier, issued: BTreeSet::new() }
+    }
+
+    /// Takes an unused number.
+    pub fn take(&mut self) -> u64 {
+        let number = self.mover.next_piece(self.files);
+        self.issued.insert(number);
+        number
+    }
+
+    /// Hands the numbers over to the manifest, which may now name the pieces. Drop no longer gives
+    /// up the pieces.
+    pub fn hand_over(&mut self) -> IssuedNumbers {
+        IssuedNumbers(std::mem::take(&mut self.issued))
+    }
+
+    /// Takes numbers back because the manifest does not name the pieces after all.
+    pub fn take_back(&mut self, numbers: IssuedNumbers) {
+        self.issued = numbers.0;
+    }
+}
+
+/// Numbers that the manifest may name.
+pub struct IssuedNumbers(BTreeSet<u64>);
+
+impl Drop for PieceNumbers<'_> {
+    fn drop(&mut self) {
+        let issued = std::mem::take(&mut self.issued);
+        if issued.is_empty() {
+            return;
+        }
+        let shelves = &self.files.shelves;
+        if self.tier == TierName::Story {
+            for id in issued.into_iter().map(StoryId) {
+                shelves.stories.doom(StoryName { chronicle: self.chronicle, id });
+            }
+            return;
+        }
+        let tablets = issued.into_iter().map(TabletId).collect();
+        if let Err(error) = shelves.tablets.remove_all(&tablets) {
+            tracing::warn!(%error, "cannot remove unused tablets; the next start removes the tablets");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Decodes stories into memory before the first query: stories queried before a start, or made from
+//! tablets until now, are likely to be queried again soon.
+//!
+//! ```text
+//!   stories of all chronicles ─► groups, the newest first ─► decoded, as long as there is room
+//! ```
+//! The grapher decodes stories when no move is due, a little at a time. The decoding evicts nothing
+//! from memory, and reads nothing over a network.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use ahash::RandomState;
+use stratalog_model::{Result, TierName};
+
+use crate::{tiering::mover::Mover, version::piece::OpenPiece};
+
+/// Approximate length of one turn: a due move waits no longer.
+const TURN: Duration = Duration::from_millis(50);
+
+/// The visited stories, and the groups still to decode.
+#[derive(Debug, Default)]
+pub struct Prefetch {
+    /// Stories visited so far.
+    visited: HashSet<u64, RandomState>,
+    /// Groups to decode, the newest last.
+    next: Vec<(Weak<OpenPiece>, u32)>,
+}
+
+impl Prefetch {
+    /// Looks for new stories.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io` for a story that cannot be opened; the look still visits the remaining
+    /// stories.
+    pub async fn look(&mut self, mover: &Mover) -> Result<()> {
+        if !mover.files.as_ref().is_some_and(|files| files.shelves.stories.is_near()) {
+            return Ok(());
+        }
+        let mut story_ids: HashSet<u64, RandomState> = HashSet::default();
+        let mut found = Vec::new();
+        let mut failed = Ok(());
+        let published = mover.publisher.published();
+        for pinned in published.versions.values() {
+            for piece in pinned.version.pieces().iter() {
+                let id = piece.record().id;
+                story_ids.insert(id);
+                if piece.tier() != TierName::Story || self.visited.contains(&id) {
+                    continue;
+                }
+                match piece.parts().await {
+                    Ok(parts) => found.extend(
+                        parts
+                            .iter()
+                            .map(|part| (part.hull.end, (Arc::downgrade(piece), part.number))),
+                    ),
+                    Err(error) => failed = Err(error),
+                }
+            }
+        }
+        self.visited = story_ids;
+        if !found.is_empty() {
+            found.sort_by_key(|(end, _)| *end);
+            self.next.extend(found.into_iter().map(|(_, group)| group));
+        }
+        failed
+    }
+
+    /// Decodes some groups.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io` for an unreadable group; the group is left out.
+    #[expect(clippy::disallowed_methods, reason = "time that is spent, not time of events")]
+    pub async fn turn(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < TURN
+            && let Some((piece, group)) = self.next.pop()
+        {
+            // A weak reference: the warm-up must not delay the removal of a piece.
+            let Some(piece) = piece.upgrade() else { continue };
+            let Some(story) = piece.story().await? else { continue };
+            if !story.prefetch(group).await? {
+                self.next.clear();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,420 @@
+//! Event files (tablets and stories) and their parts.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+};
+
+use ahash::RandomState;
+use bytes::Bytes;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Gsn, GsnRange, Result, Tick, TickRange,
+    TierName, values::ValueSummary,
+};
+use stratalog_story::{BuiltStory, Stories, Story, StoryId};
+use stratalog_tablet::{BlockHead, BuiltTablet, Tablet, TabletId, Tablets};
+
+use crate::{
+    events::{
+        block::Block,
+        part_events::{ColumnSelection, PartEvents},
+        runs::SeriesKeys,
+        shape::Shape,
+        statistics,
+    },
+    read::pieces::numbered_rows::NumberedRows,
+    sabotage,
+    tiering::backlog::BlockCache,
+    version::{
+        Fence,
+        manifest::{PieceFile, PieceRecord},
+    },
+};
+
+/// Storage of the event files.
+#[derive(Debug, Clone)]
+pub struct Shelves {
+    /// The tablets.
+    pub tablets: Arc<Tablets>,
+    /// The stories.
+    pub stories: Arc<Stories>,
+}
+
+/// An event file, opened at the first read. After the manifest has dropped the piece, the last
+/// reference deletes the file.
+#[derive(Debug)]
+pub struct OpenPiece {
+    record: PieceRecord,
+    chronicle: ChronicleId,
+    shape: Arc<Shape>,
+    shelves: Shelves,
+    tablet: OnceLock<Tablet>,
+    parts: OnceLock<Vec<Part>>,
+    cached: Mutex<Option<Arc<BlockCache>>>,
+    doomed: AtomicBool,
+    /// The latest `indexes_made` of the chronicle for which the story is known to have all indexes.
+    indexed: AtomicU32,
+    /// Maximum number of series seen in a part.
+    series: AtomicU64,
+    /// Key: block, and true for the oldest events.
+    edges: Mutex<Edges>,
+    /// Key: block.
+    numbered: Mutex<HashMap<u32, Arc<NumberedRows>, RandomState>>,
+}
+
+/// Cached edges of blocks.
+type Edges = HashMap<(u32, bool), Option<Arc<BlockEdge>>, RandomState>;
+
+/// The newest or the oldest event of each series of a tablet block.
+#[derive(Debug)]
+pub struct BlockEdge {
+    /// Rows of the events, ascending.
+    pub rows: Vec<u32>,
+    /// Ticks of the events.
+    pub ticks: Vec<i64>,
+    /// Keys of the events.
+    pub series: SeriesKeys,
+}
+
+/// The unit of reads: a block of a tablet or a row group of a story.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Number of the part in the file.
+    pub number: u32,
+    /// Number of events.
+    pub rows: u64,
+    /// Smallest range that contains the ticks.
+    pub hull: TickRange,
+    /// Smallest range that contains the gsns.
+    pub gsns: GsnRange,
+    /// Lowest and highest key.
+    pub keys: (Bytes, Bytes),
+    /// Bytes in the file.
+    pub bytes: u64,
+    head: Option<Arc<BlockHead>>,
+}
+
+impl Part {
+    /// The statistics of a column, by its position in the shape, if known without opening the file.
+    pub fn values(&self, at: usize) -> Option<ValueSummary> {
+        statistics::of_column(self.head.as_ref()?.summary.statistics.clone(), at, self.rows)
+    }
+}
+
+impl OpenPiece {
+    /// Creates the piece of a record.
+    pub fn new(
+        record: PieceRecord,
+        chronicle: ChronicleId,
+        shape: Arc<Shape>,
+        shelves: Shelves,
+    ) -> Self {
+        let (tablet, parts, cached) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        let (doomed, indexed) = (AtomicBool::new(false), AtomicU32::new(0));
+        let (series, edges, numbered) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
+        Self {
+            record,
+            chronicle,
+            shape,
+            shelves,
+            tablet,
+            parts,
+            cached,
+            doomed,
+            indexed,
+            series,
+            edges,
+            numbered,
+        }
+    }
+
+    /// Notes that a part has `series` series.
+    pub fn saw_series(&self, series: usize) {
+        self.series.fetch_max(series as u64, Ordering::Relaxed);
+    }
+
+    /// Maximum number of series seen in a part; 0 before the first read.
+    pub fn series_seen(&self) -> u64 {
+        self.series.load(Ordering::Relaxed)
+    }
+
+    /// The piece's record in the manifest.
+    pub fn record(&self) -> &PieceRecord {
+        &self.record
+    }
+
+    /// The chronicle of the events.
+    pub fn chronicle(&self) -> ChronicleId {
+        self.chronicle
+    }
+
+    /// The cached edge of a block. On a miss, `find` computes the edge.
+    ///
+    /// # Errors
+    /// The errors of `find`.
+    pub fn edge(
+        &self,
+        of: (u32, bool),
+        find: impl FnOnce() -> Result<Option<BlockEdge>>,
+    ) -> Result<Option<Arc<BlockEdge>>> {
+        if let Some(known) = self.edges.lock().get(&of) {
+            return Ok(known.clone());
+        }
+        let found = find()?.map(Arc::new);
+        self.edges.lock().insert(of, found.clone());
+        Ok(found)
+    }
+
+    /// The cached rows of a block for the numbering `of`.
+    pub fn numbered(&self, block: u32, of: u64) -> Option<Arc<NumberedRows>> {
+        self.numbered.lock().get(&block).filter(|rows| rows.of == of).cloned()
+    }
+
+    /// Caches the rows of a block, in place of the rows of another numbering.
+    pub fn keep_numbered(&self, block: u32, rows: &Arc<NumberedRows>) {
+        self.numbered.lock().insert(block, Arc::clone(rows));
+    }
+
+    /// True if the piece is a story that lacks a secondary index of the chronicle.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn lacks_index(&self, definition: &ChronicleDefinition) -> Result<bool> {
+        let known = self.indexed.load(Ordering::Relaxed) >= definition.indexes_made;
+        if known || definition.indexes.is_empty() {
+            return Ok(false);
+        }
+        let Some(story) = self.story().await? else { return Ok(false) };
+        let mut indexes = definition.indexes.iter();
+        let has_all = indexes
+            .all(|index| index.columns.iter().all(|column| story.has_index(*column, index.kind)));
+        if has_all {
+            self.indexed.store(definition.indexes_made, Ordering::Relaxed);
+        }
+        Ok(!has_all)
+    }
+
+    /// Sets the blocks to keep in memory; `None` drops the blocks.
+    pub fn keep(&self, cached: Option<Arc<BlockCache>>) {
+        *self.cached.lock() = cached;
+    }
+
+    /// Bytes of the blocks in memory.
+    pub fn cached_bytes(&self) -> u64 {
+        self.cached.lock().as_ref().map_or(0, |cached| cached.bytes())
+    }
+
+    /// Shape of the events.
+    pub fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+
+    /// The tier: tablet or story.
+    pub fn tier(&self) -> TierName {
+        self.record.tier()
+    }
+
+    /// The location of the file, for display.
+    pub fn place(&self) -> String {
+        match self.record.story(self.chronicle) {
+            Some(built) => self.shelves.stories.place(built.name()),
+            None => self.shelves.tablets.file_name(TabletId(self.record.id)),
+        }
+    }
+
+    /// Marks the piece for deletion because the manifest no longer names the file.
+    pub fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+        if sabotage::active("pin-ignored") && self.tier() == TierName::Tablet {
+            self.shelves.tablets.remove(TabletId(self.record.id)).ok();
+        }
+    }
+
+    /// The parts: by ascending (key, tick) for a tablet, by time for a story.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn parts(&self) -> Result<&[Part]> {
+        if let Some(known) = self.parts_at_hand()? {
+            return Ok(known);
+        }
+        let Some(story) = self.story().await? else { return Ok(&[]) };
+        let parts = story.groups().iter().map(|group| Part {
+            number: group.number,
+            rows: group.summary.rows,
+            hull: group.summary.hull(),
+            gsns: gsns_of(group.summary.gsns),
+            keys: group.summary.keys.clone(),
+            bytes: group.bytes,
+            head: None,
+        });
+        Ok(self.parts.get_or_init(|| parts.collect()))
+    }
+
+    /// Like [`Self::parts`], but without waiting. `None` for a story that is not open yet.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`.
+    pub fn parts_at_hand(&self) -> Result<Option<&[Part]>> {
+        if let Some(known) = self.parts.get() {
+            return Ok(Some(known));
+        }
+        if self.tier() == TierName::Story {
+            return Ok(None);
+        }
+        let heads = self.shelves.tablets.blocks(self.tablet()?)?;
+        let parts = heads.into_iter().map(|head| Part {
+            number: head.number,
+            rows: u64::from(head.summary.rows),
+            hull: head.summary.hull(),
+            gsns: gsns_of(head.summary.gsns),
+            keys: head.summary.keys.clone(),
+            bytes: head.bytes(),
+            head: Some(Arc::new(head)),
+        });
+        let parts: Vec<Part> = parts.collect();
+        Ok(Some(self.parts.get_or_init(|| parts)))
+    }
+
+    /// The events of a part.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn read(&self, part: &Part, wanted: &ColumnSelection) -> Result<PartEvents> {
+        if part.head.is_some() {
+            return self.read_at_hand(part, wanted).map(|(events, _)| events);
+        }
+        let story = self.story().await?.ok_or_else(|| Error::internal("a part has no file"))?;
+        let batch = story.read(part.number, &wanted.sources(&self.shape)?, None).await?;
+        PartEvents::of_batch(&batch, wanted, &self.shape)
+    }
+
+    /// The events of a tablet part and the number of bytes read from the file. The number is 0 for
+    /// a part in memory.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`; `Internal` for a part of a story.
+    pub fn read_at_hand(&self, part: &Part, wanted: &ColumnSelection) -> Result<(PartEvents, u64)> {
+        let head = part.head.as_ref().ok_or_else(|| Error::internal("a story is not at hand"))?;
+        let cached = self.cached.lock().clone();
+        if let Some(block) = cached.as_ref().and_then(|cached| cached.block(head.number)) {
+            return Ok((PartEvents::of_block(block.clone()), 0));
+        }
+        let wanted_sections = Block::sections(wanted, &self.shape);
+        let sections = self.tablet()?.read(head, &wanted_sections)?;
+        let rows = head.summary.rows as usize;
+        let events = Block::decode(&sections, wanted, &self.shape, rows).map_err(|error| {
+            let place = format!("block {} of tablet {}", head.number, self.record.id);
+            match error.kind() {
+                ErrorKind::DataCorrupted => error.with_context(place),
+                _ => Error::new(ErrorKind::DataCorrupted, "a block cannot be read")
+                    .with_context(place)
+                    .with_source(error),
+            }
+        })?;
+        Ok((events, head.stored_bytes(&wanted_sections)))
+    }
+
+    /// Opens the story; `None` for a tablet.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn story(&self) -> Result<Option<Arc<Story>>> {
+        match self.record.story(self.chronicle) {
+            Some(built) => self.shelves.stories.open_story(&built).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn tablet(&self) -> Result<&Tablet> {
+        if let Some(open) = self.tablet.get() {
+            return Ok(open);
+        }
+        let record = &self.record;
+        let tablet = self.shelves.tablets.tablet(&record.tablet(self.chronicle))?;
+        Ok(self.tablet.get_or_init(|| tablet))
+    }
+
+    /// Smallest range that contains the gsns of the events.
+    pub fn gsns(&self) -> GsnRange {
+        GsnRange::between(self.record.gsns.0, self.record.gsns.1)
+    }
+
+    /// The deletes that hide rows of the piece.
+    pub fn fences_among<'a>(&self, fences: &'a [Fence]) -> impl Iterator<Item = &'a Fence> {
+        let record = self.record;
+        fences.iter().filter(move |fence| {
+            fence.raised() >= record.fenced_through
+                && fence.gsn >= record.gsns.0
+                && fence.ticks.overlaps(&record.ticks)
+        })
+    }
+}
+
+impl Drop for OpenPiece {
+    fn drop(&mut self) {
+        if !self.doomed.load(Ordering::Acquire) {
+            return;
+        }
+        match self.record.story(self.chronicle) {
+            // The file may be remote. The next move deletes the file.
+            Some(built) => self.shelves.stories.doom(built.name()),
+            None => {
+                if let Err(error) = self.shelves.tablets.remove(TabletId(self.record.id)) {
+                    tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
+                }
+            }
+        }
+    }
+}
+
+impl PieceRecord {
+    /// The tier: tablet or story.
+    pub fn tier(&self) -> TierName {
+        match self.file {
+            PieceFile::Tablet => TierName::Tablet,
+            PieceFile::Story { .. } => TierName::Story,
+        }
+    }
+
+    /// The expected tablet description, compared when the tablet is opened.
+    pub fn tablet(&self, chronicle: ChronicleId) -> BuiltTablet {
+        BuiltTablet {
+            id: TabletId(self.id),
+            chronicle,
+            schema_version: self.schema_version,
+            bytes: self.bytes,
+            blocks: self.parts,
+            rows: self.rows,
+            checksum: self.checksum,
+        }
+    }
+
+    /// The expected story description, compared when the story is opened; `None` for a tablet.
+    pub fn story(&self, chronicle: ChronicleId) -> Option<BuiltStory> {
+        let PieceFile::Story { tail_at } = self.file else { return None };
+        Some(BuiltStory {
+            id: StoryId(self.id),
+            chronicle,
+            schema_version: self.schema_version,
+            bytes: self.bytes,
+            tail_at,
+            rows: self.rows,
+            groups: self.parts,
+            ticks: (self.ticks.start.0, self.ticks.end.0 - 1),
+            gsns: (self.gsns.0.0, self.gsns.1.0),
+            checksum: self.checksum,
+        })
+    }
+}
+
+fn gsns_of((lowest, highest): (u64, u64)) -> GsnRange {
+    GsnRange::between(Gsn(lowest), Gsn(highest))
+}
+
+/// True if one of the fences hides the event.
+pub fn is_behind(fences: &[&Fence], tick: Tick, gsn: i64) -> bool {
+    fences.iter().any(|fence| fence.gsn.0 >= gsn.cast_unsigned() && fence.ticks.contains(tick))
+}
