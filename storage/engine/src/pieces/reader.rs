@@ -14,7 +14,7 @@ use stratalog_model::{
     tier::{ScanOrder, ScanRequest},
     values::{OrderedValue, ValuePredicate},
 };
-use stratalog_story::{CellColumn, ColumnValues, FindingKey, KeyValues, Source, Story};
+use stratalog_story::{CellColumn, ColumnValues, KeyValues, Source, Story};
 
 use super::{
     events::{ColumnSelection, PartEvents},
@@ -122,7 +122,7 @@ impl PieceReader {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn runs(&self, story: &Arc<Story>, part: &Part) -> Result<Arc<Runs>> {
-        if let Some(runs) = story.finding::<Runs>(FindingKey::Group(part.number)) {
+        if let Some(runs) = story.finding::<Runs>(part.number) {
             return Ok(runs);
         }
         let shape = self.piece.shape();
@@ -146,7 +146,7 @@ impl PieceReader {
         };
         let runs = Arc::new(runs);
         self.piece.saw_series(runs.len());
-        story.note(FindingKey::Group(part.number), &runs, runs.bytes());
+        story.note(part.number, &runs, runs.bytes());
         Ok(runs)
     }
 
