@@ -358,6 +358,7 @@ impl EventStore for Engine {
             memory_bytes_max: self.core.budget.bytes_max(),
             story_cache_bytes: stories.map_or(0, |stories| stories.decoded_bytes()),
             chronicles,
+            journal_needed_from: collect::floor::needed_from(&self.core),
             log: self.core.log.status(),
         }
     }

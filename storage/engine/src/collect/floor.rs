@@ -6,12 +6,15 @@ use stratalog_model::{ChronicleId, Gsn, Lsn, Result, TierName};
 use stratalog_story::{StoryId, StoryName};
 use stratalog_tablet::TabletId;
 
-use super::{EngineFiles, PieceChange, apply, lasting, news, sync};
+use super::{
+    EngineFiles, PieceChange, apply, floor_candidates::FloorCandidate, lasting, news, sync,
+};
 use crate::{
     engine::Core,
     manifest::{Edit, Floor, PieceRecord},
     pieces::piece::OpenPiece,
     sabotage,
+    version::published_versions::PublishedVersions,
 };
 
 /// Gives up the pieces of dropped chronicles, and moves the beginning of the journal to the first
@@ -48,18 +51,7 @@ pub async fn raise(core: &Arc<Core>, files: &EngineFiles) -> Result<u64> {
 
 /// Moves the beginning of the journal to `lowest` or further.
 async fn raise_from(core: &Arc<Core>, files: &EngineFiles, lowest: Lsn) -> Result<u64> {
-    // Read before the versions: the versions are then at least as new.
-    let candidates = core.floor_candidates.list();
-    let published = core.published();
-    let oldest = published
-        .versions
-        .values()
-        .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
-    let oldest = oldest.min().unwrap_or(u64::MAX);
-    let Some(candidate) = candidates.into_iter().rev().find(|candidate| candidate.gsn < oldest)
-    else {
-        return Ok(0);
-    };
+    let Some((candidate, published)) = last_candidate(core) else { return Ok(0) };
     let state = files.manifest.state();
     if candidate.lsn <= state.floor.lsn || candidate.lsn < lowest {
         return Ok(0);
@@ -103,6 +95,27 @@ async fn raise_from(core: &Arc<Core>, files: &EngineFiles, lowest: Lsn) -> Resul
     files.manifest.apply(Edit::Raise(floor), || ()).await?;
     core.floor_candidates.forget_before(lsn);
     core.journal_release.release(core.log.as_ref(), lsn)
+}
+
+/// The last possible beginning of the journal, and the versions without an event before it.
+fn last_candidate(core: &Core) -> Option<(FloorCandidate, Arc<PublishedVersions>)> {
+    // Read before the versions: the versions are then at least as new.
+    let candidates = core.floor_candidates.list();
+    let published = core.published();
+    let oldest = published
+        .versions
+        .values()
+        .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
+    let oldest = oldest.min().unwrap_or(u64::MAX);
+    let candidate = candidates.into_iter().rev().find(|candidate| candidate.gsn < oldest)?;
+    Some((candidate, published))
+}
+
+/// The first frame of the journal with an event or a delete that no piece has.
+pub fn needed_from(core: &Core) -> Lsn {
+    let Some(files) = &core.files else { return Lsn(0) };
+    let floor = files.manifest.state().floor.lsn;
+    last_candidate(core).map_or(floor, |(candidate, _)| candidate.lsn.max(floor))
 }
 
 /// Gives up the pieces of dropped chronicles. A piece with a reader is doomed; a tablet without a
