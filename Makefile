@@ -15,7 +15,7 @@ endif
 DEBUG := $(CARGO_TARGET_DIR)/debug
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help demo test run bench tsbs log lint format torture hunt suites docs setup
+.PHONY: help demo test run bench tsbs log lint format torture hunt suites docs setup hooks
 
 help: ## Lists these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ hunt: ## Random statements beside PostgreSQL and DuckDB for as long as MINUTES s
 suites: ## The test suites of drivers and peers, from their packages, beside PostgreSQL: SUITES='--small asyncpg'
 	@scripts/setup test
 	@scripts/suites $(SUITES)
+
+hooks: ## Checks the first line of each commit in this clone: area: what
+	@git config core.hooksPath scripts/hooks
 
 setup: ## Installs what the tests need and is missing (Debian)
 	@scripts/setup test

@@ -29,8 +29,8 @@ use datafusion::{
     },
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-        InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
-        execution_plan::{ChildrenPropertiesMode, EmissionType},
+        InputDistributionRequirements, PlanProperties, apply_expression_roots,
+        execution_plan::EmissionType,
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         stream::RecordBatchStreamAdapter,
     },
@@ -161,10 +161,9 @@ impl ExecutionPlan for FirstRowsExec {
         vec![&self.input]
     }
 
-    fn replace_children(
+    fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(match <[_; 1]>::try_from(children) {
             Ok([input]) => Arc::new(Self::new(self.mode, Arc::clone(&self.first), input)),
@@ -172,26 +171,14 @@ impl ExecutionPlan for FirstRowsExec {
         })
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
-
     fn apply_expressions(
         &self,
         each: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for by in self.first.groups.iter().chain(&self.first.order) {
-            if each(&by.expr)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        apply_expression_roots(
+            self.first.groups.iter().chain(&self.first.order).map(|by| &by.expr),
+            each,
+        )
     }
 
     fn execute(

@@ -19,7 +19,9 @@ use std::{
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
-use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result, batch_results::BatchResults};
+use stratalog_model::{
+    Clock, Error, ErrorKind, EventStore, Result, batch_results::BatchResults, files::DataFiles,
+};
 use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::sync::watch;
 
@@ -57,6 +59,8 @@ pub struct Parts {
     pub inspector: Option<Arc<dyn Inspector>>,
     /// Makes backups; `None` if nothing can be backed up.
     pub backups: Option<Arc<dyn Backups>>,
+    /// The files of the data directory; `None` without a directory.
+    pub files: Option<Arc<dyn DataFiles>>,
 }
 
 /// The identity of a connecting client.

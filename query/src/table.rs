@@ -6,6 +6,7 @@
 //! ```
 
 pub mod aggregate;
+mod leaf;
 pub mod lookup;
 mod memory;
 mod partition_streams;

@@ -2,7 +2,9 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use stratalog_model::{ChronicleId, Clock, EventStore, Result, TierName, store::ChronicleStatus};
+use stratalog_model::{
+    ChronicleId, Clock, EventStore, Result, TierName, files::DataFiles, store::ChronicleStatus,
+};
 use stratalog_visor_core::{Acquisitions, Catalog, CatalogState};
 
 /// A session in `pg_stat_activity` and `stratalog.sessions`.
@@ -165,6 +167,8 @@ pub struct CatalogContext {
     pub catalog: Arc<dyn CatalogView>,
     /// The store, for numbers of events.
     pub store: Arc<dyn EventStore>,
+    /// The files of the data directory; `None` without a directory.
+    pub files: Option<Arc<dyn DataFiles>>,
     /// The acquisitions of chronicles.
     pub acquisitions: Arc<Acquisitions>,
     /// The master clock.

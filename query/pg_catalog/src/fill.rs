@@ -24,6 +24,7 @@ mod information;
 mod own;
 mod running;
 mod server;
+mod storage;
 mod tiers;
 mod types;
 mod zones;
@@ -106,6 +107,7 @@ const LIVE: &[(&str, &str, LiveFill)] = &[
     ("stratalog", "promises", own::promises),
     ("stratalog", "sessions", own::sessions),
     ("stratalog", "settings", own::settings),
+    ("stratalog", "storage", storage::storage),
     ("stratalog", "store", own::store),
     ("stratalog", "tails", tiers::tails),
     ("stratalog", "watermarks", tiers::watermarks),

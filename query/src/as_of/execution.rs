@@ -15,8 +15,8 @@ use datafusion::{
     },
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
-        ReplaceChildrenOptions,
-        execution_plan::{ChildrenPropertiesMode, EmissionType},
+        apply_expression_roots,
+        execution_plan::EmissionType,
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         stream::RecordBatchStreamAdapter,
     },
@@ -157,25 +157,14 @@ impl ExecutionPlan for AsOfExec {
         vec![&self.left, &self.right]
     }
 
-    fn replace_children(
+    fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(match <[_; 2]>::try_from(children) {
             Ok([left, right]) => Arc::new(Self::new(left, right, Arc::clone(&self.sides))),
             Err(_) => self,
         })
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
     }
 
     fn apply_expressions(
@@ -185,12 +174,7 @@ impl ExecutionPlan for AsOfExec {
         let on = self.sides.on.iter().flat_map(|(left, right)| [left, right]);
         let until = self.sides.until.iter().flat_map(|until| [&until.left, &until.right]);
         let order = self.sides.reversed.iter().map(|by| &by.expr);
-        for expr in on.chain(until).chain(order) {
-            if each(expr)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        apply_expression_roots(on.chain(until).chain(order), each)
     }
 
     fn execute(

@@ -67,6 +67,7 @@ impl Session {
         let context = Arc::new(CatalogContext {
             catalog: Arc::clone(&self.seen) as Arc<dyn CatalogView>,
             store: Arc::clone(&parts.store),
+            files: parts.files.clone(),
             acquisitions: Arc::clone(&parts.acquisitions),
             clock: Arc::clone(&parts.clock),
             sessions: Arc::new(OpenSessions {

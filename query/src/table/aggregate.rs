@@ -14,13 +14,12 @@ use arrow::{
     datatypes::{DataType, Int64Type, SchemaRef},
 };
 use datafusion::{
-    common::{Statistics, tree_node::TreeNodeRecursion},
+    common::Statistics,
     error::Result,
     execution::{SendableRecordBatchStream, TaskContext},
-    physical_expr::{EquivalenceProperties, PhysicalExpr},
+    physical_expr::EquivalenceProperties,
     physical_plan::{
-        DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-        ReplaceChildrenOptions, StatisticsArgs,
+        DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, StatisticsArgs,
         execution_plan::{Boundedness, EmissionType},
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         stream::RecordBatchStreamAdapter,
@@ -33,7 +32,10 @@ use stratalog_model::{
     tier::{BatchStream, ScanRequest},
 };
 
-use super::{partition_streams::PartitionStreams, scan, tier_metrics, timed_stream::timed};
+use super::{
+    leaf::leaf_methods, partition_streams::PartitionStreams, scan, tier_metrics,
+    timed_stream::timed,
+};
 use crate::errors::to_datafusion;
 
 /// An output column of [`ChronicleAggregate`].
@@ -275,31 +277,7 @@ impl ExecutionPlan for ChronicleAggregate {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    leaf_methods!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(self.again()))
@@ -350,10 +328,6 @@ impl ExecutionPlan for ChronicleAggregate {
         _: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         Ok(Arc::new(Statistics::new_unknown(&self.schema)))
-    }
-
-    fn supports_limit_pushdown(&self) -> bool {
-        false
     }
 }
 

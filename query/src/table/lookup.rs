@@ -25,8 +25,7 @@ use datafusion::{
     },
     physical_expr::PhysicalExpr,
     physical_plan::{
-        DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties,
-        ReplaceChildrenOptions, StatisticsArgs,
+        DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties, StatisticsArgs,
         metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
         stream::RecordBatchStreamAdapter,
     },
@@ -215,14 +214,6 @@ impl ExecutionPlan for KeyLookup {
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false, false]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.of_children(children)
     }
 
     fn with_new_children(

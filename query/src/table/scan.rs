@@ -4,15 +4,13 @@ use std::{fmt, sync::Arc};
 
 use arrow::{array::RecordBatch, compute::SortOptions, datatypes::SchemaRef};
 use datafusion::{
-    common::{Statistics, tree_node::TreeNodeRecursion},
+    common::Statistics,
     error::Result,
     execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext},
-    physical_expr::{
-        EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, expressions::Column,
-    },
+    physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr, expressions::Column},
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-        ReplaceChildrenOptions, SortOrderPushdownResult, StatisticsArgs,
+        SortOrderPushdownResult, StatisticsArgs,
         execution_plan::{Boundedness, EmissionType},
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         stream::EmptyRecordBatchStream,
@@ -27,7 +25,8 @@ use stratalog_model::{
 };
 
 use super::{
-    memory::StatementMemory, partition_streams::PartitionStreams, statistics, tier_metrics,
+    leaf::leaf_methods, memory::StatementMemory, partition_streams::PartitionStreams, statistics,
+    tier_metrics,
 };
 use crate::errors::to_datafusion;
 
@@ -307,31 +306,7 @@ impl ExecutionPlan for ChronicleScan {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    leaf_methods!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(self.on(Arc::clone(&self.snapshot), self.request.clone())))
@@ -373,10 +348,6 @@ impl ExecutionPlan for ChronicleScan {
             }
             _ => whole,
         }))
-    }
-
-    fn supports_limit_pushdown(&self) -> bool {
-        false
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {

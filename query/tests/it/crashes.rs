@@ -58,6 +58,7 @@ impl Life {
             settings: QuerySettings::default(),
             inspector: None,
             backups: None,
+            files: None,
         })
         .unwrap();
         let session = service.connect(login()).unwrap();

@@ -117,6 +117,7 @@ impl Database {
             settings,
             inspector: None,
             backups: None,
+            files: None,
         })
         .unwrap();
         let session = service.connect(login()).unwrap();

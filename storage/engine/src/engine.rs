@@ -247,6 +247,7 @@ impl EventStore for Engine {
             memory_bytes_max: self.keeper.budget.bytes_max(),
             story_cache_bytes: stories.map_or(0, |stories| stories.decoded_bytes()),
             chronicles,
+            journal_needed_from: floor::needed_from(&self.mover),
             log: self.keeper.log.status(),
         }
     }

@@ -48,7 +48,7 @@ pub use journal::{Journal, RequiredSegments};
 pub use local_disk::LocalDisk;
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
-pub use segment::FORMAT_VERSION;
+pub use segment::{FORMAT_VERSION, SPARE_NAME};
 pub use settings::JournalSettings;
 
 /// Whether a deliberate defect is active; always `false` in a product build, which does not even

@@ -28,7 +28,7 @@ const MAGIC: &[u8; 8] = b"STRATLOG";
 const SUFFIX: &str = ".journal";
 
 /// Name of the segment made ahead of need; not yet part of the log.
-pub(crate) const SPARE_NAME: &str = "spare.journal";
+pub const SPARE_NAME: &str = "spare.journal";
 /// Name of the lock file, which locks out a second process.
 pub(crate) const LOCK_NAME: &str = "lock";
 

@@ -14,7 +14,10 @@
 
 use std::{collections::VecDeque, io, mem, path::PathBuf};
 
-use stratalog_model::{DiskFile, Durability, Error, Lsn, SegmentId, invariant, log::LogStatus};
+use stratalog_model::{
+    DiskFile, Durability, Error, Lsn, SegmentId, invariant,
+    log::{FullSegment, LogStatus},
+};
 
 use crate::{
     aligned::zeros,
@@ -404,12 +407,27 @@ impl Writer {
         let sealed: u64 = self.sealed.iter().map(|segment| segment.bytes).sum();
         status.stored_bytes = sealed + self.position;
         status.segments = self.sealed.len() as u64 + 1;
+        self.report_full_segments(status);
+        status.reserved_bytes =
+            if self.preallocated { self.limit.saturating_sub(self.position) } else { 0 };
         status.releases_from = self.releases_from();
         status.first = self.sealed.front().map_or(self.first, |segment| segment.first);
         status.frames = self.frames;
         status.writes = self.writes;
         status.syncs = self.syncs;
         status.torn_bytes = self.torn_bytes;
+    }
+
+    /// Makes the list of full segments anew after a change: segments come at the end, and go at the
+    /// beginning.
+    fn report_full_segments(&self, status: &mut LogStatus) {
+        let ends = self.sealed.iter().skip(1).map(|segment| segment.first);
+        let full = self.sealed.iter().zip(ends.chain(std::iter::once(self.first)));
+        let full = full.map(|(segment, end)| FullSegment { end, bytes: segment.bytes });
+        let known = &status.full_segments;
+        if known.len() != self.sealed.len() || known.first().copied() != full.clone().next() {
+            status.full_segments = full.collect();
+        }
     }
 
     /// Takes the segments with only frames below `before` out of the log. The caller removes the

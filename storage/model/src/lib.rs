@@ -20,6 +20,7 @@ pub mod clock;
 pub mod disk;
 pub mod durability;
 pub mod error;
+pub mod files;
 pub mod gsn_range;
 pub mod id;
 pub mod index;

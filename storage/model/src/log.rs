@@ -6,7 +6,7 @@
 //!      waits here when full               frames complete in lsn order, on the writer's thread
 //! ```
 
-use std::any::Any;
+use std::{any::Any, sync::Arc};
 
 use bytes::Bytes;
 
@@ -174,6 +174,15 @@ pub trait Log: Send + Sync + std::fmt::Debug {
     fn close(&self) -> Result<()>;
 }
 
+/// A segment behind which frames go into a later segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FullSegment {
+    /// First lsn of the next segment.
+    pub end: Lsn,
+    /// Length of the file.
+    pub bytes: u64,
+}
+
 /// The status of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogStatus {
@@ -189,6 +198,10 @@ pub struct LogStatus {
     pub stored_bytes: u64,
     /// Segments.
     pub segments: u64,
+    /// All segments except the segment in use, in lsn order.
+    pub full_segments: Arc<[FullSegment]>,
+    /// Bytes reserved for later frames in the segment in use.
+    pub reserved_bytes: u64,
     /// The lowest argument of [`Log::release`] that frees a segment; `None` if the log has only the
     /// segment in use.
     pub releases_from: Option<Lsn>,
@@ -202,4 +215,12 @@ pub struct LogStatus {
     pub poisoned: Option<String>,
     /// Bytes that recovery cut from a torn tail.
     pub torn_bytes: u64,
+}
+
+impl LogStatus {
+    /// The full segments with only frames below `before`: [`Log::release`] frees them.
+    pub fn releasable(&self, before: Lsn) -> &[FullSegment] {
+        let count = self.full_segments.partition_point(|segment| segment.end <= before);
+        self.full_segments.get(..count).unwrap_or_default()
+    }
 }

@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Acceptance, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, GsnRange, ProducerId,
-    Result, SchemaVersion, StatementId, Tick, TickRange, TickRanges, TierName,
+    Acceptance, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, GsnRange, Lsn,
+    ProducerId, Result, SchemaVersion, StatementId, Tick, TickRange, TickRanges, TierName,
     aggregate::AggregateRequest,
     batch::EventBatch,
     subscribe::{SubscribeRequest, Subscription},
@@ -475,6 +475,8 @@ pub struct StoreStatus {
     pub story_cache_bytes: u64,
     /// The chronicles.
     pub chronicles: Vec<ChronicleStatus>,
+    /// First frame of the journal with an event or a delete that no piece has.
+    pub journal_needed_from: Lsn,
     /// The journal's numbers.
     pub log: crate::log::LogStatus,
 }

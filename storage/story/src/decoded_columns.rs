@@ -18,9 +18,14 @@ use quick_cache::{
     DefaultHashBuilder, OptionsBuilder, Weighter,
     sync::{Cache, DefaultLifecycle},
 };
-use stratalog_model::{ColumnId, Error, Result};
+use stratalog_model::{Error, Result};
 
 use crate::{runs_of_text::RunsOfText, schema::Source, select::Selection, story::Story};
+
+mod cache_key;
+
+use cache_key::{CacheKey, Subject};
+pub use cache_key::{Finding, FindingKey, StoryEdge};
 
 /// Rows of a chunk. A chunk is smaller than a page: after a lookup of one series, the cache keeps
 /// few unrelated rows.
@@ -41,81 +46,32 @@ const SHARDS_MAX: usize = 64;
 /// columns.
 const FULL_PERCENT: u64 = 80;
 
-/// A chunk of a column of a group of a story.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
-    story: u64,
-    group: u32,
-    root: u32,
-    chunk: u32,
-}
-
-impl Place {
-    fn of_cell(story: &Story, group: u32, column: usize) -> Self {
-        Self { story: story.built().id.0, group, root: CELL, chunk: column as u32 }
-    }
-}
-
 /// A value of the cache.
 #[derive(Debug, Clone)]
 enum CacheValue {
     Values(ArrayRef),
     Texts(Arc<RunsOfText>),
-    /// A reader's finding, and its bytes.
+    /// A [`Finding`] of the type of its key, and its bytes.
     Finding(Arc<dyn Any + Send + Sync>, usize),
 }
 
 #[derive(Debug, Clone)]
 struct Bytes;
 
-impl Weighter<Place, CacheValue> for Bytes {
-    fn weight(&self, _: &Place, kept: &CacheValue) -> u64 {
+impl Weighter<CacheKey, CacheValue> for Bytes {
+    fn weight(&self, _: &CacheKey, kept: &CacheValue) -> u64 {
         let bytes = match kept {
             CacheValue::Values(array) => array.get_array_memory_size(),
             CacheValue::Texts(texts) => texts.bytes(),
             CacheValue::Finding(_, bytes) => *bytes,
         };
-        (bytes + size_of::<Place>()) as u64
+        (bytes + size_of::<CacheKey>()) as u64
     }
-}
-
-/// In place of a column: a finding about a group.
-const FINDING: u32 = u32::MAX;
-
-/// In place of a column: a column of the cells of a group; the chunk is the number of the column.
-const CELL: u32 = u32::MAX - 1;
-
-/// In place of a column: the words of a column; the chunk is the id of the column.
-const WORDS: u32 = u32::MAX - 2;
-
-/// In place of a column: sums of events; the chunk is the reader's number.
-const SUMS: u32 = u32::MAX - 3;
-
-/// In place of a group: the whole story.
-const STORY: u32 = u32::MAX;
-
-/// A key for a reader's finding about a story.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FindingKey {
-    /// A finding about a group.
-    Group(u32),
-    /// A finding about the story, by a number of the reader.
-    Story(u32),
-    /// Aggregates of events of the story, by a number of the reader.
-    Sums(u32),
-    /// A finding about a column of the story, by a number of the reader.
-    Column(Source, u32),
-    /// The words of a column of a group.
-    Words(u32, ColumnId),
-    /// The annex of the cells.
-    Cells,
-    /// The annex of the words.
-    AllWords,
 }
 
 /// Decoded columns of all stories of a shelf.
 #[derive(Debug)]
-pub(crate) struct DecodedColumns(Cache<Place, CacheValue, Bytes>);
+pub(crate) struct DecodedColumns(Cache<CacheKey, CacheValue, Bytes>);
 
 impl DecodedColumns {
     /// A cache of at most `bytes_max` bytes.
@@ -143,7 +99,7 @@ impl DecodedColumns {
 
     /// A column of the cells of a group, by its number, if cached.
     pub(crate) fn cell(&self, story: &Story, group: u32, column: usize) -> Option<ArrayRef> {
-        match self.0.get(&Place::of_cell(story, group, column)) {
+        match self.0.get(&cell_key(story, group, column)) {
             Some(CacheValue::Values(array)) => Some(array),
             _ => None,
         }
@@ -151,7 +107,7 @@ impl DecodedColumns {
 
     /// Caches a column of the cells of a group.
     pub(crate) fn keep_cell(&self, story: &Story, group: u32, column: usize, array: &ArrayRef) {
-        self.0.insert(Place::of_cell(story, group, column), CacheValue::Values(Arc::clone(array)));
+        self.0.insert(cell_key(story, group, column), CacheValue::Values(Arc::clone(array)));
     }
 
     /// Whether `bytes` more bytes fit without an eviction.
@@ -164,6 +120,10 @@ impl DecodedColumns {
     pub(crate) fn bytes(&self) -> u64 {
         self.0.weight()
     }
+}
+
+fn cell_key(story: &Story, group: u32, column: usize) -> CacheKey {
+    CacheKey::of(story, Subject::CellColumn { group, column: column as u32 })
 }
 
 /// Columns of some chunks of a group.
@@ -225,30 +185,33 @@ fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
 }
 
 impl Story {
-    /// A reader's finding, if cached.
-    pub fn finding<T: Any + Send + Sync>(&self, spot: FindingKey) -> Option<Arc<T>> {
-        match self.decoded().0.get(&self.spot(spot).ok()?) {
+    /// A finding, if cached.
+    pub fn finding<T: Finding>(&self, key: T::Key) -> Option<Arc<T>> {
+        let subject = Subject::Finding(T::cache_key(key));
+        match self.decoded().0.get(&CacheKey::of(self, subject)) {
             Some(CacheValue::Finding(finding, _)) => finding.downcast().ok(),
             _ => None,
         }
     }
 
-    /// Caches a reader's finding of `bytes` bytes.
-    pub fn note<T: Any + Send + Sync>(&self, spot: FindingKey, finding: &Arc<T>, bytes: usize) {
+    /// Caches a finding of `bytes` bytes.
+    pub fn note<T: Finding>(&self, key: T::Key, finding: &Arc<T>, bytes: usize) {
+        let subject = Subject::Finding(T::cache_key(key));
         let finding: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(finding);
-        if let Ok(place) = self.spot(spot) {
-            self.decoded().0.insert(place, CacheValue::Finding(finding, bytes));
-        }
+        self.decoded().0.insert(CacheKey::of(self, subject), CacheValue::Finding(finding, bytes));
+    }
+
+    /// The key of a chunk. `root` is the position of the column in the file.
+    fn chunk_key(&self, group: u32, root: usize, chunk: u32) -> CacheKey {
+        CacheKey::of(self, Subject::Chunk { group, column: root as u32, chunk })
     }
 
     /// Whether some rows of a column are cached. For `ranges` see [`Self::columns`].
     pub fn is_decoded(&self, group: u32, column: Source, ranges: &[Range<usize>]) -> bool {
         let Ok(root) = self.root(column) else { return false };
-        let story = self.built().id.0;
-        chunks_of(ranges).into_iter().all(|chunk| {
-            let place = Place { story, group, root: root as u32, chunk };
-            self.decoded().0.peek(&place).is_some()
-        })
+        chunks_of(ranges)
+            .into_iter()
+            .all(|chunk| self.decoded().0.peek(&self.chunk_key(group, root, chunk)).is_some())
     }
 
     /// Decodes the numbers, times and repetitive texts of a group in advance, if the cache has
@@ -288,19 +251,6 @@ impl Story {
         }
     }
 
-    fn spot(&self, spot: FindingKey) -> Result<Place> {
-        let (group, root, chunk) = match spot {
-            FindingKey::Group(group) => (group, FINDING, 0),
-            FindingKey::Cells => (STORY, CELL, 0),
-            FindingKey::AllWords => (STORY, WORDS, 0),
-            FindingKey::Words(group, column) => (group, WORDS, column.0),
-            FindingKey::Story(number) => (STORY, FINDING, number),
-            FindingKey::Sums(number) => (STORY, SUMS, number),
-            FindingKey::Column(source, number) => (STORY, self.root(source)? as u32, number),
-        };
-        Ok(Place { story: self.built().id.0, group, root, chunk })
-    }
-
     /// Columns of a group, at least for the rows of `ranges`, which are ascending and disjoint:
     /// from the cache, or read and then cached.
     ///
@@ -315,12 +265,6 @@ impl Story {
         let total = self.group(group)?.summary.rows as usize;
         let wanted = chunks_of(ranges);
         let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
-        let place = |root: usize, chunk: u32| Place {
-            story: self.built().id.0,
-            group,
-            root: root as u32,
-            chunk,
-        };
         let mut found: Vec<Vec<(u32, ArrayRef)>> = Vec::with_capacity(columns.len());
         // Columns with the same missing chunks are read together.
         let mut lacking: Vec<(Vec<u32>, Vec<usize>)> = Vec::new();
@@ -328,7 +272,7 @@ impl Story {
             let mut own = Vec::with_capacity(wanted.len());
             let mut lacks = Vec::new();
             for chunk in &wanted {
-                match self.decoded().0.get(&place(*root, *chunk)) {
+                match self.decoded().0.get(&self.chunk_key(group, *root, *chunk)) {
                     Some(CacheValue::Values(array)) => own.push((*chunk, array)),
                     Some(CacheValue::Texts(texts)) => own.push((*chunk, texts.unpacked()?)),
                     Some(CacheValue::Finding(..)) | None => lacks.push(*chunk),
@@ -367,7 +311,7 @@ impl Story {
                             Some(texts) => CacheValue::Texts(Arc::new(texts)),
                             None => CacheValue::Values(Arc::clone(array)),
                         };
-                        self.decoded().0.insert(place(*root, chunk), kept);
+                        self.decoded().0.insert(self.chunk_key(group, *root, chunk), kept);
                         own.push((chunk, Arc::clone(array)));
                     }
                 }

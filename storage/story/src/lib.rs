@@ -51,7 +51,7 @@ mod words;
 
 pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
 pub use cells::CellColumn;
-pub use decoded_columns::{CHUNK_ROWS, Columns, FindingKey};
+pub use decoded_columns::{CHUNK_ROWS, Columns, Finding, FindingKey, StoryEdge};
 pub use key::KeyValues;
 pub use objects::{Content, ObjectStatus, Objects, RemoteSettings, environment, without_secrets};
 pub use read::{FetchedColumns, Rows};

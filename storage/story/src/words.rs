@@ -22,7 +22,7 @@ use stratalog_model::{
 
 use crate::{
     annex::Annex,
-    decoded_columns::{CHUNK_ROWS, FindingKey},
+    decoded_columns::{CHUNK_ROWS, Finding, FindingKey},
     schema::{Source, StorySchema},
     select::Selection,
     story::Story,
@@ -122,6 +122,23 @@ struct Words {
     blocks: BinaryArray,
 }
 
+impl Finding for Words {
+    type Key = (u32, ColumnId);
+
+    fn cache_key((group, column): Self::Key) -> FindingKey {
+        FindingKey::Words { group, column }
+    }
+}
+
+/// The open annex of the words; `None` for a story without words.
+impl Finding for Option<Annex> {
+    type Key = ();
+
+    fn cache_key((): Self::Key) -> FindingKey {
+        FindingKey::WordsAnnex
+    }
+}
+
 impl Story {
     /// Whether the story has an index of a column, or lacks the column.
     pub fn has_index(&self, column: ColumnId, kind: IndexKind) -> bool {
@@ -163,8 +180,7 @@ impl Story {
         if !self.schema().is_indexed(column, IndexKind::Inverted) {
             return Ok(None);
         }
-        let spot = FindingKey::Words(group, column);
-        if let Some(known) = self.finding::<Words>(spot) {
+        if let Some(known) = self.finding::<Words>((group, column)) {
             return Ok(Some(known));
         }
         let read = async {
@@ -188,13 +204,13 @@ impl Story {
         };
         let bytes = words.words.get_array_memory_size() + words.blocks.get_array_memory_size();
         let words = Arc::new(words);
-        self.note(spot, &words, bytes);
+        self.note((group, column), &words, bytes);
         Ok(Some(words))
     }
 
     /// The annex of the words, opened once and cached; `None` without words.
     async fn opened_words(self: &Arc<Self>) -> Result<Arc<Option<Annex>>> {
-        if let Some(known) = self.finding(FindingKey::AllWords) {
+        if let Some(known) = self.finding::<Option<Annex>>(()) {
             return Ok(known);
         }
         let opened = match self.words_place() {
@@ -203,7 +219,7 @@ impl Story {
         };
         let bytes = opened.as_ref().map_or(0, Annex::memory_bytes);
         let opened = Arc::new(opened);
-        self.note(FindingKey::AllWords, &opened, bytes);
+        self.note((), &opened, bytes);
         Ok(opened)
     }
 }

@@ -15,6 +15,7 @@
 //!   DIR/index/     index of the block files, by tick and key; rebuilt after a loss (CL-9)
 //!   DIR/clock/     the master clock's reservation (CL-8)
 //!   DIR/spill/     intermediate results of running queries; emptied at every start
+//!   DIR/backups/   backups that clients made there
 //! ```
 //!
 //! A directory with FORMAT is complete: every part has existed, and a missing part is damage. A
@@ -37,6 +38,8 @@ use crate::{
     StartError,
     identity::{ID, ID_NEW},
 };
+
+pub(crate) mod usage;
 
 /// Format version of new directories, and the newest readable version.
 pub const FORMAT_VERSION: u32 = 2;
@@ -62,6 +65,9 @@ const SPOOL: &str = "spool";
 const INDEX: &str = "index";
 const CLOCK: &str = "clock";
 const SPILL: &str = "spill";
+
+/// Folder with backups of clients.
+pub(crate) const BACKUPS: &str = "backups";
 
 /// Allowed entries of a directory before the first start: files of an interrupted start, and
 /// entries of a fresh file system.

@@ -25,7 +25,7 @@ use crate::{
     StartError,
     backup::{AllowedPlaces, DatabaseBackups},
     check::Online,
-    directory::DataDirectory,
+    directory::{DataDirectory, usage::DirectoryUsage},
     identity,
     settings::{Settings, available_memory_bytes},
 };
@@ -180,6 +180,10 @@ impl Embedded {
             settings: query_settings(settings, memory_bytes, &directory),
             inspector: Some(Arc::new(online)),
             backups: Some(Arc::clone(&backups) as Arc<dyn Backups>),
+            files: Some(Arc::new(DirectoryUsage {
+                path: directory.path().to_path_buf(),
+                has_object_store: !settings.story_url.is_empty(),
+            })),
         })?;
         Ok(Self {
             service,

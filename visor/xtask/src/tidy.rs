@@ -8,6 +8,7 @@ mod locks;
 mod manifest;
 mod names;
 mod size;
+mod subjects;
 mod words;
 
 use std::fmt;
@@ -55,6 +56,7 @@ pub fn run(tree: &Tree) -> Result<String, String> {
     names::check(tree, &mut findings);
     documents::check(tree, &mut findings);
     generate::check(tree, &mut findings);
+    subjects::check(tree, &mut findings)?;
     for warning in &warnings {
         println!("warning: {warning}");
     }

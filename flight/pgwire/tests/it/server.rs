@@ -65,6 +65,7 @@ impl Server {
             settings: own,
             inspector: None,
             backups: None,
+            files: None,
         };
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

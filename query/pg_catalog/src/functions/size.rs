@@ -84,60 +84,63 @@ fn table_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Ar
     let state = context.state();
     let path = context.search_path(&state);
     let numbers = context.table_numbers();
-    let given = arguments.array(0)?;
-    let as_numbers = given.as_primitive_opt::<arrow::datatypes::Int64Type>();
-    let as_texts = given.as_string_view_opt();
-    let bytes: Int64Array = (0..arguments.rows)
-        .map(|row| {
-            let relation = match (as_numbers, as_texts) {
-                (Some(oids), _) if !oids.is_null(row) => {
-                    Relation::of_oid(&state, &context.database, oids.value(row))?
-                }
-                (_, Some(names)) => {
-                    Relation::of_name(&state, &context.database, &path, text_at(names, row)?)?
-                }
-                _ => return None,
-            };
-            let bytes = match relation {
-                Relation::Table(chronicle) => numbers
-                    .iter()
-                    .find(|status| status.id == chronicle.id)
-                    .map_or(0, |status| status.bytes),
-                Relation::Index(..) | Relation::System(_) => 0,
-            };
-            Some(i64::try_from(bytes).unwrap_or(i64::MAX))
+    bytes_of(arguments, |named| {
+        let relation = match named {
+            Named::Oid(oid) => Relation::of_oid(&state, &context.database, oid)?,
+            Named::Name(name) => Relation::of_name(&state, &context.database, &path, name)?,
+        };
+        Some(match relation {
+            Relation::Table(chronicle) => numbers
+                .iter()
+                .find(|status| status.id == chronicle.id)
+                .map_or(0, |status| status.bytes),
+            Relation::Index(..) | Relation::System(_) => 0,
         })
-        .collect();
-    Ok(Arc::new(bytes))
+    })
 }
 
 fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let state = context.state();
     let numbers = context.table_numbers();
+    bytes_of(arguments, |named| {
+        let name = match named {
+            Named::Oid(oid) => {
+                state.database_names().find(|(number, _)| i64::from(*number) == oid)?.1
+            }
+            Named::Name(name) => name,
+        };
+        let database = state.database_meant(name)?;
+        let bytes = state
+            .chronicles(&database.name)
+            .filter_map(|chronicle| numbers.iter().find(|status| status.id == chronicle.id))
+            .map(|status| status.bytes);
+        Some(bytes.sum())
+    })
+}
+
+/// The argument of a function of sizes.
+enum Named<'a> {
+    Oid(i64),
+    Name(&'a str),
+}
+
+/// Applies a function of sizes to the first argument; NULL gives NULL.
+fn bytes_of(
+    arguments: &Arguments<'_>,
+    bytes: impl Fn(Named<'_>) -> Option<u64>,
+) -> Result<ArrayRef> {
     let given = arguments.array(0)?;
     let as_numbers = given.as_primitive_opt::<arrow::datatypes::Int64Type>();
     let as_texts = given.as_string_view_opt();
-    let bytes: Int64Array = (0..arguments.rows)
-        .map(|row| {
-            let database = match (as_numbers, as_texts) {
-                (Some(oids), _) if !oids.is_null(row) => {
-                    let oid = oids.value(row);
-                    let named =
-                        state.database_names().find(|(number, _)| i64::from(*number) == oid);
-                    named.and_then(|(_, name)| state.database_meant(name))
-                }
-                (_, Some(names)) => text_at(names, row).and_then(|name| state.database_meant(name)),
-                _ => None,
-            }?;
-            let bytes: u64 = state
-                .chronicles(&database.name)
-                .filter_map(|chronicle| numbers.iter().find(|status| status.id == chronicle.id))
-                .map(|status| status.bytes)
-                .sum();
-            Some(i64::try_from(bytes).unwrap_or(i64::MAX))
-        })
-        .collect();
-    Ok(Arc::new(bytes))
+    let of_row = |row| {
+        let named = match (as_numbers, as_texts) {
+            (Some(oids), _) if !oids.is_null(row) => Named::Oid(oids.value(row)),
+            (_, Some(names)) => Named::Name(text_at(names, row)?),
+            _ => return None,
+        };
+        Some(i64::try_from(bytes(named)?).unwrap_or(i64::MAX))
+    };
+    Ok(Arc::new((0..arguments.rows).map(of_row).collect::<Int64Array>()))
 }
 
 /// The function for numerics, which are the sums of bytes.

@@ -2,18 +2,34 @@
 
 use super::Spec;
 
+/// Columns of the views of roles.
+const ROLES: &str = "grantee name, role_name name, is_grantable varchar";
+
+/// Columns of the views of privileges on columns.
+const COLUMN_PRIVILEGES: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name \
+    name, column_name name, privilege_type varchar, is_grantable varchar";
+
+/// Columns of the views of privileges on routines.
+const ROUTINE_PRIVILEGES: &str = "grantor name, grantee name, specific_catalog name, specific_schema name, \
+    specific_name name, routine_catalog name, routine_schema name, routine_name name, \
+    privilege_type varchar, is_grantable varchar";
+
+/// Columns of the views of privileges on tables.
+const TABLE_PRIVILEGES: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name \
+    name, privilege_type varchar, is_grantable varchar, with_hierarchy varchar";
+
+/// Columns of the views of privileges on types.
+const TYPE_PRIVILEGES: &str = "grantor name, grantee name, udt_catalog name, udt_schema name, udt_name name, \
+    privilege_type varchar, is_grantable varchar";
+
+/// Columns of the views of privileges on other objects.
+const USAGE_PRIVILEGES: &str = "grantor name, grantee name, object_catalog name, object_schema name, object_name \
+    name, object_type varchar, privilege_type varchar, is_grantable varchar";
+
 /// The tables, by name.
 pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
-    Spec {
-        name: "administrable_role_authorizations",
-        oid: 13241,
-        columns: "grantee name, role_name name, is_grantable varchar",
-    },
-    Spec {
-        name: "applicable_roles",
-        oid: 13236,
-        columns: "grantee name, role_name name, is_grantable varchar",
-    },
+    Spec { name: "administrable_role_authorizations", oid: 13241, columns: ROLES },
+    Spec { name: "applicable_roles", oid: 13236, columns: ROLES },
     Spec {
         name: "attributes",
         oid: 13245,
@@ -77,12 +93,7 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
         columns: "table_catalog name, table_schema name, table_name name, column_name name, \
             option_name name, option_value varchar",
     },
-    Spec {
-        name: "column_privileges",
-        oid: 13285,
-        columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
-            name, column_name name, privilege_type varchar, is_grantable varchar",
-    },
+    Spec { name: "column_privileges", oid: 13285, columns: COLUMN_PRIVILEGES },
     Spec {
         name: "column_udt_usage",
         oid: 13290,
@@ -230,37 +241,11 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             unique_constraint_catalog name, unique_constraint_schema name, unique_constraint_name \
             name, match_option varchar, update_rule varchar, delete_rule varchar",
     },
-    Spec {
-        name: "role_column_grants",
-        oid: 13344,
-        columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
-            name, column_name name, privilege_type varchar, is_grantable varchar",
-    },
-    Spec {
-        name: "role_routine_grants",
-        oid: 13358,
-        columns: "grantor name, grantee name, specific_catalog name, specific_schema name, \
-            specific_name name, routine_catalog name, routine_schema name, routine_name name, \
-            privilege_type varchar, is_grantable varchar",
-    },
-    Spec {
-        name: "role_table_grants",
-        oid: 13421,
-        columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
-            name, privilege_type varchar, is_grantable varchar, with_hierarchy varchar",
-    },
-    Spec {
-        name: "role_udt_grants",
-        oid: 13450,
-        columns: "grantor name, grantee name, udt_catalog name, udt_schema name, udt_name name, \
-            privilege_type varchar, is_grantable varchar",
-    },
-    Spec {
-        name: "role_usage_grants",
-        oid: 13459,
-        columns: "grantor name, grantee name, object_catalog name, object_schema name, object_name \
-            name, object_type varchar, privilege_type varchar, is_grantable varchar",
-    },
+    Spec { name: "role_column_grants", oid: 13344, columns: COLUMN_PRIVILEGES },
+    Spec { name: "role_routine_grants", oid: 13358, columns: ROUTINE_PRIVILEGES },
+    Spec { name: "role_table_grants", oid: 13421, columns: TABLE_PRIVILEGES },
+    Spec { name: "role_udt_grants", oid: 13450, columns: TYPE_PRIVILEGES },
+    Spec { name: "role_usage_grants", oid: 13459, columns: USAGE_PRIVILEGES },
     Spec {
         name: "routine_column_usage",
         oid: 13348,
@@ -268,13 +253,7 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             name, routine_schema name, routine_name name, table_catalog name, table_schema name, \
             table_name name, column_name name",
     },
-    Spec {
-        name: "routine_privileges",
-        oid: 13353,
-        columns: "grantor name, grantee name, specific_catalog name, specific_schema name, \
-            specific_name name, routine_catalog name, routine_schema name, routine_name name, \
-            privilege_type varchar, is_grantable varchar",
-    },
+    Spec { name: "routine_privileges", oid: 13353, columns: ROUTINE_PRIVILEGES },
     Spec {
         name: "routine_routine_usage",
         oid: 13362,
@@ -351,12 +330,7 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             is_deferrable varchar, initially_deferred varchar, enforced varchar, nulls_distinct \
             varchar",
     },
-    Spec {
-        name: "table_privileges",
-        oid: 13416,
-        columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
-            name, privilege_type varchar, is_grantable varchar, with_hierarchy varchar",
-    },
+    Spec { name: "table_privileges", oid: 13416, columns: TABLE_PRIVILEGES },
     Spec {
         name: "tables",
         oid: 13425,
@@ -388,18 +362,8 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             action_reference_new_table name, action_reference_old_row name, \
             action_reference_new_row name, created timestamptz",
     },
-    Spec {
-        name: "udt_privileges",
-        oid: 13445,
-        columns: "grantor name, grantee name, udt_catalog name, udt_schema name, udt_name name, \
-            privilege_type varchar, is_grantable varchar",
-    },
-    Spec {
-        name: "usage_privileges",
-        oid: 13454,
-        columns: "grantor name, grantee name, object_catalog name, object_schema name, object_name \
-            name, object_type varchar, privilege_type varchar, is_grantable varchar",
-    },
+    Spec { name: "udt_privileges", oid: 13445, columns: TYPE_PRIVILEGES },
+    Spec { name: "usage_privileges", oid: 13454, columns: USAGE_PRIVILEGES },
     Spec {
         name: "user_defined_types",
         oid: 13463,

@@ -65,6 +65,7 @@ pub(crate) const OWN: &[Spec] = &[
         oid: 14_004,
         columns: "name text, value text, reset_value text, changeable bool, description text",
     },
+    Spec { name: "storage", oid: 14_014, columns: "kind text, place text, files int8, bytes int8" },
     Spec {
         name: "store",
         oid: 14_005,

@@ -2,6 +2,44 @@
 
 use super::Spec;
 
+/// Columns of the views of roles.
+const ROLES: &str = "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, \
+    usebypassrls bool, passwd text, valuntil timestamptz, useconfig text[]";
+
+/// Columns of the views of index scans.
+const INDEX_NUMBERS: &str = "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
+    idx_scan int8, idx_tup_read int8, idx_tup_fetch int8";
+
+/// Columns of the views of table scans and changes.
+const TABLE_NUMBERS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
+    idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
+    n_tup_hot_upd int8, n_live_tup int8, n_dead_tup int8, n_mod_since_analyze int8, \
+    n_ins_since_vacuum int8, last_vacuum timestamptz, last_autovacuum timestamptz, \
+    last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count int8, \
+    autovacuum_count int8, analyze_count int8, autoanalyze_count int8";
+
+/// Columns of the views of function calls.
+const FUNCTION_NUMBERS: &str = "funcid oid, schemaname name, funcname name, calls int8, total_time float8, \
+    self_time float8";
+
+/// Columns of the views of table scans and changes in the running transaction.
+const TRANSACTION_TABLE_NUMBERS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
+    idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
+    n_tup_hot_upd int8";
+
+/// Columns of the views of block reads of indexes.
+const INDEX_READS: &str = "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
+    idx_blks_read int8, idx_blks_hit int8";
+
+/// Columns of the views of block reads of sequences.
+const SEQUENCE_READS: &str =
+    "relid oid, schemaname name, relname name, blks_read int8, blks_hit int8";
+
+/// Columns of the views of block reads of tables.
+const TABLE_READS: &str = "relid oid, schemaname name, relname name, heap_blks_read int8, heap_blks_hit \
+    int8, idx_blks_read int8, idx_blks_hit int8, toast_blks_read int8, toast_blks_hit \
+    int8, tidx_blks_read int8, tidx_blks_hit int8";
+
 /// The tables, by name.
 pub(crate) const VIEWS: &[Spec] = &[
     Spec {
@@ -132,12 +170,7 @@ pub(crate) const VIEWS: &[Spec] = &[
             text[], boot_val text, reset_val text, sourcefile text, sourceline int4, \
             pending_restart bool",
     },
-    Spec {
-        name: "pg_shadow",
-        oid: 12005,
-        columns: "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, \
-            usebypassrls bool, passwd text, valuntil timestamptz, useconfig text[]",
-    },
+    Spec { name: "pg_shadow", oid: 12005, columns: ROLES },
     Spec {
         name: "pg_shmem_allocations",
         oid: 12134,
@@ -152,22 +185,8 @@ pub(crate) const VIEWS: &[Spec] = &[
             state_change timestamptz, wait_event_type text, wait_event text, state text, \
             backend_xid xid, backend_xmin xid, query_id int8, query text, backend_type text",
     },
-    Spec {
-        name: "pg_stat_all_indexes",
-        oid: 12183,
-        columns: "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
-            idx_scan int8, idx_tup_read int8, idx_tup_fetch int8",
-    },
-    Spec {
-        name: "pg_stat_all_tables",
-        oid: 12142,
-        columns: "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
-            idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
-            n_tup_hot_upd int8, n_live_tup int8, n_dead_tup int8, n_mod_since_analyze int8, \
-            n_ins_since_vacuum int8, last_vacuum timestamptz, last_autovacuum timestamptz, \
-            last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count int8, \
-            autovacuum_count int8, analyze_count int8, autoanalyze_count int8",
-    },
+    Spec { name: "pg_stat_all_indexes", oid: 12183, columns: INDEX_NUMBERS },
+    Spec { name: "pg_stat_all_tables", oid: 12142, columns: TABLE_NUMBERS },
     Spec {
         name: "pg_stat_archiver",
         oid: 12285,
@@ -293,44 +312,11 @@ pub(crate) const VIEWS: &[Spec] = &[
         columns: "subid oid, subname name, apply_error_count int8, sync_error_count int8, \
             stats_reset timestamptz",
     },
-    Spec {
-        name: "pg_stat_sys_indexes",
-        oid: 12188,
-        columns: "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
-            idx_scan int8, idx_tup_read int8, idx_tup_fetch int8",
-    },
-    Spec {
-        name: "pg_stat_sys_tables",
-        oid: 12152,
-        columns: "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
-            idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
-            n_tup_hot_upd int8, n_live_tup int8, n_dead_tup int8, n_mod_since_analyze int8, \
-            n_ins_since_vacuum int8, last_vacuum timestamptz, last_autovacuum timestamptz, \
-            last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count int8, \
-            autovacuum_count int8, analyze_count int8, autoanalyze_count int8",
-    },
-    Spec {
-        name: "pg_stat_user_functions",
-        oid: 12275,
-        columns: "funcid oid, schemaname name, funcname name, calls int8, total_time float8, \
-            self_time float8",
-    },
-    Spec {
-        name: "pg_stat_user_indexes",
-        oid: 12192,
-        columns: "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
-            idx_scan int8, idx_tup_read int8, idx_tup_fetch int8",
-    },
-    Spec {
-        name: "pg_stat_user_tables",
-        oid: 12161,
-        columns: "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
-            idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
-            n_tup_hot_upd int8, n_live_tup int8, n_dead_tup int8, n_mod_since_analyze int8, \
-            n_ins_since_vacuum int8, last_vacuum timestamptz, last_autovacuum timestamptz, \
-            last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count int8, \
-            autovacuum_count int8, analyze_count int8, autoanalyze_count int8",
-    },
+    Spec { name: "pg_stat_sys_indexes", oid: 12188, columns: INDEX_NUMBERS },
+    Spec { name: "pg_stat_sys_tables", oid: 12152, columns: TABLE_NUMBERS },
+    Spec { name: "pg_stat_user_functions", oid: 12275, columns: FUNCTION_NUMBERS },
+    Spec { name: "pg_stat_user_indexes", oid: 12192, columns: INDEX_NUMBERS },
+    Spec { name: "pg_stat_user_tables", oid: 12161, columns: TABLE_NUMBERS },
     Spec {
         name: "pg_stat_wal",
         oid: 12293,
@@ -346,87 +332,19 @@ pub(crate) const VIEWS: &[Spec] = &[
             timestamptz, last_msg_receipt_time timestamptz, latest_end_lsn pg_lsn, latest_end_time \
             timestamptz, slot_name text, sender_host text, sender_port int4, conninfo text",
     },
-    Spec {
-        name: "pg_stat_xact_all_tables",
-        oid: 12147,
-        columns: "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
-            idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
-            n_tup_hot_upd int8",
-    },
-    Spec {
-        name: "pg_stat_xact_sys_tables",
-        oid: 12157,
-        columns: "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
-            idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
-            n_tup_hot_upd int8",
-    },
-    Spec {
-        name: "pg_stat_xact_user_functions",
-        oid: 12280,
-        columns: "funcid oid, schemaname name, funcname name, calls int8, total_time float8, \
-            self_time float8",
-    },
-    Spec {
-        name: "pg_stat_xact_user_tables",
-        oid: 12166,
-        columns: "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
-            idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
-            n_tup_hot_upd int8",
-    },
-    Spec {
-        name: "pg_statio_all_indexes",
-        oid: 12196,
-        columns: "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
-            idx_blks_read int8, idx_blks_hit int8",
-    },
-    Spec {
-        name: "pg_statio_all_sequences",
-        oid: 12209,
-        columns: "relid oid, schemaname name, relname name, blks_read int8, blks_hit int8",
-    },
-    Spec {
-        name: "pg_statio_all_tables",
-        oid: 12170,
-        columns: "relid oid, schemaname name, relname name, heap_blks_read int8, heap_blks_hit \
-            int8, idx_blks_read int8, idx_blks_hit int8, toast_blks_read int8, toast_blks_hit \
-            int8, tidx_blks_read int8, tidx_blks_hit int8",
-    },
-    Spec {
-        name: "pg_statio_sys_indexes",
-        oid: 12201,
-        columns: "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
-            idx_blks_read int8, idx_blks_hit int8",
-    },
-    Spec {
-        name: "pg_statio_sys_sequences",
-        oid: 12214,
-        columns: "relid oid, schemaname name, relname name, blks_read int8, blks_hit int8",
-    },
-    Spec {
-        name: "pg_statio_sys_tables",
-        oid: 12175,
-        columns: "relid oid, schemaname name, relname name, heap_blks_read int8, heap_blks_hit \
-            int8, idx_blks_read int8, idx_blks_hit int8, toast_blks_read int8, toast_blks_hit \
-            int8, tidx_blks_read int8, tidx_blks_hit int8",
-    },
-    Spec {
-        name: "pg_statio_user_indexes",
-        oid: 12205,
-        columns: "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
-            idx_blks_read int8, idx_blks_hit int8",
-    },
-    Spec {
-        name: "pg_statio_user_sequences",
-        oid: 12218,
-        columns: "relid oid, schemaname name, relname name, blks_read int8, blks_hit int8",
-    },
-    Spec {
-        name: "pg_statio_user_tables",
-        oid: 12179,
-        columns: "relid oid, schemaname name, relname name, heap_blks_read int8, heap_blks_hit \
-            int8, idx_blks_read int8, idx_blks_hit int8, toast_blks_read int8, toast_blks_hit \
-            int8, tidx_blks_read int8, tidx_blks_hit int8",
-    },
+    Spec { name: "pg_stat_xact_all_tables", oid: 12147, columns: TRANSACTION_TABLE_NUMBERS },
+    Spec { name: "pg_stat_xact_sys_tables", oid: 12157, columns: TRANSACTION_TABLE_NUMBERS },
+    Spec { name: "pg_stat_xact_user_functions", oid: 12280, columns: FUNCTION_NUMBERS },
+    Spec { name: "pg_stat_xact_user_tables", oid: 12166, columns: TRANSACTION_TABLE_NUMBERS },
+    Spec { name: "pg_statio_all_indexes", oid: 12196, columns: INDEX_READS },
+    Spec { name: "pg_statio_all_sequences", oid: 12209, columns: SEQUENCE_READS },
+    Spec { name: "pg_statio_all_tables", oid: 12170, columns: TABLE_READS },
+    Spec { name: "pg_statio_sys_indexes", oid: 12201, columns: INDEX_READS },
+    Spec { name: "pg_statio_sys_sequences", oid: 12214, columns: SEQUENCE_READS },
+    Spec { name: "pg_statio_sys_tables", oid: 12175, columns: TABLE_READS },
+    Spec { name: "pg_statio_user_indexes", oid: 12205, columns: INDEX_READS },
+    Spec { name: "pg_statio_user_sequences", oid: 12218, columns: SEQUENCE_READS },
+    Spec { name: "pg_statio_user_tables", oid: 12179, columns: TABLE_READS },
     Spec {
         name: "pg_stats",
         oid: 12053,
@@ -469,12 +387,7 @@ pub(crate) const VIEWS: &[Spec] = &[
         oid: 12126,
         columns: "name text, abbrev text, utc_offset interval, is_dst bool",
     },
-    Spec {
-        name: "pg_user",
-        oid: 12014,
-        columns: "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, \
-            usebypassrls bool, passwd text, valuntil timestamptz, useconfig text[]",
-    },
+    Spec { name: "pg_user", oid: 12014, columns: ROLES },
     Spec {
         name: "pg_user_mappings",
         oid: 12327,

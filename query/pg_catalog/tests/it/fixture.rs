@@ -20,7 +20,8 @@ use stratalog_model::{
     EventStore, Frame, Gsn, GsnRange, Log, Lsn, ProducerId, Result, SchemaVersion, Snapshot, Tick,
     TickRange, TickRanges, TierName,
     aggregate::AggregateRequest,
-    log::{Completion, LogStatus, Reservation},
+    files::{DataFiles, FileKind, FileUsage},
+    log::{Completion, FullSegment, LogStatus, Reservation},
     store::{
         AppendOptions, ChronicleStatus, DeletedArea, MoveCounts, MoveKind, MoveStatus, PieceStatus,
         PreparedDelete, StoreStatus, Watermarks,
@@ -198,8 +199,33 @@ impl EventStore for TenEvents {
                 bytes: 8_192,
                 series: 2,
             }],
-            log: LogStatus { frames: 3, ..LogStatus::default() },
+            journal_needed_from: Lsn(20),
+            log: LogStatus {
+                frames: 3,
+                full_segments: Arc::new([
+                    FullSegment { end: Lsn(20), bytes: 4_096 },
+                    FullSegment { end: Lsn(30), bytes: 8_192 },
+                ]),
+                reserved_bytes: 1_000,
+                ..LogStatus::default()
+            },
         }
+    }
+}
+
+/// Files with other counts for each kind.
+#[derive(Debug)]
+struct SomeFiles;
+
+impl DataFiles for SomeFiles {
+    fn usage(&self) -> Result<Vec<FileUsage>> {
+        let usage =
+            |(number, kind): (u64, FileKind)| FileUsage { kind, files: 3, bytes: 16_384 + number };
+        Ok((0..).zip(FileKind::ALL).map(usage).collect())
+    }
+
+    fn has_object_store(&self) -> bool {
+        true
     }
 }
 
@@ -355,6 +381,7 @@ pub async fn session() -> SessionContext {
     let context = Arc::new(CatalogContext {
         catalog,
         store: Arc::new(TenEvents),
+        files: Some(Arc::new(SomeFiles)),
         acquisitions: acquisitions(id),
         clock: Arc::new(NoClock),
         sessions: Arc::new(OneSession),

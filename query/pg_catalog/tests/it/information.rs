@@ -102,6 +102,43 @@ async fn where_events_are_and_what_moves_them() {
 }
 
 #[tokio::test]
+async fn bytes_on_disk_by_kind() {
+    let session = session().await;
+    // Each kind of file has 16384 bytes and its number. One full segment is not needed, and 1000
+    // bytes of the segment in use are free.
+    assert_eq!(
+        rows(
+            &session,
+            "SELECT kind, files, bytes FROM stratalog.storage WHERE place = 'directory'"
+        )
+        .await,
+        [
+            "journal_live|2|11288",
+            "journal_recyclable|1|4096",
+            "journal_preallocated|3|17385",
+            "tablets|3|16386",
+            "stories|3|16387",
+            "spool|3|16388",
+            "index|3|16389",
+            "manifest|3|16390",
+            "catalog|3|16391",
+            "clock|3|16392",
+            "spill|3|16393",
+            "backups|3|16394",
+            "other|3|16395",
+        ]
+    );
+    assert_eq!(
+        rows(
+            &session,
+            "SELECT kind, files, bytes FROM stratalog.storage WHERE place <> 'directory'"
+        )
+        .await,
+        ["stories|0|0"]
+    );
+}
+
+#[tokio::test]
 async fn who_has_acquired_what() {
     let session = session().await;
     assert_eq!(

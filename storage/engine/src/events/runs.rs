@@ -8,6 +8,7 @@ use arrow::{
     compute::{partition, take},
 };
 use stratalog_model::{Error, Result, Tick, TickRange};
+use stratalog_story::{Finding, FindingKey};
 
 use crate::events::{column::Column, keys::KeyBytes, numberings::SeriesNumbers, shape::KeyColumns};
 
@@ -93,6 +94,15 @@ impl SeriesKeys {
     pub fn bytes(&self) -> usize {
         let values = self.values.iter().map(|values| values.get_array_memory_size());
         values.sum::<usize>() + self.len * size_of::<u32>()
+    }
+}
+
+impl Finding for Runs {
+    /// Number of the group.
+    type Key = u32;
+
+    fn cache_key(group: u32) -> FindingKey {
+        FindingKey::Runs { group }
     }
 }
 

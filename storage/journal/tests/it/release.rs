@@ -43,6 +43,10 @@ fn whole_segments_go_and_the_log_goes_on() {
     assert_eq!(journal.release(Lsn(1)).unwrap(), 0);
     let freed = journal.release(Lsn(20)).unwrap();
     let after = journal.status();
+    let releasable = before.releasable(Lsn(20)).iter().map(|segment| segment.bytes);
+    assert_eq!(releasable.sum::<u64>(), freed);
+    assert_eq!(after.full_segments.len() as u64, after.segments - 1);
+    assert_eq!(after.releasable(Lsn(20)), []);
     assert!(freed > 0 && after.stored_bytes == before.stored_bytes - freed);
     assert!(after.first > Lsn(1) && after.first <= Lsn(20));
     // The last segment always stays.

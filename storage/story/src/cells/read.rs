@@ -6,13 +6,27 @@ use arrow::array::{ArrayRef, RecordBatch};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{CellColumn, CellsPlace, build, layout};
-use crate::{annex::Annex, decoded_columns::FindingKey, form, story::Story};
+use crate::{
+    annex::Annex,
+    decoded_columns::{Finding, FindingKey},
+    form,
+    story::Story,
+};
 
 /// The open annex of the cells, and its columns.
 #[derive(Debug)]
 struct OpenCells {
     annex: Annex,
     columns: Vec<CellColumn>,
+}
+
+/// `None` for damaged cells.
+impl Finding for Option<OpenCells> {
+    type Key = ();
+
+    fn cache_key((): Self::Key) -> FindingKey {
+        FindingKey::CellsAnnex
+    }
 }
 
 impl OpenCells {
@@ -99,7 +113,7 @@ impl Story {
 
     /// The annex of the cells, opened once and cached; `None` if damaged.
     async fn opened_cells(self: &Arc<Self>, place: CellsPlace) -> Result<Arc<Option<OpenCells>>> {
-        if let Some(known) = self.finding(FindingKey::Cells) {
+        if let Some(known) = self.finding::<Option<OpenCells>>(()) {
             return Ok(known);
         }
         let schema = build::schema_of(self.schema());
@@ -115,7 +129,7 @@ impl Story {
         };
         let bytes = opened.as_ref().map_or(0, |opened| opened.annex.memory_bytes());
         let opened = Arc::new(opened);
-        self.note(FindingKey::Cells, &opened, bytes);
+        self.note((), &opened, bytes);
         Ok(opened)
     }
 

@@ -15,8 +15,8 @@ use arrow::{
 use stratalog_journal::LocalDisk;
 use stratalog_model::{ColumnId, ErrorKind};
 use stratalog_story::{
-    BuiltStory, CHUNK_ROWS, CellColumn, FindingKey, LocalShelf, Source, Stories, StoryId,
-    StorySettings,
+    BuiltStory, CHUNK_ROWS, CellColumn, Finding, FindingKey, LocalShelf, Source, Stories,
+    StoryEdge, StoryId, StorySettings,
 };
 
 use crate::fixture::{EVERYTHING, OPEN_BYTES, local, schema, slice, wait};
@@ -108,28 +108,62 @@ fn memory_is_bounded_and_without_room_nothing_is_kept() {
     assert_eq!(none.decoded_bytes(), 0);
 }
 
+/// A finding with any key.
+#[derive(Debug, PartialEq)]
+struct Note(String);
+
+impl Finding for Note {
+    type Key = FindingKey;
+
+    fn cache_key(key: FindingKey) -> FindingKey {
+        key
+    }
+}
+
+/// A finding with keys of [`Note`].
+#[derive(Debug, PartialEq)]
+struct OtherType;
+
+impl Finding for OtherType {
+    type Key = FindingKey;
+
+    fn cache_key(key: FindingKey) -> FindingKey {
+        key
+    }
+}
+
 #[test]
 fn findings_are_kept_beside_columns() {
     let folder = tempfile::tempdir().unwrap();
     let built = build(&local(folder.path()), 2);
     let stories = with_room(folder.path(), 1 << 20);
     let story = wait(stories.open_story(&built)).unwrap();
-    let spots = [
-        FindingKey::Group(0),
-        FindingKey::Group(1),
-        FindingKey::Story(0),
-        FindingKey::Story(1),
-        FindingKey::Column(Source::Tick, 0),
-        FindingKey::Column(Source::Tick, 1),
-        FindingKey::Column(Source::Seq, 0),
+    let (oldest, newest) = (true, false);
+    let keys = [
+        FindingKey::Runs { group: 0 },
+        FindingKey::Runs { group: 1 },
+        FindingKey::Runs { group: u32::MAX },
+        FindingKey::Edge(StoryEdge::Series { oldest }),
+        FindingKey::Edge(StoryEdge::Series { oldest: newest }),
+        FindingKey::Edge(StoryEdge::Groups { oldest }),
+        FindingKey::EdgeColumn(StoryEdge::Groups { oldest }, Source::Tick),
+        FindingKey::EdgeColumn(StoryEdge::Series { oldest }, Source::Tick),
+        FindingKey::EdgeColumn(StoryEdge::Series { oldest }, Source::Column(ColumnId(9))),
+        FindingKey::Aggregates { request: 0 },
+        FindingKey::Aggregates { request: u32::MAX },
+        FindingKey::Words { group: 0, column: ColumnId(0) },
+        FindingKey::Words { group: 0, column: ColumnId(1) },
+        FindingKey::Words { group: 1, column: ColumnId(0) },
+        FindingKey::CellsAnnex,
+        FindingKey::WordsAnnex,
     ];
-    for spot in spots {
-        assert_eq!(story.finding::<String>(spot), None);
-        story.note(spot, &Arc::new(format!("{spot:?}")), 100);
+    for key in keys {
+        assert_eq!(story.finding::<Note>(key), None);
+        story.note(key, &Arc::new(Note(format!("{key:?}"))), 100);
     }
-    for spot in spots {
-        assert_eq!(*story.finding::<String>(spot).unwrap(), format!("{spot:?}"));
-        assert_eq!(story.finding::<u64>(spot), None);
+    for key in keys {
+        assert_eq!(*story.finding::<Note>(key).unwrap(), Note(format!("{key:?}")));
+        assert_eq!(story.finding::<OtherType>(key), None);
     }
 }
 

@@ -8,8 +8,7 @@ use std::{
 use stratalog_model::{Disk, Error, ErrorKind, Result};
 use url::Url;
 
-/// Folder of the data directory always allowed for backups of clients.
-const OWN: &str = "backups";
+use crate::directory::BACKUPS;
 
 /// The allowed places for backups of clients.
 #[derive(Debug, Clone)]
@@ -19,9 +18,9 @@ pub struct AllowedPlaces {
 }
 
 impl AllowedPlaces {
-    /// Parses a comma-separated list of paths and URLs, and adds a folder of the data directory.
+    /// Parses a comma-separated list of paths and URLs, and adds the folder [`BACKUPS`] of the data directory.
     pub(crate) fn new(list: &str, data_directory: &Path) -> Self {
-        let (mut folders, mut stores) = (vec![data_directory.join(OWN)], Vec::new());
+        let (mut folders, mut stores) = (vec![data_directory.join(BACKUPS)], Vec::new());
         for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
             match Url::parse(text) {
                 Ok(url) if url.scheme() == "file" => folders.extend(url.to_file_path()),

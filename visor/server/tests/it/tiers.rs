@@ -1,11 +1,13 @@
-//! Moving events through the extended protocol.
+//! Moving events through the extended protocol, and the bytes of the moved events.
+
+use std::{process::Command, thread::sleep, time::Duration};
 
 use tokio_postgres::{
     error::SqlState,
     types::{FromSql, Type},
 };
 
-use crate::support::{Bench, connect, good};
+use crate::support::{Bench, connect, good, stdout};
 
 fn number<'a, T: FromSql<'a>>(row: &'a tokio_postgres::Row, name: &str) -> T {
     row.get(name)
@@ -44,4 +46,29 @@ async fn a_prepared_call_takes_the_table_as_a_parameter() {
     bench.kill_and_restart();
     let sums = "SELECT _tier || ' ' || sum(n) FROM t GROUP BY _tier";
     assert_eq!(bench.value(sums), "tablet 5050");
+}
+
+#[test]
+fn the_bytes_by_kind_are_the_bytes_of_the_directory() {
+    let bench = Bench::new();
+    good(&bench.sql(&["-c", "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, n BIGINT)"]));
+    good(&bench.sql(&["-c", "INSERT INTO t SELECT now(), n FROM generate_series(1, 50000) g(n)"]));
+    good(&bench.sql(&["-c", "CALL stratalog.flush('t')"]));
+    let number = |query: &str| -> u64 { bench.value(query).parse().unwrap() };
+    let of_kind =
+        |kind| number(&format!("SELECT bytes FROM stratalog.storage WHERE kind = '{kind}'"));
+    assert!(of_kind("tablets") >= number("SELECT sum(bytes) FROM stratalog.pieces"));
+    assert!(of_kind("journal_preallocated") > 0);
+    let directory = bench.directory.path().join("data");
+    let is_equal = || {
+        let used = Command::new("du").arg("-sk").arg(&directory).output().unwrap();
+        let used: u64 = stdout(&used).split_whitespace().next().unwrap().parse().unwrap();
+        number("SELECT (sum(bytes) / 1024)::bigint FROM stratalog.storage") == used
+    };
+    // Work in the background may change files between the two counts.
+    let tries_max = 50;
+    assert!((0..tries_max).any(|_| is_equal() || {
+        sleep(Duration::from_millis(200));
+        false
+    }));
 }

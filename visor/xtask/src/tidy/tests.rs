@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, edges, headers, hints, leftovers, locks, manifest, size};
+use super::{Finding, edges, headers, hints, leftovers, locks, manifest, size, subjects};
 use crate::tree::Tree;
 
 fn tree(files: &[(&str, &str)]) -> Tree {
@@ -157,4 +157,23 @@ fn forbidden_edges() {
         ("stratalog-engine", &[]),
     ];
     assert_eq!(judged(&around), 2, "the edge to another crate, and what it leads to");
+}
+
+#[test]
+fn first_lines_of_commits() {
+    let root = Tree::open().unwrap().root;
+    for subject in [
+        "journal: segments grow with use",
+        "docs, client: two names",
+        "query/postgres: types",
+        "Merge branch 'main'",
+        "Revert \"journal: segments grow with use\"",
+        "fixup! journal: segments grow with use",
+    ] {
+        assert_eq!(subjects::refusal(&root, subject), Ok(None), "{subject}");
+    }
+    for subject in ["", "fmt", "journal:", "journal: ", "Journal: segments", "a journal: segments"]
+    {
+        assert!(subjects::refusal(&root, subject).unwrap().is_some(), "{subject}");
+    }
 }

@@ -17,7 +17,7 @@ use stratalog_model::{
     aggregate::{AggregateRequest, ColumnStatistic, Statistic, Windows},
     tier::BatchStream,
 };
-use stratalog_story::{FindingKey, Source, Story};
+use stratalog_story::{Finding, FindingKey, Source, Story};
 
 use super::{
     reader::PieceReader,
@@ -72,8 +72,8 @@ impl CacheKey {
         })
     }
 
-    fn spot(&self) -> FindingKey {
-        FindingKey::Sums(RandomState::with_seeds(1, 2, 3, 4).hash_one(self) as u32)
+    fn hash(&self) -> u32 {
+        RandomState::with_seeds(1, 2, 3, 4).hash_one(self) as u32
     }
 }
 
@@ -83,6 +83,15 @@ struct CachedAggregates {
     cache_key: CacheKey,
     batches: Vec<RecordBatch>,
     bytes: usize,
+}
+
+impl Finding for CachedAggregates {
+    /// Hash of the [`CacheKey`].
+    type Key = u32;
+
+    fn cache_key(request: u32) -> FindingKey {
+        FindingKey::Aggregates { request }
+    }
 }
 
 /// The aggregates of slices of a story, in time order.
@@ -95,7 +104,7 @@ pub fn of_parts(
 ) -> BatchStream {
     let cache_key = CacheKey::of(reader, request, &parts);
     let known = cache_key.as_ref().and_then(|cache_key| {
-        let aggregates = story.finding::<CachedAggregates>(cache_key.spot())?;
+        let aggregates = story.finding::<CachedAggregates>(cache_key.hash())?;
         (aggregates.cache_key == *cache_key).then_some(aggregates)
     });
     if let Some(aggregates) = known {
@@ -173,8 +182,8 @@ impl SliceAggregation {
 
     fn keep(&mut self) {
         let Some(aggregates) = self.cached.take() else { return };
-        let (spot, bytes) =
-            (aggregates.cache_key.spot(), aggregates.bytes + size_of::<CachedAggregates>());
-        self.story.note(spot, &Arc::new(aggregates), bytes);
+        let (hash, bytes) =
+            (aggregates.cache_key.hash(), aggregates.bytes + size_of::<CachedAggregates>());
+        self.story.note(hash, &Arc::new(aggregates), bytes);
     }
 }

@@ -19,7 +19,7 @@ use stratalog_model::{
     Error, Result, TickRange, TickRanges,
     newest::{is_better, sort_from_end},
 };
-use stratalog_story::{CHUNK_ROWS, FindingKey, Source, Story};
+use stratalog_story::{CHUNK_ROWS, Finding, FindingKey, Source, Story, StoryEdge};
 
 use super::{reader::PieceReader, series_selection::SeriesSelection};
 use crate::{
@@ -40,6 +40,15 @@ pub struct SeriesEdge {
     pub series: SeriesKeys,
     /// Row group and row of each event, ascending.
     places: Vec<(u32, u32)>,
+}
+
+impl Finding for SeriesEdge {
+    /// True for the oldest events.
+    type Key = bool;
+
+    fn cache_key(oldest: bool) -> FindingKey {
+        FindingKey::Edge(StoryEdge::Series { oldest })
+    }
 }
 
 /// The best event of a series so far.
@@ -63,13 +72,12 @@ impl SeriesEdge {
         parts: &[Part],
         oldest: bool,
     ) -> Result<Arc<Self>> {
-        let spot = FindingKey::Story(u32::from(oldest));
-        if let Some(known) = story.finding::<Self>(spot) {
+        if let Some(known) = story.finding::<Self>(oldest) {
             return Ok(known);
         }
         let edge = Self::of(reader, story, parts.iter(), oldest, None).await?;
         let edge = Arc::new(edge);
-        story.note(spot, &edge, edge.bytes());
+        story.note(oldest, &edge, edge.bytes());
         Ok(edge)
     }
 
@@ -177,7 +185,7 @@ impl SeriesEdge {
         wanted: &[u32],
         kept: bool,
     ) -> Result<(Vec<ArrayRef>, u64)> {
-        let kept = kept.then_some((u32::from(self.oldest), WHOLE_STORY));
+        let kept = kept.then_some((StoryEdge::Series { oldest: self.oldest }, WHOLE_STORY));
         values(story, &self.places, sources, wanted, kept).await
     }
 }
@@ -193,10 +201,17 @@ struct KeptColumn {
     values: ArrayRef,
 }
 
+impl Finding for KeptColumn {
+    type Key = (StoryEdge, Source);
+
+    fn cache_key((edge, column): Self::Key) -> FindingKey {
+        FindingKey::EdgeColumn(edge, column)
+    }
+}
+
 /// Column values of the events at the positions `wanted` (ascending), and the number of bytes read.
-/// `events` gives the row group and row of each event. For a cached edge, `kept` is the number of
-/// the cache spot and the id of the edge, and the columns of all events are cached too if many
-/// events are wanted.
+/// `events` gives the row group and row of each event. For a cached edge, `kept` is the edge and its
+/// id, and the columns of all events are cached too if many events are wanted.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -205,16 +220,17 @@ pub async fn values(
     events: &[(u32, u32)],
     sources: &[Source],
     wanted: &[u32],
-    kept: Option<(u32, u64)>,
+    kept: Option<(StoryEdge, u64)>,
 ) -> Result<(Vec<ArrayRef>, u64)> {
     let kept = kept.filter(|_| wanted.len() * SHARE >= events.len());
-    let Some((number, edge)) = kept else {
+    let Some((edge, id)) = kept else {
         let places: Vec<(u32, u32)> =
             wanted.iter().filter_map(|at| events.get(*at as usize)).copied().collect();
         return gather(story, sources, &places).await;
     };
-    let spot = |source: &Source| FindingKey::Column(*source, number);
-    let find = |source| story.finding::<KeptColumn>(spot(source)).filter(|kept| kept.edge == edge);
+    let find = |source: &Source| {
+        story.finding::<KeptColumn>((edge, *source)).filter(|kept| kept.edge == id)
+    };
     let mut known: Vec<Option<Arc<KeptColumn>>> = sources.iter().map(find).collect();
     let lacking = sources.iter().zip(&known).filter(|(_, known)| known.is_none());
     let lacking: Vec<Source> = lacking.map(|(source, _)| *source).collect();
@@ -227,8 +243,8 @@ pub async fn values(
             let Some((source, values)) = read.next() else { break };
             let values = compacted(&values);
             let bytes = values.get_array_memory_size();
-            let column = Arc::new(KeptColumn { edge, values });
-            story.note(spot(source), &column, bytes);
+            let column = Arc::new(KeptColumn { edge: id, values });
+            story.note((edge, *source), &column, bytes);
             *slot = Some(column);
         }
     }

@@ -16,7 +16,7 @@ use stratalog_model::{
     ColumnId, Error, Result,
     newest::{Best, sort_from_end},
 };
-use stratalog_story::{FindingKey, Source, Story};
+use stratalog_story::{Finding, FindingKey, Source, Story, StoryEdge};
 
 use super::{edge, newest, reader::PieceReader};
 use crate::{
@@ -31,10 +31,6 @@ const BATCH_ROWS: usize = 8_192;
 /// Row count of a row group above which the cache does not hold all series by key.
 const ROWS_MANY: u64 = 1 << 14;
 
-/// First number of the cache spot of a story. [`SeriesEdge`](super::edge::SeriesEdge) uses the
-/// smaller numbers.
-const SPOT: u32 = 2;
-
 /// The edge event (newest or oldest) of each group of series of a story.
 #[derive(Debug)]
 pub struct GroupEdge {
@@ -47,6 +43,15 @@ pub struct GroupEdge {
     /// Row group and row of each event, ascending.
     places: Vec<(u32, u32)>,
     numbered: SeriesNumbers,
+}
+
+impl Finding for GroupEdge {
+    /// True for the oldest events.
+    type Key = bool;
+
+    fn cache_key(oldest: bool) -> FindingKey {
+        FindingKey::Edge(StoryEdge::Groups { oldest })
+    }
 }
 
 /// True if a story has large row groups without cells, and therefore with many series.
@@ -81,14 +86,14 @@ impl GroupEdge {
         let columns = &reader.request().chronicle.columns;
         let keys = best.of().keys.iter().filter_map(|at| Some(columns.get(*at)?.id));
         let keys: Vec<ColumnId> = keys.collect();
-        let spot = FindingKey::Story(SPOT + u32::from(best.of().oldest));
-        if let Some(known) = story.finding::<Self>(spot)
+        let oldest = best.of().oldest;
+        if let Some(known) = story.finding::<Self>(oldest)
             && known.keys == keys
         {
             return Ok(known);
         }
         let edge = Arc::new(Self::find(reader, story, parts, best, keys).await?);
-        story.note(spot, &edge, edge.bytes());
+        story.note(oldest, &edge, edge.bytes());
         Ok(edge)
     }
 
@@ -179,7 +184,7 @@ impl GroupEdge {
     ) -> Result<Vec<ArrayRef>> {
         let sources = positions.iter().filter_map(|at| reader.source(*at));
         let sources: Vec<Source> = sources.collect();
-        let kept = Some((SPOT + u32::from(self.oldest), self.id));
+        let kept = Some((StoryEdge::Groups { oldest: self.oldest }, self.id));
         let (values, bytes) = edge::values(story, &self.places, &sources, wanted, kept).await?;
         reader.request().metrics.story.read_on(0, bytes);
         let mut values = values.into_iter();

@@ -14,7 +14,7 @@ use stratalog_model::{
     tier::{ScanOrder, ScanRequest},
     values::{OrderedValue, ValuePredicate},
 };
-use stratalog_story::{CellColumn, ColumnValues, FindingKey, KeyValues, Source, Story};
+use stratalog_story::{CellColumn, ColumnValues, KeyValues, Source, Story};
 
 use crate::{
     events::{
@@ -129,7 +129,7 @@ impl PieceReader {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn runs(&self, story: &Arc<Story>, part: &Part) -> Result<Arc<Runs>> {
-        if let Some(runs) = story.finding::<Runs>(FindingKey::Group(part.number)) {
+        if let Some(runs) = story.finding::<Runs>(part.number) {
             return Ok(runs);
         }
         let shape = self.piece.shape();
@@ -153,7 +153,7 @@ impl PieceReader {
         };
         let runs = Arc::new(runs);
         self.piece.saw_series(runs.len());
-        story.note(FindingKey::Group(part.number), &runs, runs.bytes());
+        story.note(part.number, &runs, runs.bytes());
         Ok(runs)
     }
 

@@ -17,7 +17,7 @@ use arrow::{
     compute::concat,
 };
 use stratalog_model::{Result, TickRanges};
-use stratalog_story::{Columns, FindingKey, Selection, Source, Story};
+use stratalog_story::{Columns, Selection, Source, Story};
 
 use super::reader::PieceReader;
 use crate::{
@@ -53,7 +53,7 @@ impl SeriesSelection {
         part: &Part,
         keys: Option<&[Vec<u8>]>,
     ) -> Result<Self> {
-        let known = story.finding::<Runs>(FindingKey::Group(part.number));
+        let known = story.finding::<Runs>(part.number);
         let compares_few = |runs: &Arc<Runs>| keys.is_some() || runs.len() <= SERIES_COMPARED_MAX;
         let known = known.filter(compares_few);
         let filters = !reader.request().keys.is_empty();

@@ -6,13 +6,14 @@ use stratalog_model::{ChronicleId, Gsn, Lsn, Result, TierName};
 use stratalog_story::{StoryId, StoryName};
 use stratalog_tablet::TabletId;
 
-use super::{PieceChange, apply, lasting, news, sync};
+use super::{PieceChange, apply, floor_candidates::FloorCandidate, lasting, news, sync};
 use crate::{
     sabotage,
     tiering::{files::EngineFiles, mover::Mover},
     version::{
         manifest::{Edit, Floor, PieceRecord},
         piece::OpenPiece,
+        published_versions::PublishedVersions,
     },
 };
 
@@ -50,18 +51,7 @@ pub async fn raise(mover: &Arc<Mover>, files: &EngineFiles) -> Result<u64> {
 
 /// Moves the beginning of the journal to `lowest` or further.
 async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Result<u64> {
-    // Read before the versions: the versions are then at least as new.
-    let candidates = mover.keeper.floor_candidates.list();
-    let published = mover.publisher.published();
-    let oldest = published
-        .versions
-        .values()
-        .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
-    let oldest = oldest.min().unwrap_or(u64::MAX);
-    let Some(candidate) = candidates.into_iter().rev().find(|candidate| candidate.gsn < oldest)
-    else {
-        return Ok(0);
-    };
+    let Some((candidate, published)) = last_candidate(mover) else { return Ok(0) };
     let state = files.manifest.state();
     if candidate.lsn <= state.floor.lsn || candidate.lsn < lowest {
         return Ok(0);
@@ -105,6 +95,27 @@ async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Res
     files.manifest.apply(Edit::Raise(floor), || ()).await?;
     mover.keeper.floor_candidates.forget_before(lsn);
     mover.journal_release.release(mover.log.as_ref(), lsn)
+}
+
+/// The last possible beginning of the journal, and the versions without an event before it.
+fn last_candidate(mover: &Mover) -> Option<(FloorCandidate, Arc<PublishedVersions>)> {
+    // Read before the versions: the versions are then at least as new.
+    let candidates = mover.keeper.floor_candidates.list();
+    let published = mover.publisher.published();
+    let oldest = published
+        .versions
+        .values()
+        .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
+    let oldest = oldest.min().unwrap_or(u64::MAX);
+    let candidate = candidates.into_iter().rev().find(|candidate| candidate.gsn < oldest)?;
+    Some((candidate, published))
+}
+
+/// The first frame of the journal with an event or a delete that no piece has.
+pub fn needed_from(mover: &Mover) -> Lsn {
+    let Some(files) = &mover.files else { return Lsn(0) };
+    let floor = files.manifest.state().floor.lsn;
+    last_candidate(mover).map_or(floor, |(candidate, _)| candidate.lsn.max(floor))
 }
 
 /// Gives up the pieces of dropped chronicles. A piece with a reader is doomed; a tablet without a

@@ -1,0 +1,53 @@
+//! Checks the first lines of the last commits with the hook of the repository.
+
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use super::Finding;
+use crate::tree::Tree;
+
+/// The hook, from the root.
+pub(super) const HOOK: &str = "scripts/hooks/commit-msg";
+
+/// Number of commits to check.
+const COMMITS: &str = "-10";
+
+/// A tree without git, or without git's program, has no commits to check.
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
+    if !tree.root.join(".git").exists() {
+        return Ok(());
+    }
+    let log = Command::new("git")
+        .args(["log", "--no-merges", COMMITS, "--format=%h %s"])
+        .current_dir(&tree.root)
+        .output();
+    let Ok(log) = log.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()) else {
+        return Ok(());
+    };
+    for (commit, subject) in log.lines().filter_map(|line| line.split_once(' ')) {
+        if let Some(refusal) = refusal(&tree.root, subject)? {
+            findings.push(Finding::new(&format!("commit {commit}"), 0, refusal));
+        }
+    }
+    Ok(())
+}
+
+/// The hook's message about a first line; `None` for a line that the hook accepts.
+pub(super) fn refusal(root: &Path, subject: &str) -> Result<Option<String>, String> {
+    let failed = |error: std::io::Error| format!("cannot run {HOOK}: {error}");
+    let mut hook = Command::new(root.join(HOOK))
+        .arg("/dev/stdin")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut input) = hook.stdin.take() {
+        input.write_all(format!("{subject}\n").as_bytes()).map_err(failed)?;
+    }
+    let output = hook.wait_with_output().map_err(failed)?;
+    let message = String::from_utf8_lossy(&output.stderr);
+    Ok((!output.status.success()).then(|| message.trim_end().to_string()))
+}
