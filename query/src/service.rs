@@ -19,6 +19,7 @@ use std::{
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
+use stratalog_metrics::Metrics;
 use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result, batch_results::BatchResults};
 use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::sync::watch;
@@ -54,6 +55,8 @@ pub struct Parts {
     pub inspector: Option<Arc<dyn Inspector>>,
     /// Makes backups; `None` if nothing can be backed up.
     pub backups: Option<Arc<dyn Backups>>,
+    /// The metrics of all parts; protocols take their handles here.
+    pub metrics: Arc<Metrics>,
 }
 
 /// The identity of a connecting client.

@@ -7,6 +7,7 @@ use std::{
 
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_journal::{Journal, JournalSettings};
+use stratalog_metrics::Metrics;
 use stratalog_model::{Clock, ErrorKind, EventStore, Log, Result};
 use stratalog_query::{Parts, QueryService, QuerySettings, Session};
 use stratalog_sim::{Crash, FaultyDisk};
@@ -58,6 +59,7 @@ impl Life {
             settings: QuerySettings::default(),
             inspector: None,
             backups: None,
+            metrics: Metrics::new(),
         })
         .unwrap();
         let session = service.connect(login()).unwrap();

@@ -17,6 +17,7 @@ use std::{
 use ahash::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
+use stratalog_metrics::MoveMetrics;
 use stratalog_model::{
     Acquirers, Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Decision, Error,
     ErrorKind, EventStore, Gsn, LatePolicy, Log, Lsn, ProducerId, Result, StatementId, Tick,
@@ -229,6 +230,11 @@ impl Engine {
     /// first call sets the source of acquisitions; later calls have no effect.
     pub fn steer_by(&self, acquirers: Arc<dyn Acquirers>) {
         self.core.acquirers.get_or_init(|| acquirers);
+    }
+
+    /// Also records the following moves in `metrics`.
+    pub fn measure_moves(&self, metrics: MoveMetrics) {
+        self.core.move_history.measure_by(metrics);
     }
 
     /// Moves the beginning of the journal to the first needed frame. Returns the bytes freed.
