@@ -55,7 +55,7 @@ pub struct Parts {
     pub inspector: Option<Arc<dyn Inspector>>,
     /// Makes backups; `None` if nothing can be backed up.
     pub backups: Option<Arc<dyn Backups>>,
-    /// The metrics of all parts; protocols take their handles here.
+    /// The metrics of all parts, also of the protocols.
     pub metrics: Arc<Metrics>,
 }
 

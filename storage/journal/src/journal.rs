@@ -88,7 +88,7 @@ impl Journal {
         Self::open_measured(disk, directory, settings, Some(beginning), JournalMetrics::default())
     }
 
-    /// Like [`Self::open`], or with `existing` like [`Self::open_existing`], with a handle for
+    /// Like [`Self::open`], or with `existing` like [`Self::open_existing`], and records
     /// metrics.
     ///
     /// # Errors

@@ -153,7 +153,7 @@ fn sqlstate_classes() -> Vec<&'static str> {
     classes
 }
 
-/// The handle of a door.
+/// The metrics of a door.
 #[derive(Debug, Clone)]
 pub struct DoorMetrics {
     door: Door,

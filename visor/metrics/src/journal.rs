@@ -32,7 +32,7 @@ impl JournalName {
     }
 }
 
-/// The handle of a journal. The default handle belongs to no registry.
+/// The metrics of a journal. The default metrics belong to no registry.
 #[derive(Debug, Clone)]
 pub struct JournalMetrics {
     syncs: Histogram,
@@ -53,7 +53,7 @@ impl Default for JournalMetrics {
 }
 
 impl JournalMetrics {
-    /// The handles of all journals.
+    /// The metrics of all journals.
     pub(crate) fn register(registrar: &mut Registrar) -> Vec<(JournalName, Self)> {
         let names = || JournalName::ALL.map(|journal| [journal.name().to_string()]);
         let syncs = registrar.each(&catalogue::JOURNAL_SYNC_SECONDS, names());

@@ -1,13 +1,13 @@
 //! The metrics of the process.
 //!
 //! *What it is*: the list of all metrics with types, labels, units and buckets ([`METRICS`]), one
-//! registry, and typed handles for the parts that count: doors, queries, journals, moves, ingestion.
+//! registry, and a type for the metrics of each part: doors, statements, journals, moves, ingestion.
 //!
-//! *What it deliberately is not*: a store of history, or a tracer. A handle owns no thread and takes
+//! *What it deliberately is not*: a store of history, or a tracer. The crate owns no thread and takes
 //! no lock: one observation costs a few atomic additions. No metric has a label with the name of a
 //! table, a user or a client: the number of series is fixed at the start.
 //!
-//! *Data path*: [`Metrics::new`] → handles, given to each part at its construction → atomic
+//! *Data path*: [`Metrics::new`] → the metrics of each part, given to the part → atomic
 //! additions → [`Metrics::page`] → Prometheus' text format.
 
 mod catalogue;
@@ -41,7 +41,7 @@ use self::{door::DoorSeries, registrar::Registrar};
 /// The content type of [`Metrics::page`].
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
 
-/// The registry, and the handles of all parts.
+/// The registry, and the metrics of all parts.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -64,28 +64,28 @@ impl Metrics {
         Arc::new(Self { registry: registrar.into(), doors, journals, queries, moves, ingest })
     }
 
-    /// The handle of a door.
+    /// The metrics of a door.
     pub fn door(&self, door: Door) -> DoorMetrics {
         DoorMetrics::new(door, Arc::clone(&self.doors))
     }
 
-    /// The handle of a journal.
+    /// The metrics of a journal.
     pub fn journal(&self, name: JournalName) -> JournalMetrics {
         let found = self.journals.iter().find(|(known, _)| *known == name);
         found.map(|(_, metrics)| metrics.clone()).unwrap_or_default()
     }
 
-    /// The handle of statements.
+    /// The metrics of statements.
     pub fn queries(&self) -> &QueryMetrics {
         &self.queries
     }
 
-    /// The handle of moves between tiers.
+    /// The metrics of moves between tiers.
     pub fn moves(&self) -> &MoveMetrics {
         &self.moves
     }
 
-    /// The handle of line protocol and telemetry.
+    /// The metrics of line protocol and telemetry.
     pub fn ingest(&self) -> &IngestMetrics {
         &self.ingest
     }

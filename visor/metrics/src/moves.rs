@@ -12,7 +12,7 @@ use crate::{
 const KINDS: [MoveKind; 5] =
     [MoveKind::Flush, MoveKind::Merge, MoveKind::Archive, MoveKind::Retention, MoveKind::Index];
 
-/// The handle of moves. The default handle belongs to no registry.
+/// The metrics of moves. The default metrics belong to no registry.
 #[derive(Debug, Clone)]
 pub struct MoveMetrics {
     /// By kind.

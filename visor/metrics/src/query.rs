@@ -37,7 +37,7 @@ const STEPS: [&str; 2] = ["logical", "physical"];
 /// The names of [`StatementClass`], in the order of the declaration.
 const CLASSES: [&str; 5] = ["read", "write", "definition", "transaction", "session"];
 
-/// The handle of statements.
+/// The metrics of statements.
 #[derive(Debug, Clone)]
 pub struct QueryMetrics(Arc<QuerySeries>);
 

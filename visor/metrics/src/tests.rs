@@ -193,7 +193,7 @@ fn requests_and_statements_have_a_series_each() {
 }
 
 #[test]
-fn each_journal_has_a_handle() {
+fn each_journal_has_its_series() {
     let metrics = Metrics::new();
     metrics.journal(JournalName::Events).wrote_group(7, 700);
     metrics.journal(JournalName::Manifest).synced(Stopwatch::start());
@@ -207,7 +207,7 @@ fn each_journal_has_a_handle() {
     drop(waiting);
     let page = page_of(&metrics);
     assert_eq!(value(&page, "stratalog_journal_appends_waiting{log=\"catalog\"}"), 0.0);
-    // A handle without a registry counts for nobody.
+    // Metrics without a registry count for nobody.
     JournalMetrics::default().wrote_group(1, 1);
     MoveMetrics::default().failed(MoveKind::Index, 1);
 }

@@ -62,7 +62,8 @@ for the gsn, which begins with the database. No label names a table, a user or a
 
 ## Buckets
 
-Upper bounds, inclusive; each histogram also has the bucket `+Inf`.
+Upper bounds, inclusive; each histogram also has the bucket `+Inf`. The label `le` shows durations in seconds, and sizes in
+bytes.
 
 | metric | buckets |
 |---|---|
@@ -121,18 +122,12 @@ fn shown(bound: u64, unit: &str) -> String {
         "seconds" => {
             &[(60_000_000_000, "min"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")]
         }
-        "bytes" => &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")],
-        _ => &[(1_000_000, "million"), (1_000, "thousand")],
+        "bytes" => &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")],
+        _ => &[],
     };
-    let base = if unit == "bytes" { " B" } else { "" };
-    let found = units.iter().find(|(size, _)| bound >= *size && bound.is_multiple_of(*size));
-    match found {
-        Some((size, name)) => format!("{} {name}", bound / size),
-        // Two and a half milliseconds.
-        None => match units.iter().find(|(size, _)| bound >= *size) {
-            Some((size, name)) => format!("{} {name}", bound as f64 / *size as f64),
-            None => format!("{bound}{base}"),
-        },
+    match units.iter().find(|(size, _)| bound >= *size) {
+        Some((size, name)) => format!("{} {name}", bound as f64 / *size as f64),
+        None => bound.to_string(),
     }
 }
 
@@ -181,6 +176,6 @@ mod tests {
         assert_eq!(shown(120_000_000_000, "seconds"), "2 min");
         assert_eq!(shown(65_536, "bytes"), "64 KiB");
         assert_eq!(shown(256, "bytes"), "256 B");
-        assert_eq!(shown(500, "events"), "500");
+        assert_eq!(shown(10_000, "events"), "10000");
     }
 }
