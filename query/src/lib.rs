@@ -18,6 +18,7 @@ mod errors;
 mod first_rows;
 pub mod ingest;
 pub mod inspect;
+mod measurement;
 pub mod outcome;
 mod rules;
 pub mod service;

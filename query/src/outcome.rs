@@ -12,7 +12,7 @@ use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Result};
 use stratalog_text::copy::CopyOptions;
 
-use crate::CopyProgress;
+use crate::{CopyProgress, measurement::Measurement};
 
 /// The result of one statement. A drop cancels the statement and frees its resources.
 #[derive(Debug)]
@@ -27,6 +27,26 @@ pub enum Outcome {
     CopyOut(CopyOut),
     /// The string held no statement.
     Empty,
+}
+
+impl Outcome {
+    /// Continues the measurement of the statement with the rows of the result; without a result,
+    /// records the end of the statement.
+    pub(crate) fn measured_by(self, measurement: Measurement) -> Self {
+        match self {
+            Outcome::Rows(rows) => Outcome::Rows(rows.measured_by(measurement)),
+            Outcome::CopyOut(CopyOut { options, is_table, rows, progress }) => {
+                let rows = rows.measured_by(measurement);
+                Outcome::CopyOut(CopyOut { options, is_table, rows, progress })
+            }
+            // The client decides on the duration.
+            Outcome::CopyIn(copy) => {
+                measurement.discard();
+                Outcome::CopyIn(copy)
+            }
+            outcome @ (Outcome::Done(_) | Outcome::Empty) => outcome,
+        }
+    }
 }
 
 /// The form of the command tag of a statement with rows.
@@ -65,6 +85,8 @@ pub struct Rows {
     rows: u64,
     binary: bool,
     endless: bool,
+    /// Ends with the last row, an error, or the drop of the rows.
+    measurement: Option<Measurement>,
 }
 
 impl Rows {
@@ -74,13 +96,25 @@ impl Rows {
         stream: BoxStream<'static, Result<RecordBatch>>,
         tag: RowsTag,
     ) -> Self {
-        Self { schema, stream, tag, rows: 0, binary: false, endless: false }
+        Self { schema, stream, tag, rows: 0, binary: false, endless: false, measurement: None }
     }
 
     /// Marks the rows as endless: a protocol must send available rows without a wait for more rows.
     #[must_use]
     pub fn without_end(mut self) -> Self {
         self.endless = true;
+        self
+    }
+
+    /// Records the duration and the number of the rows, unless the rows have no end.
+    #[must_use]
+    fn measured_by(mut self, mut measurement: Measurement) -> Self {
+        if self.endless {
+            measurement.discard();
+        } else {
+            measurement.add_rows(0);
+            self.measurement = Some(measurement);
+        }
         self
     }
 
@@ -123,8 +157,21 @@ impl Stream for Rows {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.stream.as_mut().poll_next(context);
-        if let Poll::Ready(Some(Ok(batch))) = &next {
-            self.rows = self.rows.saturating_add(batch.num_rows() as u64);
+        match &next {
+            Poll::Ready(Some(Ok(batch))) => {
+                let rows = batch.num_rows() as u64;
+                self.rows = self.rows.saturating_add(rows);
+                if let Some(measurement) = &mut self.measurement {
+                    measurement.add_rows(rows);
+                }
+            }
+            Poll::Ready(Some(Err(error))) => {
+                if let Some(measurement) = self.measurement.take() {
+                    measurement.fail(error);
+                }
+            }
+            Poll::Ready(None) => self.measurement = None,
+            Poll::Pending => {}
         }
         next
     }

@@ -19,6 +19,7 @@ use std::{
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
+use stratalog_metrics::Metrics;
 use stratalog_model::{
     Clock, Error, ErrorKind, EventStore, Result, batch_results::BatchResults, files::DataFiles,
 };
@@ -61,6 +62,8 @@ pub struct Parts {
     pub backups: Option<Arc<dyn Backups>>,
     /// The files of the data directory; `None` without a directory.
     pub files: Option<Arc<dyn DataFiles>>,
+    /// The metrics of all parts, also of the protocols.
+    pub metrics: Arc<Metrics>,
 }
 
 /// The identity of a connecting client.

@@ -38,6 +38,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
+use stratalog_metrics::StatementClass;
 use stratalog_model::{ColumnType, Error, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::{TimeZone, copy::CopyOptionValue};
 
@@ -56,6 +57,19 @@ pub enum StatementKind {
     Transaction,
     /// SET, RESET, DISCARD, PREPARE, DEALLOCATE, DECLARE, FETCH, ACQUIRE …
     Session,
+}
+
+impl StatementKind {
+    /// The kind in the metrics.
+    pub(crate) fn class(self) -> StatementClass {
+        match self {
+            Self::Read => StatementClass::Read,
+            Self::Write => StatementClass::Write,
+            Self::Definition => StatementClass::Definition,
+            Self::Transaction => StatementClass::Transaction,
+            Self::Session => StatementClass::Session,
+        }
+    }
 }
 
 /// One statement of a SQL string.

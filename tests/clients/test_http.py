@@ -331,6 +331,7 @@ def test_health_and_metrics(server):
     lines = [line for line in body.decode().splitlines() if not line.startswith("#")]
     values = {name: float(value) for name, value in (line.split() for line in lines)}
     assert values["stratalog_ingest_rows_total"] > 0 and values["stratalog_journal_poisoned"] == 0
+    assert values['stratalog_door_request_seconds_count{door="http",request="write"}'] > 0
 
 
 def test_influx_questions_before_writing(server, postgres, table):

@@ -4,9 +4,11 @@ import gzip
 import json
 import logging
 import math
+import pathlib
 import shutil
 import struct
 import subprocess
+import urllib.parse
 import urllib.request
 
 import psycopg
@@ -69,6 +71,13 @@ def remote_write(server, body, path="/api/v1/write", **headers):
     return status, answer.decode()
 
 
+def documented_metrics():
+    """The type of each metric in the documentation."""
+    lines = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text().splitlines()
+    cells = [line.split(" | ") for line in lines if line.startswith("| `stratalog_") and line.count(" | ") == 4]
+    return {cell[0].removeprefix("| ").strip("`"): cell[1] for cell in cells}
+
+
 def test_prometheus(server, postgres, table, tmp_path):
     program = shutil.which("prometheus")
     assert program, "Prometheus is missing: run scripts/setup test, and have scripts/environment in the PATH"
@@ -103,6 +112,16 @@ remote_write:
         theirs = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query=stratalog_gsn&time={at.timestamp()}"))
         ours = postgres.execute(f"SELECT value FROM {each}.stratalog_gsn WHERE time = %s", (at,)).fetchone()[0]
         assert float(theirs["data"]["result"][0]["value"][1]) == ours
+        # Prometheus' own parser reads every documented metric with its type, and no other metric.
+        asked = urllib.parse.urlencode({"match_target": '{job="stratalog"}'})
+        parsed = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/targets/metadata?{asked}"))["data"]
+        assert {one["metric"]: one["type"] for one in parsed} == documented_metrics()
+        # Its functions accept the histograms: the statements of this test took less than two minutes each.
+        asked = urllib.parse.urlencode({"query": 'histogram_quantile(0.99, sum by (le) (stratalog_query_execution_seconds_bucket{statement="read"}))'})
+        [found] = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{asked}"))["data"]["result"]
+        assert 0 < float(found["value"][1]) <= 120
+        eventually(postgres, f"SELECT max(value) > 0, count(DISTINCT job) FROM {each}.stratalog_door_request_seconds_bucket "
+                             "WHERE door = 'http' AND request = 'telemetry' AND le = '+Inf'", (True, 1), 60)
     finally:
         running.terminate()
         running.wait(30)

@@ -143,7 +143,7 @@ pub(crate) async fn check(
                 ErrorKind::InsufficientPrivilege => StatusCode::FORBIDDEN,
                 _ => StatusCode::BAD_REQUEST,
             };
-            return restrained((status, Json(problem::body(&error))).into_response());
+            return restrained(problem::failed(&error, (status, Json(problem::body(&error)))));
         }
     };
     let headers = request.headers();
@@ -156,7 +156,7 @@ pub(crate) async fn check(
         )
         .with_hint("send Content-Type: application/json, or the header X-Requested-With");
         let body = Json(problem::body(&error));
-        (StatusCode::UNSUPPORTED_MEDIA_TYPE, body).into_response()
+        problem::failed(&error, (StatusCode::UNSUPPORTED_MEDIA_TYPE, body))
     } else {
         next.run(request).await
     };

@@ -44,6 +44,8 @@ pub(crate) fn failed(error: &Error, response: impl IntoResponse) -> Response {
         tracing::error!(%error, "a request failed because of a defect of the server");
     }
     let mut response = response.into_response();
+    // The listener counts the error.
+    response.extensions_mut().insert(error.kind());
     if matches!(error.kind().status(), Status::ResourceExhausted | Status::Unavailable) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
     }

@@ -25,6 +25,7 @@ use hyper_util::{
     server::{conn::auto::Builder, graceful::GracefulShutdown},
 };
 use socket2::{SockRef, TcpKeepalive};
+use stratalog_metrics::{Door, DoorMetrics, OpenConnection, RequestTimer};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::QueryService;
 use tokio::{
@@ -135,14 +136,20 @@ async fn answer(
         .keep_alive_interval(patience)
         .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
     let routes = routes(Arc::clone(&state));
+    let door = state.service.parts().metrics.door(Door::Http);
     let mut connections = JoinSet::new();
-    while let Some((socket, permit)) = accept(&listener, &connection_limit, &shutdown).await {
+    while let Some((socket, permit, open)) =
+        accept(&listener, &connection_limit, &door, &shutdown).await
+    {
         while connections.try_join_next().is_some() {}
         let (routes, requests) = (routes.clone(), requests.clone());
+        let (door, closing) = (door.clone(), door.clone());
         let arrival = socket.local_addr().ok().map(Arrival);
         let speaker = Arc::clone(&permit);
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             let (running, mut routes) = (speaker.begin(), routes.clone());
+            let timer = metrics::class_of(request.uri().path()).map(|class| door.begin(class));
+            let door = door.clone();
             if let Some(arrival) = arrival {
                 request.extensions_mut().insert(arrival);
             }
@@ -158,16 +165,21 @@ async fn answer(
                     }
                     None => (too_many(), None),
                 };
+                if let Some(kind) = response.extensions().get::<ErrorKind>() {
+                    door.failed(*kind);
+                }
                 Ok::<_, Infallible>(response.map(|body| CountedBody {
                     body,
                     _running: running,
                     _place: place,
+                    _timer: timer,
                 }))
             }
         });
         let connection = builder.serve_connection(TokioIo::new(socket), service).into_owned();
         let connection = graceful.watch(connection);
         connections.spawn(async move {
+            let _open = open;
             let mut connection = pin!(connection);
             let connection = poll_fn(|context| match thread_has_date() {
                 true => connection.as_mut().poll(context).map(Some),
@@ -184,9 +196,11 @@ async fn answer(
                     }
                 },
                 () = permit.must_leave() => {
+                    closing.refused();
                     tracing::debug!("closed an idle HTTP connection for a new connection");
                 }
                 () = permit.stays_silent(patience) => {
+                    closing.refused();
                     tracing::debug!("an HTTP connection was closed before its first request");
                 }
             }
@@ -232,6 +246,7 @@ struct CountedBody {
     body: Body,
     _running: RunningRequest,
     _place: Option<Arc<RequestPlace>>,
+    _timer: Option<RequestTimer>,
 }
 
 impl hyper::body::Body for CountedBody {
@@ -261,9 +276,16 @@ async fn take_lines(
 ) -> Result<()> {
     let connection_limit = ConnectionLimit::new(state.settings.connections_max);
     let mut connections = JoinSet::new();
-    while let Some((socket, permit)) = accept(&listener, &connection_limit, &shutdown).await {
+    let door = state.service.parts().metrics.door(Door::Lines);
+    while let Some((socket, permit, open)) =
+        accept(&listener, &connection_limit, &door, &shutdown).await
+    {
         while connections.try_join_next().is_some() {}
-        connections.spawn(tcp::serve(Arc::clone(&state), socket, shutdown.clone(), permit));
+        let serving = tcp::serve(Arc::clone(&state), socket, shutdown.clone(), permit);
+        connections.spawn(async move {
+            let _open = open;
+            serving.await;
+        });
     }
     let grace = Duration::from_millis(state.settings.shutdown_grace_ms);
     let all = async { while connections.join_next().await.is_some() {} };
@@ -278,8 +300,9 @@ async fn take_lines(
 async fn accept(
     listener: &TcpListener,
     connection_limit: &ConnectionLimit,
+    door: &DoorMetrics,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, Arc<ConnectionPermit>)> {
+) -> Option<(TcpStream, Arc<ConnectionPermit>, OpenConnection)> {
     let next = async {
         loop {
             match listener.accept().await {
@@ -291,7 +314,8 @@ async fn accept(
                     if let Err(error) = prepared {
                         tracing::debug!(%error, "socket options");
                     }
-                    return (socket, connection_limit.enter().await);
+                    let open = door.connected();
+                    return (socket, connection_limit.enter().await, open);
                 }
                 // No free file descriptors, or the client has left already: avoid a busy loop.
                 Err(error) => {

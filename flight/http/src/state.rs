@@ -4,6 +4,7 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use parking_lot::Mutex;
 use stratalog_line::{LineLimits, LineParser, RowLimits};
+use stratalog_metrics::IngestMetrics;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Login, MemoryPromise, QueryService, Session};
 use stratalog_telemetry::{Names, TelemetryLimits, TelemetryReader};
@@ -13,9 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    HttpSettings, guard::Guard, metrics::Counts, store::refused_requests::RefusedRequests,
-};
+use crate::{HttpSettings, guard::Guard, store::refused_requests::RefusedRequests};
 
 /// Maximum bytes of rows in a parser kept for another request.
 const KEPT_ROWS_BYTES_MAX: usize = 1 << 20;
@@ -48,7 +47,7 @@ pub(crate) type GrantedRoom = (OwnedSemaphorePermit, MemoryPromise);
 pub(crate) struct State {
     pub(crate) service: Arc<QueryService>,
     pub(crate) settings: Arc<HttpSettings>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: IngestMetrics,
     pub(crate) guard: Guard,
     pub(crate) refused: RefusedRequests,
     parsers: Mutex<Vec<LineParser>>,
@@ -67,11 +66,12 @@ impl State {
     /// The initial state.
     pub(crate) fn new(service: Arc<QueryService>, settings: Arc<HttpSettings>) -> Arc<Self> {
         let units = (settings.inbound_bytes_max / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
+        let counts = service.parts().metrics.ingest().clone();
         let guard = Guard::new(&settings.hosts, &settings.origins);
         Arc::new(Self {
             service,
             settings,
-            counts: Counts::default(),
+            counts,
             guard,
             refused: RefusedRequests::default(),
             parsers: Mutex::default(),

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use stratalog_line::{LineParser, LineRequest, Outcome, Precision, TableRows};
+use stratalog_metrics::{Door, RequestClass};
 use stratalog_model::{Error, ErrorKind, Result, store::AppendOptions};
 use stratalog_query::Session;
 use tokio::{
@@ -54,6 +55,7 @@ pub(crate) async fn serve(
     let address = socket.peer_addr().map(|address| address.to_string()).ok();
     let served = greet_and_converse(&state, socket, address.clone(), stop, &permit).await;
     if let Err(error) = served {
+        state.service.parts().metrics.door(Door::Lines).failed(error.kind());
         let client = address.unwrap_or_default();
         tracing::warn!(client, %error, "a connection of line protocol was ended");
     }
@@ -74,6 +76,7 @@ async fn greet_and_converse(
         biased;
         () = stop.cancelled() => return Ok(()),
         () = permit.must_leave() => {
+            state.service.parts().metrics.door(Door::Lines).refused();
             tracing::debug!("closed a silent connection of line protocol for a new connection");
             return Ok(());
         }
@@ -81,6 +84,7 @@ async fn greet_and_converse(
             Ok(Ok(count)) => count,
             Ok(Err(error)) => return Err(Error::io("the first line", error)),
             Err(_) => {
+                state.service.parts().metrics.door(Door::Lines).refused();
                 tracing::debug!("a connection of line protocol was closed before its first line");
                 return Ok(());
             }
@@ -173,10 +177,13 @@ async fn store_all(
     session: Arc<Session>,
     mut batches: mpsc::Receiver<Batch>,
 ) -> Result<()> {
+    let door = state.service.parts().metrics.door(Door::Lines);
     while let Some((tables, room)) = batches.recv().await {
         let options = AppendOptions::default();
+        let timer = door.begin(RequestClass::LineBatch);
         let stored =
             store::store(&state, &session, WriteProtocol::STREAM, PUBLIC, tables, options).await;
+        drop(timer);
         drop(room);
         if stored.is_err() {
             state.counts.refused();
@@ -237,6 +244,7 @@ impl Reader<'_> {
                 biased;
                 () = stop.cancelled() => Some(Ok(0)),
                 () = self.permit.must_leave(), if !is_running => {
+                    self.state.service.parts().metrics.door(Door::Lines).refused();
                     tracing::debug!("closed a silent connection of line protocol for a new connection");
                     return self.leave(socket, &mut buffer).await;
                 }

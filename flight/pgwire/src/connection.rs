@@ -10,6 +10,7 @@ mod work;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use stratalog_metrics::{DoorMetrics, RequestClass};
 use stratalog_model::{Error, ErrorKind};
 use stratalog_query::{Session, TransactionState};
 use tokio::{
@@ -57,6 +58,7 @@ pub(crate) struct Connection<R, W> {
     session: Arc<Session>,
     settings: Arc<PgwireSettings>,
     stop: Stop,
+    door: DoorMetrics,
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
     /// Budget for statements and portals.
@@ -82,6 +84,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         session: Arc<Session>,
         settings: Arc<PgwireSettings>,
         stop: Stop,
+        door: DoorMetrics,
     ) -> Self {
         let prepared_budget = Budget::new(settings.kept_bytes_max);
         Self {
@@ -91,6 +94,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             session,
             settings,
             stop,
+            door,
             statements: HashMap::new(),
             portals: HashMap::new(),
             prepared_budget,
@@ -138,6 +142,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.skipping && !matches!(kind, b'S' | b'X') {
             return Ok(());
         }
+        // The messages that run statements.
+        let _request = match kind {
+            b'Q' => Some(self.door.begin(RequestClass::Simple)),
+            b'E' => Some(self.door.begin(RequestClass::Extended)),
+            _ => None,
+        };
         let answered = match body {
             Ok(body) => self.answer(kind, body).await,
             // A client may still send data of a failed COPY.
@@ -230,6 +240,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     fn report(&mut self, error: &Error) -> Step<()> {
         self.session.check_terminated().map_err(StepEnd::Fatal)?;
         self.session.fail_transaction();
+        self.door.failed(error.kind());
         self.tell()?;
         self.out.error(Severity::Error, error).map_err(StepEnd::Fatal)
     }

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use socket2::{SockRef, TcpKeepalive};
+use stratalog_metrics::{Door, DoorMetrics};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{CancelKey, Login, QueryService, Session};
 use tokio::{
@@ -52,6 +53,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let settings = Arc::new(settings);
+    let door = service.parts().metrics.door(Door::Postgres);
     let room = Budget::new(settings.inbound_bytes_max.max(settings.message_bytes_max));
     let stop = Stop { soft: shutdown.clone(), hard: CancellationToken::new() };
     let slots = Arc::new(Semaphore::new(settings.connections_max));
@@ -82,6 +84,7 @@ pub async fn serve(
             room: room.clone(),
             slots: Arc::clone(&slots),
             address,
+            door: door.clone(),
         };
         connections.spawn(client.run(socket, place));
     }
@@ -108,10 +111,12 @@ struct Client {
     /// Permits for sessions.
     slots: Arc<Semaphore>,
     address: SocketAddr,
+    door: DoorMetrics,
 }
 
 impl Client {
     async fn run(self, mut socket: TcpStream, place: LobbyPlace) {
+        let _open = self.door.connected();
         if let Err(error) = prepare(&socket, &self.settings) {
             tracing::debug!(%error, address = %self.address, "socket options");
         }
@@ -120,6 +125,7 @@ impl Client {
             biased;
             () = self.stop.soft.cancelled() => return,
             () = place.is_needed() => {
+                self.door.refused();
                 tracing::debug!(address = %self.address, "closed a connection before the end of its start-up, for a new connection");
                 return;
             }
@@ -154,6 +160,8 @@ impl Client {
                 Err(error) => error,
             },
         };
+        self.door.refused();
+        self.door.failed(refusal.kind());
         tracing::info!(address = %self.address, error = refusal.message(), "connection refused");
         let mut outbound = OutboundBuffer::default();
         if outbound.error(Severity::Fatal, &refusal).is_ok() {
@@ -211,10 +219,12 @@ impl Client {
             Arc::clone(&session),
             Arc::clone(&self.settings),
             self.stop.clone(),
+            self.door.clone(),
         );
         let ending = connection.run().await;
         session.close();
         if let StepEnd::Fatal(error) = ending {
+            self.door.failed(error.kind());
             tracing::info!(address = %self.address, error = error.message(), "connection ended");
             if let Some((mut sink, bytes)) = connection.farewell(&error) {
                 say_farewell(&mut sink, &bytes).await;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use stratalog_flight_wire::broken_off;
+use stratalog_metrics::DoorMetrics;
 use stratalog_model::{Error, ErrorKind};
 use stratalog_query::QueryService;
 use tonic::{
@@ -22,6 +23,7 @@ use tonic::{
 use crate::{
     connection::Peer,
     counted_body::CountedBody,
+    measured_body::{MeasuredBody, class_of},
     status::{SQLSTATE, refused},
 };
 
@@ -31,6 +33,7 @@ pub(crate) struct Answers<S> {
     pub(crate) calls: S,
     /// Contains the memory budget.
     pub(crate) service: Arc<QueryService>,
+    pub(crate) door: DoorMetrics,
 }
 
 impl<S: NamedService> NamedService for Answers<S> {
@@ -43,7 +46,7 @@ where
     S::Future: Send + 'static,
     B: Default,
 {
-    type Response = S::Response;
+    type Response = http::Response<MeasuredBody<B>>;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -55,14 +58,23 @@ where
         if let Some(peer) = request.extensions().get::<Arc<Peer>>() {
             peer.called();
         }
+        let door = self.door.clone();
+        let timer = class_of(request.uri().path()).map(|class| door.begin(class));
         let share = self.service.client_share();
         let answered = self.calls.call(request.map(|body| CountedBody::new(body, share)));
         Box::pin(async move {
             let response = answered.await?;
-            Ok(match response.extensions().get::<Status>().and_then(replacement_of) {
+            let response = match response.extensions().get::<Status>().and_then(replacement_of) {
                 Some(status) => status.into_http(),
                 None => response,
-            })
+            };
+            let status = response.extensions().get::<Status>();
+            if let Some(sqlstate) = status.and_then(|status| status.metadata().get(SQLSTATE))
+                && let Ok(sqlstate) = sqlstate.to_str()
+            {
+                door.failed_with(sqlstate);
+            }
+            Ok(response.map(|body| MeasuredBody::new(body, door, timer)))
         })
     }
 }

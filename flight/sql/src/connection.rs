@@ -13,6 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use stratalog_metrics::{DoorMetrics, OpenConnection};
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -95,7 +96,10 @@ pub(crate) struct Connection {
     outbox: Outbox,
     peer: Arc<Peer>,
     silence: Silence,
+    /// Counts the end of a silent connection, once.
+    door: Option<DoorMetrics>,
     _place: OwnedSemaphorePermit,
+    _open: OpenConnection,
 }
 
 impl Connection {
@@ -105,11 +109,20 @@ impl Connection {
         address: SocketAddr,
         lobby_place: LobbyPlace,
         place: OwnedSemaphorePermit,
+        (open, door): (OpenConnection, DoorMetrics),
     ) -> Self {
         let silence = lobby_place.silence();
         let lobby_place = Mutex::new(Some(lobby_place));
         let peer = Arc::new(Peer { address, callers: Mutex::default(), lobby_place });
-        Self { socket, outbox: Outbox::new(), peer, silence, _place: place }
+        Self {
+            socket,
+            outbox: Outbox::new(),
+            peer,
+            silence,
+            door: Some(door),
+            _place: place,
+            _open: open,
+        }
     }
 }
 
@@ -127,9 +140,12 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        let Self { socket, outbox, silence, .. } = &mut *self;
+        let Self { socket, outbox, silence, door, .. } = &mut *self;
         outbox.looked_at(socket, context);
         if silence.is_over(context) {
+            if let Some(door) = door.take() {
+                door.refused();
+            }
             return silent();
         }
         let before = buffer.filled().len();

@@ -21,6 +21,7 @@ mod counted_body;
 mod describe;
 mod encode;
 mod ingest;
+mod measured_body;
 mod metadata;
 mod options;
 mod placeholders;

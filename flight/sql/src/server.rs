@@ -6,6 +6,7 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::{Stream, stream};
 use socket2::{SockRef, TcpKeepalive};
 use stratalog_flight_wire::Seal;
+use stratalog_metrics::{Door, DoorMetrics};
 use stratalog_model::{Error, Result};
 use stratalog_query::QueryService;
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -49,6 +50,7 @@ pub async fn serve(
     let callers = Callers::new(Arc::clone(&service), Arc::clone(&settings), seal.clone());
     let callers = Arc::new(callers);
     let counting = Arc::clone(&service);
+    let door = service.parts().metrics.door(Door::Flight);
     let flight =
         Flight::new(service, Arc::clone(&settings), Arc::clone(&callers), seal, shutdown.clone())?;
     let calls = FlightServiceServer::new(flight)
@@ -63,9 +65,9 @@ pub async fn serve(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
-        .add_service(Answers { calls, service: counting })
+        .add_service(Answers { calls, service: counting, door: door.clone() })
         .serve_with_incoming_shutdown(
-            incoming(listener, places),
+            incoming(listener, places, door),
             shutdown.clone().cancelled_owned(),
         );
     let expiring = async {
@@ -92,19 +94,23 @@ pub async fn serve(
 fn incoming(
     listener: TcpListener,
     places: Arc<Semaphore>,
+    door: DoorMetrics,
 ) -> impl Stream<Item = std::io::Result<Connection>> {
     let lobby = Lobby::default();
-    stream::unfold((listener, places, lobby), |(listener, places, lobby)| async move {
+    let state = (listener, places, lobby, door);
+    stream::unfold(state, |(listener, places, lobby, door)| async move {
         loop {
             match listener.accept().await {
                 Ok((socket, address)) => {
                     prepare(&socket);
+                    let measured = (door.connected(), door.clone());
                     if places.available_permits() == 0 {
                         lobby.make_room();
                     }
                     let place = Arc::clone(&places).acquire_owned().await.ok()?;
-                    let connection = Connection::new(socket, address, lobby.enter(), place);
-                    return Some((Ok(connection), (listener, places, lobby)));
+                    let connection =
+                        Connection::new(socket, address, lobby.enter(), place, measured);
+                    return Some((Ok(connection), (listener, places, lobby, door)));
                 }
                 // No free file descriptors, or the client has left already: avoid a busy loop.
                 Err(error) => {

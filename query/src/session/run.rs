@@ -8,6 +8,7 @@ use std::{
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_functions::governor;
+use stratalog_metrics::{PlanningStep, Stopwatch};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::TextStyle;
 
@@ -19,6 +20,7 @@ use super::{
 };
 use crate::{
     Outcome, Parsed, Prepared, RowsTag, ShareReservation, StatementKind,
+    measurement::Measurement,
     service::statement_bytes,
     statement::{
         Plan, acquire, call, copy,
@@ -138,7 +140,8 @@ impl Session {
         parsed: &Arc<Parsed>,
         types: &[Option<ColumnType>],
     ) -> Result<Arc<Prepared>> {
-        self.prepare_statement(parsed, types).await
+        let prepared = self.prepare_statement(parsed, types).await;
+        prepared.inspect_err(|error| self.parts().metrics.queries().failed(error.kind()))
     }
 
     /// Finds the types of the parameters and the shape of the result. `types` are the types given
@@ -193,11 +196,24 @@ impl Session {
         if self.transaction() == TransactionState::Idle {
             self.variables.end_statement();
         }
+        // EXECUTE runs another statement, with a measurement of its own.
+        let is_execute = matches!(prepared.parsed.statement(), Statement::Execute { .. });
+        let queries = self.parts().metrics.queries();
+        let measurement =
+            (!is_execute).then(|| Measurement::start(queries, prepared.parsed.kind().class()));
         let work = self.start_work(prepared.parsed.text());
         let outcome = self.execute_statement(prepared, parameters, column_change, &work).await;
         if outcome.is_err() {
             self.fail_transaction();
         }
+        let outcome = match (outcome, measurement) {
+            (Ok(outcome), Some(measurement)) => Ok(outcome.measured_by(measurement)),
+            (Err(error), Some(measurement)) => {
+                measurement.fail(&error);
+                Err(error)
+            }
+            (outcome, None) => outcome,
+        };
         outcome.map_err(|error| prepared.parsed.place(error))
     }
 
@@ -265,6 +281,7 @@ impl Session {
             zone: self.text_style().time_zone,
             planned_bytes: 0,
         };
+        let stopwatch = Stopwatch::start();
         let work = self.start_work(parsed.text());
         let planned = Box::pin(self.plan_statement(&mut prepared));
         if parsed.kind() == StatementKind::Read || parsed.text().len() > SHORT_TEXT_BYTES_MAX {
@@ -273,6 +290,9 @@ impl Session {
             work.guard(planned).await?;
         }
         prepared.planned_bytes = work.allocated_bytes();
+        if !matches!(prepared.plan, Plan::Tree) {
+            self.parts().metrics.queries().planned(PlanningStep::Logical, stopwatch);
+        }
         let prepared = Arc::new(prepared);
         if cacheable
             && !matches!(prepared.plan, Plan::Tree)

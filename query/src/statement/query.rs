@@ -26,6 +26,7 @@ use datafusion::{
     },
 };
 use futures::{StreamExt, TryStreamExt, stream};
+use stratalog_metrics::{PlanningStep, Stopwatch};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot,
 };
@@ -466,11 +467,14 @@ async fn physical(
     plan: &LogicalPlan,
     snapshot: Arc<dyn Snapshot>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
-    block_on(async {
+    let stopwatch = Stopwatch::start();
+    let planned = block_on(async {
         let planner = session.enter_planner(&[]).await?;
         planner.physical(plan, snapshot).await.map(|physical| (physical, planner.tasks()))
-    })
-    .await
+    });
+    let planned = planned.await?;
+    session.parts().metrics.queries().planned(PlanningStep::Physical, stopwatch);
+    Ok(planned)
 }
 
 /// Runs a physical plan.

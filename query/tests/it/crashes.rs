@@ -7,6 +7,7 @@ use std::{
 
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_journal::{Journal, JournalSettings};
+use stratalog_metrics::Metrics;
 use stratalog_model::{Clock, ErrorKind, EventStore, Log, Result};
 use stratalog_query::{Parts, QueryService, QuerySettings, Session};
 use stratalog_sim::{Crash, FaultyDisk};
@@ -59,6 +60,7 @@ impl Life {
             inspector: None,
             backups: None,
             files: None,
+            metrics: Metrics::new(),
         })
         .unwrap();
         let session = service.connect(login()).unwrap();

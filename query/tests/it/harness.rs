@@ -12,6 +12,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::TryStreamExt;
 use stratalog_engine::{ChronicleLookup, Engine, EngineFiles, EngineSettings, Manifest, Shelves};
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
+use stratalog_metrics::Metrics;
 use stratalog_model::{Clock, Disk, Error, ErrorKind, EventStore, Result};
 use stratalog_query::{Login, Outcome, Parts, QueryService, QuerySettings, Rows, Session};
 use stratalog_story::{LocalShelf, Stories};
@@ -118,6 +119,7 @@ impl Database {
             inspector: None,
             backups: None,
             files: None,
+            metrics: Metrics::new(),
         })
         .unwrap();
         let session = service.connect(login()).unwrap();

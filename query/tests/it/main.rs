@@ -27,6 +27,7 @@ mod key_columns;
 mod large_values;
 mod limits;
 mod lookups;
+mod metrics;
 mod newest;
 mod parameters;
 mod pushdown;

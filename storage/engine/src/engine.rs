@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use stratalog_metrics::MoveMetrics;
 use stratalog_model::{
     Acquirers, Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Decision, Error,
     ErrorKind, EventStore, Gsn, Log, ProducerId, Result, Tick,
@@ -125,6 +126,11 @@ impl Engine {
     /// first call sets the source of acquisitions; later calls have no effect.
     pub fn steer_by(&self, acquirers: Arc<dyn Acquirers>) {
         self.mover.acquirers.get_or_init(|| acquirers);
+    }
+
+    /// Also records the following moves in `metrics`.
+    pub fn measure_moves(&self, metrics: MoveMetrics) {
+        self.mover.move_history.measure_by(metrics);
     }
 
     /// Moves the beginning of the journal to the first needed frame. Returns the bytes freed.

@@ -13,6 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use stratalog_metrics::JournalMetrics;
 use stratalog_model::{Disk, DiskFile, Error, Frame, Lsn, Result, SegmentId};
 
 use crate::{
@@ -116,6 +117,7 @@ pub fn check(
         disk: Arc::clone(disk),
         directory: directory.to_path_buf(),
         settings: Arc::new(settings.clone()),
+        metrics: JournalMetrics::default(),
     };
     let mut check = Check { place, scope, visit, summary: Summary::default() };
     if matches!(scope, Scope::Durable(from, through) if through < from) {

@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, thread::JoinHandle};
 
 use parking_lot::Mutex;
+use stratalog_metrics::JournalMetrics;
 use stratalog_model::{
     BoxFuture, Disk, Durability, Error, ErrorKind, Frame, Log, Lsn, Result,
     log::{Completion, LogStatus, Reservation},
@@ -69,7 +70,7 @@ impl Journal {
         directory: PathBuf,
         settings: JournalSettings,
     ) -> Result<Self> {
-        Self::open_if(disk, directory, settings, None)
+        Self::open_measured(disk, directory, settings, None, JournalMetrics::default())
     }
 
     /// Like [`Self::open`], for an existing journal: makes no new journal. Removes segments that
@@ -84,17 +85,23 @@ impl Journal {
         settings: JournalSettings,
         beginning: RequiredSegments,
     ) -> Result<Self> {
-        Self::open_if(disk, directory, settings, Some(beginning))
+        Self::open_measured(disk, directory, settings, Some(beginning), JournalMetrics::default())
     }
 
-    fn open_if(
+    /// Like [`Self::open`], or with `existing` like [`Self::open_existing`], and records
+    /// metrics.
+    ///
+    /// # Errors
+    /// Like [`Self::open`] and [`Self::open_existing`].
+    pub fn open_measured(
         disk: Arc<dyn Disk>,
         directory: PathBuf,
         settings: JournalSettings,
         existing: Option<RequiredSegments>,
+        metrics: JournalMetrics,
     ) -> Result<Self> {
         settings.validate()?;
-        let place = JournalPlace { disk, directory, settings: Arc::new(settings) };
+        let place = JournalPlace { disk, directory, settings: Arc::new(settings), metrics };
         if existing.is_some() {
             recovery::check_directory(&place)?;
         }
@@ -186,6 +193,7 @@ impl Log for Journal {
             self.shared.check_free(bytes)?;
             let permits = u32::try_from(frame::extent_bytes(bytes)).unwrap_or(u32::MAX);
             let room = Arc::clone(&self.shared.room);
+            let _waiting = self.shared.place.metrics.wait();
             match room.acquire_many_owned(permits).await {
                 Ok(permit) => Ok(Box::new(permit) as Reservation),
                 Err(_) => Err(self

@@ -262,7 +262,7 @@ impl SharedQueue {
             return Ok(());
         }
         self.unchecked.store(0, Ordering::Relaxed);
-        let JournalPlace { disk, directory, settings } = &self.place;
+        let JournalPlace { disk, directory, settings, .. } = &self.place;
         let free = disk.free_bytes(directory).map_err(|error| {
             Error::io(format_args!("cannot read the free space of {}", directory.display()), error)
         })?;

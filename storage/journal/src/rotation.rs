@@ -13,6 +13,7 @@ use std::{
     thread::JoinHandle,
 };
 
+use stratalog_metrics::JournalMetrics;
 use stratalog_model::{Disk, DiskFile, Error};
 
 use crate::{
@@ -40,6 +41,7 @@ pub(crate) struct JournalPlace {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
     pub(crate) settings: Arc<JournalSettings>,
+    pub(crate) metrics: JournalMetrics,
 }
 
 impl JournalPlace {

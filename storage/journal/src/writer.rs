@@ -14,6 +14,7 @@
 
 use std::{collections::VecDeque, io, mem, path::PathBuf};
 
+use stratalog_metrics::Stopwatch;
 use stratalog_model::{
     DiskFile, Durability, Error, Lsn, SegmentId, invariant,
     log::{FullSegment, LogStatus},
@@ -193,10 +194,12 @@ impl Writer {
             // The next group retries a failed write; no frame goes into this segment before.
             continuation.write().map_err(|error| refused(&continuation.path, error))?;
             self.syncs += 1;
+            let stopwatch = Stopwatch::start();
             if !sabotaged!(self.place.settings, NoSync) {
                 let synced = continuation.file.sync_data();
                 synced.map_err(|error| poisoned("fdatasync of", &continuation.path, &error))?;
             }
+            self.place.metrics.synced(stopwatch);
         }
         self.continuation = None;
         Ok(())
@@ -251,6 +254,8 @@ impl Writer {
             return Err(fault);
         }
         self.frames += group.len() as u64;
+        let events = group.iter().map(|pending| u64::from(pending.frame.count)).sum();
+        self.place.metrics.wrote_group(events, end - start);
         self.preallocator.consider(&self.place, self.position, self.limit);
         Ok(())
     }
@@ -346,12 +351,14 @@ impl Writer {
 
     fn sync(&mut self) -> Result<(), WriterFailure> {
         self.syncs += 1;
+        let stopwatch = Stopwatch::start();
         if !sabotaged!(self.place.settings, NoSync)
             && let Err(error) = self.file.sync_data()
             && !sabotaged!(self.place.settings, SyncFailureIgnored)
         {
             return Err(poisoned("fdatasync of", &self.path, &error));
         }
+        self.place.metrics.synced(stopwatch);
         self.durable = self.written;
         Ok(())
     }

@@ -364,6 +364,8 @@ pub struct MoveCounts {
     pub pieces_added: u64,
     /// Pieces made obsolete.
     pub pieces_removed: u64,
+    /// Bytes of the new pieces.
+    pub bytes: u64,
 }
 
 impl MoveCounts {
@@ -374,6 +376,7 @@ impl MoveCounts {
             rows: self.rows + other.rows,
             pieces_added: self.pieces_added + other.pieces_added,
             pieces_removed: self.pieces_removed + other.pieces_removed,
+            bytes: self.bytes + other.bytes,
         }
     }
 }

@@ -12,6 +12,7 @@ use stratalog_engine::{
     BlockingPool, ChronicleLookup, Engine, EngineSettings, Grapher, Manifest, Shelves,
 };
 use stratalog_journal::{Journal, JournalSettings, LocalDisk, RequiredSegments};
+use stratalog_metrics::{JournalName, Metrics};
 use stratalog_model::{Acquirers, ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
 use stratalog_query::{Backups, Parts, QueryService, QuerySettings};
 use stratalog_story::{LocalShelf, RemoteSettings, RemoteShelf, Shelf, Stories, environment};
@@ -104,6 +105,7 @@ impl Embedded {
         let events_settings = journal_settings(settings);
         let catalog_settings = small_journal_settings(settings);
         let memory_bytes = available_memory_bytes();
+        let metrics = Metrics::new();
         let story_cache_bytes = settings.story_cache_bytes_max.bytes(memory_bytes);
         let DurableParts { clock, commands, edits, events, manifest, shelves } =
             DurableParts::open(
@@ -117,6 +119,7 @@ impl Embedded {
                     cache_bytes: story_cache_bytes,
                 },
                 clock_settings(settings),
+                &metrics,
             )?;
         clock.keep_ahead()?;
         let commands_log = Arc::clone(&commands) as Arc<dyn Log>;
@@ -154,6 +157,7 @@ impl Embedded {
             },
         )?;
         let acquisitions = Acquisitions::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        engine.measure_moves(metrics.moves().clone());
         engine.steer_by(Arc::clone(&acquisitions) as Arc<dyn Acquirers>);
         let grapher = Grapher::start(&engine)
             .map_err(|error| Error::io("the system has no thread for the grapher", error))?;
@@ -184,6 +188,7 @@ impl Embedded {
                 path: directory.path().to_path_buf(),
                 has_object_store: !settings.story_url.is_empty(),
             })),
+            metrics,
         })?;
         Ok(Self {
             service,
@@ -284,32 +289,32 @@ impl DurableParts {
         events_settings: &JournalSettings,
         story: StoryPlace<'_>,
         clock_settings: ClockSettings,
+        metrics: &Metrics,
     ) -> Result<Self, StartError> {
         let made = directory.is_made();
         let source = Arc::new(SystemTimeSource::default());
         let open_clock = if made { MasterClock::open_existing } else { MasterClock::open };
         let clock = open_clock(Arc::clone(disk), &directory.clock(), source, clock_settings)?;
-        let journal =
-            |path: PathBuf, settings: &JournalSettings, made: Option<RequiredSegments>| {
-                let (disk, settings) = (Arc::clone(disk), settings.clone());
-                let journal = match made {
-                    Some(beginning) => Journal::open_existing(disk, path, settings, beginning)?,
-                    None => Journal::open(disk, path, settings)?,
-                };
-                Ok::<Arc<Journal>, Error>(Arc::new(journal))
-            };
+        let journal = |name: JournalName, path: PathBuf, settings: &JournalSettings, existing| {
+            let (disk, settings) = (Arc::clone(disk), settings.clone());
+            let journal =
+                Journal::open_measured(disk, path, settings, existing, metrics.journal(name))?;
+            Ok::<Arc<Journal>, Error>(Arc::new(journal))
+        };
         let all = made.then_some(RequiredSegments::First);
-        let commands = journal(directory.catalog(), catalog_settings, all)?;
+        let commands = journal(JournalName::Catalog, directory.catalog(), catalog_settings, all)?;
         let found = directory.has_manifest().then_some(RequiredSegments::Any);
         // A move frees space: it may use space reserved from appends.
         let edit_settings = JournalSettings {
             free_bytes_min: catalog_settings.free_bytes_min / MANIFEST_FREE_SHARE,
             ..catalog_settings.clone()
         };
-        let edits: Arc<dyn Log> = journal(directory.manifest(), &edit_settings, found)?;
+        let edits: Arc<dyn Log> =
+            journal(JournalName::Manifest, directory.manifest(), &edit_settings, found)?;
         let manifest = Manifest::open(Arc::clone(&edits))?;
         let needed = RequiredSegments::At(manifest.state().floor.lsn);
-        let events = journal(directory.journal(), events_settings, made.then_some(needed))?;
+        let needed = made.then_some(needed);
+        let events = journal(JournalName::Events, directory.journal(), events_settings, needed)?;
         let index = directory.index();
         let tablets = Tablets::open(Arc::clone(disk), &directory.tablets(), Some(&index))?;
         let stories = open_stories(disk, directory, story)?;

@@ -7,6 +7,7 @@ use std::{
 
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
+use stratalog_metrics::Metrics;
 use stratalog_model::{Clock, Disk, EventStore};
 use stratalog_pgwire::PgwireSettings;
 use stratalog_query::{Parts, QueryService, QuerySettings};
@@ -66,6 +67,7 @@ impl Server {
             inspector: None,
             backups: None,
             files: None,
+            metrics: Metrics::new(),
         };
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -15,6 +15,7 @@ mod batches;
 mod lies;
 mod limits;
 mod logins;
+mod metrics;
 mod raw;
 mod server;
 mod shutdown;

@@ -14,6 +14,7 @@ use arrow_flight::{
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_flight_sql::FlightSettings;
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
+use stratalog_metrics::Metrics;
 use stratalog_model::{Clock, Disk, EventStore, Result};
 use stratalog_query::{Parts, QueryService, QuerySettings};
 use stratalog_visor_core::{Acquisitions, Catalog};
@@ -85,6 +86,7 @@ impl TestServer {
             inspector: None,
             backups: None,
             files: None,
+            metrics: Metrics::new(),
         };
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(nearest_double(-15, 1), -1.5);
         assert_eq!(nearest_double(0, 38), 0.0);
         assert_eq!(nearest_double(1, 38), 1e-38);
-        assert_eq!(nearest_real(167_772_171, 1), 16_777_217.1_f32);
+        assert_eq!(nearest_real(167_772_171, 1), 16_777_218.0);
     }
 
     #[test]

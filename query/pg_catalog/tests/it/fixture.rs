@@ -155,7 +155,7 @@ impl EventStore for TenEvents {
             kind: MoveKind::Flush,
             started_ns: 1_704_067_200_000_000_000,
             ended_ns: Some(1_704_067_201_500_000_000),
-            moved: MoveCounts { rows: 6, pieces_added: 1, pieces_removed: 0 },
+            moved: MoveCounts { rows: 6, pieces_added: 1, pieces_removed: 0, bytes: 4096 },
             error: None,
         };
         let failed = MoveStatus {

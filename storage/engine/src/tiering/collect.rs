@@ -287,6 +287,7 @@ async fn move_out(
         rows: written.iter().map(|written| written.record.rows).sum(),
         pieces_added: written.len() as u64,
         pieces_removed: 0,
+        bytes: written.iter().map(|written| written.record.bytes).sum(),
     };
     let added = open(files, chronicle, &written)?;
     let kept = added.clone();

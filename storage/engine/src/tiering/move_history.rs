@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+use stratalog_metrics::MoveMetrics;
 use stratalog_model::{
     ChronicleId, Clock, Result,
     store::{MoveCounts, MoveKind, MoveStatus},
@@ -20,9 +21,15 @@ struct MoveHistoryState {
     last: u64,
     /// By number.
     moves: VecDeque<MoveStatus>,
+    metrics: MoveMetrics,
 }
 
 impl MoveHistory {
+    /// Also records the following ends of moves in `metrics`.
+    pub fn measure_by(&self, metrics: MoveMetrics) {
+        self.0.lock().metrics = metrics;
+    }
+
     /// Records the begin of a move; returns the number of the move.
     pub fn begin(&self, clock: &dyn Clock, chronicle: ChronicleId, kind: MoveKind) -> u64 {
         let mut state = self.0.lock();
@@ -48,6 +55,7 @@ impl MoveHistory {
     /// Records the end of a move; a move without moved events leaves the list.
     pub fn end(&self, clock: &dyn Clock, number: u64, result: &Result<MoveCounts>) {
         let mut state = self.0.lock();
+        let state = &mut *state;
         let Some(at) = state.moves.iter().position(|moved| moved.number == number) else { return };
         match result {
             Ok(moved) if *moved == MoveCounts::default() => {
@@ -55,10 +63,18 @@ impl MoveHistory {
             }
             result => {
                 let Some(status) = state.moves.get_mut(at) else { return };
-                status.ended_ns = Some(clock.now_ns());
+                let now_ns = clock.now_ns();
+                status.ended_ns = Some(now_ns);
+                let took_ns = now_ns.saturating_sub(status.started_ns);
                 match result {
-                    Ok(moved) => status.moved = *moved,
-                    Err(error) => status.error = Some(error.message().to_string()),
+                    Ok(moved) => {
+                        status.moved = *moved;
+                        state.metrics.moved(status.kind, took_ns, moved.bytes);
+                    }
+                    Err(error) => {
+                        status.error = Some(error.message().to_string());
+                        state.metrics.failed(status.kind, took_ns);
+                    }
                 }
             }
         }
@@ -66,8 +82,12 @@ impl MoveHistory {
 
     /// Ends every move under way with an error.
     pub fn break_off(&self, clock: &dyn Clock) {
-        for moved in self.0.lock().moves.iter_mut().filter(|moved| moved.ended_ns.is_none()) {
-            moved.ended_ns = Some(clock.now_ns());
+        let mut state = self.0.lock();
+        let MoveHistoryState { moves, metrics, .. } = &mut *state;
+        for moved in moves.iter_mut().filter(|moved| moved.ended_ns.is_none()) {
+            let now_ns = clock.now_ns();
+            metrics.failed(moved.kind, now_ns.saturating_sub(moved.started_ns));
+            moved.ended_ns = Some(now_ns);
             moved.error = Some("the move failed".to_string());
         }
     }

@@ -199,6 +199,7 @@ pub async fn rewrite(
         rows: written.iter().map(|written| written.record.rows).sum(),
         pieces_added: written.len() as u64,
         pieces_removed: removed.len() as u64,
+        bytes: written.iter().map(|written| written.record.bytes).sum(),
     };
     let added = collect::open(files, chronicle, &written)?;
     let kept = added.clone();

@@ -1,4 +1,5 @@
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
+use stratalog_metrics::Metrics;
 use stratalog_sim::{Crash, FaultyDisk};
 use stratalog_story::RemoteSettings;
 use stratalog_visor_core::clock::{ClockSettings, MasterClock, SystemTimeSource};
@@ -117,6 +118,7 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
             &settings,
             StoryPlace { url: "", remote: RemoteSettings::default(), cache_bytes: 0 },
             ClockSettings::default(),
+            &Metrics::new(),
         )?);
         Ok(made)
     };
@@ -155,6 +157,7 @@ fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_st
             &settings,
             StoryPlace { url: "", remote: RemoteSettings::default(), cache_bytes: 0 },
             ClockSettings::default(),
+            &Metrics::new(),
         )?);
         Ok(completed)
     };

@@ -14,6 +14,7 @@ mod backup;
 mod check;
 mod import;
 mod kill;
+mod metrics;
 mod output;
 mod settings;
 mod sql;

@@ -12,12 +12,16 @@ use crate::tree::Tree;
 
 /// Allowed direct dependencies of each crate of the product. Test crates (`sim`, `sqllogictests`,
 /// `xtask`, …) and the server, because it connects all crates, have no limits.
-const ALLOWED: [(&str, &[&str]); 18] = [
+const ALLOWED: [(&str, &[&str]); 19] = [
     ("stratalog-model", &[]),
-    ("stratalog-journal", &["stratalog-model"]),
+    ("stratalog-metrics", &["stratalog-model"]),
+    ("stratalog-journal", &["stratalog-model", "stratalog-metrics"]),
     ("stratalog-tablet", &["stratalog-model"]),
     ("stratalog-story", &["stratalog-model"]),
-    ("stratalog-engine", &["stratalog-model", "stratalog-tablet", "stratalog-story"]),
+    (
+        "stratalog-engine",
+        &["stratalog-model", "stratalog-metrics", "stratalog-tablet", "stratalog-story"],
+    ),
     (
         "stratalog-backup",
         &["stratalog-model", "stratalog-journal", "stratalog-story", "stratalog-engine"],
@@ -33,21 +37,29 @@ const ALLOWED: [(&str, &[&str]); 18] = [
         "stratalog-query",
         &[
             "stratalog-model",
+            "stratalog-metrics",
             "stratalog-text",
             "stratalog-functions",
             "stratalog-pg-catalog",
             "stratalog-visor-core",
         ],
     ),
-    ("stratalog-pgwire", &["stratalog-model", "stratalog-text", "stratalog-query"]),
+    (
+        "stratalog-pgwire",
+        &["stratalog-model", "stratalog-metrics", "stratalog-text", "stratalog-query"],
+    ),
     ("stratalog-flight-wire", &["stratalog-model"]),
-    ("stratalog-flight-sql", &["stratalog-model", "stratalog-query", "stratalog-flight-wire"]),
+    (
+        "stratalog-flight-sql",
+        &["stratalog-model", "stratalog-metrics", "stratalog-query", "stratalog-flight-wire"],
+    ),
     ("stratalog-line", &["stratalog-model"]),
     ("stratalog-telemetry", &["stratalog-model", "stratalog-line"]),
     (
         "stratalog-http",
         &[
             "stratalog-model",
+            "stratalog-metrics",
             "stratalog-text",
             "stratalog-query",
             "stratalog-line",
@@ -58,8 +70,11 @@ const ALLOWED: [(&str, &[&str]); 18] = [
 ];
 
 /// Foreign crates, each allowed only in the given crates.
-const RESERVED: [(&str, &[&str]); 2] =
-    [("sled", &["stratalog-tablet"]), ("pgwire", &["stratalog-pgwire"])];
+const RESERVED: [(&str, &[&str]); 3] = [
+    ("sled", &["stratalog-tablet"]),
+    ("pgwire", &["stratalog-pgwire"]),
+    ("prometheus-client", &["stratalog-metrics"]),
+];
 
 /// Foreign crates forbidden in a crate, by a part of their name.
 const BANNED: [(&str, &str); 14] = [

@@ -1,0 +1,101 @@
+//! Journals: syncs, groups, waits.
+
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::{
+    Histogram, Stopwatch, catalogue,
+    registrar::{Instrument as _, Registrar},
+};
+
+/// A journal of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JournalName {
+    /// The journal of the events.
+    Events,
+    /// The log of the catalog.
+    Catalog,
+    /// The log of the manifest.
+    Manifest,
+}
+
+impl JournalName {
+    /// Every journal.
+    pub const ALL: [Self; 3] = [Self::Events, Self::Catalog, Self::Manifest];
+
+    /// The value of the label `log`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Catalog => "catalog",
+            Self::Manifest => "manifest",
+        }
+    }
+}
+
+/// The metrics of a journal. The default metrics belong to no registry.
+#[derive(Debug, Clone)]
+pub struct JournalMetrics {
+    syncs: Histogram,
+    group_events: Histogram,
+    group_bytes: Histogram,
+    waiting: Gauge,
+}
+
+impl Default for JournalMetrics {
+    fn default() -> Self {
+        Self {
+            syncs: Histogram::of(&catalogue::JOURNAL_SYNC_SECONDS),
+            group_events: Histogram::of(&catalogue::JOURNAL_GROUP_EVENTS),
+            group_bytes: Histogram::of(&catalogue::JOURNAL_GROUP_BYTES),
+            waiting: Gauge::default(),
+        }
+    }
+}
+
+impl JournalMetrics {
+    /// The metrics of all journals.
+    pub(crate) fn register(registrar: &mut Registrar) -> Vec<(JournalName, Self)> {
+        let names = || JournalName::ALL.map(|journal| [journal.name().to_string()]);
+        let syncs = registrar.each(&catalogue::JOURNAL_SYNC_SECONDS, names());
+        let group_events = registrar.each(&catalogue::JOURNAL_GROUP_EVENTS, names());
+        let group_bytes = registrar.each(&catalogue::JOURNAL_GROUP_BYTES, names());
+        let waiting = registrar.each(&catalogue::JOURNAL_APPENDS_WAITING, names());
+        let groups = group_events.into_iter().zip(group_bytes);
+        JournalName::ALL
+            .into_iter()
+            .zip(syncs)
+            .zip(groups)
+            .zip(waiting)
+            .map(|(((name, syncs), (group_events, group_bytes)), waiting)| {
+                (name, Self { syncs, group_events, group_bytes, waiting })
+            })
+            .collect()
+    }
+
+    /// Records a sync that began with `stopwatch`.
+    pub fn synced(&self, stopwatch: Stopwatch) {
+        self.syncs.observe_duration(stopwatch.elapsed());
+    }
+
+    /// Records a written group.
+    pub fn wrote_group(&self, events: u64, bytes: u64) {
+        self.group_events.observe(events);
+        self.group_bytes.observe(bytes);
+    }
+
+    /// Begins the wait of an append; the wait ends with the drop of the result.
+    pub fn wait(&self) -> WaitingAppend {
+        self.waiting.inc();
+        WaitingAppend(self.waiting.clone())
+    }
+}
+
+/// An append that waits for room.
+#[derive(Debug)]
+pub struct WaitingAppend(Gauge);
+
+impl Drop for WaitingAppend {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,102 @@
+//! Registers the metrics of the list, with all of their series.
+
+use std::fmt;
+
+use prometheus_client::{
+    encoding::{EncodeMetric, MetricEncoder},
+    metrics::{MetricType, TypedMetric, counter::Counter, gauge::Gauge},
+    registry::Registry,
+};
+
+use crate::{Histogram, Metric};
+
+/// Nanoseconds in a second.
+const SECOND_NS: f64 = 1e9;
+
+/// A registry under construction.
+#[derive(Debug, Default)]
+pub(crate) struct Registrar(Registry);
+
+/// Values behind a series: clones share the value.
+pub(crate) trait Instrument:
+    EncodeMetric + TypedMetric + Clone + fmt::Debug + Send + Sync + 'static
+{
+    /// The value of a new series.
+    fn of(metric: &Metric) -> Self;
+}
+
+impl Instrument for Counter {
+    fn of(_: &Metric) -> Self {
+        Self::default()
+    }
+}
+
+impl Instrument for Gauge {
+    fn of(_: &Metric) -> Self {
+        Self::default()
+    }
+}
+
+impl Instrument for Histogram {
+    fn of(metric: &Metric) -> Self {
+        let scale = if metric.unit == "seconds" { SECOND_NS } else { 1.0 };
+        Self::new(metric.buckets, scale)
+    }
+}
+
+impl Registrar {
+    /// A metric without labels.
+    pub(crate) fn one<I: Instrument>(&mut self, metric: &Metric) -> I {
+        let instrument = I::of(metric);
+        self.add(metric, vec![(Vec::new(), instrument.clone())]);
+        instrument
+    }
+
+    /// A metric with a series for each list of label values, in the order of the lists.
+    pub(crate) fn each<I: Instrument, const N: usize>(
+        &mut self,
+        metric: &Metric,
+        values: impl IntoIterator<Item = [String; N]>,
+    ) -> Vec<I> {
+        let series: Vec<(SeriesLabels, I)> = values
+            .into_iter()
+            .map(|values| (metric.labels.iter().copied().zip(values).collect(), I::of(metric)))
+            .collect();
+        let instruments = series.iter().map(|(_, instrument)| instrument.clone()).collect();
+        self.add(metric, series);
+        instruments
+    }
+
+    fn add<I: Instrument>(&mut self, metric: &Metric, series: Vec<(SeriesLabels, I)>) {
+        // The registry appends both.
+        let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
+        let help = metric.help.strip_suffix('.').unwrap_or(metric.help);
+        self.0.register(name, help, FixedSeries(series));
+    }
+}
+
+impl From<Registrar> for Registry {
+    fn from(registrar: Registrar) -> Self {
+        registrar.0
+    }
+}
+
+/// The labels of a series, with their values.
+type SeriesLabels = Vec<(&'static str, String)>;
+
+/// The series of a metric, fixed at the start, in their order: a read takes no lock.
+#[derive(Debug)]
+struct FixedSeries<I>(Vec<(SeriesLabels, I)>);
+
+impl<I: Instrument> EncodeMetric for FixedSeries<I> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (labels, instrument) in &self.0 {
+            instrument.encode(encoder.encode_family(labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        I::TYPE
+    }
+}
