@@ -15,11 +15,13 @@
 
 pub mod batch;
 pub mod block;
+pub mod block_cache;
 pub mod budget;
 pub mod column;
 pub mod constant;
 pub mod encode;
 pub mod keys;
+pub mod numbered_rows;
 pub mod numberings;
 pub mod part_events;
 pub mod runs;

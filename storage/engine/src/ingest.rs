@@ -23,6 +23,7 @@ pub mod outcome;
 pub mod producers;
 pub mod series;
 pub mod step;
+pub mod vacated_ticks;
 pub mod violation;
 
 /// Approximate bytes of the tick index for each event: an entry, and the spare capacity of its

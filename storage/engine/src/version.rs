@@ -14,13 +14,13 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, GsnRange, Tick, TickRange, TickRanges, tier::Extent};
 
-use self::lost_positions::LostPositions;
+use self::{fence::Fence, lost_positions::LostPositions};
 use crate::{events::batch::MemoryBatch, version::piece_set::PieceSet};
 
 pub mod compact;
+pub mod fence;
 pub mod lost_positions;
 pub mod manifest;
 pub mod marks;
@@ -36,26 +36,6 @@ pub mod untidy;
 /// Maximum number of batches of the tail. Beyond this number, the leading large batches are sealed;
 /// if the first batch is small, the older half of the tail is sealed.
 const TAIL_BATCHES_MAX: usize = 128;
-
-/// Deleted events: the events with a tick inside `ticks`, committed at or before `gsn`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fence {
-    /// The ticks.
-    pub ticks: TickRange,
-    /// Highest gsn of the deleted events.
-    pub gsn: Gsn,
-    /// Highest gsn when the delete became durable, if different from `gsn`: for a TRIM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub raised: Option<Gsn>,
-}
-
-impl Fence {
-    /// Highest gsn when the delete became durable. Pieces made from an earlier version may hold
-    /// events hidden by the delete.
-    pub fn raised(&self) -> Gsn {
-        self.raised.unwrap_or(self.gsn)
-    }
-}
 
 /// The batches of one chronicle, in commit order, at one instant.
 #[derive(Debug, Clone, Default)]

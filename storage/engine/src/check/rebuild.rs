@@ -25,7 +25,7 @@ use super::{
 use crate::{
     events::{keys::Groups, shape::Shape},
     tiering::build::{EventSource, Sizes, rows::EventRows, write_windows},
-    version::{Fence, manifest::PieceRecord},
+    version::{fence::Fence, manifest::PieceRecord},
 };
 
 /// Collects the events of a tablet.

@@ -21,7 +21,7 @@ use super::{
     chunk::Chunk,
     merge::{self, FilledColumns},
     outcome::Outcome,
-    step::VacatedTicks,
+    vacated_ticks::VacatedTicks,
     violation,
 };
 use crate::{

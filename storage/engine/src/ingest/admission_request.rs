@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::buffer::BooleanBuffer;
 use stratalog_model::{LatePolicy, SchemaVersion, acceptance::Window, store::OnConflict};
 
-use super::{chunk::KeyReservation, merge::Merges, outcome::Outcome, step::VacatedTicks};
+use super::{chunk::KeyReservation, merge::Merges, outcome::Outcome, vacated_ticks::VacatedTicks};
 use crate::events::keys::Groups;
 pub use crate::read::pieces::lookup::StoredKeys;
 

@@ -36,7 +36,7 @@ use super::{
     chunk::Chunk,
     outcome::{Outcome, OutcomeEnd},
     producers::{self, EarlierAttempt},
-    step::VacatedTicks,
+    vacated_ticks::VacatedTicks,
 };
 use crate::{
     ingest::{delete, keeper::Keeper},

@@ -25,7 +25,7 @@ use crate::{
         batch::MemoryBatch, budget::Budget, keys::Groups, numberings::Numberings, shape::Shape,
     },
     read::follow::feed::{Feed, FeedBytes},
-    version::{Fence, Version, compact},
+    version::{Version, compact, fence::Fence},
 };
 
 mod admit;

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use stratalog_model::TickRange;
-
 use super::{chronicle::Chronicle, chunk::Chunk};
 use crate::ingest::delete::deletion::Deletion;
 
@@ -24,13 +22,4 @@ impl Step<&Chunk, &Deletion> {
             Step::Delete(deletion) => &deletion.chronicle,
         }
     }
-}
-
-/// Ticks of events deleted by an append: later events of the append may reuse the keys.
-#[derive(Debug, Clone, Copy)]
-pub struct VacatedTicks {
-    /// The ticks.
-    pub ticks: TickRange,
-    /// Events of the append from this arrival number onward came after the delete.
-    pub before_seq: u64,
 }

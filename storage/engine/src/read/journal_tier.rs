@@ -12,7 +12,7 @@ use super::{
     key_lookup,
 };
 use crate::{
-    events::batch::MemoryBatch, read::pieces::reader::seqs_of,
+    events::batch::MemoryBatch, read::pieces::system_columns::seqs_of,
     version::published_versions::PinnedVersion,
 };
 

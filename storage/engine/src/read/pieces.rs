@@ -16,5 +16,7 @@ pub mod lookup;
 pub mod newest;
 pub mod numbered_rows;
 pub mod reader;
+pub mod row_groups;
 pub mod series_selection;
+pub mod system_columns;
 pub mod tier;

@@ -10,7 +10,7 @@ use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange, TickRanges};
 use super::key_set::KeySet;
 use crate::{
     events::{batch::MemoryBatch, column::Column},
-    version::Fence,
+    version::fence::Fence,
 };
 
 /// Selected rows of a batch, in the order of the batch or of its permutation.

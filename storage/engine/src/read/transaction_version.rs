@@ -22,7 +22,7 @@ use crate::{
     },
     ingest::{chunk::Chunk, delete::deletion::Deletion, step::Step},
     read::pieces::lookup::StoredKeys,
-    version::{Fence, published_versions::PinnedVersion},
+    version::{fence::Fence, published_versions::PinnedVersion},
 };
 
 /// A version for a single transaction, and the visible gsn.

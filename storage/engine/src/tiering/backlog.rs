@@ -15,31 +15,9 @@ use parking_lot::Mutex;
 use stratalog_model::ChronicleId;
 
 use crate::{
-    events::{
-        block::Block,
-        budget::{Budget, Claim},
-    },
+    events::{block::Block, block_cache::BlockCache, budget::Budget},
     version::piece::OpenPiece,
 };
-
-/// Blocks of a tablet in memory, by number, until the drop.
-#[derive(Debug)]
-pub struct BlockCache {
-    blocks: BTreeMap<u32, Block>,
-    claim: Claim,
-}
-
-impl BlockCache {
-    /// A block.
-    pub fn block(&self, number: u32) -> Option<&Block> {
-        self.blocks.get(&number)
-    }
-
-    /// Bytes of all blocks.
-    pub fn bytes(&self) -> u64 {
-        self.claim.bytes()
-    }
-}
 
 /// The tablets kept in memory.
 #[derive(Debug)]
@@ -88,7 +66,7 @@ impl Backlog {
             }
         };
         tablets.insert((piece.record().since_ns, piece.record().id), Arc::downgrade(piece));
-        piece.keep(Some(Arc::new(BlockCache { blocks, claim })));
+        piece.keep(Some(Arc::new(BlockCache::new(blocks, claim))));
     }
 }
 

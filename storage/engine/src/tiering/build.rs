@@ -22,7 +22,7 @@ use crate::{
     sabotage,
     settings::EngineSettings,
     version::{
-        Fence,
+        fence::Fence,
         manifest::{PieceFile, PieceRecord},
     },
 };

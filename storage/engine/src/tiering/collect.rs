@@ -30,7 +30,8 @@ use crate::{
         rewrite,
     },
     version::{
-        Fence, Version,
+        Version,
+        fence::Fence,
         manifest::{Edit, Move},
         piece::OpenPiece,
         published_versions::PinnedVersion,
@@ -279,7 +280,7 @@ async fn move_out(
     let oldest = batches.first().map(|batch| mover.commit_times.of(batch.first_gsn(), now_ns));
     let from = EventSource { snapshot_gsn, since_ns: oldest.unwrap_or(now_ns) };
     let tablets = &files.shelves.tablets;
-    let mut numbers = PieceNumbers::new(mover, files, id, TierName::Tablet);
+    let mut numbers = PieceNumbers::new(&mover.piece_counter, files, id, TierName::Tablet);
     let number = &mut || numbers.take();
     let written = build::build(tablets, id, &batches, fences, from, number, sizes)?;
     drop(batches);

@@ -180,7 +180,7 @@ impl GrapherLoop {
         let work = AssertUnwindSafe(|| {
             mover.blocking_pool.block_on(async {
                 if all {
-                    prefetch.look(mover).await?;
+                    prefetch.look(mover.files.as_ref(), &mover.publisher).await?;
                 }
                 prefetch.turn().await
             })

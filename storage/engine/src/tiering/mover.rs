@@ -1,15 +1,13 @@
 //! The state of moves between tiers: files, limits and locks.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, OnceLock};
 
 use stratalog_model::{Acquirers, ChronicleId, Clock, Error, Log, Result};
 
 use super::{
     backlog::Backlog, commit_times::CommitTimes, files::EngineFiles,
-    journal_release::JournalRelease, move_history::MoveHistory, write_throttle::WriteThrottle,
+    journal_release::JournalRelease, move_history::MoveHistory, piece_numbers::PieceCounter,
+    write_throttle::WriteThrottle,
 };
 use crate::{
     blocking_pool::BlockingPool, ingest::keeper::Keeper, settings::EngineSettings,
@@ -48,8 +46,8 @@ pub struct Mover {
     /// Counts the sessions with an acquisition of a chronicle; empty without a source of
     /// acquisitions.
     pub acquirers: OnceLock<Arc<dyn Acquirers>>,
-    /// Highest number given to a piece, also without a record of this piece in the manifest.
-    last_piece: AtomicU64,
+    /// The numbers of the pieces.
+    pub piece_counter: PieceCounter,
 }
 
 impl Mover {
@@ -74,7 +72,7 @@ impl Mover {
             commit_times: CommitTimes::default(),
             blocking_pool: BlockingPool::new()?,
             acquirers: OnceLock::new(),
-            last_piece: AtomicU64::new(0),
+            piece_counter: PieceCounter::default(),
         })
     }
 
@@ -95,12 +93,5 @@ impl Mover {
     /// Number of sessions with an acquisition of a chronicle (F13).
     pub fn acquirers_of(&self, id: ChronicleId) -> u32 {
         self.acquirers.get().map_or(0, |acquirers| acquirers.acquirers(id))
-    }
-
-    /// A number above the number of every piece. Only for the holder of the lock `move_lock`.
-    pub fn next_piece(&self, files: &EngineFiles) -> u64 {
-        let named = files.manifest.state().last_piece;
-        self.last_piece.fetch_max(named, Ordering::Relaxed);
-        self.last_piece.fetch_add(1, Ordering::Relaxed) + 1
     }
 }

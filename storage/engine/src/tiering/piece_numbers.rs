@@ -1,17 +1,33 @@
 //! Allocation of numbers for new pieces.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use stratalog_model::{ChronicleId, TierName};
 use stratalog_story::{StoryId, StoryName};
 use stratalog_tablet::TabletId;
 
-use crate::tiering::{files::EngineFiles, mover::Mover};
+use crate::tiering::files::EngineFiles;
+
+/// Counts the pieces, also without a record in the manifest.
+#[derive(Debug, Default)]
+pub struct PieceCounter(AtomicU64);
+
+impl PieceCounter {
+    /// A number above the number of every piece. Only for the holder of the lock `move_lock`.
+    fn next(&self, files: &EngineFiles) -> u64 {
+        let named = files.manifest.state().last_piece;
+        self.0.fetch_max(named, Ordering::Relaxed);
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
 
 /// The numbers of one move. The numbers ascend, possibly with gaps because another move may take
 /// numbers at the same time. Drop gives up all pieces under these numbers.
 pub struct PieceNumbers<'a> {
-    mover: &'a Mover,
+    counter: &'a PieceCounter,
     files: &'a EngineFiles,
     chronicle: ChronicleId,
     tier: TierName,
@@ -21,17 +37,17 @@ pub struct PieceNumbers<'a> {
 impl<'a> PieceNumbers<'a> {
     /// An empty allocation for pieces of a chronicle and a tier.
     pub fn new(
-        mover: &'a Mover,
+        counter: &'a PieceCounter,
         files: &'a EngineFiles,
         chronicle: ChronicleId,
         tier: TierName,
     ) -> Self {
-        Self { mover, files, chronicle, tier, issued: BTreeSet::new() }
+        Self { counter, files, chronicle, tier, issued: BTreeSet::new() }
     }
 
     /// Takes an unused number.
     pub fn take(&mut self) -> u64 {
-        let number = self.mover.next_piece(self.files);
+        let number = self.counter.next(self.files);
         self.issued.insert(number);
         number
     }

@@ -16,7 +16,10 @@ use std::{
 use ahash::RandomState;
 use stratalog_model::{Result, TierName};
 
-use crate::{tiering::mover::Mover, version::piece::OpenPiece};
+use crate::{
+    tiering::files::EngineFiles,
+    version::{piece::OpenPiece, publisher::Publisher},
+};
 
 /// Approximate length of one turn: a due move waits no longer.
 const TURN: Duration = Duration::from_millis(50);
@@ -36,14 +39,14 @@ impl Prefetch {
     /// # Errors
     /// `DataCorrupted`, `Io` for a story that cannot be opened; the look still visits the remaining
     /// stories.
-    pub async fn look(&mut self, mover: &Mover) -> Result<()> {
-        if !mover.files.as_ref().is_some_and(|files| files.shelves.stories.is_near()) {
+    pub async fn look(&mut self, files: Option<&EngineFiles>, publisher: &Publisher) -> Result<()> {
+        if !files.is_some_and(|files| files.shelves.stories.is_near()) {
             return Ok(());
         }
         let mut story_ids: HashSet<u64, RandomState> = HashSet::default();
         let mut found = Vec::new();
         let mut failed = Ok(());
-        let published = mover.publisher.published();
+        let published = publisher.published();
         for pinned in published.versions.values() {
             for piece in pinned.version.pieces().iter() {
                 let id = piece.record().id;

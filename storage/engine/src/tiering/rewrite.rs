@@ -187,7 +187,7 @@ pub async fn rewrite(
         definition: &definition,
         from,
         target,
-        numbers: PieceNumbers::new(mover, files, chronicle.id(), target),
+        numbers: PieceNumbers::new(&mover.piece_counter, files, chronicle.id(), target),
         keep_blocks: mostly_kept(inputs),
         written: Vec::new(),
         dropped: Vec::new(),

@@ -14,7 +14,7 @@ use crate::{
         column::Column,
     },
     settings::EngineSettings,
-    version::Fence,
+    version::fence::Fence,
 };
 
 /// Selects the neighbours to merge, given the weight of each batch in rows. The result is the first

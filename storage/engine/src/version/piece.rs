@@ -19,16 +19,16 @@ use stratalog_tablet::{BlockHead, BuiltTablet, Tablet, TabletId, Tablets};
 use crate::{
     events::{
         block::Block,
+        block_cache::BlockCache,
+        numbered_rows::NumberedRows,
         part_events::{ColumnSelection, PartEvents},
         runs::SeriesKeys,
         shape::Shape,
         statistics,
     },
-    read::pieces::numbered_rows::NumberedRows,
     sabotage,
-    tiering::backlog::BlockCache,
     version::{
-        Fence,
+        fence::Fence,
         manifest::{PieceFile, PieceRecord},
     },
 };

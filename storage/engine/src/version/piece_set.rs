@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use stratalog_model::{Gsn, Tick, TickRanges, TierName, tier::Extent};
 
 use super::{marks::Marks, piece::OpenPiece};
-use crate::version::Fence;
+use crate::version::fence::Fence;
 
 /// The pieces of a version, and the marks of replaced events.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,7 @@
 
 use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange};
 
-use super::{Fence, Version};
+use super::{Version, fence::Fence};
 use crate::{
     events::{
         batch::MemoryBatch,

@@ -10,7 +10,7 @@ use crate::{
     events::batch::MemoryBatch,
     ingest::{locator::Locator, series::SeriesTable},
     version::{
-        Fence, Version, compact, lost_positions::LostPositions, piece::OpenPiece,
+        Version, compact, fence::Fence, lost_positions::LostPositions, piece::OpenPiece,
         piece_set::PieceSet,
     },
 };

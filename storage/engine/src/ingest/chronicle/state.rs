@@ -16,7 +16,7 @@ use crate::{
         outcome::Outcome,
         series::{Series, SeriesId, SeriesTable},
     },
-    version::{Fence, Version},
+    version::{Version, fence::Fence},
 };
 
 /// Series without an event before a cleanup is worth its cost.

@@ -17,7 +17,8 @@ use stratalog_model::{
 use crate::{
     ingest::chronicle::Chronicle,
     version::{
-        Fence, Version,
+        Version,
+        fence::Fence,
         published_versions::{PinnedVersion, PublishedVersions},
         survey::{SurveyArea, VisibleEvents},
     },

@@ -21,7 +21,9 @@ use crate::{
         chronicle::{Chronicle, DeleteReservation},
         keeper::Keeper,
     },
-    version::{Fence, published_versions::PinnedVersion, publisher::Publisher, survey::SurveyArea},
+    version::{
+        fence::Fence, published_versions::PinnedVersion, publisher::Publisher, survey::SurveyArea,
+    },
 };
 
 /// A prepared TRIM, without a frame in the log yet. `None` if no event is below the gsn.

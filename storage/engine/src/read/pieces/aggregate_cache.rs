@@ -21,7 +21,7 @@ use stratalog_story::{Finding, FindingKey, Source, Story};
 
 use super::{
     reader::PieceReader,
-    tier::{decode, select},
+    row_groups::{decode, select},
 };
 use crate::{
     read::aggregate::{self, Slices},

@@ -7,7 +7,7 @@ use stratalog_model::{Gsn, Result, Tick};
 
 use crate::{
     events::{keys::Groups, part_events::ColumnSelection, shape::KeyColumns},
-    version::{Fence, Version, piece::is_behind},
+    version::{Version, fence::Fence, piece::is_behind},
 };
 
 /// An event of a piece, and its place.

@@ -19,7 +19,7 @@ use super::{
     group_edge::{GroupEdge, has_many_series},
     numbered_rows::numbered_rows,
     reader::PieceReader,
-    tier,
+    row_groups,
 };
 use crate::{
     events::{
@@ -227,7 +227,7 @@ pub async fn of_story(
     in_order(&mut others, best);
     let keys = of_keys(reader, best)?;
     for part in &others {
-        let Some(selection) = tier::select(reader, story, part).await? else { continue };
+        let Some(selection) = row_groups::select(reader, story, part).await? else { continue };
         let sources = keys.sources(&part.hull)?;
         let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
         keys.request().metrics.story.read(fetched.rows() as u64, fetched.bytes() as u64);

@@ -4,31 +4,14 @@
 
 use std::sync::Arc;
 
-use arrow::buffer::ScalarBuffer;
 use stratalog_model::{Result, newest::Best};
 
 use super::reader::PieceReader;
 use crate::{
-    events::{
-        budget::{Budget, Claim},
-        column::Column,
-    },
+    events::{budget::Budget, column::Column, numbered_rows::NumberedRows},
     read::newest::numbers_of,
     version::piece::Part,
 };
-
-/// The rows of a block, by group.
-#[derive(Debug)]
-pub struct NumberedRows {
-    /// Id of the numbering.
-    pub of: u64,
-    /// Ticks of the rows.
-    pub ticks: ScalarBuffer<i64>,
-    /// Group numbers of the rows.
-    pub numbers: Vec<u32>,
-    /// The memory claim, if the rows are cached.
-    _claim: Option<Claim>,
-}
 
 /// The rows of a block. The snapshot must see all events of the block, and all events must be
 /// wanted. `reader` reads ticks and the key columns of the grouping. The result is cached with the
@@ -53,7 +36,7 @@ pub fn numbered_rows(
     let numbers = numbers_of(best.numbers(), &keys, events.rows)?;
     let claim = budget.claim(events.rows * (size_of::<i64>() + size_of::<u32>())).ok();
     let kept = claim.is_some();
-    let rows = Arc::new(NumberedRows { of, ticks: events.ticks, numbers, _claim: claim });
+    let rows = Arc::new(NumberedRows::new(of, events.ticks, numbers, claim));
     if kept {
         reader.piece().keep_numbered(part.number, &rows);
     }

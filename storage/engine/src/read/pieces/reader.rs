@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, Int16Array, Int64Array, RecordBatch, RecordBatchOptions,
-        StringViewArray, UInt32Array, new_empty_array,
+        Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array,
     },
     datatypes::Int64Type,
 };
 use stratalog_model::{
-    Error, Gsn, GsnRange, Result, Tick, TickRange, ValueFilter,
+    Error, Gsn, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
-    values::{OrderedValue, ValuePredicate},
+    values::ValuePredicate,
 };
 use stratalog_story::{CellColumn, ColumnValues, KeyValues, Source, Story};
 
+use super::system_columns::{numbers_of, seqs_of, system_column};
 use crate::{
     events::{
         column::Column,
@@ -25,13 +25,10 @@ use crate::{
     read::journal_piece::SharedRequest,
     sabotage,
     version::{
-        Fence,
+        fence::Fence,
         piece::{OpenPiece, Part, is_behind},
     },
 };
-
-/// Position of `_seq` among the system columns.
-const SEQ_COLUMN: usize = 1;
 
 /// A piece with the state to read the piece for a request.
 pub struct PieceReader {
@@ -448,7 +445,13 @@ impl PieceReader {
         let all = || (0..events.rows as u32).map(|row| (0, row)).collect::<Vec<_>>();
         let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
             None => self.column(events, at)?.slice(0, events.rows),
-            Some(system) => system_column(std::slice::from_ref(events), &all(), system, self),
+            Some(system) => system_column(
+                std::slice::from_ref(events),
+                &all(),
+                system,
+                self.piece(),
+                self.request(),
+            ),
         });
         self.of_arrays(arrays.collect::<Result<_>>()?, events.rows)
     }
@@ -458,7 +461,7 @@ impl PieceReader {
         let user = self.request().chronicle.columns.len();
         let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
             None => self.stored(parts, rows, at),
-            Some(system) => system_column(parts, rows, system, self),
+            Some(system) => system_column(parts, rows, system, self.piece(), self.request()),
         });
         self.of_arrays(arrays.collect::<Result<_>>()?, rows.len())
     }
@@ -493,74 +496,4 @@ impl PieceReader {
             None => Column::missing(definition, events.rows),
         }
     }
-}
-
-/// The filters of the request on event numbers. `cut` is true if the request excludes some gsns of
-/// the piece.
-fn numbers_of(request: &ScanRequest, cut: bool) -> Vec<(Source, i64, i64)> {
-    let mut numbers = Vec::new();
-    if cut {
-        let whole = |gsn: u64| i64::try_from(gsn).unwrap_or(i64::MAX);
-        let GsnRange { start, end } = request.gsns;
-        numbers.push((Source::Gsn, whole(start.0), whole(end.0.saturating_sub(1))));
-    }
-    let seqs = seqs_of(request);
-    numbers.extend(seqs.map(|(low, high)| (Source::Seq, low, high)));
-    numbers
-}
-
-/// The lowest and highest arrival number that match the request; `None` without such a filter.
-pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
-    let at = request.chronicle.columns.len() + SEQ_COLUMN;
-    let bound = |bound: &Option<OrderedValue>| match bound {
-        Some(OrderedValue::Whole(value)) => {
-            let beyond = if *value < 0 { i64::MIN } else { i64::MAX };
-            Some(i64::try_from(*value).unwrap_or(beyond))
-        }
-        _ => None,
-    };
-    let mut seqs: Option<(i64, i64)> = None;
-    for filter in request.values.iter().filter(|filter| filter.column == at) {
-        let ValuePredicate::Between(low, high) = &filter.predicate else { continue };
-        let (low, high) = (bound(low), bound(high));
-        if low.is_some() || high.is_some() {
-            let (least, most) = seqs.unwrap_or((i64::MIN, i64::MAX));
-            seqs = Some((least.max(low.unwrap_or(least)), most.min(high.unwrap_or(most))));
-        }
-    }
-    seqs
-}
-
-/// A system column, by its position in `SYSTEM_COLUMNS`.
-fn system_column(
-    parts: &[PartEvents],
-    rows: &[(usize, u32)],
-    at: usize,
-    reader: &PieceReader,
-) -> Result<ArrayRef> {
-    let numbers = |of: fn(&PartEvents) -> &[i64]| -> Int64Array {
-        let values = rows.iter().map(|(part, row)| {
-            let values = parts.get(*part).map(of).unwrap_or(&[]);
-            values.get(*row as usize).copied().unwrap_or_default()
-        });
-        Int64Array::from_iter_values(values)
-    };
-    let column: ArrayRef = match at {
-        0 => Arc::new(numbers(|events| &events.ticks)),
-        1 => Arc::new(numbers(|events| &events.seqs)),
-        2 | 4 => Arc::new(numbers(|events| &events.gsns)),
-        3 => Arc::new(Int16Array::from_value(0, rows.len())),
-        5 => {
-            let tier = reader.piece.tier().to_string();
-            let names = std::iter::repeat_n(tier.as_str(), rows.len());
-            Arc::new(StringViewArray::from_iter_values(names))
-        }
-        6 => {
-            let groups = reader.request().chronicle.grouping();
-            let ticks = numbers(|events| &events.ticks);
-            Arc::new(ticks.unary::<_, Int64Type>(|tick| groups.group_of(tick)))
-        }
-        other => return Err(Error::internal(format!("there is no system column {other}"))),
-    };
-    Ok(column)
 }

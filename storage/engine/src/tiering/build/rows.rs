@@ -9,7 +9,8 @@ use crate::{
     events::{batch::MemoryBatch, column::Column, part_events::ColumnSelection, shape::Shape},
     sabotage,
     version::{
-        Fence, Version, compact,
+        Version, compact,
+        fence::Fence,
         piece::{OpenPiece, Part, is_behind},
     },
 };

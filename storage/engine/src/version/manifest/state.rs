@@ -7,7 +7,7 @@ use stratalog_model::{
     ChronicleId, Error, Gsn, Lsn, ProducerId, Result, SchemaVersion, StatementId, Tick, TickRange,
 };
 
-use crate::version::{Fence, lost_positions::LostPositions};
+use crate::version::{fence::Fence, lost_positions::LostPositions};
 
 /// The owners of all events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

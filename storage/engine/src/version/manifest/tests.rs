@@ -8,7 +8,7 @@ use stratalog_model::{ErrorKind, Gsn, GsnRange, Tick};
 use stratalog_sim::{Crash, FaultyDisk, Random};
 
 use super::*;
-use crate::version::{Fence, lost_positions::LostPositions};
+use crate::version::{fence::Fence, lost_positions::LostPositions};
 
 fn settings() -> JournalSettings {
     JournalSettings {

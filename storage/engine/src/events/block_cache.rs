@@ -1,0 +1,29 @@
+//! Blocks of a tablet that stay in memory.
+
+use std::collections::BTreeMap;
+
+use super::{block::Block, budget::Claim};
+
+/// Blocks of a tablet in memory, by number, until the drop.
+#[derive(Debug)]
+pub struct BlockCache {
+    blocks: BTreeMap<u32, Block>,
+    claim: Claim,
+}
+
+impl BlockCache {
+    /// The blocks, with a claim for their bytes.
+    pub fn new(blocks: BTreeMap<u32, Block>, claim: Claim) -> Self {
+        Self { blocks, claim }
+    }
+
+    /// A block.
+    pub fn block(&self, number: u32) -> Option<&Block> {
+        self.blocks.get(&number)
+    }
+
+    /// Bytes of all blocks.
+    pub fn bytes(&self) -> u64 {
+        self.claim.bytes()
+    }
+}
