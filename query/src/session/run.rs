@@ -140,8 +140,7 @@ impl Session {
         parsed: &Arc<Parsed>,
         types: &[Option<ColumnType>],
     ) -> Result<Arc<Prepared>> {
-        let prepared = self.prepare_statement(parsed, types).await;
-        prepared.inspect_err(|error| self.parts().metrics.queries().failed(error.kind()))
+        self.prepare_statement(parsed, types).await
     }
 
     /// Finds the types of the parameters and the shape of the result. `types` are the types given
@@ -155,8 +154,9 @@ impl Session {
         types: &[Option<ColumnType>],
     ) -> Result<Arc<Prepared>> {
         let prepared = self.try_prepare(parsed, types).await;
-        if prepared.is_err() {
+        if let Err(error) = &prepared {
             self.fail_transaction();
+            self.parts().metrics.queries().failed(error.kind());
         }
         prepared.map_err(|error| parsed.place(error))
     }
