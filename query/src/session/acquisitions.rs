@@ -74,13 +74,13 @@ impl EnteredChronicle {
 /// The snapshot of a statement, and the uses of chronicles during the read.
 #[derive(Debug, Clone)]
 pub struct PinnedSnapshot {
-    /// The events. A chronicle acquired in part shows only this part, and a chronicle read AS OF
+    /// The events. A chronicle acquired in part shows only the acquired range, and a chronicle read AS OF
     /// SEALED shows only events that can no longer change.
     pub snapshot: Arc<dyn Snapshot>,
     uses: Option<Arc<[UseGuard]>>,
 }
 
-/// The chronicles that a statement reads, and the parts visible to the statement.
+/// The chronicles that a statement reads, and the ranges visible to the statement.
 struct ReadAccess {
     uses: Option<Arc<[UseGuard]>>,
     within: Vec<(ChronicleId, TickRange)>,
@@ -378,7 +378,7 @@ impl Session {
                 format!("could not acquire chronicle \"{name}\": {}", self.first(&others)),
                 self.all(&others),
             )
-            .with_hint("omit NOWAIT to wait for the chronicle, or acquire a free part"),
+            .with_hint("omit NOWAIT to wait for the chronicle, or acquire a free range"),
             Refusal::LockedOut(other) if other.standing == Standing::Waiting => not_available(
                 format!(
                     "session {} is about to acquire chronicle \"{name}\" EXCLUSIVE",

@@ -1,9 +1,9 @@
-//! Confines a statement to parts of chronicles: the parts that its session has acquired (F9), and
-//! for AS OF SEALED the parts that can no longer change (F24). The statement neither reads nor
+//! Confines a statement to ranges of chronicles: the ranges that its session has acquired (F9), and
+//! for AS OF SEALED the ranges that can no longer change (F24). The statement neither reads nor
 //! writes other events.
 //!
 //! Every read uses the statement's snapshot, so the snapshot is the place of the restriction:
-//! plans, templates and storage's answers from statistics need no knowledge of the parts.
+//! plans, templates and storage's answers from statistics need no knowledge of the ranges.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use stratalog_model::{
 
 use crate::errors::from_arrow;
 
-/// A snapshot that hides the events outside of given parts of some chronicles.
+/// A snapshot that hides the events outside of given ranges of some chronicles.
 #[derive(Debug)]
 struct Projection {
     whole: Arc<dyn Snapshot>,
     within: Vec<(ChronicleId, TickRange)>,
 }
 
-/// The snapshot without the events outside of the given parts.
+/// The snapshot without the events outside of the given ranges.
 pub fn confined(
     whole: Arc<dyn Snapshot>,
     within: Vec<(ChronicleId, TickRange)>,
@@ -41,8 +41,8 @@ pub fn confined(
 
 impl Projection {
     fn of(&self, chronicle: ChronicleId) -> TickRange {
-        let parts = self.within.iter().filter(|(id, _)| *id == chronicle);
-        let ticks = parts.fold(TickRange::ALL, |ticks, (_, part)| ticks.intersect(part));
+        let ranges = self.within.iter().filter(|(id, _)| *id == chronicle);
+        let ticks = ranges.fold(TickRange::ALL, |ticks, (_, range)| ticks.intersect(range));
         if ticks.is_empty() { TickRange::EMPTY } else { ticks }
     }
 
@@ -153,27 +153,27 @@ pub fn check_ticks(
 fn check(chronicle: &ChronicleDefinition, within: TickRange, tick: Option<Tick>) -> Result<()> {
     let Some(tick) = tick.filter(|tick| !within.contains(*tick)) else { return Ok(()) };
     let message = format!(
-        "new row of \"{}\" is outside of the part acquired by this session",
+        "new row of \"{}\" is outside of the range acquired by this session",
         chronicle.name
     );
     Err(outside_projection_error(chronicle, message)
-        .with_detail(format!("The row has tick {tick}, the part has ticks {within}.")))
+        .with_detail(format!("The row has tick {tick}, the range has ticks {within}.")))
 }
 
 /// The error of a removal by position in a session that may remove only the ticks `within`.
 pub fn no_positions(chronicle: &ChronicleDefinition, within: TickRange) -> Error {
     let message = format!(
-        "cannot remove events of \"{}\" by position: this session has acquired a part of it",
+        "cannot remove events of \"{}\" by position: this session has acquired a range of it",
         chronicle.name
     );
     outside_projection_error(chronicle, message).with_detail(format!(
-        "Events before a position may have any tick, the part has ticks {within}."
+        "Events before a position may have any tick, the range has ticks {within}."
     ))
 }
 
 fn outside_projection_error(chronicle: &ChronicleDefinition, message: String) -> Error {
     Error::new(ErrorKind::OutsideProjection, message)
-        .with_hint("acquire another part or the whole chronicle, or RELEASE the chronicle")
+        .with_hint("acquire another range or the whole chronicle, or RELEASE the chronicle")
         .with_subject(chronicle.subject())
 }
 

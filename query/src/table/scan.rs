@@ -258,7 +258,7 @@ impl DisplayAs for ChronicleScan {
     }
 }
 
-/// Shows the part of a chronicle that the statement sees, if the part is not the whole chronicle.
+/// Shows the range of a chronicle that the statement sees, if the range is not the whole chronicle.
 pub fn show_part(
     snapshot: &dyn Snapshot,
     chronicle: &ChronicleDefinition,

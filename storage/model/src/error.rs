@@ -180,7 +180,7 @@ kinds! {
     OutsideWindow = "SL001", true, Aborted;
     /// A tick from the client that another event has already; a retry needs a new tick.
     TickTaken = "SL002", true, Aborted;
-    /// An event outside of the acquired part of the chronicle.
+    /// An event outside of the acquired range of the chronicle.
     OutsideProjection = "44000", false, OutOfRange;
     /// The session's lease on an acquired chronicle has expired: the session must acquire again, or
     /// release.

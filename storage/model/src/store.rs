@@ -211,7 +211,7 @@ pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
         self.extent(chronicle, &TickRanges::all()).map_or(TickRange::ALL, |extent| extent.ticks)
     }
     /// The ticks of a chronicle that this reader may see: all ticks, unless the snapshot is
-    /// confined to a part.
+    /// confined to an acquired range.
     fn within(&self, chronicle: ChronicleId) -> TickRange {
         let _ = chronicle;
         TickRange::ALL

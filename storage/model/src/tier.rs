@@ -212,13 +212,13 @@ impl Extent {
     pub const EMPTY: Extent = Extent { rows: 0, ticks: TickRange::EMPTY, bytes: 0 };
 }
 
-/// A run of events within one tier, readable independently.
-pub trait Piece: Send + Sync {
+/// Events of one tier, with a range of ticks: the unit of reading.
+pub trait Split: Send + Sync {
     /// Hull of the ticks that a read may return.
     fn ticks(&self) -> TickRange;
     /// Maximum number of rows.
     fn rows_max(&self) -> usize;
-    /// Reads the piece: in (tick, seq) order, or in reverse order, if the request orders; otherwise
+    /// Reads the split: in (tick, seq) order, or in reverse order, if the request orders; otherwise
     /// in any order. The columns are the columns of [`ScanRequest::schema`]; if the request orders,
     /// `_tick` and `_seq` (Int64 each) follow for the merge.
     fn read(self: Box<Self>) -> BatchStream;
@@ -226,7 +226,7 @@ pub trait Piece: Send + Sync {
     /// columns of [`ScanRequest::schema`], `_tick` (Int64) and the number of the group (UInt32). A
     /// later batch may hold a better event of the same group.
     fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream;
-    /// Partial aggregates of the piece. The scan request of the piece projects the columns of
+    /// Partial aggregates of the split. The scan request of the split projects the columns of
     /// [`AggregateRequest::projection`].
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream;
 }
@@ -243,6 +243,6 @@ pub trait Tier: Send + Sync + fmt::Debug {
         ranges: &TickRanges,
         visible: Gsn,
     ) -> Option<Extent>;
-    /// The pieces that may hold events of the request committed at or before `visible`.
-    fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>>;
+    /// The splits that may hold events of the request committed at or before `visible`.
+    fn splits(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Split>>>;
 }

@@ -12,7 +12,7 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Default number of new ticks for an event.
 const NEW_TICKS: u32 = 8;
 
-/// The flags of `acquire` (F8–F11): exclusive or shared, the whole chronicle or a part, until the
+/// The flags of `acquire` (F8–F11): exclusive or shared, the whole chronicle or a range, until the
 /// release or for a limited time; and the options of recording.
 ///
 /// # Examples
@@ -64,8 +64,8 @@ impl Acquire {
         Self { exclusive: true, ..Self::shared() }
     }
 
-    /// Only a part of the chronicle, by time or by tick (F9): the handle can neither read nor
-    /// record events outside of the part. An exclusive acquisition is exclusive for the part.
+    /// Only a range of the chronicle, by time or by tick (F9): the handle can neither read nor
+    /// record events outside of the range. An exclusive acquisition is exclusive for the range.
     #[must_use]
     pub fn range(mut self, range: Range) -> Self {
         self.range = range;

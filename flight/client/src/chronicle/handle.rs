@@ -129,7 +129,7 @@ impl Chronicle {
         self.shared.table.scale.base_ns()
     }
 
-    /// A client for statements in the session of this handle: they see exactly the acquired part of
+    /// A client for statements in the session of this handle: they see exactly the acquired range of
     /// the chronicle.
     pub fn client(&self) -> &Client {
         &self.shared.client
@@ -150,7 +150,7 @@ impl Chronicle {
     /// # Errors
     /// `InvalidBatch` if the server refuses the event: with SQLSTATE SL001 outside of the
     /// acceptance window (F24), after [`Acquire::new_ticks`]; SL002 for a tick of another event
-    /// (F25); 44000 outside of the acquired part. `InvalidOption` for a table that is not a
+    /// (F25); 44000 outside of the acquired range. `InvalidOption` for a table that is not a
     /// chronicle of raw events. `Timeout` without room in the buffer; `Closed` after the release;
     /// the error that ended the recording.
     ///

@@ -129,7 +129,7 @@ class Chronolog:
     ) -> Chronicle:
         """Acquires a chronicle, or any other table, and returns a handle with its own session.
 
-        `exclusive`: no other session may write; all may read. `range`: only a part, by time or tick. `seconds`: hold
+        `exclusive`: no other session may write; all may read. `range`: only a range of times or ticks. `seconds`: hold
         the chronicle only for this time; by default until the release. `lease`: if this process dies, others wait
         for this time. `wait`: False fails immediately if others hold the chronicle (55P03), a number fails after
         this many seconds.
@@ -162,7 +162,7 @@ class Chronicle(Handle):
         """Records an event, and returns when it is stored with the requested durability.
 
         Raises `Refused`: SL001 outside of the acceptance window, SL002 for a tick of another event, 44000 outside of
-        the acquired part.
+        the acquired range.
         """
         return self._native.record(payload).wait()
 

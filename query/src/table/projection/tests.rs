@@ -93,7 +93,7 @@ fn all_that_is_asked_is_asked_of_the_part() {
     let confined_to = chronicle("1ns", 6);
     let other = ChronicleDefinition { id: ChronicleId(2), ..confined_to.clone() };
     let whole = Arc::new(Asked::default());
-    // The acquired part, and the sealed part of it.
+    // The acquired range, and the sealed range within.
     let within = vec![(confined_to.id, ticks(10, 40)), (confined_to.id, ticks(-100, 21))];
     let seen = confined(Arc::clone(&whole) as Arc<dyn Snapshot>, within);
     assert_eq!(seen.gsn(), Gsn(7));

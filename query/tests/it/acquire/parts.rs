@@ -1,4 +1,4 @@
-//! Partial acquisitions (F9): events outside of the part are invisible.
+//! Partial acquisitions (F9): events outside of the acquired range are invisible.
 
 use super::*;
 
@@ -12,7 +12,7 @@ async fn filled() -> Database {
     db.tag("CREATE TABLE hosts (time timestamptz NOT NULL, name text)").await;
     db.tag("INSERT INTO hosts VALUES ('2024-01-01', 'h1'), ('2024-01-01', 'late')").await;
     db.tag("INSERT INTO t SELECT timestamptz '2023-12-31 22:00+00' + n / 3 * interval '1 minute', 'h' || n % 3, n, n * 0.5 FROM generate_series(0, 4499) AS g(n)").await;
-    // Series with all events outside of the part.
+    // Series with all events outside of the acquired range.
     db.tag("INSERT INTO t VALUES ('2024-01-01 18:00:00+00', 'late', 90001, 1), ('2024-01-01 06:29:59.999999+00', 'early', 90002, 1)").await;
     db
 }
@@ -147,7 +147,7 @@ async fn rows_outside_of_the_part_are_refused() {
     assert_eq!(append(&db.session).await.unwrap_err().kind(), ErrorKind::OutsideProjection);
     assert_eq!(ingest(&db.session).await.unwrap_err().kind(), ErrorKind::OutsideProjection);
     assert_eq!(db.rows("SELECT x FROM t").await, ["2"]);
-    // An event that leaves the part because its time is taken.
+    // An event that leaves the acquired range because its time is taken.
     for _ in 0..3 {
         db.tag("INSERT INTO n VALUES ('2024-01-02 00:00+00')").await;
     }

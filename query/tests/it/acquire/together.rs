@@ -262,7 +262,7 @@ async fn what_is_sealed_is_sealed_of_the_part() {
     assert!(db.plan("SELECT x FROM c AS OF SEALED").await.contains("within=["));
     db.tag("ACQUIRE CHRONICLE c SINCE timestamptz '2024-01-01 00:03:00+00'").await;
     assert_eq!(db.rows(sealed).await, ["0|NULL"]);
-    // The time of the server may be inside or outside of the part.
+    // The time of the server may be inside or outside of the acquired range.
     assert_eq!(db.tag("INSERT INTO c (x) VALUES (5)").await, "INSERT 0 1");
     db.tag("ACQUIRE CHRONICLE c UNTIL timestamptz '2024-01-01 00:01:00+00'").await;
     assert_eq!(db.kind("INSERT INTO c (x) VALUES (6)").await, ErrorKind::OutsideProjection);

@@ -62,7 +62,7 @@ pub struct Push<'a> {
 
 /// The admitted rows of one chunk of a push.
 #[derive(Debug)]
-pub struct Piece {
+pub struct AdmittedRows {
     /// The chunk; `None` if every row was skipped.
     pub chunk: Option<Chunk>,
     /// Final ticks of the kept rows.
@@ -150,7 +150,7 @@ impl<'a> Push<'a> {
         outcome: &Arc<Outcome>,
         keeper: &Keeper,
         own: impl Iterator<Item = &Chunk>,
-    ) -> Result<Option<Piece>> {
+    ) -> Result<Option<AdmittedRows>> {
         let rows = columns.first().map_or(0, Column::len);
         let stored: usize = columns.iter().map(Column::bytes).sum();
         let index = if self.chronicle.indexed() { rows * INDEX_ROW_BYTES } else { 0 };
@@ -167,7 +167,7 @@ impl<'a> Push<'a> {
             _ => None,
         };
         let mut given = self.ticks.get(start..start + rows).unwrap_or(&[]).to_vec();
-        let mut piece_ticks = given.clone();
+        let mut final_ticks = given.clone();
         let (mut known, mut arrivals) = (None, 0);
         let is_clocked = self.definition.time_source.is_clocked();
         let mut restores = is_clocked && self.acceptance.restores;
@@ -178,7 +178,7 @@ impl<'a> Push<'a> {
                 known = None;
                 arrivals += 1;
             }
-            piece_ticks.copy_from_slice(&given);
+            final_ticks.copy_from_slice(&given);
             let stored_keys = match known.take() {
                 Some(stored_keys) => stored_keys,
                 None => self.chronicle.stored_keys(&groups, &given).await?,
@@ -196,7 +196,7 @@ impl<'a> Push<'a> {
                 window: now.map(|now| self.window(&now)),
                 restores,
             };
-            match self.chronicle.admit(&candidates, &mut piece_ticks) {
+            match self.chronicle.admit(&candidates, &mut final_ticks) {
                 Ok(admission) => break admission,
                 Err(AdmissionRefusal::Moved) => {}
                 Err(AdmissionRefusal::Begun)
@@ -242,7 +242,7 @@ impl<'a> Push<'a> {
             let mask = BooleanArray::from(kept.clone());
             columns = columns.iter().map(|c| c.filter(&mask)).collect::<Result<Vec<_>>>()?;
             let mut keep = kept.iter();
-            piece_ticks.retain(|_| keep.next().copied().unwrap_or(true));
+            final_ticks.retain(|_| keep.next().copied().unwrap_or(true));
         }
         let mut has_merged = false;
         if let Some(merges) = &admission.merges
@@ -256,18 +256,18 @@ impl<'a> Push<'a> {
             }
             has_merged = true;
         }
-        let mut times = self.final_times(&mut columns, &piece_ticks, admission.moved)?;
+        let mut times = self.final_times(&mut columns, &final_ticks, admission.moved)?;
         if arrivals > 0 && times.is_none() {
             times = self.stored_times(&columns)?;
         }
-        let explicit = self.ticks_need_storing(&columns, &piece_ticks, admission.moved)?;
-        let chunk = if piece_ticks.is_empty() {
+        let explicit = self.ticks_need_storing(&columns, &final_ticks, admission.moved)?;
+        let chunk = if final_ticks.is_empty() {
             None
         } else {
             Some(Chunk::encode(
                 Arc::clone(&self.shape),
                 &columns,
-                piece_ticks.clone(),
+                final_ticks.clone(),
                 explicit,
                 claim,
                 admission.reserved,
@@ -282,7 +282,7 @@ impl<'a> Push<'a> {
         let kept_mask = admission.kept_mask;
         // The columns of the chunk share the memory of its payload.
         let merged = chunk.as_ref().filter(|_| has_merged).map(|chunk| chunk.columns.clone());
-        Ok(Some(Piece { chunk, ticks: piece_ticks, times, kept_mask, merged, rows }))
+        Ok(Some(AdmittedRows { chunk, ticks: final_ticks, times, kept_mask, merged, rows }))
     }
 
     /// The acceptance window of the sender now.
@@ -291,7 +291,7 @@ impl<'a> Push<'a> {
         Window::of(&definition.scale, definition.window_ns(), acceptance, now)
     }
 
-    /// Sets the time of all rows of a piece to their arrival; returns the tick.
+    /// Sets the time of all rows of a chunk to their arrival; returns the tick.
     fn arrive(&self, columns: &mut [Column], rows: usize, now: &ClockReading) -> Result<i64> {
         let Some(Column::Plain(array)) = columns.get_mut(self.shape.tick_at) else {
             return Err(Error::internal("the tick column is missing"));
@@ -315,7 +315,7 @@ impl<'a> Push<'a> {
     fn final_times(
         &self,
         columns: &mut [Column],
-        piece_ticks: &[i64],
+        final_ticks: &[i64],
         moved: bool,
     ) -> Result<Option<Vec<i64>>> {
         let scale = &self.definition.scale;
@@ -324,7 +324,7 @@ impl<'a> Push<'a> {
         }
         let Some(column) = columns.get_mut(self.shape.tick_at) else { return Ok(None) };
         let Column::Plain(array) = column else { return Ok(None) };
-        let starts = ticks::starts(piece_ticks, self.shape.tick_unit_ns, scale)?;
+        let starts = ticks::starts(final_ticks, self.shape.tick_unit_ns, scale)?;
         if ticks::values(array)?.as_ref() == starts.as_slice() {
             return Ok(None);
         }
@@ -337,7 +337,7 @@ impl<'a> Push<'a> {
     fn ticks_need_storing(
         &self,
         columns: &[Column],
-        piece_ticks: &[i64],
+        final_ticks: &[i64],
         moved: bool,
     ) -> Result<bool> {
         let scale = &self.definition.scale;
@@ -348,7 +348,7 @@ impl<'a> Push<'a> {
             return Ok(true);
         };
         let again = ticks::assign(&ticks::values(array)?, self.shape.tick_unit_ns, scale).ok();
-        Ok(again.as_deref() != Some(piece_ticks))
+        Ok(again.as_deref() != Some(final_ticks))
     }
 
     /// The answer to the sender: the stored rows.
@@ -387,8 +387,8 @@ impl<'a> Push<'a> {
     }
 }
 
-/// `rows` with the columns of merged pieces in place of the pushed columns. `merged` has the first
-/// row and the columns of each such piece.
+/// `rows` with the columns of merged chunks in place of the pushed columns. `merged` has the first
+/// row and the columns of each such chunk.
 fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<RecordBatch> {
     let column = |at: usize, given: &ArrayRef| -> Result<ArrayRef> {
         let mut parts: Vec<ArrayRef> = Vec::with_capacity(2 * merged.len() + 1);
@@ -408,17 +408,17 @@ fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<Re
 }
 
 impl PushTally {
-    /// Adds the next piece.
-    pub fn add(&mut self, piece: &mut Piece) {
-        self.merged.extend(piece.merged.take().map(|columns| (self.ticks.len(), columns)));
-        self.times.push((piece.ticks.len(), piece.times.take()));
-        self.ticks.append(&mut piece.ticks);
-        match piece.kept_mask.take() {
+    /// Adds the rows of the next chunk.
+    pub fn add(&mut self, admitted: &mut AdmittedRows) {
+        self.merged.extend(admitted.merged.take().map(|columns| (self.ticks.len(), columns)));
+        self.times.push((admitted.ticks.len(), admitted.times.take()));
+        self.ticks.append(&mut admitted.ticks);
+        match admitted.kept_mask.take() {
             Some(kept) => {
                 self.kept_mask.extend(kept);
                 self.any_skipped = true;
             }
-            None => self.kept_mask.resize(self.kept_mask.len() + piece.rows, true),
+            None => self.kept_mask.resize(self.kept_mask.len() + admitted.rows, true),
         }
     }
 }

@@ -129,8 +129,8 @@ impl OpenAppend {
             let outcome = Arc::clone(self.parts.last().ok_or_else(no_part)?.outcome());
             let own = self.chunks_of(&push.chronicle);
             let admitted = push.admit(start, columns, next_seq, &outcome, &self.keeper, own).await;
-            let mut piece = match admitted {
-                Ok(Some(piece)) => piece,
+            let mut kept = match admitted {
+                Ok(Some(kept)) => kept,
                 Ok(None) => {
                     rows_max = (rows / 2).max(1);
                     continue;
@@ -145,8 +145,8 @@ impl OpenAppend {
                 }
                 Err(error) => return Err(error),
             };
-            tally.add(&mut piece);
-            if let Some(chunk) = piece.chunk.take() {
+            tally.add(&mut kept);
+            if let Some(chunk) = kept.chunk.take() {
                 next_seq += chunk.rows() as u64;
                 let part = self.parts.last_mut().ok_or_else(no_part)?;
                 for earlier in part.keep(chunk, self.keeper.settings.frame_bytes_max) {

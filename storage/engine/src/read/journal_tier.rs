@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use stratalog_model::{
     ChronicleDefinition, Gsn, Result, TickRanges, Tier, TierName,
-    tier::{Extent, Piece, ScanRequest},
+    tier::{Extent, ScanRequest, Split},
 };
 
 use super::{
-    journal_piece::{JournalPiece, SharedRequest},
+    journal_split::{JournalSplit, SharedRequest},
     key_lookup,
 };
 use crate::{
@@ -51,11 +51,11 @@ impl Tier for JournalTier {
         Some(self.pinned.version.extent(ranges, visible))
     }
 
-    fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>> {
+    fn splits(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Split>>> {
         let version = &self.pinned.version;
         let shared = Arc::new(SharedRequest::new(request, Arc::clone(version), visible)?);
-        let piece = |batch: Arc<MemoryBatch>, rows: Option<Vec<u32>>| -> Box<dyn Piece> {
-            Box::new(JournalPiece { batch, rows, shared: Arc::clone(&shared) })
+        let split = |batch: Arc<MemoryBatch>, rows: Option<Vec<u32>>| -> Box<dyn Split> {
+            Box::new(JournalSplit { batch, rows, shared: Arc::clone(&shared) })
         };
         let seqs = seqs_of(request);
         // The key index has no gsns.
@@ -64,9 +64,9 @@ impl Tier for JournalTier {
         } else {
             key_lookup::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
         };
-        let pieces: Vec<Box<dyn Piece>> = match by_key {
+        let splits: Vec<Box<dyn Split>> = match by_key {
             Some(found) => {
-                found.into_iter().map(|(batch, rows)| piece(batch, Some(rows))).collect()
+                found.into_iter().map(|(batch, rows)| split(batch, Some(rows))).collect()
             }
             None => version
                 .batches()
@@ -76,11 +76,11 @@ impl Tier for JournalTier {
                         && request.gsns.overlaps(&batch.gsns())
                         && seqs.is_none_or(|seqs| has_seqs(batch, seqs))
                 })
-                .map(|batch| piece(Arc::clone(batch), None))
+                .map(|batch| split(Arc::clone(batch), None))
                 .collect(),
         };
-        let pruned = version.batches().count().saturating_sub(pieces.len());
+        let pruned = version.batches().count().saturating_sub(splits.len());
         request.metrics.journal.pruned(pruned as u64);
-        Ok(pieces)
+        Ok(splits)
     }
 }

@@ -1,9 +1,9 @@
-//! The ordered read: merges pieces by (tick, seq), ascending or descending (CL-4).
+//! The ordered read: merges splits by (tick, seq), ascending or descending (CL-4).
 //!
 //! ```text
-//!   unopened, by hull:     ……  [p4 ………]  [p5 ……]      a piece is opened when its hull is reached;
-//!   open, by next row:     (p2: 17, 3)  (p3: 17, 9)    disjoint pieces are read one after another
-//!   out:                   p2 up to (17, 9), then p3 …  in runs until another piece is earlier
+//!   unopened, by hull:     ……  [p4 ………]  [p5 ……]      a split is opened when its hull is reached;
+//!   open, by next row:     (p2: 17, 3)  (p3: 17, 9)    disjoint splits are read one after another
+//!   out:                   p2 up to (17, 9), then p3 …  in runs until another split is earlier
 //! ```
 
 use std::{
@@ -23,7 +23,7 @@ use futures_core::Stream;
 use stratalog_model::{
     Error, Result, invariant,
     ipc::batch_bytes,
-    tier::{BatchStream, Piece, ScanOrder, ScanRequest},
+    tier::{BatchStream, ScanOrder, ScanRequest, Split},
 };
 
 /// Approximate maximum bytes of an output batch.
@@ -36,14 +36,14 @@ const RUN_ROWS_MIN: usize = 8;
 /// and smaller positions always come first.
 type SortPosition = (i64, i64);
 
-/// Pieces merged in order.
+/// Splits merged in order.
 pub struct Merge {
     schema: SchemaRef,
     descending: bool,
     rows_max: usize,
     left: usize,
-    /// Sorted by first position; the next piece is at the end.
-    unopened: Vec<(SortPosition, Box<dyn Piece>)>,
+    /// Sorted by first position; the next split is at the end.
+    unopened: Vec<(SortPosition, Box<dyn Split>)>,
     cursors: Vec<Option<Cursor>>,
     /// Cursors that need their next batch.
     hungry: Vec<usize>,
@@ -52,7 +52,7 @@ pub struct Merge {
     last: Option<SortPosition>,
 }
 
-/// An open piece with its latest batch.
+/// An open split with its latest batch.
 struct Cursor {
     stream: BatchStream,
     batch: RecordBatch,
@@ -74,15 +74,15 @@ struct Output {
 }
 
 impl Merge {
-    /// Merges `pieces` in the order of `request`.
-    pub fn new(pieces: Vec<Box<dyn Piece>>, request: &ScanRequest) -> Self {
+    /// Merges `splits` in the order of `request`.
+    pub fn new(splits: Vec<Box<dyn Split>>, request: &ScanRequest) -> Self {
         let descending = request.order == ScanOrder::Descending;
         Self {
             schema: request.schema(),
             descending,
             rows_max: request.batch_rows_max.max(1),
             left: request.limit.unwrap_or(usize::MAX),
-            unopened: Self::by_hull(pieces, descending),
+            unopened: Self::by_hull(splits, descending),
             cursors: Vec::new(),
             hungry: Vec::new(),
             heap: BinaryHeap::new(),
@@ -91,25 +91,25 @@ impl Merge {
         }
     }
 
-    /// The pieces with the earliest possible position of a row; the next piece is at the end.
+    /// The splits with the earliest possible position of a row; the next split is at the end.
     fn by_hull(
-        pieces: Vec<Box<dyn Piece>>,
+        splits: Vec<Box<dyn Split>>,
         descending: bool,
-    ) -> Vec<(SortPosition, Box<dyn Piece>)> {
-        let mut unopened: Vec<(SortPosition, Box<dyn Piece>)> = pieces
+    ) -> Vec<(SortPosition, Box<dyn Split>)> {
+        let mut unopened: Vec<(SortPosition, Box<dyn Split>)> = splits
             .into_iter()
-            .filter(|piece| !piece.ticks().is_empty())
-            .map(|piece| {
-                let hull = piece.ticks();
+            .filter(|split| !split.ticks().is_empty())
+            .map(|split| {
+                let hull = split.ticks();
                 let first = if descending { !(hull.end.0 - 1) } else { hull.start.0 };
-                ((first, i64::MIN), piece)
+                ((first, i64::MIN), split)
             })
             .collect();
         unopened.sort_by_key(|(first, _)| Reverse(*first));
         unopened
     }
 
-    /// Reads the next batch of every cursor without rows, and opens the pieces that are reached.
+    /// Reads the next batch of every cursor without rows, and opens the splits that are reached.
     fn feed(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             while let Some(at) = self.hungry.last().copied() {
@@ -146,8 +146,8 @@ impl Merge {
             if !reached {
                 return Poll::Ready(Ok(()));
             }
-            if let Some((_, piece)) = self.unopened.pop() {
-                let cursor = Cursor::new(piece.read());
+            if let Some((_, split)) = self.unopened.pop() {
+                let cursor = Cursor::new(split.read());
                 let free = self.cursors.iter().position(Option::is_none);
                 let at = free.unwrap_or(self.cursors.len());
                 match self.cursors.get_mut(at) {
@@ -250,7 +250,7 @@ impl Cursor {
             column
                 .and_then(|column| column.as_primitive_opt::<Int64Type>())
                 .cloned()
-                .ok_or_else(|| Error::internal("a piece of an ordered scan has no _tick and _seq"))
+                .ok_or_else(|| Error::internal("a split of an ordered scan has no _tick and _seq"))
         };
         (self.ticks, self.seqs) = (numbers(2)?, numbers(1)?);
         self.row_bytes = batch_bytes(&batch) / batch.num_rows().max(1);
@@ -273,7 +273,7 @@ impl Cursor {
         if before(rows - 1) {
             return rows;
         }
-        // Runs are mostly short if pieces interleave: double the step, then bisect.
+        // Runs are mostly short if splits interleave: double the step, then bisect.
         let mut high = 1;
         while high < rows && before(high) {
             high *= 2;
@@ -293,7 +293,7 @@ impl Cursor {
 
 impl Output {
     fn push(&mut self, batch: &RecordBatch, row: usize, rows: usize) {
-        // Batches reappear here while pieces interleave.
+        // Batches reappear here while splits interleave.
         let known = self.batches.iter().rposition(|known| same(known, batch));
         let at = known.unwrap_or_else(|| {
             self.batches.push(batch.clone());

@@ -1,8 +1,8 @@
-//! The best event of each group (F28, F50), newest or oldest. The search reads the pieces with the
-//! newest ticks first, and the later pieces find few improvements.
+//! The best event of each group (F28, F50), newest or oldest. The search reads the splits with the
+//! newest ticks first, and the later splits find few improvements.
 //!
 //! ```text
-//!   pieces, newest first ─► candidates: better than the best so far ─► the best of each group
+//!   splits, newest first ─► candidates: better than the best so far ─► the best of each group
 //! ```
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use stratalog_model::{
     Error, Result,
     ipc::array_bytes,
     newest::{Best, GroupNumbers, NewestOf, sort_from_end},
-    tier::{BatchStream, Piece, ScanMemory, ScanRequest},
+    tier::{BatchStream, ScanMemory, ScanRequest, Split},
 };
 
 use crate::events::{
@@ -28,7 +28,7 @@ use crate::events::{
     shape::KeyColumns,
 };
 
-/// Number of pieces read before the task yields.
+/// Number of splits read before the task yields.
 const PIECES_IN_A_ROW: usize = 16;
 
 /// Maximum bytes of foreign buffers that a candidate column may share.
@@ -105,7 +105,7 @@ impl EdgeCandidates {
         self.rows.is_empty()
     }
 
-    /// The candidates as a batch, in the format of [`Piece::newest`]. `columns` are the columns of
+    /// The candidates as a batch, in the format of [`Split::newest`]. `columns` are the columns of
     /// the request.
     ///
     /// # Errors
@@ -147,26 +147,26 @@ pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Resul
     Ok((0..rows).map(number).collect())
 }
 
-/// The best event of each group of the events in `pieces`. `lent_numbers` has the group numbers of
+/// The best event of each group of the events in `splits`. `lent_numbers` has the group numbers of
 /// the chronicle.
 pub fn scan(
-    mut pieces: Vec<Box<dyn Piece>>,
+    mut splits: Vec<Box<dyn Split>>,
     request: &Arc<ScanRequest>,
     of: &NewestOf,
     lent_numbers: LentNumbers,
 ) -> BatchStream {
-    sort_from_end(&mut pieces, of.oldest, |piece| piece.ticks());
+    sort_from_end(&mut splits, of.oldest, |split| split.ticks());
     let best = Arc::new(Best::new(of.clone(), Arc::clone(&lent_numbers.numbers)));
     let request = Arc::clone(request);
     let found = async move {
         let _lent = lent_numbers;
         let mut found = NewestRows::new(request.schema(), best.of().clone());
         found.memory = request.memory.clone();
-        for (number, piece) in pieces.into_iter().enumerate() {
+        for (number, split) in splits.into_iter().enumerate() {
             if number % PIECES_IN_A_ROW == PIECES_IN_A_ROW - 1 {
                 tokio::task::yield_now().await;
             }
-            let mut candidates = piece.newest(&best);
+            let mut candidates = split.newest(&best);
             while let Some(batch) = candidates.next().await {
                 found.add(&batch?)?;
             }
@@ -192,7 +192,7 @@ fn unshared(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// The candidates of all pieces until now.
+/// The candidates of all splits until now.
 struct NewestRows {
     of: NewestOf,
     schema: SchemaRef,

@@ -12,14 +12,14 @@ use stratalog_model::{
     aggregate::{AggregateRequest, Windows},
     chronicle::SYSTEM_COLUMNS,
     store::Snapshot,
-    tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
+    tier::{BatchStream, Extent, ScanOrder, ScanRequest, Split},
 };
 
 use super::{
     journal_tier::JournalTier,
     merge::Merge,
     newest,
-    stream::{self, PieceChain},
+    stream::{self, SplitChain},
     transaction_version::{self, TransactionVersion},
 };
 use crate::{
@@ -197,20 +197,20 @@ impl Snapshot for PinnedSnapshot {
             return Ok(None);
         }
         let (request, scan) = (Arc::new(request), Arc::new(scan));
-        let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
+        let mut splits: Vec<Box<dyn Split>> = Vec::new();
         if !hull.is_empty() {
             let (tiers, visible) = self.tiers(&scan.chronicle);
             for tier in tiers {
-                pieces.extend(tier.pieces(&scan, visible)?);
+                splits.extend(tier.splits(&scan, visible)?);
             }
         }
-        let chained = |pieces: Vec<Box<dyn Piece>>| -> BatchStream {
+        let chained = |splits: Vec<Box<dyn Split>>| -> BatchStream {
             let request = Arc::clone(&request);
             let each =
-                futures::stream::iter(pieces).flat_map(move |piece| piece.aggregate(&request));
+                futures::stream::iter(splits).flat_map(move |split| split.aggregate(&request));
             Box::pin(each)
         };
-        Ok(Some(deal(pieces, scan.streams.max(1)).into_iter().map(chained).collect()))
+        Ok(Some(deal(splits, scan.streams.max(1)).into_iter().map(chained).collect()))
     }
 
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>> {
@@ -220,11 +220,11 @@ impl Snapshot for PinnedSnapshot {
             false => request,
         };
         let request = Arc::new(request);
-        let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
+        let mut splits: Vec<Box<dyn Split>> = Vec::new();
         if !request.ticks.is_empty() && request.limit != Some(0) {
             let (tiers, visible) = self.tiers(&request.chronicle);
             for tier in tiers {
-                pieces.extend(tier.pieces(&request, visible)?);
+                splits.extend(tier.splits(&request, visible)?);
             }
         }
         if let Some(of) = &request.newest_of {
@@ -234,16 +234,16 @@ impl Snapshot for PinnedSnapshot {
             let columns = &request.chronicle.columns;
             let keys = of.keys.iter().filter_map(|at| Some(columns.get(*at)?.id)).collect();
             let lent = pinned.chronicle.numberings().of(keys);
-            return Ok(vec![newest::scan(pieces, &request, of, lent)]);
+            return Ok(vec![newest::scan(splits, &request, of, lent)]);
         }
         if request.order != ScanOrder::Any {
-            return Ok(vec![Box::pin(Merge::new(pieces, &request))]);
+            return Ok(vec![Box::pin(Merge::new(splits, &request))]);
         }
-        let streams = deal(pieces, request.streams.max(1));
+        let streams = deal(splits, request.streams.max(1));
         if streams.is_empty() {
             return Ok(vec![stream::of_iterator(std::iter::empty::<Result<RecordBatch>>())]);
         }
-        let chained = |pieces| -> BatchStream { Box::pin(PieceChain::new(pieces, request.limit)) };
+        let chained = |splits| -> BatchStream { Box::pin(SplitChain::new(splits, request.limit)) };
         Ok(streams.into_iter().map(chained).collect())
     }
 }
@@ -260,21 +260,21 @@ fn within<'a>(
     (batches, pieces)
 }
 
-/// Deals pieces to at most `streams` streams with about equal row counts. Neighbouring pieces stay
+/// Deals splits to at most `streams` streams with about equal row counts. Neighbouring splits stay
 /// together.
-fn deal(pieces: Vec<Box<dyn Piece>>, streams: usize) -> Vec<Vec<Box<dyn Piece>>> {
-    let rows: usize = pieces.iter().map(|piece| piece.rows_max()).sum();
+fn deal(splits: Vec<Box<dyn Split>>, streams: usize) -> Vec<Vec<Box<dyn Split>>> {
+    let rows: usize = splits.iter().map(|split| split.rows_max()).sum();
     let share = rows.div_ceil(streams).max(1);
-    let mut dealt: Vec<Vec<Box<dyn Piece>>> = Vec::with_capacity(streams);
+    let mut dealt: Vec<Vec<Box<dyn Split>>> = Vec::with_capacity(streams);
     let mut filled = share;
-    for piece in pieces {
+    for split in splits {
         if filled >= share && dealt.len() < streams {
             dealt.push(Vec::new());
             filled = 0;
         }
-        filled += piece.rows_max();
+        filled += split.rows_max();
         if let Some(last) = dealt.last_mut() {
-            last.push(piece);
+            last.push(split);
         }
     }
     dealt

@@ -1,4 +1,4 @@
-//! Streams from an iterator, and streams over consecutive pieces.
+//! Streams from an iterator, and streams over consecutive splits.
 
 use std::{
     pin::Pin,
@@ -9,11 +9,11 @@ use arrow::array::RecordBatch;
 use futures_core::Stream;
 use stratalog_model::{
     Result,
-    tier::{BatchStream, Piece},
+    tier::{BatchStream, Split},
 };
 
 /// Poll steps without a batch after which the stream yields, for a chance of cancellation.
-const EMPTY_PIECES_MAX: usize = 64;
+const EMPTY_SPLITS_MAX: usize = 64;
 
 /// A stream of the items of an iterator.
 pub fn of_iterator(
@@ -32,32 +32,32 @@ impl Stream for IteratorStream {
     }
 }
 
-/// Reads pieces one after another until `limit` rows. A piece is opened at its turn.
-pub struct PieceChain {
-    pieces: std::vec::IntoIter<Box<dyn Piece>>,
+/// Reads splits one after another until `limit` rows. A split is opened at its turn.
+pub struct SplitChain {
+    splits: std::vec::IntoIter<Box<dyn Split>>,
     open: Option<BatchStream>,
     left: usize,
 }
 
-impl PieceChain {
-    /// A stream of `pieces`. The stream ends after `limit` rows or slightly later, at the end of a
+impl SplitChain {
+    /// A stream of `splits`. The stream ends after `limit` rows or slightly later, at the end of a
     /// batch.
-    pub fn new(pieces: Vec<Box<dyn Piece>>, limit: Option<usize>) -> Self {
-        Self { pieces: pieces.into_iter(), open: None, left: limit.unwrap_or(usize::MAX) }
+    pub fn new(splits: Vec<Box<dyn Split>>, limit: Option<usize>) -> Self {
+        Self { splits: splits.into_iter(), open: None, left: limit.unwrap_or(usize::MAX) }
     }
 }
 
-impl Stream for PieceChain {
+impl Stream for SplitChain {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        for _ in 0..EMPTY_PIECES_MAX {
+        for _ in 0..EMPTY_SPLITS_MAX {
             if self.left == 0 {
                 return Poll::Ready(None);
             }
             let Some(open) = &mut self.open else {
-                match self.pieces.next() {
-                    Some(piece) => self.open = Some(piece.read()),
+                match self.splits.next() {
+                    Some(split) => self.open = Some(split.read()),
                     None => return Poll::Ready(None),
                 }
                 continue;

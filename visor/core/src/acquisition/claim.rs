@@ -49,7 +49,7 @@ impl fmt::Display for Mode {
 pub struct Claim {
     /// Exclusive or shared.
     pub mode: Mode,
-    /// The claimed events: all, or a part (F9).
+    /// The claimed events: all, or a range of ticks (F9).
     pub ticks: TickRange,
     /// Length of the lease (F10); `None` for an unlimited acquisition.
     pub lease_ns: Option<u64>,

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     events::batch::MemoryBatch,
-    read::{journal_piece::SharedRequest, pieces::reader::PieceReader},
+    read::{journal_split::SharedRequest, pieces::reader::PieceReader},
     version::{
         Version,
         piece::{OpenPiece, Part},

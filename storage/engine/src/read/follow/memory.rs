@@ -11,7 +11,7 @@ use stratalog_model::{
 
 use crate::{
     events::batch::MemoryBatch,
-    read::journal_piece::{self, JournalPiece, SharedRequest},
+    read::journal_split::{self, JournalSplit, SharedRequest},
     version::Version,
 };
 
@@ -58,5 +58,5 @@ pub fn rows(
     visible: Gsn,
 ) -> Result<RecordBatch> {
     let shared = Arc::new(SharedRequest::new(request, Arc::clone(version), visible)?);
-    journal_piece::rows(JournalPiece { batch: Arc::clone(batch), rows: None, shared })
+    journal_split::rows(JournalSplit { batch: Arc::clone(batch), rows: None, shared })
 }

@@ -5,13 +5,13 @@ use stratalog_model::{Tick, TickRange, aggregate::AggregateRequest, newest::Best
 use super::*;
 use crate::read::{aggregate, stream};
 
-/// A piece with fixed (tick, seq) rows, in batches of `rows_max`.
+/// A split with fixed (tick, seq) rows, in batches of `rows_max`.
 struct Fixed {
     rows: Vec<(i64, i64)>,
     rows_max: usize,
 }
 
-impl Piece for Fixed {
+impl Split for Fixed {
     fn ticks(&self) -> TickRange {
         let ticks = self.rows.iter().map(|row| row.0);
         let (min, max) = (ticks.clone().min().unwrap(), ticks.max().unwrap());
@@ -48,15 +48,15 @@ impl Piece for Fixed {
 }
 
 async fn merged(
-    pieces: Vec<Vec<(i64, i64)>>,
+    splits: Vec<Vec<(i64, i64)>>,
     descending: bool,
     limit: Option<usize>,
     rows_max: usize,
 ) -> Vec<i64> {
-    let pieces = pieces
+    let splits = splits
         .into_iter()
         .filter(|rows| !rows.is_empty())
-        .map(|mut rows| -> Box<dyn Piece> {
+        .map(|mut rows| -> Box<dyn Split> {
             rows.sort_unstable();
             if descending {
                 rows.reverse();
@@ -69,7 +69,7 @@ async fn merged(
         descending,
         rows_max,
         left: limit.unwrap_or(usize::MAX),
-        unopened: Merge::by_hull(pieces, descending),
+        unopened: Merge::by_hull(splits, descending),
         cursors: Vec::new(),
         hungry: Vec::new(),
         heap: BinaryHeap::new(),
@@ -95,23 +95,23 @@ async fn random_pieces_come_out_sorted() {
         (state >> 33) % below
     };
     for round in 0..300 {
-        let mut pieces: Vec<Vec<(i64, i64)>> = vec![Vec::new(); 1 + random(6) as usize];
+        let mut splits: Vec<Vec<(i64, i64)>> = vec![Vec::new(); 1 + random(6) as usize];
         let spread = [3, 50, 2000][round % 3];
         for seq in 0..random(120) as i64 {
-            let at = random(pieces.len() as u64) as usize;
-            // Some pieces overlap, some do not.
+            let at = random(splits.len() as u64) as usize;
+            // Some splits overlap, some do not.
             let tick = random(spread) as i64 + (at as i64 * 40) - 60;
-            pieces[at].push((tick, seq));
+            splits[at].push((tick, seq));
         }
-        let mut all: Vec<(i64, i64)> = pieces.iter().flatten().copied().collect();
+        let mut all: Vec<(i64, i64)> = splits.iter().flatten().copied().collect();
         all.sort_unstable();
         let expected: Vec<i64> = all.iter().map(|row| row.1).collect();
         let rows_max = 1 + random(20) as usize;
-        assert_eq!(merged(pieces.clone(), false, None, rows_max).await, expected);
+        assert_eq!(merged(splits.clone(), false, None, rows_max).await, expected);
         let backwards: Vec<i64> = expected.iter().rev().copied().collect();
-        assert_eq!(merged(pieces.clone(), true, None, rows_max).await, backwards);
+        assert_eq!(merged(splits.clone(), true, None, rows_max).await, backwards);
         let limit = random(30) as usize;
-        let some = merged(pieces, true, Some(limit), rows_max).await;
+        let some = merged(splits, true, Some(limit), rows_max).await;
         assert_eq!(some, backwards[..limit.min(backwards.len())]);
     }
 }

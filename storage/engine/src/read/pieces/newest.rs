@@ -31,7 +31,7 @@ use crate::{
         shape::KeyColumns,
     },
     read::{
-        journal_piece::SharedRequest,
+        journal_split::SharedRequest,
         newest::{EdgeCandidates, numbers_of},
     },
     version::piece::{BlockEdge, Part},

@@ -22,7 +22,7 @@ use crate::{
         part_events::{ColumnSelection, PartEvents},
         runs::{Runs, SeriesKeys},
     },
-    read::journal_piece::SharedRequest,
+    read::journal_split::SharedRequest,
     sabotage,
     version::{
         fence::Fence,

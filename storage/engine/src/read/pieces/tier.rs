@@ -16,7 +16,7 @@ use stratalog_model::{
     ChronicleDefinition, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
     aggregate::AggregateRequest,
     newest::Best,
-    tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
+    tier::{BatchStream, Extent, ScanOrder, ScanRequest, Split},
 };
 use stratalog_story::{FetchedColumns, Selection, Story};
 
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     events::{budget::Budget, numberings::Numberings, part_events::PartEvents},
-    read::{aggregate, journal_piece::SharedRequest},
+    read::{aggregate, journal_split::SharedRequest},
     version::{Version, piece::Part, published_versions::PinnedVersion},
 };
 
@@ -66,7 +66,7 @@ impl Tier for FiledTier {
         self.version.pieces().extent(self.name, ranges, self.version.fences())
     }
 
-    fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>> {
+    fn splits(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Split>>> {
         let mut filed = self.version.pieces().iter().filter(|p| p.tier() == self.name).peekable();
         if filed.peek().is_none() {
             return Ok(Vec::new());
@@ -76,7 +76,7 @@ impl Tier for FiledTier {
         let leading = LeadingKeys::of(request)?;
         let beginnings = leading.as_ref().map(|keys| Arc::new(keys.as_beginnings()));
         let leading = leading.map(Arc::new);
-        let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
+        let mut splits: Vec<Box<dyn Split>> = Vec::new();
         let mut stories = Vec::new();
         for piece in filed {
             let record = piece.record();
@@ -108,16 +108,16 @@ impl Tier for FiledTier {
             metrics.pruned(u64::from(record.parts) - parts.len() as u64);
             if !parts.is_empty() {
                 let numbers = Arc::clone(self.numberings.budget());
-                pieces.push(Box::new(TabletPiece { reader, parts, numbers }));
+                splits.push(Box::new(TabletSplit { reader, parts, numbers }));
             }
         }
         // Takes the first share of each story, then the second share, etc. Each stream then gets an
         // equal part of every story.
         while !stories.is_empty() {
-            pieces.extend(stories.iter_mut().filter_map(Iterator::next));
+            splits.extend(stories.iter_mut().filter_map(Iterator::next));
             stories.retain(|shares| shares.len() > 0);
         }
-        Ok(pieces)
+        Ok(splits)
     }
 }
 
@@ -127,14 +127,14 @@ fn may_hold(part: &Part, keys: Option<&Arc<LeadingKeys>>) -> bool {
 }
 
 /// The wanted blocks of a tablet.
-struct TabletPiece {
+struct TabletSplit {
     reader: PieceReader,
     parts: Vec<Part>,
     /// Memory budget for group numbers.
     numbers: Arc<Budget>,
 }
 
-impl Piece for TabletPiece {
+impl Split for TabletSplit {
     fn ticks(&self) -> TickRange {
         self.parts.iter().fold(TickRange::EMPTY, |hull, part| hull.hull(&part.hull))
     }
@@ -189,29 +189,29 @@ fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + 
 /// The shares of a story. An ordered request reads the story as a single share; an unordered
 /// request reads several shares concurrently. The shares take row groups in turn and cover all of
 /// the story's time.
-fn of_story(reader: &Arc<PieceReader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dyn Piece>> {
+fn of_story(reader: &Arc<PieceReader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dyn Split>> {
     let request = reader.request();
     let all = reader.piece().record().parts;
-    let pieces = match request.order {
+    let splits = match request.order {
         ScanOrder::Any => all.clamp(1, request.streams.max(1) as u32),
         _ => 1,
     };
-    let piece = |turn: u32| -> Box<dyn Piece> {
+    let split = |turn: u32| -> Box<dyn Split> {
         let (reader, keys) = (Arc::clone(reader), keys.cloned());
-        Box::new(StoryPiece { reader, keys, turn, turns: pieces })
+        Box::new(StorySplit { reader, keys, turn, turns: splits })
     };
-    (0..pieces).map(piece).collect()
+    (0..splits).map(split).collect()
 }
 
 /// Every n-th row group of a story.
-struct StoryPiece {
+struct StorySplit {
     reader: Arc<PieceReader>,
     keys: Option<Arc<LeadingKeys>>,
     turn: u32,
     turns: u32,
 }
 
-impl StoryPiece {
+impl StorySplit {
     /// Opens the story and returns its row groups.
     async fn opened(&self) -> Result<(Arc<Story>, &[Part])> {
         let piece = self.reader.piece();
@@ -225,7 +225,7 @@ impl StoryPiece {
     }
 }
 
-impl Piece for StoryPiece {
+impl Split for StorySplit {
     fn ticks(&self) -> TickRange {
         self.reader.piece().record().ticks
     }
@@ -240,22 +240,22 @@ impl Piece for StoryPiece {
         let opened = async move {
             let chosen = self.choose().await?;
             let ahead = self.ahead();
-            let piece: Arc<Self> = self.into();
-            let fetching = Arc::clone(&piece);
+            let split: Arc<Self> = self.into();
+            let fetching = Arc::clone(&split);
             let windows = stream::iter(chosen).map(move |(story, part)| {
-                let piece = Arc::clone(&piece);
+                let split = Arc::clone(&split);
                 async move {
-                    let windows = piece.windows(&story, &part).await?;
+                    let windows = split.windows(&story, &part).await?;
                     let window =
                         move |rows| Ok::<_, Error>((Arc::clone(&story), part.clone(), rows));
                     Ok::<_, Error>(stream::iter(windows.into_iter().map(window)))
                 }
             });
             let fetched = windows.buffered(ahead).try_flatten().map(move |window| {
-                let piece = Arc::clone(&fetching);
+                let split = Arc::clone(&fetching);
                 async move {
                     let (story, part, rows) = window?;
-                    let read = piece.fetch(&story, &part, rows).await?;
+                    let read = split.fetch(&story, &part, rows).await?;
                     Ok::<_, Error>((part, read))
                 }
             });
@@ -309,7 +309,7 @@ impl Piece for StoryPiece {
     }
 }
 
-impl StoryPiece {
+impl StorySplit {
     /// True if the row group may contain wanted events, by its summary.
     fn may_hold(&self, part: &Part) -> bool {
         let request = self.reader.request();

@@ -1,4 +1,4 @@
-//! Pieces of the journal tier: a batch, or the rows of a batch that the key index has named.
+//! Splits of the journal tier: a batch, or the rows of a batch that the key index has named.
 
 use std::{ops::Range, sync::Arc};
 
@@ -13,7 +13,7 @@ use stratalog_model::{
     Error, Gsn, Result, TickRange,
     aggregate::AggregateRequest,
     newest::Best,
-    tier::{BatchStream, Piece, ScanOrder, ScanRequest, TierName},
+    tier::{BatchStream, ScanOrder, ScanRequest, Split, TierName},
 };
 
 use super::{
@@ -34,13 +34,13 @@ use crate::{
 };
 
 /// A batch of a version, with the request that reads the batch.
-pub struct JournalPiece {
+pub struct JournalSplit {
     /// The batch.
     pub batch: Arc<MemoryBatch>,
     /// The selected rows, if the key index has named rows; for ordered requests, in (tick, seq)
     /// order.
     pub rows: Option<Vec<u32>>,
-    /// State shared by all pieces of the request.
+    /// State shared by all splits of the request.
     pub shared: Arc<SharedRequest>,
 }
 
@@ -54,7 +54,7 @@ pub struct SharedRequest {
     pub version: Arc<Version>,
     /// Head of the snapshot.
     pub visible: Gsn,
-    /// Schema of the batches that pieces return.
+    /// Schema of the batches that splits return.
     pub schema: SchemaRef,
 }
 
@@ -63,7 +63,7 @@ impl SharedRequest {
     pub fn new(request: &Arc<ScanRequest>, version: Arc<Version>, visible: Gsn) -> Result<Self> {
         Ok(Self {
             keys: KeySet::of(request)?,
-            schema: piece_schema(request),
+            schema: split_schema(request),
             request: Arc::clone(request),
             version,
             visible,
@@ -71,8 +71,8 @@ impl SharedRequest {
     }
 }
 
-/// The schema of pieces: the request's schema, plus `_tick` and `_seq` for ordered requests.
-pub fn piece_schema(request: &ScanRequest) -> SchemaRef {
+/// The schema of splits: the request's schema, plus `_tick` and `_seq` for ordered requests.
+pub fn split_schema(request: &ScanRequest) -> SchemaRef {
     let schema = request.schema();
     if request.order == ScanOrder::Any {
         return schema;
@@ -83,7 +83,7 @@ pub fn piece_schema(request: &ScanRequest) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-impl Piece for JournalPiece {
+impl Split for JournalSplit {
     fn ticks(&self) -> TickRange {
         self.batch.hull()
     }
@@ -111,14 +111,14 @@ impl Piece for JournalPiece {
     }
 }
 
-/// All visible rows of a piece, as a single batch. The request must have no batch limit and no
+/// All visible rows of a split, as a single batch. The request must have no batch limit and no
 /// order. The rows then come in stored order: by gsn.
 ///
 /// # Errors
 /// `Internal`.
-pub fn rows(piece: JournalPiece) -> Result<RecordBatch> {
-    let schema = Arc::clone(&piece.shared.schema);
-    match BatchReader::new(piece)?.next() {
+pub fn rows(split: JournalSplit) -> Result<RecordBatch> {
+    let schema = Arc::clone(&split.shared.schema);
+    match BatchReader::new(split)?.next() {
         Some(rows) => rows,
         None => Ok(RecordBatch::new_empty(schema)),
     }
@@ -126,7 +126,7 @@ pub fn rows(piece: JournalPiece) -> Result<RecordBatch> {
 
 /// Reads the selected rows, batch by batch.
 struct BatchReader {
-    piece: JournalPiece,
+    split: JournalSplit,
     /// Columns of the projection: stored columns, or system columns by position.
     columns: Vec<Source>,
     selection: Selection,
@@ -141,21 +141,21 @@ enum Source {
 }
 
 impl BatchReader {
-    fn new(piece: JournalPiece) -> Result<Self> {
-        let shared = Arc::clone(&piece.shared);
+    fn new(split: JournalSplit) -> Result<Self> {
+        let shared = Arc::clone(&split.shared);
         let request = &shared.request;
         let ordered = request.order != ScanOrder::Any;
         let descending = request.order == ScanOrder::Descending;
-        let selection = match piece.rows.clone() {
+        let selection = match split.rows.clone() {
             Some(rows) => Selection::Rows(rows),
             None => {
                 if !shared.keys.is_empty() {
-                    request.metrics.journal.compared(piece.batch.rows() as u64);
+                    request.metrics.journal.compared(split.batch.rows() as u64);
                 }
                 let columns = shared
                     .keys
                     .iter()
-                    .map(|set| column_of(&piece.batch, request, set.column))
+                    .map(|set| column_of(&split.batch, request, set.column))
                     .collect::<Result<Vec<_>>>()?;
                 let criteria = Criteria {
                     ticks: &request.ticks,
@@ -165,7 +165,7 @@ impl BatchReader {
                     visible: shared.visible,
                     ordered,
                 };
-                select(&piece.batch, &criteria)?
+                select(&split.batch, &criteria)?
             }
         };
         let user = request.chronicle.columns.len();
@@ -173,11 +173,11 @@ impl BatchReader {
             .projection
             .iter()
             .map(|at| match at.checked_sub(user) {
-                None => column_of(&piece.batch, request, *at).map(|c| Source::Stored(Box::new(c))),
+                None => column_of(&split.batch, request, *at).map(|c| Source::Stored(Box::new(c))),
                 Some(system) => Ok(Source::System(system)),
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { piece, columns, selection, done: 0, descending })
+        Ok(Self { split, columns, selection, done: 0, descending })
     }
 
     fn batch(&self, rows: &OutputRows) -> Result<RecordBatch> {
@@ -191,18 +191,18 @@ impl BatchReader {
                 Source::System(at) => self.system(*at, rows)?,
             });
         }
-        if self.piece.shared.request.order != ScanOrder::Any {
+        if self.split.shared.request.order != ScanOrder::Any {
             arrays.push(self.system(0, rows)?);
             arrays.push(self.system(1, rows)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let schema = Arc::clone(&self.piece.shared.schema);
+        let schema = Arc::clone(&self.split.shared.schema);
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
     /// A system column, by its position in `SYSTEM_COLUMNS`.
     fn system(&self, at: usize, rows: &OutputRows) -> Result<ArrayRef> {
-        let batch = &self.piece.batch;
+        let batch = &self.split.batch;
         let numbers = |of: &dyn Fn(usize) -> i64| -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
         };
@@ -218,7 +218,7 @@ impl BatchReader {
                 Arc::new(StringViewArray::from_iter_values(names))
             }
             6 => {
-                let groups = self.piece.shared.request.chronicle.grouping();
+                let groups = self.split.shared.request.chronicle.grouping();
                 let tick_of = |row: usize| batch.ticks().get(row).copied().unwrap_or_default();
                 numbers(&|row| groups.group_of(tick_of(row)))
             }
@@ -228,7 +228,7 @@ impl BatchReader {
 
     /// The rows that improve on the best events of their groups.
     fn newest(&self, best: &Best) -> Result<Option<RecordBatch>> {
-        let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
+        let (batch, request) = (&self.split.batch, &self.split.shared.request);
         if !best.of().oldest && self.selection.len() == batch.rows() {
             return self.newest_among(best, batch.newest()?.as_ref());
         }
@@ -255,7 +255,7 @@ impl BatchReader {
 
     /// Like [`Self::newest`], for the newest row of each series. Groups consist of whole series.
     fn newest_among(&self, best: &Best, newest: &Newest) -> Result<Option<RecordBatch>> {
-        let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
+        let (batch, request) = (&self.split.batch, &self.split.shared.request);
         let numbers = newest.numbered.of(best, |numbers| {
             let rows = UInt32Array::from(newest.rows.to_vec());
             let keys = best.of().keys.iter().map(|at| {
@@ -310,7 +310,7 @@ impl Iterator for BatchReader {
         if self.done >= self.selection.len() {
             return None;
         }
-        let request = &self.piece.shared.request;
+        let request = &self.split.shared.request;
         // Do not copy wide rows beyond the limit.
         let rows_max = request.batch_rows_max.min(request.limit.unwrap_or(usize::MAX));
         let picked = self.pick(rows_max.max(1));
