@@ -102,15 +102,10 @@ fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
         (T::Text, _) => false,
         (_, T::Jsonb | T::Bytea) => from != to,
         (T::Bytea, T::Uuid) => true,
-        // The types of integers are not known yet: the literal in `5::boolean` is a bigint.
-        (T::SmallInt | T::Real | T::Double, T::Boolean)
-        | (T::Boolean, T::SmallInt | T::BigInt | T::Real | T::Double | T::Numeric { .. })
-        | (
-            T::Jsonb,
-            T::Date | T::Time | T::Timestamp { .. } | T::TimestampTz { .. } | T::Interval | T::Uuid,
-        ) => true,
         (T::Array(from), T::Array(to)) => is_refused(from, to),
         (_, T::Array(_)) => true,
+        // DataFusion adds a time of day to an interval by this cast.
+        (T::Time, T::Integer | T::BigInt) => false,
         (
             T::Date
             | T::Time
@@ -127,6 +122,24 @@ fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
             | T::Real
             | T::Double
             | T::Numeric { .. },
+        ) => true,
+        _ => false,
+    }
+}
+
+/// True for further casts that PostgreSQL does not have, if a statement contains them: the planner
+/// needs some of these casts, too.
+fn is_refused_in_statement(from: &ColumnType, to: &ColumnType) -> bool {
+    use ColumnType as T;
+    match (from, to) {
+        (T::Array(from), T::Array(to)) => is_refused_in_statement(from, to),
+        // The types of integers are not known yet: the literal in `5::boolean` is a bigint.
+        (T::SmallInt | T::Real | T::Double, T::Boolean)
+        | (T::Boolean, T::SmallInt | T::BigInt | T::Real | T::Double | T::Numeric { .. })
+        | (T::Time, T::Integer | T::BigInt)
+        | (
+            T::Jsonb,
+            T::Date | T::Time | T::Timestamp { .. } | T::TimestampTz { .. } | T::Interval | T::Uuid,
         ) => true,
         _ => false,
     }
@@ -220,8 +233,10 @@ impl FunctionRewrite for Casts {
         let types = types
             .and_then(|from| ColumnType::from_arrow_field(from))
             .zip(ColumnType::from_arrow_field(&field));
+        // The planner gives its own casts no name.
+        let is_written = !field.name().is_empty();
         if let Some((from, to)) = &types
-            && is_refused(from, to)
+            && (is_refused(from, to) || is_written && is_refused_in_statement(from, to))
         {
             return Err(crate::failed(Error::new(
                 ErrorKind::CannotCoerce,

@@ -20,7 +20,7 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::lengths::{as_intervals, length};
+use super::lengths::length;
 use crate::errors::to_datafusion;
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -310,7 +310,7 @@ fn time_differences(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(intervals.collect::<Result<IntervalMonthDayNanoArray>>()?))
 }
 
-/// The function that turns a difference of times, or the time since midnight, into an interval.
+/// The function that turns a difference of times into an interval.
 pub fn as_interval() -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(TimeToInterval { signature }))
@@ -336,9 +336,9 @@ impl ScalarUDFImpl for TimeToInterval {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match arguments.args.first() {
-            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(as_intervals(array)?)),
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(days_and_time(array)?)),
             Some(ColumnarValue::Scalar(value)) => {
-                let interval = as_intervals(&value.to_array()?)?;
+                let interval = days_and_time(&value.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&interval, 0)?))
             }
             None => Err(to_datafusion(Error::internal("as_interval needs an argument"))),

@@ -32,6 +32,7 @@ use crate::{
         calls::{self, OverloadResolution},
         checked_arithmetic::CheckedArithmetic,
         common_types::{self, CommonTypes, SetTypes, UnionTypes},
+        date_shifts::DateShifts,
         date_trunc,
         digits::RoundedDigits,
         domain,
@@ -50,7 +51,6 @@ use crate::{
         rounding, series,
         stoppable_rules::{self, ExpressionStopCheck},
         sums,
-        time_arithmetic::TimeArithmetic,
         times::TimeOperators,
     },
     service::memory::StatementPool,
@@ -220,7 +220,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
-    state.register_function_rewrite(Arc::new(TimeArithmetic)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(DateShifts)).map_err(from_datafusion)?;
     let wide = crate::rules::wide_numerics::WideNumerics;
     state.register_function_rewrite(Arc::new(wide)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(LikeCalls::default())).map_err(from_datafusion)?;

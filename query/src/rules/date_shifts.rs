@@ -1,6 +1,5 @@
-//! Arithmetic of dates and times of day that type coercion would carry out in another type: a date
-//! plus a number of days by nanoseconds, which end after 292 years, and the difference of times of
-//! day by a cast to bigint, a cast that PostgreSQL refuses.
+//! Dates plus and minus days. Type coercion would make an interval of nanoseconds of the days, and
+//! nanoseconds end after 292 years.
 
 use std::sync::Arc;
 
@@ -21,7 +20,6 @@ use datafusion::{
 use stratalog_model::{Error, ErrorKind};
 use stratalog_text::calendar::UNIX_EPOCH_JULIAN;
 
-use super::times::as_interval;
 use crate::errors::to_datafusion;
 
 /// PostgreSQL's first date, -4713-11-24, in days since 1970.
@@ -30,13 +28,13 @@ const FIRST_DAY: i64 = -UNIX_EPOCH_JULIAN;
 /// PostgreSQL's last date, 5874897-12-31, in days since 1970.
 const LAST_DAY: i64 = 2_147_483_493 - UNIX_EPOCH_JULIAN;
 
-/// Carries out the arithmetic by functions. Runs before type coercion.
+/// Moves dates by functions. Runs before type coercion.
 #[derive(Debug)]
-pub struct TimeArithmetic;
+pub struct DateShifts;
 
-impl FunctionRewrite for TimeArithmetic {
+impl FunctionRewrite for DateShifts {
     fn name(&self) -> &str {
-        "time_arithmetic"
+        "date_shifts"
     }
 
     fn rewrite(
@@ -63,11 +61,6 @@ impl FunctionRewrite for TimeArithmetic {
             }
             (days, Operator::Plus, DataType::Date32) if days.is_integer() => {
                 Transformed::yes(DateShift::call(*right, op, *left))
-            }
-            (DataType::Time64(_), _, DataType::Time64(_)) => {
-                let [left, right] =
-                    [left, right].map(|time| Box::new(as_interval().call(vec![*time])));
-                Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
             }
             _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
         })
