@@ -176,7 +176,8 @@ impl NumericToFloat {
             DataType::Decimal256(_, scale) => numbers
                 .as_primitive::<Decimal256Type>()
                 .unary(|units| in_text(units, scale).parse().unwrap_or(f64::NAN)),
-            _ => return Err(failed(Error::internal("a numeric was declared"))),
+            // The common type of a UNION is settled after the choice of the function.
+            _ => return Ok(cast(numbers, &self.wanted())?),
         };
         Ok(cast(&doubles, &self.wanted())?)
     }

@@ -83,7 +83,7 @@ fn computed_columns_of_subqueries_are_seen_by_name() {
         ),
         (
             "WITH w AS (SELECT count(*) FROM t) TABLE w",
-            "WITH w AS (SELECT count(*) AS \"count\" FROM t) TABLE w",
+            "WITH w AS (SELECT count(*) AS \"count\" FROM t) SELECT * FROM w",
         ),
         (
             "SELECT * FROM (SELECT max(a), max(b), 1 FROM t) s",
