@@ -3,7 +3,9 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Distinct, Expr, OrderByKind, Query, SelectItem, SetExpr};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, Ident, OrderByKind, Query, SelectItem, SetExpr,
+};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{
@@ -64,17 +66,32 @@ fn is_ambiguous(name: &str, items: &[SelectItem]) -> bool {
     named.any(|other| !is_same(first, other))
 }
 
-/// True if two expressions may have the same value. A qualified and an unqualified name of a column
-/// may mean the same column.
+/// True if two expressions may have the same value: all but columns with other names and constants
+/// with other values. A column has the same name with and without a schema or a table.
 fn is_same(one: &Expr, other: &Expr) -> bool {
     match (one, other) {
         (Expr::Nested(one), other) => is_same(one, other),
         (one, Expr::Nested(other)) => is_same(one, other),
-        (Expr::Identifier(name), Expr::CompoundIdentifier(parts))
-        | (Expr::CompoundIdentifier(parts), Expr::Identifier(name)) => {
-            parts.last().is_some_and(|last| fold(last) == fold(name))
+        (Expr::Value(one), Expr::Value(other)) => one.value == other.value,
+        (Expr::Value(_), _) | (_, Expr::Value(_)) => {
+            column_of(one).is_none() && column_of(other).is_none()
         }
-        (Expr::Identifier(one), Expr::Identifier(other)) => fold(one) == fold(other),
-        (one, other) => one.to_string().eq_ignore_ascii_case(&other.to_string()),
+        (one, other) => match (column_of(one), column_of(other)) {
+            (Some(one), Some(other)) => one
+                .iter()
+                .rev()
+                .zip(other.iter().rev())
+                .all(|(one, other)| fold(one) == fold(other)),
+            _ => true,
+        },
+    }
+}
+
+/// The parts of the name of a column.
+fn column_of(expr: &Expr) -> Option<&[Ident]> {
+    match expr {
+        Expr::Identifier(name) => Some(std::slice::from_ref(name)),
+        Expr::CompoundIdentifier(parts) => Some(parts),
+        _ => None,
     }
 }

@@ -125,7 +125,9 @@ fn named_type(cell: &Expr) -> Option<&DataType> {
         Expr::Interval(_) => Some(INTERVAL),
         Expr::Value(ValueWithSpan { value: Value::Boolean(_), .. }) => Some(&DataType::Boolean),
         Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. })
-            if digits.contains(['.', 'e', 'E']) =>
+            if digits.contains(['.', 'e', 'E'])
+                || digits.bytes().all(|byte| byte.is_ascii_digit())
+                    && digits.parse::<i64>().is_err() =>
         {
             Some(NUMERIC)
         }

@@ -84,10 +84,12 @@ fn add(usage: &mut [FileUsage], kind: FileKind, metadata: &Metadata) {
     }
 }
 
-/// `None` for a file removed after the listing.
+/// `None` for a file removed after the listing, and for a folder of another user, such as
+/// `lost+found`.
 fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    use io::ErrorKind::{NotFound, PermissionDenied};
     match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if matches!(error.kind(), NotFound | PermissionDenied) => Ok(None),
         result => result.map(Some),
     }
 }
