@@ -21,12 +21,8 @@ pub fn respell(expr: &mut Expr) {
             keep_smallest(expr);
             bind_sign(expr);
             number(expr);
-            regroup_power(expr);
         }
-        Expr::BinaryOp { op, .. } if is_arithmetic(op) => {
-            bind_prefix(expr);
-            regroup_power(expr);
-        }
+        Expr::BinaryOp { op: BinaryOperator::PGExp, .. } => regroup_power(expr),
         Expr::Value(ValueWithSpan { value: Value::Number(_, _), .. }) => number(expr),
         Expr::IsNull(inner) | Expr::IsNotNull(inner) if matches!(**inner, Expr::Tuple(_)) => {
             null_row(expr);
@@ -185,80 +181,36 @@ fn keep_smallest(expr: &mut Expr) {
     }
 }
 
-fn is_arithmetic(op: &BinaryOperator) -> bool {
-    use BinaryOperator::{Divide, Minus, Modulo, Multiply, PGExp, Plus};
-    matches!(op, Plus | Minus | Multiply | Divide | Modulo | PGExp)
-}
-
-/// `@ a - b` means `@ (a - b)`: a prefix operator other than a sign binds weaker than arithmetic.
-fn bind_prefix(expr: &mut Expr) {
-    use UnaryOperator::{BitwiseNot, PGAbs, PGCubeRoot, PGSquareRoot};
-    let Expr::BinaryOp { left, op, .. } = expr else { return };
-    if !is_arithmetic(op) {
-        return;
-    }
-    bind_prefix(left);
-    let mut last = left.as_mut();
-    while let Expr::BinaryOp { op, right, .. } = last {
-        if !is_arithmetic(op) {
-            return;
-        }
-        last = right.as_mut();
-    }
-    if !matches!(last, Expr::UnaryOp { op: BitwiseNot | PGAbs | PGCubeRoot | PGSquareRoot, .. }) {
-        return;
-    }
-    let Expr::BinaryOp { left, op, right } = take(expr) else { return };
-    let mut whole = *left;
-    let mut last = &mut whole;
-    while let Expr::BinaryOp { right, .. } = last {
-        last = right.as_mut();
-    }
-    if let Expr::UnaryOp { expr: operand, .. } = last {
-        let left = Box::new(take(operand));
-        **operand = Expr::BinaryOp { left, op, right };
-    }
-    *expr = whole;
-}
-
-/// `-2 ^ 2` means `(-2) ^ 2`, and `- -2 ^ 2` means `(- -2) ^ 2`: a sign binds tighter than a power.
+/// `-2 ^ 2` means `(-2) ^ 2`: a sign binds tighter than a power.
 fn bind_sign(expr: &mut Expr) {
-    let (mut signs, mut inner) = (Vec::new(), &*expr);
-    while let Expr::UnaryOp { op: op @ (UnaryOperator::Minus | UnaryOperator::Plus), expr } = inner
-    {
-        signs.push(*op);
-        inner = expr;
-    }
-    if signs.is_empty() || !matches!(inner, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
+    let Expr::UnaryOp { op, expr: inner } = expr else { return };
+    if !matches!(**inner, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
         return;
     }
-    let mut power = inner.clone();
+    let (op, mut power) = (*op, take(inner));
     let mut first = &mut power;
     while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } = first {
         first = left.as_mut();
     }
-    for op in signs.into_iter().rev() {
-        *first = Expr::UnaryOp { op, expr: Box::new(take(first)) };
-    }
+    *first = Expr::UnaryOp { op, expr: Box::new(take(first)) };
     *expr = power;
 }
 
 /// `a ^ -b ^ c` means `(a ^ -b) ^ c`: powers group from the left.
 fn regroup_power(expr: &mut Expr) {
-    while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr {
-        bind_sign(right);
-        if !matches!(**right, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
-            return;
-        }
-        let (base, mut power) = (take(left), take(right));
-        let mut first = &mut power;
-        while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } = first {
-            first = left.as_mut();
-        }
-        let (left, right) = (Box::new(base), Box::new(take(first)));
-        *first = Expr::BinaryOp { left, op: BinaryOperator::PGExp, right };
-        *expr = power;
+    let Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr else { return };
+    bind_sign(right);
+    if !matches!(**right, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
+        return;
     }
+    let (base, mut power) = (take(left), take(right));
+    let mut first = &mut power;
+    while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } = first {
+        first = left.as_mut();
+    }
+    let (left, right) = (Box::new(base), Box::new(take(first)));
+    *first = Expr::BinaryOp { left, op: BinaryOperator::PGExp, right };
+    *expr = power;
 }
 
 /// A constant outside of the range of numeric is a float; a whole constant outside of bigint is a
@@ -367,15 +319,5 @@ mod tests {
         respell(&mut expr);
         let Expr::BinaryOp { left, .. } = expr else { unreachable!() };
         assert_eq!(left.to_string(), "2 ^ -2");
-        for (sql, outermost) in [("@ a - b", "@"), ("~ a * b - c + d", "~"), ("|/ 9 + 7", "|/")] {
-            let mut expr = parse::expression(sql).unwrap();
-            respell(&mut expr);
-            let Expr::UnaryOp { op, .. } = expr else { unreachable!("{sql}") };
-            assert_eq!(op.to_string(), outermost, "{sql}");
-        }
-        let mut expr = parse::expression("1 + @ -3 - 5").unwrap();
-        respell(&mut expr);
-        let Expr::BinaryOp { right, .. } = expr else { unreachable!() };
-        assert_eq!(right.to_string(), "@ -3 - 5");
     }
 }

@@ -1,4 +1,4 @@
-//! Conditions with subqueries in the arguments of functions. The planner names every such condition
+//! SubqueryConditions with subqueries in the arguments of functions. The planner names every such condition
 //! `EXISTS` or `IN`, and two aggregates of conditions would have one name:
 //!
 //! ```text
@@ -18,7 +18,7 @@ use crate::statement::{names::name_of_item, walk};
 /// Gives distinct names to the conditions of a SELECT. A first condition keeps the planner's name,
 /// and equal conditions share a name.
 pub fn tell_apart(select: &mut Select, order_by: Option<&mut OrderBy>) {
-    let mut conditions = Conditions::default();
+    let mut conditions = SubqueryConditions::default();
     for item in &select.projection {
         conditions.collect(item);
     }
@@ -42,13 +42,13 @@ pub fn tell_apart(select: &mut Select, order_by: Option<&mut OrderBy>) {
 
 /// The distinct conditions of a SELECT, in the order of the text.
 #[derive(Default)]
-struct Conditions {
+struct SubqueryConditions {
     texts: Vec<String>,
     /// True if a previous pass has given distinct names.
     are_apart: bool,
 }
 
-impl Conditions {
+impl SubqueryConditions {
     fn collect(&mut self, tree: &impl Visit) {
         let _ = walk::own_expressions(tree, |expr| {
             if let Expr::Function(call) = expr {
