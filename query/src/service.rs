@@ -19,7 +19,7 @@ use std::{
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
-use stratalog_metrics::Metrics;
+use stratalog_metrics::{Metrics, ServerStatus};
 use stratalog_model::{
     Clock, Error, ErrorKind, EventStore, Result, batch_results::BatchResults, files::DataFiles,
 };
@@ -285,6 +285,23 @@ impl QueryService {
     /// The start time of the service, in nanoseconds since 1970.
     pub fn started_ns(&self) -> i64 {
         self.started_ns
+    }
+
+    /// All metrics of the server, in Prometheus' text format.
+    pub fn metrics_page(&self) -> String {
+        let parts = &self.parts;
+        let (store, moves, clock) =
+            (parts.store.status(), parts.store.moves(), parts.clock.status());
+        let sessions = self.sessions.open();
+        parts.metrics.page(&ServerStatus {
+            store: &store,
+            clock: &clock,
+            sessions: sessions.len() as u64,
+            sessions_running: sessions.iter().filter(|session| session.is_running()).count() as u64,
+            moves_running: moves.iter().filter(|one| one.ended_ns.is_none()).count() as u64,
+            moves_failed: moves.iter().filter(|one| one.error.is_some()).count() as u64,
+            up_ns: clock.reading.now_ns.saturating_sub(self.started_ns),
+        })
     }
 
     /// The memory share of one more client.

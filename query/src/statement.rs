@@ -247,8 +247,7 @@ pub struct Prepared {
     pub(crate) planned_bytes: usize,
 }
 
-/// Planning may fill caches that other statements use: the measured bytes count up to this multiple
-/// of the estimate.
+/// Planning may fill shared caches: the measured bytes count up to this multiple of the estimate.
 const MEASURED_MULTIPLE_MAX: usize = 16;
 
 /// The way to execute a statement.

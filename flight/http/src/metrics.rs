@@ -7,25 +7,13 @@ use axum::{
     http::{HeaderValue, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use stratalog_metrics::{RequestClass, ServerStatus};
+use stratalog_metrics::RequestClass;
 
 use crate::state::State;
 
 /// The page.
 pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response {
-    let parts = state.service.parts();
-    let (store, moves, clock) = (parts.store.status(), parts.store.moves(), parts.clock.status());
-    let sessions = state.service.sessions().open();
-    let page = parts.metrics.page(&ServerStatus {
-        store: &store,
-        clock: &clock,
-        sessions: sessions.len() as u64,
-        sessions_running: sessions.iter().filter(|session| session.is_running()).count() as u64,
-        moves_running: moves.iter().filter(|one| one.ended_ns.is_none()).count() as u64,
-        moves_failed: moves.iter().filter(|one| one.error.is_some()).count() as u64,
-        up_ns: clock.reading.now_ns.saturating_sub(state.service.started_ns()),
-    });
-    let mut response = page.into_response();
+    let mut response = state.service.metrics_page().into_response();
     let kind = HeaderValue::from_static(stratalog_metrics::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response

@@ -177,7 +177,7 @@ struct Pattern {
     roman: Option<bool>,
     exponent: bool,
     multiplies: bool,
-    /// `B` before the digits: without effect, except that `EEEE` refuses it.
+    /// `B` before the digits: without effect. A pattern with `EEEE` and a leading `B` is an error.
     blank: bool,
 }
 

@@ -37,7 +37,7 @@ const REFUSED_BYTES_MIN: usize = 2 << 20;
 /// Requests of at least this size count until their release, because such a request can fill the
 /// memory before the thread's next look. Without a wide margin, the request reads the memory of the
 /// process itself.
-const LOOKED_AT_BYTES_MIN: usize = 8 << 20;
+const PROMISED_BYTES_MIN: usize = 8 << 20;
 
 /// The approximate growth of the process in a second: the first use of new memory takes time.
 const GROWTH_BYTES_PER_SECOND: u64 = 2 << 30;
@@ -168,7 +168,7 @@ fn statement_bytes() -> usize {
 /// small requests has no promise, and its release may end the promise of another statement early;
 /// then the watch ends the largest statement.
 pub(crate) fn release_promise(bytes: usize) {
-    if !is_looked_at(bytes) {
+    if !needs_promise(bytes) {
         return;
     }
     let without = |promised: usize| Some(promised.saturating_sub(bytes));
@@ -185,7 +185,7 @@ pub struct MemoryPromise {
 impl MemoryPromise {
     /// A promise of `bytes`; `None` if the process has no room.
     pub fn of(bytes: usize) -> Option<Self> {
-        has_memory(bytes).then(|| Self { bytes: if is_looked_at(bytes) { bytes } else { 0 } })
+        has_memory(bytes).then(|| Self { bytes: if needs_promise(bytes) { bytes } else { 0 } })
     }
 
     /// Adds the bytes of another promise.
@@ -200,8 +200,8 @@ impl Drop for MemoryPromise {
     }
 }
 
-fn is_looked_at(bytes: usize) -> bool {
-    bytes >= LOOKED_AT_BYTES_MIN
+fn needs_promise(bytes: usize) -> bool {
+    bytes >= PROMISED_BYTES_MIN
 }
 
 /// True if the process has room for `bytes` more.
@@ -212,7 +212,7 @@ pub(crate) fn has_memory(bytes: usize) -> bool {
     }
     let wanted = bytes.saturating_add(PROMISED.load(Ordering::Relaxed));
     let fits = |resident: usize| resident.saturating_add(wanted) <= limit;
-    if !is_looked_at(bytes) {
+    if !needs_promise(bytes) {
         return RESIDENT.load(Ordering::Relaxed) <= limit;
     }
     let Some(process) = PROCESS.get() else { return true };

@@ -20,7 +20,7 @@ use super::walk::{self, Change, Flow};
 mod arrays;
 mod casts;
 mod conditions;
-mod expression_grouping;
+mod expressions;
 mod first_last;
 mod forms;
 mod groups;
@@ -141,7 +141,7 @@ impl Change for Normalizer<'_> {
         tuples::respell(expr);
         json_aggregates::respell(expr);
         first_last::respell(expr);
-        expression_grouping::respell(expr);
+        expressions::respell(expr);
         normal_forms::respell(expr);
         forms::distinct_from(expr);
         self.go_on(tuples::in_subquery(expr))

@@ -34,13 +34,14 @@ mod lexical;
 mod nested_statements;
 mod parentheses;
 pub(crate) mod position;
+mod precedence;
 mod prefixes;
 mod queries;
 mod rewrite;
 mod words;
 
 pub use acquire::{AcquireSyntax, OwnStatement};
-pub(super) use balance::joined;
+pub(super) use balance::{joined, query_of};
 pub use drop_mode::DropMode;
 pub(super) use rewrite::{is_keyword, significant};
 
@@ -115,6 +116,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let compares_distinct = rewrite::compares_distinct(part);
         let escapes_by_parameter = escape::has_parameter(part);
         let has_adjacent_signs = prefixes::has_adjacent_signs(part);
+        let has_regrouped_operator = precedence::has_operator(part);
         let mut tokens = rewrite::for_parser(part);
         alter::rewrite(&mut tokens);
         let is_own = acquire::is_own(part);
@@ -141,6 +143,9 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .map_err(|error| parser_error(sql, error))
             .map_err(|error| at_its_end(error, sql, semicolon))?;
         positions.put(&mut statement).map_err(|error| parser_error(sql, error))?;
+        if has_regrouped_operator {
+            precedence::regroup(&mut statement);
+        }
         balance::balance(&mut statement, chained);
         expansion::check(&statement)?;
         if compares_distinct {
@@ -175,9 +180,13 @@ pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     let tokens = prefixes::without_long_runs(tokens);
     let chained = depth::check(&tokens)?;
     let has_adjacent_signs = prefixes::has_adjacent_signs(&tokens);
+    let has_regrouped_operator = precedence::has_operator(&tokens);
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
     let mut expression = parser.parse_expr().map_err(|error| parser_error(sql, error))?;
+    if has_regrouped_operator {
+        precedence::regroup(&mut expression);
+    }
     balance::balance(&mut expression, chained);
     expansion::check(&expression)?;
     if has_adjacent_signs {

@@ -1,23 +1,13 @@
 //! The metrics of statements.
 
-use stratalog_metrics::ServerStatus;
+use stratalog_metrics::value_on_page;
 
 use crate::harness::Database;
 
 /// The current value of a series.
 fn value(db: &Database, series: &str) -> f64 {
-    let parts = db.service.parts();
-    let page = parts.metrics.page(&ServerStatus {
-        store: &parts.store.status(),
-        clock: &parts.clock.status(),
-        sessions: 0,
-        sessions_running: 0,
-        moves_running: 0,
-        moves_failed: 0,
-        up_ns: 0,
-    });
-    let sample = |line: &str| Some(line.strip_prefix(series)?.strip_prefix(' ')?.parse().unwrap());
-    page.lines().find_map(sample).unwrap_or_else(|| panic!("{series} is missing in\n{page}"))
+    let page = db.service.metrics_page();
+    value_on_page(&page, series).unwrap_or_else(|| panic!("{series} is missing in\n{page}"))
 }
 
 /// The number of executed statements of a kind.

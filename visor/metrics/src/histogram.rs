@@ -24,7 +24,7 @@ struct BucketCounts {
     bounds: &'static [u64],
     /// Observed units in a unit of the output.
     scale: f64,
-    /// One count for each bound, and one for larger values.
+    /// A count for each bound, and a last count for larger values.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }

@@ -100,5 +100,10 @@ impl Metrics {
     }
 }
 
+/// The value of a series on a page of [`Metrics::page`]; `None` for an unknown series.
+pub fn value_on_page(page: &str, series: &str) -> Option<f64> {
+    page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Moves of events between the tiers.
 
+use std::time::Duration;
+
 use prometheus_client::metrics::counter::Counter;
 use stratalog_model::store::MoveKind;
 
@@ -41,25 +43,25 @@ impl MoveMetrics {
         }
     }
 
-    /// Records a move that wrote `bytes`.
-    pub fn moved(&self, kind: MoveKind, took_ns: i64, bytes: u64) {
-        self.took(kind, took_ns);
+    /// Records a move that took `took` and wrote `bytes`.
+    pub fn moved(&self, kind: MoveKind, took: Duration, bytes: u64) {
+        self.observe_duration(kind, took);
         if let Some(histogram) = self.bytes.get(kind as usize) {
             histogram.observe(bytes);
         }
     }
 
-    /// Records a failed move.
-    pub fn failed(&self, kind: MoveKind, took_ns: i64) {
-        self.took(kind, took_ns);
+    /// Records a failed move that took `took`.
+    pub fn failed(&self, kind: MoveKind, took: Duration) {
+        self.observe_duration(kind, took);
         if let Some(failures) = self.failures.get(kind as usize) {
             failures.inc();
         }
     }
 
-    fn took(&self, kind: MoveKind, took_ns: i64) {
+    fn observe_duration(&self, kind: MoveKind, took: Duration) {
         if let Some(histogram) = self.seconds.get(kind as usize) {
-            histogram.observe(u64::try_from(took_ns).unwrap_or(0));
+            histogram.observe_duration(took);
         }
     }
 }

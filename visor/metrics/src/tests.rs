@@ -38,9 +38,7 @@ fn samples(page: &str) -> Vec<(String, BTreeMap<String, String>, f64)> {
 }
 
 fn value(page: &str, series: &str) -> f64 {
-    let line = page.lines().find(|line| line.rsplit_once(' ').is_some_and(|(of, _)| of == series));
-    let line = line.unwrap_or_else(|| panic!("{series} is missing in\n{page}"));
-    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    value_on_page(page, series).unwrap_or_else(|| panic!("{series} is missing in\n{page}"))
 }
 
 #[test]
@@ -113,8 +111,8 @@ fn durations_are_in_seconds() {
     histogram.observe_duration(Duration::from_secs(3));
     assert_eq!(histogram.count(), 2);
     let metrics = Metrics::new();
-    metrics.moves().moved(MoveKind::Archive, 2_500_000_000, 4096);
-    metrics.moves().failed(MoveKind::Archive, -1);
+    metrics.moves().moved(MoveKind::Archive, Duration::from_millis(2_500), 4096);
+    metrics.moves().failed(MoveKind::Archive, Duration::ZERO);
     let page = page_of(&metrics);
     assert_eq!(value(&page, "stratalog_move_seconds_sum{kind=\"archive\"}"), 2.5);
     assert_eq!(value(&page, "stratalog_move_seconds_count{kind=\"archive\"}"), 2.0);
@@ -209,5 +207,5 @@ fn each_journal_has_its_series() {
     assert_eq!(value(&page, "stratalog_journal_appends_waiting{log=\"catalog\"}"), 0.0);
     // Metrics without a registry count for nobody.
     JournalMetrics::default().wrote_group(1, 1);
-    MoveMetrics::default().failed(MoveKind::Index, 1);
+    MoveMetrics::default().failed(MoveKind::Index, Duration::from_nanos(1));
 }

@@ -15,7 +15,7 @@
 //!   DIR/index/     index of the block files, by tick and key; rebuilt after a loss (CL-9)
 //!   DIR/clock/     the master clock's reservation (CL-8)
 //!   DIR/spill/     intermediate results of running queries; emptied at every start
-//!   DIR/backups/   backups that clients made there
+//!   DIR/backups/   the backups of clients
 //! ```
 //!
 //! A directory with FORMAT is complete: every part has existed, and a missing part is damage. A

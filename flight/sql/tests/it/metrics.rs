@@ -3,26 +3,15 @@
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use stratalog_metrics::ServerStatus;
+use stratalog_metrics::value_on_page;
 
 use crate::server::TestServer;
 
 impl TestServer {
     /// The current value of a series.
     fn value(&self, series: &str) -> f64 {
-        let parts = self.service.parts();
-        let page = parts.metrics.page(&ServerStatus {
-            store: &parts.store.status(),
-            clock: &parts.clock.status(),
-            sessions: 0,
-            sessions_running: 0,
-            moves_running: 0,
-            moves_failed: 0,
-            up_ns: 0,
-        });
-        let sample =
-            |line: &str| Some(line.strip_prefix(series)?.strip_prefix(' ')?.parse().unwrap());
-        page.lines().find_map(sample).unwrap_or_else(|| panic!("{series} is missing in\n{page}"))
+        let page = self.service.metrics_page();
+        value_on_page(&page, series).unwrap_or_else(|| panic!("{series} is missing in\n{page}"))
     }
 
     /// Waits until a series has a value: a call ends shortly after its answer.

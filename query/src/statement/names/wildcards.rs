@@ -11,7 +11,10 @@ use stratalog_model::Result;
 use super::is_wildcard;
 use crate::{
     session::planner::Planner,
-    statement::walk::{self, Change},
+    statement::{
+        parse::query_of,
+        walk::{self, Change},
+    },
 };
 
 /// Expands the wildcards of a statement that stand beside other columns.
@@ -125,18 +128,8 @@ async fn columns_of(
     probe.distinct = None;
     probe.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
     (probe.selection, probe.having, probe.qualify) = (None, None, None);
-    let query = Query {
-        with: with.cloned(),
-        body: Box::new(SetExpr::Select(Box::new(probe))),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    };
+    let body = SetExpr::Select(Box::new(probe));
+    let query = Query { with: with.cloned(), ..query_of(body) };
     let plan = planner.logical(&Statement::Query(Box::new(query))).await?;
     Ok(plan
         .schema()

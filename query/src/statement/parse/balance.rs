@@ -150,7 +150,9 @@ fn balance_chain(body: &mut SetExpr) {
             let first = branches.next();
             let all = joined_by(SetOperator::Union, SetQuantifier::All);
             let rest = joined(branches.collect(), all);
-            first.zip(rest).map(|(first, rest)| join(first, SetExpr::Query(Box::new(query(rest)))))
+            first
+                .zip(rest)
+                .map(|(first, rest)| join(first, SetExpr::Query(Box::new(query_of(rest)))))
         }
         _ => branches.into_iter().reduce(join),
     };
@@ -170,7 +172,8 @@ fn operation(body: &SetExpr) -> Option<(SetOperator, SetQuantifier)> {
     (*op != SetOperator::Minus).then_some((*op, quantifier))
 }
 
-fn query(body: SetExpr) -> Query {
+/// A query with a body and no further clause.
+pub(in crate::statement) fn query_of(body: SetExpr) -> Query {
     Query {
         with: None,
         body: Box::new(body),

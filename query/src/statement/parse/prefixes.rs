@@ -73,7 +73,7 @@ pub(super) fn separate_signs(tree: &mut impl VisitMut) {
     });
 }
 
-/// The places of the operators that cancel each other.
+/// The places of superfluous operators: pairs without effect.
 fn surplus(run: &[usize]) -> &[usize] {
     let kept = match run.len() {
         length if length <= RUN_MAX => length,

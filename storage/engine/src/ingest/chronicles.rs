@@ -19,7 +19,7 @@ use crate::{
     version::piece::OpenPiece,
 };
 
-/// The chronicles, and the memory that they share.
+/// The chronicles, and their shared memory.
 #[derive(Debug)]
 pub struct Chronicles {
     known: RwLock<HashMap<ChronicleId, Arc<Chronicle>, RandomState>>,

@@ -5,7 +5,7 @@
 //!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
 //!   every second: moves due by number or age ─► collect ─► stories, until nothing is due
 //! ```
-//! One thread does all moves: moves take at most one mover from appends and queries.
+//! One thread does all moves: moves take at most one CPU core from appends and queries.
 
 use std::{
     io,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
-use stratalog_metrics::MoveMetrics;
+use stratalog_metrics::{MoveMetrics, Stopwatch};
 use stratalog_model::{
     ChronicleId, Clock, Result,
     store::{MoveCounts, MoveKind, MoveStatus},
@@ -20,8 +20,15 @@ pub struct MoveHistory(Mutex<MoveHistoryState>);
 struct MoveHistoryState {
     last: u64,
     /// By number.
-    moves: VecDeque<MoveStatus>,
+    moves: VecDeque<RecordedMove>,
     metrics: MoveMetrics,
+}
+
+/// A move. The clock of the database may run slower than time: the stopwatch measures the duration.
+#[derive(Debug)]
+struct RecordedMove {
+    status: MoveStatus,
+    stopwatch: Stopwatch,
 }
 
 impl MoveHistory {
@@ -36,11 +43,12 @@ impl MoveHistory {
         state.last += 1;
         let number = state.last;
         if state.moves.len() >= ENDED_MAX
-            && let Some(oldest) = state.moves.iter().position(|moved| moved.ended_ns.is_some())
+            && let Some(oldest) =
+                state.moves.iter().position(|moved| moved.status.ended_ns.is_some())
         {
             state.moves.remove(oldest);
         }
-        state.moves.push_back(MoveStatus {
+        let status = MoveStatus {
             number,
             chronicle,
             kind,
@@ -48,7 +56,8 @@ impl MoveHistory {
             ended_ns: None,
             moved: MoveCounts::default(),
             error: None,
-        });
+        };
+        state.moves.push_back(RecordedMove { status, stopwatch: Stopwatch::start() });
         number
     }
 
@@ -56,24 +65,26 @@ impl MoveHistory {
     pub fn end(&self, clock: &dyn Clock, number: u64, result: &Result<MoveCounts>) {
         let mut state = self.0.lock();
         let state = &mut *state;
-        let Some(at) = state.moves.iter().position(|moved| moved.number == number) else { return };
+        let Some(at) = state.moves.iter().position(|moved| moved.status.number == number) else {
+            return;
+        };
         match result {
             Ok(moved) if *moved == MoveCounts::default() => {
                 state.moves.remove(at);
             }
             result => {
-                let Some(status) = state.moves.get_mut(at) else { return };
-                let now_ns = clock.now_ns();
-                status.ended_ns = Some(now_ns);
-                let took_ns = now_ns.saturating_sub(status.started_ns);
+                let Some(RecordedMove { status, stopwatch }) = state.moves.get_mut(at) else {
+                    return;
+                };
+                status.ended_ns = Some(clock.now_ns());
                 match result {
                     Ok(moved) => {
                         status.moved = *moved;
-                        state.metrics.moved(status.kind, took_ns, moved.bytes);
+                        state.metrics.moved(status.kind, stopwatch.elapsed(), moved.bytes);
                     }
                     Err(error) => {
                         status.error = Some(error.message().to_string());
-                        state.metrics.failed(status.kind, took_ns);
+                        state.metrics.failed(status.kind, stopwatch.elapsed());
                     }
                 }
             }
@@ -84,16 +95,17 @@ impl MoveHistory {
     pub fn break_off(&self, clock: &dyn Clock) {
         let mut state = self.0.lock();
         let MoveHistoryState { moves, metrics, .. } = &mut *state;
-        for moved in moves.iter_mut().filter(|moved| moved.ended_ns.is_none()) {
-            let now_ns = clock.now_ns();
-            metrics.failed(moved.kind, now_ns.saturating_sub(moved.started_ns));
-            moved.ended_ns = Some(now_ns);
-            moved.error = Some("the move failed".to_string());
+        for RecordedMove { status, stopwatch } in moves {
+            if status.ended_ns.is_none() {
+                metrics.failed(status.kind, stopwatch.elapsed());
+                status.ended_ns = Some(clock.now_ns());
+                status.error = Some("the move failed".to_string());
+            }
         }
     }
 
     /// All moves in the list.
     pub fn list(&self) -> Vec<MoveStatus> {
-        self.0.lock().moves.iter().cloned().collect()
+        self.0.lock().moves.iter().map(|moved| moved.status.clone()).collect()
     }
 }

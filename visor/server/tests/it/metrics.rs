@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use stratalog_metrics::value_on_page;
+
 use crate::support::{connect, stratalog};
 
 /// A server with all of its doors.
@@ -50,9 +52,7 @@ impl OpenServer {
     /// The current value of a series.
     fn value(&self, series: &str) -> f64 {
         let page = self.get("/metrics");
-        let sample =
-            |line: &str| Some(line.strip_prefix(series)?.strip_prefix(' ')?.parse().unwrap());
-        page.lines().find_map(sample).unwrap_or_else(|| panic!("{series} is missing in\n{page}"))
+        value_on_page(&page, series).unwrap_or_else(|| panic!("{series} is missing in\n{page}"))
     }
 
     /// Waits until a series has a value: a request ends shortly after its answer.

@@ -24,9 +24,11 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), Stri
         .args(["log", "--no-merges", COMMITS, "--format=%h %s"])
         .current_dir(&tree.root)
         .output();
-    let Ok(log) = log.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()) else {
-        return Ok(());
-    };
+    let Ok(log) = log else { return Ok(()) };
+    if !log.status.success() {
+        return Err(format!("git log: {}", String::from_utf8_lossy(&log.stderr).trim_end()));
+    }
+    let log = String::from_utf8_lossy(&log.stdout);
     for (commit, subject) in log.lines().filter_map(|line| line.split_once(' ')) {
         if let Some(refusal) = refusal(&tree.root, subject)? {
             findings.push(Finding::new(&format!("commit {commit}"), 0, refusal));

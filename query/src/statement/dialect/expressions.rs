@@ -1,4 +1,4 @@
-//! Expressions that the parser groups, or the planner reads, in another way than PostgreSQL.
+//! Expressions that the planner reads in another way than PostgreSQL.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, CharacterLength, DataType, Expr, Subscript,
@@ -19,10 +19,8 @@ pub fn respell(expr: &mut Expr) {
         Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, .. } => {
             fold_signs(expr);
             keep_smallest(expr);
-            bind_sign(expr);
             number(expr);
         }
-        Expr::BinaryOp { op: BinaryOperator::PGExp, .. } => regroup_power(expr),
         Expr::Value(ValueWithSpan { value: Value::Number(_, _), .. }) => number(expr),
         Expr::IsNull(inner) | Expr::IsNotNull(inner) if matches!(**inner, Expr::Tuple(_)) => {
             null_row(expr);
@@ -181,38 +179,6 @@ fn keep_smallest(expr: &mut Expr) {
     }
 }
 
-/// `-2 ^ 2` means `(-2) ^ 2`: a sign binds tighter than a power.
-fn bind_sign(expr: &mut Expr) {
-    let Expr::UnaryOp { op, expr: inner } = expr else { return };
-    if !matches!(**inner, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
-        return;
-    }
-    let (op, mut power) = (*op, take(inner));
-    let mut first = &mut power;
-    while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } = first {
-        first = left.as_mut();
-    }
-    *first = Expr::UnaryOp { op, expr: Box::new(take(first)) };
-    *expr = power;
-}
-
-/// `a ^ -b ^ c` means `(a ^ -b) ^ c`: powers group from the left.
-fn regroup_power(expr: &mut Expr) {
-    let Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr else { return };
-    bind_sign(right);
-    if !matches!(**right, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
-        return;
-    }
-    let (base, mut power) = (take(left), take(right));
-    let mut first = &mut power;
-    while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } = first {
-        first = left.as_mut();
-    }
-    let (left, right) = (Box::new(base), Box::new(take(first)));
-    *first = Expr::BinaryOp { left, op: BinaryOperator::PGExp, right };
-    *expr = power;
-}
-
 /// A constant outside of the range of numeric is a float; a whole constant outside of bigint is a
 /// numeric.
 fn number(expr: &mut Expr) {
@@ -293,9 +259,8 @@ mod tests {
     use crate::statement::parse;
 
     #[test]
-    fn expressions_are_grouped_and_read_as_in_postgresql() {
+    fn expressions_are_read_as_in_postgresql() {
         for (sql, wanted) in [
-            ("-2 ^ 2", "-2 ^ 2"),
             ("9223372036854775807", "9223372036854775807"),
             ("9223372036854775808", "9223372036854775808."),
             ("1e300", "'1e300'::DOUBLE PRECISION"),
@@ -312,12 +277,5 @@ mod tests {
             respell(&mut expr);
             assert_eq!(expr.to_string(), wanted);
         }
-        let mut expr = parse::expression("-2 ^ 3 ^ 2").unwrap();
-        respell(&mut expr);
-        assert!(matches!(expr, Expr::BinaryOp { .. }));
-        let mut expr = parse::expression("2 ^ -2 ^ 2").unwrap();
-        respell(&mut expr);
-        let Expr::BinaryOp { left, .. } = expr else { unreachable!() };
-        assert_eq!(left.to_string(), "2 ^ -2");
     }
 }
