@@ -4,9 +4,9 @@ use stratalog_model::{Collision, Durability, Granularity, TickSource};
 
 use super::table::{identifier, literal};
 
-/// The name of the time column of a chronicle of raw events; the next constant names the payload
-/// column.
+/// The name of the time column of a chronicle of raw events.
 pub(crate) const TIME: &str = "time";
+/// The name of the payload column of a chronicle of raw events.
 pub(crate) const PAYLOAD: &str = "payload";
 
 /// Attributes of a chronicle (F5). An omitted attribute has the default of CREATE TABLE, except the
