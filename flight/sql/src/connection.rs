@@ -1,4 +1,4 @@
-//! A client's connection: a caller without a login is identified by its connection.
+//! A connection of a client. A call without a token belongs to a login of its connection.
 
 mod outbox;
 pub(crate) mod silence;
@@ -28,15 +28,15 @@ use self::{
 };
 use crate::caller::Caller;
 
-/// Maximum number of pairs of user and database on a connection.
+/// Maximum number of logins of one connection, one per user and database.
 const CALLERS_MAX: usize = 16;
 
-/// The callers of a connection without a token, by user and database.
+/// A connection, with the logins of its calls that have no token.
 #[derive(Debug)]
 pub(crate) struct Peer {
     address: SocketAddr,
     callers: Mutex<HashMap<(String, String), Arc<Caller>>>,
-    /// Set until the first call.
+    /// The connection's place among silent connections; `None` after the first call.
     lobby_place: Mutex<Option<LobbyPlace>>,
 }
 
@@ -46,16 +46,17 @@ impl Peer {
         self.address
     }
 
-    /// Records a call: the connection stays when another connection needs a place.
+    /// Records that the connection has made a call: it no longer loses its place to a new
+    /// connection.
     pub(crate) fn called(&self) {
         drop(self.lobby_place.lock().take());
     }
 
-    /// The caller of a user and database; made at the first call.
+    /// The connection's login for a user and database; the first call calls `make`.
     ///
     /// # Errors
-    /// `LimitExceeded`, and errors of `make`; `Shutdown` when another session's command has ended
-    /// the caller.
+    /// `LimitExceeded`, and errors of `make`; `Shutdown` if another session has terminated the
+    /// login's session.
     pub(crate) fn caller(
         &self,
         user: &str,
@@ -67,7 +68,7 @@ impl Peer {
         if let Some(caller) = callers.get(&name) {
             let goes_on = caller.session().check_terminated();
             let caller = Arc::clone(caller);
-            // The error is reported once: the next call opens a new session.
+            // The error is returned once; the next call opens a new session.
             goes_on.inspect_err(|_| drop(callers.remove(&name)))?;
             return Ok(caller);
         }
@@ -83,20 +84,20 @@ impl Peer {
         Ok(caller)
     }
 
-    /// Forgets a caller that closed its session.
+    /// Removes a login whose session the client has closed.
     pub(crate) fn forget(&self, caller: &Arc<Caller>) {
         self.callers.lock().retain(|_, known| !Arc::ptr_eq(known, caller));
     }
 }
 
-/// A socket with its peer and its permit among the open connections.
+/// A socket, with its peer and with its permit to count as an open connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: TcpStream,
     outbox: Outbox,
     peer: Arc<Peer>,
     silence: Silence,
-    /// Counts the end of a silent connection, once.
+    /// Counts the connection as refused if it ends without a call; counts once.
     door: Option<DoorMetrics>,
     _place: OwnedSemaphorePermit,
     _open: OpenConnection,

@@ -1,4 +1,4 @@
-//! Transactions: each has its own session, with the settings of the caller's session.
+//! Transactions. Each transaction has its own session, with the settings of the caller's session.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use stratalog_query::{Outcome, Session, TransactionState};
 
 use crate::caller::Caller;
 
-/// BeginTransaction; returns the transaction's id.
+/// Answers BeginTransaction: returns the id of the transaction.
 ///
 /// # Errors
 /// `LimitExceeded`, `TooManyConnections`.
@@ -18,11 +18,11 @@ pub(crate) async fn begin(caller: &Arc<Caller>) -> Result<Vec<u8>> {
     caller.open_transaction(session)
 }
 
-/// EndTransaction.
+/// Answers EndTransaction: commits or rolls back.
 ///
 /// # Errors
 /// `InvalidTransactionState` for an unknown transaction; errors of the commit; `FailedTransaction`
-/// when an earlier statement of the transaction failed and no change could be committed.
+/// if an earlier statement failed, so that nothing was committed.
 pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequest) -> Result<()> {
     let commits = match EndTransaction::try_from(request.action) {
         Ok(EndTransaction::Commit) => true,
@@ -48,7 +48,7 @@ pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequ
     Ok(())
 }
 
-/// Runs a command without rows and parameters.
+/// Runs a command that has neither rows nor parameters.
 ///
 /// # Errors
 /// Errors of the command.
@@ -64,7 +64,7 @@ pub(crate) async fn carry_out(session: &Arc<Session>, sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// The answer to Flight's savepoints.
+/// The error for Flight's savepoints, which Stratalog does not support.
 pub(crate) fn no_savepoints() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "savepoints by Flight's actions are not offered")
         .with_hint("within the transaction, SAVEPOINT, ROLLBACK TO and RELEASE are statements")

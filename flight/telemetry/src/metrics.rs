@@ -1,4 +1,4 @@
-//! OTLP metrics.
+//! Reads OTLP metrics into rows.
 //!
 //! ```text
 //! ExportMetricsServiceRequest  1 resource_metrics *
@@ -25,10 +25,10 @@ use crate::{
     wire::{Fault, Fields, once, put_varint, text},
 };
 
-/// The table or metric for the attributes of resources besides their names.
+/// The metric that carries the attributes of a resource, except its name.
 const TARGET_INFO: &str = "target_info";
 
-/// The destination of a request's rows.
+/// Where the rows of a request go.
 #[derive(Clone, Copy)]
 struct MetricTarget<'a> {
     layout: Layout<'a>,
@@ -36,13 +36,13 @@ struct MetricTarget<'a> {
     tables: &'a dyn Tables,
 }
 
-/// A metric while its points are read.
+/// The metric whose points are being read.
 #[derive(Debug, Clone, Copy)]
 struct Metric<'a> {
     origin: Origin<'a>,
     kind: OwnerKind,
     name: &'a str,
-    /// The end of the metric's part of a series identity.
+    /// The length of the beginning of a series identity that all series of the metric share.
     identity_end: usize,
 }
 
@@ -204,8 +204,8 @@ impl TelemetryReader {
         Ok(())
     }
 
-    /// Adds a row with the attributes of the resource besides its names, at the time of its latest
-    /// point.
+    /// Adds a row of `target_info` with the attributes of the resource that do not identify it, at
+    /// the time of the resource's latest point.
     fn target_info(
         &mut self,
         resource: &[u8],
@@ -234,7 +234,7 @@ impl TelemetryReader {
             .map_err(|error| refused(error, layout, TARGET_INFO, tables).into())
     }
 
-    /// The initial tags of a series of this metric.
+    /// The tags that all series of the metric have.
     fn tags(&self, layout: Layout<'_>, metric: &str) -> Result<Tags, Refusal> {
         let single = matches!(layout, Layout::Single(_));
         let mut tags = Tags::new(single, self.limits.depth_max);
@@ -244,7 +244,7 @@ impl TelemetryReader {
         Ok(tags)
     }
 
-    /// Interns a series with the present identity.
+    /// Adds the series with the present identity to the cache.
     fn intern(
         &mut self,
         layout: Layout<'_>,
@@ -256,7 +256,7 @@ impl TelemetryReader {
     }
 }
 
-/// The resource or scope at the head of a message; empty if missing.
+/// The encoded resource or scope of a message, field 1; empty if the field is missing.
 pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8], Fault> {
     let mut fields = Fields::of(message);
     let mut head = None;
@@ -268,12 +268,12 @@ pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8]
     Ok(head.unwrap_or_default())
 }
 
-/// The error of a metric's sample, in terms of samples.
+/// The table's error for a sample, in the words of metrics.
 fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
     unfit(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
 }
 
-/// The kind of a metric by the number of the field with the data.
+/// The kind of a metric, by the number of the field that has its data.
 fn owner_kind(field: u32) -> OwnerKind {
     match field {
         5 => OwnerKind::Gauge,
@@ -283,7 +283,7 @@ fn owner_kind(field: u32) -> OwnerKind {
     }
 }
 
-/// The name of a metric's table; a suffix selects a part of the metric.
+/// The name of the table for a metric, or for the part of the metric that `suffix` names.
 fn metric_name(name: &str, suffix: &str) -> String {
     let mut out = String::with_capacity(name.len() + suffix.len() + 1);
     put_metric_name(&mut out, name);
