@@ -19,13 +19,13 @@ use crate::{
     embedded::{ShelfPurpose, open_shelf},
 };
 
-/// The findings, and the reference for the comparison, if any.
+/// The report, and the state of the events that the parts were compared with, if it was readable.
 pub(super) struct OfflineFindings {
     pub(super) report: Report,
     pub(super) subject: Option<Subject>,
 }
 
-/// Checks a whole directory. `wrong` is the error of its FORMAT.
+/// Checks all parts of a data directory. `wrong` is the error of its file FORMAT, if any.
 pub(super) fn inspect(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -79,7 +79,7 @@ pub(super) fn inspect(
     Ok(OfflineFindings { report, subject })
 }
 
-/// Lists files without a reference to them.
+/// Reports the files that nothing refers to.
 fn unnamed(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -136,7 +136,7 @@ fn unnamed(
         );
     }
     if subject.is_none() {
-        // After lost edits of the manifest, needed files may look unused.
+        // If edits of the manifest were lost, files that nothing refers to may still be needed.
         for line in &mut lines {
             line.cure = stratalog_engine::check::Repair::None;
             line.hint = Some("the file stays unchanged until the manifest is repaired".to_string());
@@ -146,7 +146,7 @@ fn unnamed(
     Ok(())
 }
 
-/// A copy of the index: an open by sled changes the files.
+/// A temporary copy of the index, because sled changes the files of an index that it opens.
 struct IndexCopy(tempfile::TempDir);
 
 impl IndexCopy {
