@@ -1,4 +1,4 @@
-//! Functions on bytes.
+//! Functions on bytea.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 
 use Parameter::{Bytes, Integer, Text};
 
-/// The number of characters in a line of base64.
+/// The number of characters in a line of base64, as in PostgreSQL.
 const LINE: usize = 76;
 
 /// The functions.
@@ -180,7 +180,7 @@ fn byte_at(bytes: &[u8], at: i64) -> Result<u8, Error> {
     place.and_then(|place| bytes.get(place)).copied().ok_or_else(|| out_of_range(at, bytes.len()))
 }
 
-/// The byte of a bit and the bit's place in the byte.
+/// The index of the byte that contains bit number `at`, and the position of the bit in this byte.
 fn bit_at(bytes: &[u8], at: i64) -> Result<(i64, i64), Error> {
     let (byte, bit) = (at.div_euclid(8), at.rem_euclid(8));
     match usize::try_from(byte).is_ok_and(|byte| byte < bytes.len()) {
@@ -220,7 +220,7 @@ fn integers(
     Ok(Arc::new(values.collect::<Result<Int32Array>>()?))
 }
 
-/// Computes bytes with another value at one place.
+/// Returns a copy of the bytes with one value replaced: bytes, position, new value.
 type ByteReplacement = fn(&[u8], i64, i64) -> Result<Vec<u8>, Error>;
 
 fn replaced(arguments: &Arguments<'_>, value: ByteReplacement) -> Result<ArrayRef> {
@@ -433,7 +433,7 @@ fn trimmed(arguments: &Arguments<'_>, start: bool, end: bool) -> Result<ArrayRef
     })
 }
 
-/// The bytes from place `from`, counted from 1, up to place `to`, exclusive.
+/// The bytes from position `from` to before position `to`; positions count from 1.
 fn slice(bytes: &[u8], from: i64, to: i64) -> &[u8] {
     let place = |at: i64| usize::try_from(at.saturating_sub(1).max(0)).unwrap_or(usize::MAX);
     let to = place(to).min(bytes.len());

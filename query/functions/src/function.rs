@@ -1,4 +1,5 @@
-//! The declaration of this project's scalar functions: one row of a table, one Rust function.
+//! Declarations of scalar functions: names, parameters, result type, description, and a Rust
+//! function.
 
 use std::{
     fmt,
@@ -26,16 +27,16 @@ use crate::{
     metered::expanded,
 };
 
-/// The bytes that one call may produce for one batch if arguments decide the size (CL-10).
+/// The bytes that one call may produce for one batch if its arguments determine the size (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
-/// Texts of at least this size are not copied into the result array.
+/// A text with at least this many bytes moves into the result array without a copy.
 const BLOCK_BYTES_MIN: usize = 1 << 20;
 
-/// Values of at least this size are charged with room for the next copy.
+/// For a value with at least this many bytes, the next copy is charged in advance.
 const GROWING_BYTES_MIN: usize = 16 << 20;
 
-/// The accepted values of a parameter; arguments are cast to the parameter's type.
+/// The values that a parameter accepts. Arguments are cast to the type of the parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
     /// Any value, without a cast.
@@ -58,11 +59,11 @@ pub enum Parameter {
     Array,
     /// A whole number or a numeric, exact.
     Numeric,
-    /// Any number of further arguments, without a cast; only as the last parameter.
+    /// Any number of further arguments, without casts; only as the last parameter.
     Rest,
 }
 
-/// The SQL name of a type; Arrow's name for types without an SQL name.
+/// The name of a type in SQL; Arrow's name if SQL does not have the type.
 pub fn sql_name(data_type: &DataType) -> String {
     if matches!(data_type, DataType::Struct(_)) {
         return "record".to_string();
@@ -71,7 +72,7 @@ pub fn sql_name(data_type: &DataType) -> String {
         .map_or_else(|| data_type.to_string(), |column_type| column_type.to_string())
 }
 
-/// The types after the casts of `given` for these parameters; `None` if the arguments do not fit.
+/// The types of the arguments after the casts; `None` if `given` does not fit the parameters.
 fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<DataType>> {
     let (fixed, rest) = match parameters.split_last() {
         Some((Parameter::Rest, fixed)) => (fixed, true),
@@ -85,7 +86,7 @@ fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<DataType>> {
 }
 
 impl Parameter {
-    /// The type after the cast of an argument of type `given`; `None` if the argument does not fit.
+    /// The type of an argument of type `given` after the cast; `None` if the argument does not fit.
     fn coerce(self, given: &DataType) -> Option<DataType> {
         let text = matches!(
             given,
@@ -156,18 +157,20 @@ impl Parameter {
     }
 }
 
-/// The result type of a function.
+/// How the result type of a function is determined.
 #[derive(Debug, Clone)]
 pub enum Returns {
-    /// Always the given type.
+    /// The result always has this type.
     Type(ColumnType),
-    /// Always the given type, with another name in PostgreSQL: `name`, `oid` …
+    /// The result always has this type, which has another name in PostgreSQL, for example `name` or
+    /// `oid`.
     Known(ColumnType, &'static str),
-    /// The type of the argument at this position.
+    /// The result has the type of the argument at this index.
     Same(usize),
-    /// The result of the rule for the arguments' fields.
+    /// The function computes the result type from the fields of the arguments.
     Rule(fn(&[FieldRef]) -> Result<DataType>),
-    /// The result of the rule for the arguments' fields and the constant arguments.
+    /// The function computes the result type from the fields of the arguments and from the constant
+    /// arguments.
     Constants(fn(&[FieldRef], &[Option<&ScalarValue>]) -> DataType),
 }
 
@@ -177,16 +180,16 @@ impl From<ColumnType> for Returns {
     }
 }
 
-/// Arguments as arrays of one length.
+/// The arguments of a call, as arrays with equal lengths.
 #[derive(Debug)]
 pub struct Arguments<'a> {
-    /// One array per argument; constants are repeated.
+    /// One array per argument; the array of a constant repeats its value.
     pub arrays: Vec<ArrayRef>,
-    /// Field of each argument.
+    /// The field of each argument.
     pub fields: &'a [FieldRef],
-    /// Length of every array and of the result.
+    /// The length of every array, and of the result.
     pub rows: usize,
-    /// Type of the result.
+    /// The type of the result.
     pub result: &'a DataType,
     /// The session's settings.
     pub config: &'a Arc<ConfigOptions>,
@@ -196,7 +199,7 @@ impl Arguments<'_> {
     /// Argument `at` as text.
     ///
     /// # Errors
-    /// `Internal` if the argument is not text, against the declaration.
+    /// `Internal` if the argument is not text, because the declaration of the function is wrong.
     pub fn text(&self, at: usize) -> Result<&StringViewArray> {
         self.arrays
             .get(at)
@@ -235,13 +238,13 @@ impl Arguments<'_> {
             .ok_or_else(|| failed(Error::internal(format!("argument {at} is missing"))))
     }
 
-    /// True if argument `at` was given.
+    /// True if the call has an argument at index `at`.
     pub fn has(&self, at: usize) -> bool {
         at < self.arrays.len()
     }
 }
 
-/// The memory of a result that grows row by row.
+/// The memory of a result that grows row by row: charges the statement, and checks the limits.
 #[derive(Debug)]
 pub struct Room {
     rows: usize,
@@ -251,15 +254,15 @@ pub struct Room {
 }
 
 impl Room {
-    /// Bytes between two charges.
+    /// The memory is charged in steps of this many bytes.
     const STEP_BYTES: usize = 1 << 20;
 
-    /// The room for a batch of `rows` rows.
+    /// The room for the result of a batch with `rows` rows.
     pub fn of(rows: usize) -> Self {
         Self { rows, charge: None, bytes: 0, charged: 0 }
     }
 
-    /// Adds the bytes of another value.
+    /// Adds `bytes` for the next value.
     ///
     /// # Errors
     /// As [`Self::reach`].
@@ -269,7 +272,7 @@ impl Room {
         Ok(())
     }
 
-    /// Makes sure that the next value may have `bytes` bytes.
+    /// Makes sure that the next value may have `bytes` bytes; charges the statement in advance.
     ///
     /// # Errors
     /// `LimitExceeded` for a value beyond the maximum length, `OutOfMemory`, `QueryCanceled`.
@@ -283,7 +286,7 @@ impl Room {
         }
         governor::check()?;
         governor::check_batch(bytes, self.rows).map_err(failed)?;
-        // A long value grows by copies: a new copy has up to twice the bytes so far.
+        // A value grows by copies, and the new copy may be twice as large as the value so far.
         let taken = if bytes >= GROWING_BYTES_MIN { bytes.saturating_mul(2) } else { bytes };
         match &mut self.charge {
             Some(charge) => charge.resize(taken).map_err(failed)?,
@@ -294,7 +297,7 @@ impl Room {
     }
 }
 
-/// Text, row by row; `None` is NULL.
+/// Computes a text for each row; `None` is NULL.
 ///
 /// # Errors
 /// The first error of `value`.
@@ -308,7 +311,7 @@ pub fn text_rows(
         let value = value(row)?;
         room.take(value.as_ref().map_or(0, String::len))?;
         match value {
-            // The array takes the text's buffer without a copy.
+            // The array takes over the buffer of the text.
             Some(long) if long.len() >= BLOCK_BYTES_MIN => {
                 let length = u32::try_from(long.len())
                     .map_err(|_| failed(governor::too_long("the function", long.len())))?;
@@ -321,36 +324,36 @@ pub fn text_rows(
     Ok(Arc::new(builder.finish()))
 }
 
-/// The text of row `row`; `None` for NULL.
+/// The text of a row; `None` for NULL.
 pub fn text_at(array: &StringViewArray, row: usize) -> Option<&str> {
     use arrow::array::Array;
     (!array.is_null(row)).then(|| array.value(row))
 }
 
-/// Wraps an error of this project in a DataFusion error; the error keeps its kind and SQLSTATE.
+/// Wraps an error in an error of DataFusion; kind and SQLSTATE are kept.
 pub fn failed(error: Error) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
 }
 
-/// Computes a result for all rows.
+/// A Rust function that computes the results for all rows of a batch.
 pub type Run = Arc<dyn Fn(&Arguments<'_>) -> Result<ArrayRef> + Send + Sync>;
 
-/// A scalar function.
+/// The declaration of a scalar function.
 #[derive(Clone)]
 pub struct Function {
-    /// Name.
+    /// The name of the function.
     pub name: &'static str,
-    /// Further names.
+    /// Further names of the function.
     pub aliases: &'static [&'static str],
-    /// The accepted parameter lists, in order of preference.
+    /// The parameter lists that the function accepts; the first that fits is used.
     pub parameters: &'static [&'static [Parameter]],
-    /// The result type.
+    /// How the result type is determined.
     pub returns: Returns,
-    /// The volatility: whether equal arguments give equal results.
+    /// Whether equal arguments always give equal results.
     pub volatility: Volatility,
-    /// A line for the documentation.
+    /// A description in one line, for the documentation.
     pub description: &'static str,
-    /// Computes the result for all rows.
+    /// Computes the results.
     pub run: Run,
 }
 
@@ -361,7 +364,7 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
-    /// A function with a result that depends only on the arguments.
+    /// Declares a function whose result depends only on its arguments.
     pub fn immutable(
         name: &'static str,
         parameters: &'static [&'static [Parameter]],
@@ -380,7 +383,7 @@ impl Function {
         }
     }
 
-    /// The signatures for documentation and messages.
+    /// The parameter lists as text, for the documentation and for messages.
     pub fn signatures(&self) -> Vec<String> {
         self.parameters
             .iter()
@@ -392,7 +395,7 @@ impl Function {
             .collect()
     }
 
-    /// The function in DataFusion's form.
+    /// The function as DataFusion needs it.
     pub fn into_udf(self) -> ScalarUDF {
         let signature = if self.parameters.iter().all(|parameters| parameters.is_empty()) {
             Signature::nullary(self.volatility)
@@ -416,8 +419,8 @@ impl Function {
     }
 }
 
-/// True if the function is declared in this crate: such a function never expands a constant to one
-/// copy for each row.
+/// True if the function was declared with [`Function`]: such a function never expands a constant to
+/// a copy per row.
 pub fn is_declared(function: &ScalarUDF) -> bool {
     function.inner().is::<DeclaredFunction>()
 }

@@ -1,5 +1,5 @@
-//! Metered function calls: the result is predicted, charged to the statement, and rejected beyond
-//! the limits (CL-10).
+//! Meters function calls: predicts the size of each result, charges the memory to the statement, and
+//! refuses results beyond the limits (CL-10).
 //!
 //! ```text
 //!   arguments ─► prediction ─► value too long? ─► 54000
@@ -38,7 +38,7 @@ use crate::{
     growth::{self, Growth},
 };
 
-/// A constant in every row of a batch. A long text is in memory once.
+/// A constant as an array of `rows` rows. A long text is in memory only once.
 ///
 /// # Errors
 /// As `ScalarValue::to_array_of_size`.
@@ -89,7 +89,7 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     let taken: Vec<_> = arguments.args.iter().filter_map(take_charge).collect();
     let known = addresses(&arguments.args);
     let promised = Arc::clone(&arguments.return_field);
-    // DataFusion's wrapper rejects a list without the metadata of the element field.
+    // DataFusion's own wrapper would refuse a list whose element field lacks its metadata.
     let result = function.inner().invoke_with_args(arguments)?;
     let result = with_elements_of(promised.data_type(), result)?;
     drop(taken);
@@ -99,11 +99,11 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     }
 }
 
-/// A list with the element field of the promised type: functions on arrays drop the metadata that
-/// marks bytes as uuid and text as jsonb.
+/// A list with the element field of the type `promised`. DataFusion's functions on arrays drop the
+/// metadata of this field, which marks bytes as uuid and text as jsonb.
 ///
 /// # Errors
-/// A value of another type than promised, a defect of the function.
+/// The value has another type than promised, because the function has a defect.
 fn with_elements_of(promised: &DataType, value: ColumnarValue) -> Result<ColumnarValue> {
     let DataType::List(element) = promised else { return Ok(value) };
     if value.data_type() == *promised {
@@ -130,7 +130,7 @@ fn is_constant(value: &ColumnarValue) -> bool {
     matches!(value, ColumnarValue::Scalar(_))
 }
 
-/// The bytes of a long constant.
+/// The bytes of a constant if it is long; otherwise 0.
 fn constant_bytes(value: &ColumnarValue) -> usize {
     match value {
         ColumnarValue::Scalar(value) => Some(scalar_bytes(value)).filter(|bytes| *bytes > 256),
@@ -154,7 +154,7 @@ pub fn scalar_bytes(value: &ScalarValue) -> usize {
     }
 }
 
-/// The memory address of a constant.
+/// The address of a constant in memory.
 fn address(value: &ScalarValue) -> usize {
     match value {
         ScalarValue::Utf8(Some(text))
@@ -178,7 +178,7 @@ fn take_charge(value: &ColumnarValue) -> Option<governor::Charge> {
     }
 }
 
-/// The addresses of the buffers of large arguments: a result can share such buffers.
+/// The addresses of the buffers of large arguments, which the result may share.
 fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
     fn collect(data: &arrow::array::ArrayData, into: &mut Vec<usize>) {
         into.extend(data.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
@@ -195,7 +195,8 @@ fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
     found
 }
 
-/// Rejects a batch that must be split, or a batch beyond the address range of the result type.
+/// Refuses a result that is too large: a batch that must be split, or a batch that exceeds the
+/// offsets of its type.
 fn refuse(growth: Growth, rows: usize, result: &DataType) -> Result<()> {
     governor::check_batch(growth.total, rows).map_err(failed)?;
     let narrow = matches!(result, DataType::Utf8 | DataType::Binary | DataType::List(_));
@@ -220,7 +221,8 @@ fn settle_array(
     }
     let mut bytes = governor::array_bytes(&array.to_data(), known);
     if is_list {
-        // Elements can share a text until a function copies the list.
+        // Elements may share a text; a function that copies the list also copies the text for each
+        // element.
         bytes = bytes.max(governor::value_bytes(&array));
         if bytes > VALUE_BYTES_MAX {
             let largest = governor::largest_list_bytes(&array);
@@ -268,7 +270,7 @@ fn resized(charge: &mut Option<governor::Charge>, bytes: usize) -> Result<govern
     }
 }
 
-/// Replaces functions with results of any length by metered functions. Must be the last rewrite.
+/// A rewrite that meters each function whose results may have any length. Must be the last rewrite.
 #[derive(Debug)]
 pub struct Metering {
     concat: Arc<ScalarUDF>,
@@ -332,12 +334,12 @@ fn joins_texts(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> bool {
     }
 }
 
-/// Wraps a function with the meter.
+/// A metered version of a function.
 pub fn metered(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(MeteredFunction { inner: function }))
 }
 
-/// A function with all calls through [`invoke`]; everything else comes from the inner function.
+/// Wraps a function: each call goes through [`invoke`], and everything else to the inner function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct MeteredFunction {
     inner: Arc<ScalarUDF>,
@@ -369,7 +371,7 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        // The planner asks again for each level of a deep expression.
+        // The planner calls this for each level of a deep expression.
         governor::check()?;
         self.inner.return_field_from_args(arguments)
     }
@@ -384,7 +386,7 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 
     fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // The simplified form of such a function would skip the prediction.
+        // DataFusion's simplified form of these functions would not be metered.
         if growth::is_predicted(self.name()) {
             return Ok(ExprSimplifyResult::Original(arguments));
         }
@@ -415,7 +417,7 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 }
 
-/// The operator `||` of texts, as a function.
+/// The operator `||` of texts as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TextConcat {
     signature: Signature,
@@ -488,7 +490,7 @@ impl ScalarUDFImpl for TextConcat {
     }
 }
 
-/// One side of `||`.
+/// An operand of `||`.
 enum Side<'a> {
     Same(Option<&'a str>),
     View(&'a StringViewArray),

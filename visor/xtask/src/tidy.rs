@@ -1,4 +1,4 @@
-//! All checks, and their findings.
+//! The checks of `tidy`, and their findings.
 
 mod edges;
 mod headers;
@@ -17,7 +17,7 @@ use crate::{documents, generate, tree::Tree};
 
 pub use manifest::members;
 
-/// A problem to fix.
+/// A problem that someone must fix.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
@@ -26,7 +26,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding in a line, counted from 1; 0 means the whole file.
+    /// A finding in a line, counted from 1; 0 for the whole file.
     pub fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_string(), line, message: message.into() }
     }

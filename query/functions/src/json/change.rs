@@ -17,7 +17,7 @@ use crate::{
 
 use Parameter::{Array, Boolean, Integer, Text};
 
-/// The maximum nesting depth of a change.
+/// The maximum nesting depth of a value that a function changes.
 const DEPTH_MAX: usize = 512;
 
 /// The functions.
@@ -111,7 +111,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidParameterValue, message)
 }
 
-/// Arrays of texts.
+/// An argument that is an array of texts.
 struct Texts(arrow::array::ListArray);
 
 fn texts(arguments: &Arguments<'_>, at: usize) -> Result<Texts> {
@@ -129,7 +129,7 @@ impl Texts {
         })
     }
 
-    /// A path or keys without NULL.
+    /// The texts of a row, as a path or as keys; no text may be NULL.
     fn at(&self, row: usize) -> Result<Option<Vec<String>>> {
         let Some(steps) = self.row(row) else { return Ok(None) };
         let steps: Option<Vec<String>> = steps.into_iter().collect();
@@ -138,7 +138,7 @@ impl Texts {
         })
     }
 
-    /// The keys without the NULL keys.
+    /// The texts of a row, as keys; NULL keys are ignored.
     fn keys(&self, row: usize) -> Option<Vec<String>> {
         Some(self.row(row)?.into_iter().flatten().collect())
     }
@@ -151,7 +151,7 @@ fn exist(arguments: &Arguments<'_>, test: fn(&str, &[String]) -> bool) -> Result
     Ok(std::sync::Arc::new(found))
 }
 
-/// The change at a path.
+/// What to do at the end of a path.
 enum Change<'a> {
     Set { path: &'a [String], new: &'a str, add: bool },
     Insert { path: &'a [String], new: &'a str, after: bool },
@@ -163,7 +163,7 @@ fn changed(
     change: for<'a> fn(&'a [String], &'a str, bool) -> Change<'a>,
 ) -> Result<ArrayRef> {
     let (json, paths, new) = (arguments.text(0)?, texts(arguments, 1)?, arguments.text(2)?);
-    // By default, members are added, and elements are inserted before the given position.
+    // By default, a missing member is added, and an element is inserted before the given position.
     let default = matches!(change(&[], "", true), Change::Set { .. });
     text_rows(arguments.rows, |row| {
         let create_missing = match arguments.has(3) {
@@ -205,7 +205,7 @@ fn rewritten(json: &str, change: &Change<'_>) -> Result<String, Error> {
     normalize_jsonb(&out)
 }
 
-/// Writes a value with the change at the remaining path.
+/// Writes a value with the change applied at `path`, the remaining steps.
 fn write(
     json: &str,
     change: &Change<'_>,
@@ -306,7 +306,7 @@ fn in_array(
         Change::Insert { new, .. } => rest.is_empty().then_some(*new),
         Change::Delete { .. } => None,
     };
-    // Before the first element, or after the last element.
+    // A position before the first element inserts at the beginning, any other at the end.
     if let Some(new) = adds.filter(|_| at < 0) {
         separated(out, &mut first);
         out.push_str(new);

@@ -1,4 +1,4 @@
-//! The functions with regular expressions.
+//! The SQL functions with regular expressions.
 
 use std::sync::Arc;
 
@@ -107,16 +107,16 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The bytes of an array element without its text.
+/// The bytes of an element of an array, without its text.
 const ELEMENT_BYTES: usize = 16;
 
-/// One row's arguments, and the expression of the previous row.
+/// The arguments of a call, row by row.
 struct Rows<'a> {
     arguments: &'a Arguments<'a>,
     last: LastExpression,
 }
 
-/// A text and its expression.
+/// The text of a row, and its compiled expression.
 struct Row<'a> {
     text: &'a str,
     expression: Arc<Expression>,
@@ -128,7 +128,8 @@ impl<'a> Rows<'a> {
         Self { arguments, last: LastExpression::default() }
     }
 
-    /// The row, with the flags of argument `flags_at`; `None` if an argument is NULL.
+    /// Text and expression of a row, whose flags are in argument `flags_at`; `None` if an argument
+    /// is NULL.
     fn row(&mut self, row: usize, flags_at: usize) -> Result<Option<Row<'a>>> {
         governor::check()?;
         let arguments = self.arguments;
@@ -180,8 +181,8 @@ fn not_global(function: &str, flags: Flags) -> Result<()> {
 }
 
 impl Row<'_> {
-    /// The start byte of a character, counted from 1; a byte beyond the text for a character beyond
-    /// the end.
+    /// The byte at which a character starts; characters count from 1. A byte after the text if the
+    /// character lies after the end.
     fn byte_of(&self, character: i64) -> Result<usize> {
         if character < 1 {
             return Err(bad_value("start", character));
@@ -206,7 +207,7 @@ impl Row<'_> {
         byte + width.map_or(1, char::len_utf8)
     }
 
-    /// Calls `each` for the matches from a byte on, until `each` asks for the end.
+    /// Calls `each` for each match from byte `from` on, until `each` returns false.
     fn matches(&self, from: usize, mut each: impl FnMut(MatchSpans) -> bool) -> Result<()> {
         let mut from = from;
         let mut pace = Pace::default();
@@ -240,7 +241,7 @@ impl Row<'_> {
         self.text.get(start..end).unwrap_or("")
     }
 
-    /// The capture groups, or the whole match without groups.
+    /// The texts of the capture groups; the whole match if there are no groups.
     fn parts(&self, found: &MatchSpans) -> Vec<Option<&str>> {
         match self.expression.has_groups() {
             true => found.groups.iter().map(|group| group.map(|span| self.slice(span))).collect(),
@@ -248,7 +249,7 @@ impl Row<'_> {
         }
     }
 
-    /// The capture group of this number, or the whole match for 0.
+    /// The range of capture group `number`; of the whole match for 0.
     fn group(&self, found: &MatchSpans, number: i64) -> Option<(usize, usize)> {
         match usize::try_from(number) {
             Ok(0) => Some(found.all),
@@ -345,7 +346,7 @@ fn texts_builder() -> ListBuilder<StringViewBuilder> {
     ListBuilder::new(StringViewBuilder::new())
 }
 
-/// Lists of texts in the declared type.
+/// Lists of texts, converted to the declared type.
 fn declared(lists: &ArrayRef, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(arrow::compute::cast(lists, arguments.result)?)
 }
@@ -409,7 +410,7 @@ fn split(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let mut from = 0;
         let mut enough = Ok(());
         row.matches(0, |found| {
-            // An empty match splits only between characters.
+            // An empty match splits the text only between two characters.
             let (start, end) = found.all;
             if start < row.text.len() && end > from {
                 lists.values().append_value(row.slice((from, start)));
@@ -464,7 +465,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// The error for flags that look like a number.
+/// The error for flags that begin with a digit: probably the call has one argument too few.
 fn first_digit(
     arguments: &Arguments<'_>,
     at: usize,
@@ -485,7 +486,7 @@ fn first_digit(
     }))
 }
 
-/// Appends a replacement; `\1` … `\9` and `\&` stand for parts of the match.
+/// Appends a replacement text, in which `\1` … `\9` and `\&` stand for parts of the match.
 fn append(
     out: &mut String,
     by: &str,

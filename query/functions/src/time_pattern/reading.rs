@@ -1,4 +1,4 @@
-//! Reads times with a pattern, as leniently as PostgreSQL.
+//! Parses times by a pattern, as leniently as PostgreSQL.
 
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, is_valid, month_days};
@@ -8,20 +8,20 @@ use super::{
     writing::{DAYS, MONTHS, ROMAN, iso_year_start},
 };
 
-/// The result of a read.
+/// The date and time that were parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ParsedTime {
     pub(super) date: Civil,
     pub(super) second_of_day: i64,
     pub(super) micros: i64,
-    /// The offset, if the pattern has the hours of a zone.
+    /// The offset in seconds, if the pattern has a field for the hours of a zone.
     pub(super) east_seconds: Option<i32>,
 }
 
-/// Reads `text` with a pattern.
+/// Parses `text` by a pattern.
 ///
 /// # Errors
-/// Text that does not match the pattern, and text without a valid time.
+/// The text does not match the pattern, or is not a valid time.
 pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<ParsedTime> {
     let mut reader =
         TimeReader { text, rest: text, parts: TimeFields::default(), exact: false, skipped: 0 };
@@ -29,19 +29,19 @@ pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<ParsedTime> {
     reader.parts.settled(text)
 }
 
-/// Gregorian dates and dates of ISO weeks cannot be mixed.
+/// The calendar of a pattern: fields of Gregorian dates and of ISO weeks cannot be mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calendar {
     Gregorian,
     IsoWeek,
 }
 
-/// The numbers read from the text; `None` for missing fields.
+/// The numbers that were parsed; `None` for a field that the pattern lacks.
 #[derive(Debug, Default)]
 struct TimeFields {
     calendar: Option<Calendar>,
     year: Option<i64>,
-    /// The number of `Y`s in the pattern.
+    /// How many `Y`s the pattern has.
     year_digits: u8,
     before_christ: bool,
     century: Option<i64>,
@@ -50,7 +50,7 @@ struct TimeFields {
     week_of_month: Option<i64>,
     day: Option<i64>,
     day_of_year: Option<i64>,
-    /// 1 is Sunday.
+    /// From 1 for Sunday to 7 for Saturday.
     day_of_week: Option<i64>,
     julian: Option<i64>,
     hour: Option<i64>,
@@ -71,7 +71,7 @@ struct TimeReader<'a> {
     rest: &'a str,
     parts: TimeFields,
     exact: bool,
-    /// The number of skipped characters beyond the characters of the pattern.
+    /// How many more characters of the text than of the pattern were skipped.
     skipped: i64,
 }
 
@@ -83,7 +83,7 @@ fn is_separator(letter: char) -> bool {
     letter.is_ascii_punctuation()
 }
 
-/// True if the end of a number is clear without a digit count.
+/// True if the number of a field ends without a count of its digits, because no digit can follow.
 fn ends_by_itself(place: &PatternField, next: Option<&Node>) -> bool {
     place.bare
         || place.ordinal.is_some()
@@ -136,7 +136,8 @@ impl TimeReader<'_> {
         Ok(())
     }
 
-    /// A space or separator of the pattern consumes one space or separator of the text, or nothing.
+    /// A space or separator in the pattern skips one space or separator of the text, if there is
+    /// one.
     fn separator(&mut self) {
         let Some(letter) = self.rest.chars().next() else { return };
         if self.exact {
@@ -150,7 +151,7 @@ impl TimeReader<'_> {
         }
     }
 
-    /// Another letter of the pattern consumes any one letter of the text.
+    /// Any other character of the pattern skips one character of the text.
     fn letter(&mut self) {
         let Some(letter) = self.rest.chars().next() else { return };
         if !self.exact && self.skipped > 0 {
@@ -263,7 +264,7 @@ impl TimeReader<'_> {
         Ok(())
     }
 
-    /// Sets a part. A part may be set again only to the same value.
+    /// Sets a field; a field that is already set must have the same value.
     fn set<T: Copy + PartialEq>(
         &mut self,
         place: &PatternField,
@@ -282,8 +283,8 @@ impl TimeReader<'_> {
         Ok(())
     }
 
-    /// A number of `length` digits, or of any length if the end of the number is clear; also
-    /// returns the number of consumed characters.
+    /// Parses a number of `length` digits, or of any length if its end is clear. Also returns the
+    /// number of characters.
     fn number(
         &mut self,
         place: &PatternField,
@@ -333,7 +334,7 @@ impl TimeReader<'_> {
         Ok((i64::from(value), taken))
     }
 
-    /// The index of the word at the start of the text, in any case.
+    /// The index in `words` of the word at the start of the text, in any case.
     fn word(&mut self, place: &PatternField, words: &[&str], short: bool) -> Result<i64> {
         let spelled =
             words.iter().map(|word| if short { word.get(..3).unwrap_or(word) } else { word });
@@ -353,7 +354,7 @@ impl TimeReader<'_> {
             .with_detail("The given value did not match any of the allowed values for this field.")
     }
 
-    /// The longest numeral matches: `VIII` is not `V`.
+    /// Parses a Roman numeral; the longest one counts, so that `VIII` is not read as `V`.
     fn roman(&mut self, place: &PatternField) -> Result<i64> {
         let found = ROMAN
             .iter()
@@ -375,7 +376,7 @@ impl TimeReader<'_> {
                 self.advance(sign);
                 if sign == '-' { -1 } else { 1 }
             }
-            // A separator may have consumed the sign.
+            // The separator before may have skipped the sign.
             _ => {
                 let read = self.text.len() - self.rest.len();
                 let before = self.text.get(..read).unwrap_or("");
@@ -445,7 +446,7 @@ fn calendar_of(field: Field) -> Option<Calendar> {
     }
 }
 
-/// A year of fewer than four digits means the year nearest to 2020.
+/// For a year with fewer than four digits, the matching year that is nearest to 2020.
 fn near_2020(year: i64) -> i64 {
     match year {
         0..70 => year + 2_000,
@@ -487,13 +488,13 @@ impl TimeFields {
         Ok(ParsedTime { date, second_of_day, micros, east_seconds })
     }
 
-    /// The second of the day; `None` for an invalid time.
+    /// The time in seconds since midnight; `None` for an invalid time.
     fn time(&self) -> Result<Option<i64>> {
         let (mut hour, mut minute, mut second) = match self.second_of_day {
             Some(seconds) => (seconds / 3_600, seconds / 60 % 60, seconds % 60),
             None => (0, 0, 0),
         };
-        // A zero value counts as missing.
+        // A value of zero counts as missing.
         let nonzero =
             |value: Option<i64>, before: i64| value.filter(|value| *value != 0).unwrap_or(before);
         second = nonzero(self.second, second);
@@ -515,7 +516,7 @@ impl TimeFields {
         Ok(fits.then_some(hour * 3_600 + minute * 60 + second))
     }
 
-    /// The astronomical year; `None` if no field gives the year.
+    /// The year, where 0 is 1 BC; `None` if no field determines the year.
     fn year(&self) -> Option<i64> {
         let century = self.century.filter(|century| *century != 0);
         let century = century.map(|century| if self.before_christ { -century } else { century });
@@ -552,7 +553,7 @@ impl TimeFields {
         let mut day_of_year = nonzero(self.day_of_year);
         if let Some(week) = nonzero(self.week) {
             if self.calendar == Some(Calendar::IsoWeek) {
-                // Starts on Monday if no day is given.
+                // A week without a day means its Monday.
                 let weekday = nonzero(self.day_of_week).map_or(0, |day| (day + 5) % 7);
                 let days = iso_year_start(year) + (week - 1) * 7 + weekday;
                 set(civil_of(days), &mut year, &mut month, &mut day);
