@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{ColumnBuilder, TextStyle, failing_row};
 
-/// The limits on a parser's memory.
+/// The limits that bound the memory of a parser.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyLimits {
     /// The maximum number of rows in a batch.
     pub batch_rows_max: usize,
-    /// The approximate maximum size of the input for one batch, in bytes.
+    /// The approximate maximum bytes of input for one batch.
     pub batch_bytes_max: usize,
     /// The maximum size of a record in bytes; a longer record is an error.
     pub record_bytes_max: usize,
@@ -35,7 +35,7 @@ impl Default for CopyLimits {
     }
 }
 
-/// The line ending of the data, decided by the first line.
+/// The line ending of the data, which the first line determines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEnd {
     Newline,
@@ -51,14 +51,14 @@ struct Column {
     required: bool,
 }
 
-/// The presence of the last column in the records.
+/// Whether the records contain the last column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastColumn {
-    /// Each record must have the last column.
+    /// Every record must contain the last column.
     Given,
-    /// The first record decides for all records.
+    /// The first record will decide whether all records contain it.
     Undecided,
-    /// No record has the last column: the column is NULL in the batches.
+    /// No record contains the last column, so it is NULL in the batches.
     LeftOut,
 }
 
@@ -72,37 +72,38 @@ pub struct CopyParser {
     limits: CopyLimits,
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// The bytes of the incomplete record.
+    /// The bytes of the record that is not complete yet.
     pending: Vec<u8>,
     boundary: Boundary,
     line_end: Option<LineEnd>,
     line: u64,
-    /// True until the header has been read.
+    /// True until the header line is read.
     header: bool,
-    /// True after `\.`.
+    /// True after the end marker `\.`.
     done: bool,
-    /// True if the columns are all columns of the table in the table's order.
+    /// True if `columns` are all columns of the table, in the order of the table.
     whole_rows: bool,
-    /// The presence of the last column.
+    /// Whether the records contain the last column.
     last: LastColumn,
     batch_rows: usize,
     batch_bytes: usize,
-    /// The skipped rows of the batch.
+    /// The rows of the current batch that are skipped, by index.
     batch_skipped: Vec<usize>,
     skipped: SkippedRows,
     scratch: Vec<u8>,
 }
 
 impl CopyParser {
-    /// The capacity of the buffer for the incomplete record, in bytes.
+    /// The capacity in bytes of the buffer for the incomplete record.
     pub fn pending_bytes(&self) -> usize {
         self.pending.capacity()
     }
 
-    /// A parser for data with `columns`. The batches have the columns in this order, all nullable.
+    /// A parser for data with `columns`. The batches have these columns in this order; all are
+    /// nullable.
     ///
     /// # Errors
-    /// `UndefinedColumn` if an option names a column outside of `columns`.
+    /// `UndefinedColumn` if an option names a column that is not in `columns`.
     pub fn new(
         options: CopyOptions,
         columns: Vec<(String, ColumnType)>,
@@ -157,14 +158,14 @@ impl CopyParser {
         })
     }
 
-    /// Sets the table name for messages: `COPY cpu, line 3`.
+    /// Sets the name of the table for error messages, as in `COPY cpu, line 3`.
     #[must_use]
     pub fn for_table(mut self, table: impl Into<String>) -> Self {
         self.table = table.into();
         self
     }
 
-    /// Rejects NULL in the named columns; the error then contains the line number.
+    /// Refuses NULL in the named columns, with an error that contains the line number.
     #[must_use]
     pub fn requiring(mut self, names: &[String]) -> Self {
         for column in &mut self.columns {
@@ -173,7 +174,7 @@ impl CopyParser {
         self
     }
 
-    /// Tells the parser whether the columns are all columns of the table in the table's order: then
+    /// Tells the parser whether the columns are all columns of the table, in its order. If so,
     /// error messages show whole rows.
     #[must_use]
     pub fn of_whole_rows(mut self, whole: bool) -> Self {
@@ -181,8 +182,8 @@ impl CopyParser {
         self
     }
 
-    /// Allows records without the last column, which is then NULL. The first record decides: all
-    /// other records must have the same number of fields.
+    /// Accepts data whose records all omit the last column, which is then NULL. The number of
+    /// fields in the first record decides.
     #[must_use]
     pub fn with_optional_last(mut self, optional: bool) -> Self {
         if optional && self.columns.len() > 1 {
@@ -203,16 +204,16 @@ impl CopyParser {
         &self.schema
     }
 
-    /// The skipped rows so far.
+    /// The rows that were skipped so far.
     pub fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 
-    /// Takes a chunk of data; returns the completed batches. After an error the parser must be
+    /// Parses a chunk; returns the batches that are complete. After an error the parser must be
     /// dropped.
     ///
     /// # Errors
-    /// PostgreSQL's errors for bad data, with table, line and column as context.
+    /// PostgreSQL's errors for invalid data, with table, line and column as their context.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         if self.done {
@@ -243,8 +244,8 @@ impl CopyParser {
         Ok(batches)
     }
 
-    /// Ends the data: parses a last record without a newline, and returns the rows outside of the
-    /// returned batches.
+    /// Ends the data: parses a last record without a newline, and returns the rows that are in no
+    /// batch yet.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -298,7 +299,7 @@ impl CopyParser {
         .with_context(format!("COPY {}, line {}", self.table, self.line + 1)))
     }
 
-    /// Parses one record without its newline.
+    /// Parses a record, without its newline. `last` is true at the end of the data.
     fn record(&mut self, raw: &[u8], last: bool) -> Result<()> {
         self.line += 1;
         let record = self.without_return(raw, last)?;
@@ -334,7 +335,7 @@ impl CopyParser {
         Ok(())
     }
 
-    /// Removes the carriage return of a line end, and rejects other carriage returns.
+    /// Removes the carriage return of the line ending; refuses a carriage return elsewhere.
     #[inline]
     fn without_return<'a>(&mut self, raw: &'a [u8], last: bool) -> Result<&'a [u8]> {
         let stripped = raw.strip_suffix(b"\r");
@@ -369,7 +370,7 @@ impl CopyParser {
     #[inline]
     fn fields(&mut self, text: &str) -> Result<()> {
         let mut fields = Fields::new(text, &self.options);
-        // The first invalid value.
+        // The first invalid value of the record: column, error, and text.
         let mut unread: Option<(usize, Error, String)> = None;
         let mut missing = None;
         let last = self.columns.len().saturating_sub(1);
@@ -386,7 +387,7 @@ impl CopyParser {
             }
             let field = fields.next(&mut self.scratch, column.force_not_null, column.force_null);
             match field {
-                // For a skipped row, the parser still checks the structure of the record.
+                // The rest of a skipped record must still have valid fields.
                 Ok(_) if unread.is_some() => column.builder.append_null(),
                 Ok(Some(Field::Value(value))) => {
                     if self.options.ignores_errors {
@@ -436,7 +437,7 @@ impl CopyParser {
         }
     }
 
-    /// The error for a NULL in the current row.
+    /// The error for a NULL in column `at` of the current row.
     fn null_at(&mut self, at: usize) -> Error {
         let name = self.columns.get(at).map_or("", |column| column.name.as_str());
         let error = Error::not_null(name, &self.table);
@@ -449,9 +450,9 @@ impl CopyParser {
         error.with_detail(failing_row(columns, self.batch_rows, &self.style))
     }
 
-    /// Skips the current row because of an invalid value.
+    /// Skips the current row because `value`, in column `at`, is invalid.
     fn skip(&mut self, at: usize, error: Error, value: &str) -> Result<()> {
-        // An error other than an invalid value stops the statement.
+        // Only an error in a value can be skipped.
         if error.kind() == ErrorKind::Internal {
             return Err(error);
         }
@@ -521,7 +522,8 @@ impl CopyParser {
         )
     }
 
-    /// The rows since the last batch; `None` if all these rows were skipped.
+    /// Takes the rows collected for the next batch; `None` if there are none, or all of them are
+    /// skipped.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         let arrays = self.columns.iter_mut().map(|column| column.builder.finish()).collect();
         let rows = std::mem::take(&mut self.batch_rows);
@@ -542,7 +544,7 @@ impl CopyParser {
     }
 }
 
-/// At most 100 characters of data, like PostgreSQL's messages.
+/// The beginning of a text for a message: at most 100 characters, as in PostgreSQL.
 fn shown_data(text: &str) -> String {
     const SHOWN_MAX: usize = 100;
     match text.char_indices().nth(SHOWN_MAX) {

@@ -18,7 +18,7 @@ fn parser(options: &CopyOptions) -> CopyParser {
     CopyParser::new(options.clone(), columns(), TextStyle::default()).unwrap().for_table("t")
 }
 
-/// Rows in the form `id=name`, passed in pieces of `step` bytes.
+/// Parses data in pieces of `step` bytes; returns each row as `id=name`.
 fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> {
     let mut parser = parser(options);
     let mut batches = Vec::new();
@@ -39,7 +39,7 @@ fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> 
     Ok(rows)
 }
 
-/// The rows, equal for every split of the data.
+/// Parses data; checks that the rows do not depend on the size of the pieces.
 fn rows(options: &CopyOptions, data: &[u8]) -> Result<Vec<String>> {
     let whole = read(options, data, data.len().max(1));
     for step in 1..data.len().min(40) {
@@ -200,7 +200,7 @@ fn bad_values_name_line_and_column() {
         b"1,a\n2,\"b\nc\"\nx,d\n",
         "22P02",
         "invalid input syntax for type integer: \"x\"",
-        // The quoted newline counts as a line.
+        // A newline in quotes also begins a new line.
         "COPY t, line 4, column id: \"x\"",
     );
     let long = format!("{}\ta\n", "9".repeat(500));
@@ -246,7 +246,7 @@ fn unterminated_quotes() {
         "unterminated CSV quoted field",
         "COPY t, line 2: \"2,\"b\n3,c\n\"",
     );
-    // The error names the line of the quote for every split into chunks.
+    // The error names the line of the quote, whatever the size of the pieces.
     for (data, detail) in [
         ("1,a\n2,\"b\n3,c\n", "The quote on line 2 is never closed."),
         ("1,\"a\"\"\n\"\"\n", "The quote on line 1 is never closed."),
@@ -423,7 +423,7 @@ fn rows_that_cannot_be_read_are_left_out_of_every_batch() {
     );
     let mut batches = parser.push(data.as_bytes()).unwrap();
     batches.extend(parser.finish().unwrap());
-    // The second batch has no remaining row.
+    // All rows of the second batch are skipped.
     let ids: Vec<Vec<i32>> = batches
         .iter()
         .map(|batch| batch.column(0).as_primitive::<Int32Type>().values().to_vec())
@@ -474,7 +474,7 @@ fn latin1_comes_in_and_goes_out() {
     );
 }
 
-/// The number of columns with values in the first batch; the data may omit the last column.
+/// How many columns of the first batch have values, for data that may omit the last column.
 fn given_columns(options: &CopyOptions, data: &[u8]) -> Result<usize> {
     let columns = [columns(), vec![("time".into(), ColumnType::Integer)]].concat();
     let mut parser = CopyParser::new(options.clone(), columns, TextStyle::default())?
