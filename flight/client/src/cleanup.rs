@@ -31,7 +31,7 @@ pub(crate) enum CleanupTask {
     Confirm(oneshot::Sender<()>),
 }
 
-/// The sender of the queue.
+/// The sending end of the queue of requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Cleanup(mpsc::Sender<CleanupTask>);
 

@@ -29,16 +29,16 @@ pub struct SealedTicket {
 /// The work that a ticket stands for.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum TicketWork {
-    /// To run a statement.
+    /// Run a statement.
     #[prost(message, tag = "3")]
     Statement(StatementWork),
-    /// To run a prepared statement with its bound parameters.
+    /// Run a prepared statement with its bound parameters.
     #[prost(message, tag = "4")]
     Prepared(PreparedWork),
-    /// To return a part of a result that several tickets share; with the number of the part.
+    /// Return a part of a result that several tickets share; with the number of the part.
     #[prost(uint64, tag = "5")]
     Part(u64),
-    /// To answer a question for metadata; with the encoded command.
+    /// Answer a question for metadata; with the encoded command.
     #[prost(bytes, tag = "6")]
     Metadata(Vec<u8>),
 }

@@ -23,7 +23,7 @@ use crate::{
 
 use Parameter::{Any, Array, Integer, Rest, Text};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![
         Function::immutable(

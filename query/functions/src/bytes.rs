@@ -17,7 +17,7 @@ use Parameter::{Bytes, Integer, Text};
 /// The number of characters in a line of base64, as in PostgreSQL.
 const LINE: usize = 76;
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let bytes = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
         Function::immutable(name, parameters, ColumnType::Bytea, description, run)

@@ -7,7 +7,7 @@ use stratalog_model::ColumnType;
 
 use crate::function::{Arguments, Function, Parameter, text_at, text_rows};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let declare = |name, description, run| {
         Function::immutable(name, &[&[Parameter::Text]], ColumnType::Text, description, run)

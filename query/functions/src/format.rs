@@ -12,7 +12,7 @@ use crate::{
     quote::{quote_ident, quote_literal},
 };
 
-/// The function.
+/// The SQL function that this module declares.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
         name,

@@ -34,7 +34,7 @@ fn list_of(element: ColumnType) -> Returns {
     Returns::Type(ColumnType::Array(Box::new(element)))
 }
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![
         Function::immutable(

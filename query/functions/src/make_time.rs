@@ -37,7 +37,7 @@ fn overflow(what: &str, value: &str) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: {value}"))
 }
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, returns, volatility, description, zoned: bool| Function {
         name,

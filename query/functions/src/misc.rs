@@ -22,7 +22,7 @@ use crate::{
 
 use Parameter::{Any, Array, Double, Integer, Interval, Text, Time};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let volatile = |name,
                     parameters,

@@ -21,7 +21,7 @@ use crate::{
 
 use Parameter::{Any, Array as List, Double, Integer, Numeric};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![
         Function::immutable(

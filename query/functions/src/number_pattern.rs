@@ -22,7 +22,7 @@ use crate::{
 mod reading;
 mod writing;
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![Function {
         name: "to_number",

@@ -20,7 +20,7 @@ use crate::{
 
 use Parameter::{Double, Integer, Numeric};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let of_degrees = |name, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
         Function::immutable(name, &[&[Double]], ColumnType::Double, description, run)

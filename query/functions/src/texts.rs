@@ -15,7 +15,7 @@ use crate::{
 
 use Parameter::Text;
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![
         Function::immutable(

@@ -28,7 +28,7 @@ use writing::TimePieces;
 
 const SECOND_US: i64 = 1_000_000;
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     use Parameter::{Any, Text};
     vec![

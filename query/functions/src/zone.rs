@@ -40,7 +40,7 @@ pub(crate) use shift::later;
 
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![
         Function {

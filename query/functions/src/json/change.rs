@@ -20,7 +20,7 @@ use Parameter::{Array, Boolean, Integer, Text};
 /// The maximum nesting depth of a value that a function changes.
 const DEPTH_MAX: usize = 512;
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub(super) fn functions() -> Vec<Function> {
     vec![
         Function::immutable(

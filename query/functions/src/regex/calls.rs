@@ -18,7 +18,7 @@ use crate::{
 
 use Parameter::{Integer, Text};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let texts = || ColumnType::Array(Box::new(ColumnType::Text));
     vec![

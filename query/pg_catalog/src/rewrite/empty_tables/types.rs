@@ -27,7 +27,7 @@ pub(super) fn among_others(item: &mut SelectItem) {
     }
 }
 
-/// The type with this name in the catalogs.
+/// The SQL type for the name of a PostgreSQL type; `None` if no cast to the type exists.
 fn type_named(name: &str) -> Option<DataType> {
     let (element, array) = match name.strip_suffix("[]") {
         Some(element) => (element, "[]"),
