@@ -16,14 +16,15 @@ use crate::{
     tag::{TagColumn, TagRole},
 };
 
+mod size;
+
+use size::value_bytes;
+
 /// The name of the time column of a new table.
 pub const TIME_COLUMN: &str = "time";
 
 /// Maximal bytes that a table reserves before a batch has rows.
 const EXPECTED_BYTES_MAX: usize = 16 << 20;
-
-/// Bytes of a row besides its columns: time, series, line number, and a share of the columns' gaps.
-const ROW_BYTES: usize = 32;
 
 /// Bytes of the value of a tag, without its text.
 pub(crate) const TAG_BYTES: usize = 16;
@@ -100,38 +101,6 @@ impl Table {
 
     pub(crate) fn rows(&self) -> usize {
         self.ticks.len()
-    }
-
-    /// Approximate bytes of the rows as a batch: each row takes space in every column.
-    pub(crate) fn bytes(&self) -> usize {
-        self.rows() * self.row_bytes + self.text_bytes
-    }
-
-    /// Computes the bytes of a row for the present columns and tags of the batch.
-    fn measure(&mut self) {
-        let known = self.definition.iter().flat_map(|definition| &definition.columns);
-        let known: usize = known.map(|column| value_bytes(&column.column_type)).sum();
-        let new = self.columns.iter().filter(|column| column.new);
-        let new: usize = new.map(|column| value_bytes(&column.column_type)).sum();
-        let tags = self.tags.iter().filter(|tag| tag.role == TagRole::New && tag.is_used());
-        self.row_bytes = ROW_BYTES + known + new + TAG_BYTES * tags.count();
-    }
-
-    /// Checks that a growth of all rows by `bytes` each stays within the limits.
-    pub(crate) fn check_growth(&self, bytes: usize, limits: &RowLimits) -> Result<()> {
-        let rows = self.rows() + 1;
-        if rows.saturating_mul(self.row_bytes + bytes) <= limits.table_bytes_max {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::LimitExceeded,
-            format!(
-                "a new column of table \"{}\" takes space in {rows} rows of the request, and the rows would exceed {} bytes",
-                excerpt(&self.measurement),
-                limits.table_bytes_max
-            ),
-        )
-        .with_hint("send lines with the same fields together, in several requests"))
     }
 
     /// Sets the value of a tag for one series of the batch.
@@ -470,21 +439,6 @@ impl Table {
             ),
         )
         .with_hint("write data that differs from line to line as values, not as names")
-    }
-}
-
-/// Bytes of a value of this type in a batch, without its text.
-fn value_bytes(column_type: &ColumnType) -> usize {
-    match column_type {
-        ColumnType::Boolean => 1,
-        ColumnType::BigInt
-        | ColumnType::Integer
-        | ColumnType::SmallInt
-        | ColumnType::Double
-        | ColumnType::Real
-        | ColumnType::Timestamp { .. }
-        | ColumnType::TimestampTz { .. } => 8,
-        _ => 16,
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use arrow::{
     array::{ArrayRef, AsArray, StringViewArray, StringViewBuilder},
     buffer::Buffer,
-    datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit},
+    datatypes::{DataType, Field, FieldRef},
 };
 use datafusion::{
     common::{Result, ScalarValue, plan_err},
@@ -27,6 +27,11 @@ use crate::{
     metered::expanded,
 };
 
+mod parameter;
+
+pub use parameter::Parameter;
+use parameter::fit;
+
 /// The bytes that one call may produce for one batch if its arguments determine the size (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
@@ -36,33 +41,6 @@ const BLOCK_BYTES_MIN: usize = 1 << 20;
 /// For a value with at least this many bytes, the next copy is charged in advance.
 const GROWING_BYTES_MIN: usize = 16 << 20;
 
-/// The values that a parameter accepts. Arguments are cast to the type of the parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parameter {
-    /// Any value, without a cast.
-    Any,
-    /// Text.
-    Text,
-    /// An integer, as Int64.
-    Integer,
-    /// A number, as Float64.
-    Double,
-    /// True or false.
-    Boolean,
-    /// An interval.
-    Interval,
-    /// A timestamp with or without zone, or a date, without a cast.
-    Time,
-    /// Bytes.
-    Bytes,
-    /// A list, without a cast.
-    Array,
-    /// A whole number or a numeric, exact.
-    Numeric,
-    /// Any number of further arguments, without casts; only as the last parameter.
-    Rest,
-}
-
 /// The name of a type in SQL; Arrow's name if SQL does not have the type.
 pub fn sql_name(data_type: &DataType) -> String {
     if matches!(data_type, DataType::Struct(_)) {
@@ -70,91 +48,6 @@ pub fn sql_name(data_type: &DataType) -> String {
     }
     ColumnType::from_arrow_field(&Field::new("", data_type.clone(), true))
         .map_or_else(|| data_type.to_string(), |column_type| column_type.to_string())
-}
-
-/// The types of the arguments after the casts; `None` if `given` does not fit the parameters.
-fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<DataType>> {
-    let (fixed, rest) = match parameters.split_last() {
-        Some((Parameter::Rest, fixed)) => (fixed, true),
-        _ => (parameters, false),
-    };
-    if given.len() < fixed.len() || given.len() > fixed.len() && !rest {
-        return None;
-    }
-    let of = |at: usize| fixed.get(at).copied().unwrap_or(Parameter::Rest);
-    given.iter().enumerate().map(|(at, given)| of(at).coerce(given)).collect()
-}
-
-impl Parameter {
-    /// The type of an argument of type `given` after the cast; `None` if the argument does not fit.
-    fn coerce(self, given: &DataType) -> Option<DataType> {
-        let text = matches!(
-            given,
-            DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null
-        );
-        match self {
-            Parameter::Any | Parameter::Rest => Some(match given {
-                DataType::Null | DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-                DataType::Dictionary(_, value) => value.as_ref().clone(),
-                other => other.clone(),
-            }),
-            Parameter::Text => text.then_some(DataType::Utf8View),
-            Parameter::Integer => {
-                (given.is_integer() || given.is_null()).then_some(DataType::Int64)
-            }
-            Parameter::Double => {
-                (given.is_numeric() || given.is_null()).then_some(DataType::Float64)
-            }
-            Parameter::Boolean => {
-                (*given == DataType::Boolean || given.is_null()).then_some(DataType::Boolean)
-            }
-            Parameter::Interval => (text || matches!(given, DataType::Interval(_)))
-                .then_some(DataType::Interval(IntervalUnit::MonthDayNano)),
-            Parameter::Time => match given {
-                DataType::Timestamp(_, _) | DataType::Date32 => Some(given.clone()),
-                _ if text => {
-                    Some(DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))))
-                }
-                _ => None,
-            },
-            Parameter::Bytes => match given {
-                DataType::Binary
-                | DataType::LargeBinary
-                | DataType::BinaryView
-                | DataType::FixedSizeBinary(_)
-                | DataType::Null => Some(DataType::Binary),
-                _ => None,
-            },
-            Parameter::Array => match given {
-                DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => {
-                    Some(given.clone())
-                }
-                DataType::Null => Some(DataType::new_list(DataType::Utf8View, true)),
-                _ => None,
-            },
-            Parameter::Numeric => match given {
-                DataType::Decimal128(_, _) => Some(given.clone()),
-                DataType::Null => Some(DataType::Decimal128(38, 0)),
-                _ => given.is_integer().then_some(DataType::Decimal128(20, 0)),
-            },
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Parameter::Any => "any",
-            Parameter::Text => "text",
-            Parameter::Integer => "bigint",
-            Parameter::Double => "double precision",
-            Parameter::Boolean => "boolean",
-            Parameter::Interval => "interval",
-            Parameter::Time => "timestamp",
-            Parameter::Bytes => "bytea",
-            Parameter::Array => "anyarray",
-            Parameter::Numeric => "numeric",
-            Parameter::Rest => "variadic any",
-        }
-    }
 }
 
 /// How the result type of a function is determined.

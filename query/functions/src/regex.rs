@@ -14,11 +14,13 @@ use stratalog_model::Result;
 
 mod calls;
 mod engine;
+mod flags;
+mod rows;
 mod syntax;
 
 pub use calls::functions;
 pub(crate) use engine::{Expression, MatchSpans};
-pub(crate) use syntax::Flags;
+pub(crate) use flags::Flags;
 pub use syntax::plain;
 
 /// The maximum number of compiled expressions in the cache.

@@ -15,6 +15,10 @@ use crate::{
     function::{Arguments, Function, Parameter, text_at, text_rows},
 };
 
+mod removal;
+
+use removal::{delete, strip};
+
 use Parameter::{Array, Boolean, Integer, Text};
 
 /// The maximum nesting depth of a value that a function changes.
@@ -344,93 +348,6 @@ fn in_array(
     Ok(())
 }
 
-fn strip(json: &str, out: &mut String, depth: usize) -> Result<(), Error> {
-    if depth > DEPTH_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the value has more than 512 levels"));
-    }
-    let mut first = true;
-    match scan::type_name(json) {
-        "object" => {
-            out.push('{');
-            for (key, value) in scan::members(json).filter(|(_, value)| *value != "null") {
-                separated(out, &mut first);
-                out.push_str(key);
-                out.push(':');
-                strip(value, out, depth + 1)?;
-            }
-            out.push('}');
-        }
-        "array" => {
-            out.push('[');
-            for value in scan::elements(json) {
-                separated(out, &mut first);
-                strip(value, out, depth + 1)?;
-            }
-            out.push(']');
-        }
-        _ => out.push_str(json),
-    }
-    Ok(())
-}
-
-fn delete(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let json = arguments.text(0)?;
-    let what = arguments.array(1)?.data_type();
-    if *what == DataType::Int64 {
-        let places = arguments.integers(1)?;
-        return text_rows(arguments.rows, |row| {
-            let Some(json) = text_at(json, row).filter(|_| places.is_valid(row)) else {
-                return Ok(None);
-            };
-            let json = normalize_jsonb(json).map_err(failed)?;
-            match scan::type_name(&json) {
-                "array" => {}
-                "object" => {
-                    return Err(failed(invalid("cannot delete from object using integer index")));
-                }
-                _ => return Err(failed(invalid("cannot delete from scalar"))),
-            }
-            let place = [places.value(row).to_string()];
-            rewritten(&json, &Change::Delete { path: &place }).map(Some).map_err(failed)
-        });
-    }
-    let one = (*what == DataType::Utf8View).then(|| arguments.text(1)).transpose()?;
-    let several = if one.is_none() { Some(texts(arguments, 1)?) } else { None };
-    text_rows(arguments.rows, |row| {
-        let keys = match (&one, &several) {
-            (Some(one), _) => text_at(one, row).map(|key| vec![key.to_string()]),
-            (None, Some(several)) => several.keys(row),
-            (None, None) => None,
-        };
-        let (Some(json), Some(keys)) = (text_at(json, row), keys) else { return Ok(None) };
-        let json = normalize_jsonb(json).map_err(failed)?;
-        let is_key = |text: &str| scan::as_text(text).is_some_and(|text| keys.contains(&text));
-        let mut first = true;
-        let mut out = String::with_capacity(json.len());
-        match scan::type_name(&json) {
-            "object" => {
-                out.push('{');
-                for (key, value) in scan::members(&json).filter(|(key, _)| !is_key(key)) {
-                    separated(&mut out, &mut first);
-                    out.push_str(&format!("{key}:{value}"));
-                }
-                out.push('}');
-            }
-            "array" => {
-                out.push('[');
-                let kept = |value: &&str| scan::type_name(value) != "string" || !is_key(value);
-                for value in scan::elements(&json).filter(kept) {
-                    separated(&mut out, &mut first);
-                    out.push_str(value);
-                }
-                out.push(']');
-            }
-            _ => return Err(failed(invalid("cannot delete from scalar"))),
-        }
-        normalize_jsonb(&out).map(Some).map_err(failed)
-    })
-}
-
 fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let keys = texts(arguments, 0)?;
     let values = arguments.has(1).then(|| texts(arguments, 1)).transpose()?;
@@ -476,26 +393,4 @@ fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn set(json: &str, path: &[&str], new: &str, add: bool) -> String {
-        let path: Vec<String> = path.iter().map(|step| (*step).to_string()).collect();
-        rewritten(json, &Change::Set { path: &path, new, add }).unwrap()
-    }
-
-    // The expected values are PostgreSQL 15's answers.
-    #[test]
-    fn values_are_changed_at_a_path() {
-        assert_eq!(set(r#"{"a": 1}"#, &["a"], "2", true), r#"{"a": 2}"#);
-        assert_eq!(set(r#"{"a": 1}"#, &["b"], "2", true), r#"{"a": 1, "b": 2}"#);
-        assert_eq!(set(r#"{"a": 1}"#, &["b"], "2", false), r#"{"a": 1}"#);
-        assert_eq!(set("[1, 2]", &["-1"], "3", true), "[1, 3]");
-        assert_eq!(set("[1, 2]", &["9"], "3", true), "[1, 2, 3]");
-        assert_eq!(set("[1, 2]", &["-9"], "3", true), "[3, 1, 2]");
-        assert_eq!(set(r#"{"a": {"b": 1}}"#, &["a", "b"], "2", true), r#"{"a": {"b": 2}}"#);
-        let mut out = String::new();
-        strip(r#"{"a": null, "b": [null, {"c": null}]}"#, &mut out, 0).unwrap();
-        assert_eq!(normalize_jsonb(&out).unwrap(), r#"{"b": [null, {}]}"#);
-    }
-}
+mod tests;

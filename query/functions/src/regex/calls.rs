@@ -9,11 +9,13 @@ use arrow::{
 use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{Expression, LastExpression, MatchSpans, syntax::Flags};
+use super::{
+    Flags, MatchSpans,
+    rows::{CallRow, CallRows, bad_value},
+};
 use crate::{
     failed,
     function::{Arguments, Function, Parameter, Room, text_at, text_rows},
-    governor::{self, Pace},
 };
 
 use Parameter::{Integer, Text};
@@ -110,62 +112,6 @@ pub fn functions() -> Vec<Function> {
 /// The bytes of an element of an array, without its text.
 const ELEMENT_BYTES: usize = 16;
 
-/// The arguments of a call, row by row.
-struct Rows<'a> {
-    arguments: &'a Arguments<'a>,
-    last: LastExpression,
-}
-
-/// The text of a row, and its compiled expression.
-struct Row<'a> {
-    text: &'a str,
-    expression: Arc<Expression>,
-    flags: Flags,
-}
-
-impl<'a> Rows<'a> {
-    fn new(arguments: &'a Arguments<'a>) -> Self {
-        Self { arguments, last: LastExpression::default() }
-    }
-
-    /// Text and expression of a row, whose flags are in argument `flags_at`; `None` if an argument
-    /// is NULL.
-    fn row(&mut self, row: usize, flags_at: usize) -> Result<Option<Row<'a>>> {
-        governor::check()?;
-        let arguments = self.arguments;
-        if arguments.arrays.iter().any(|array| array.is_null(row)) {
-            return Ok(None);
-        }
-        let (Some(text), Some(pattern)) =
-            (text_at(arguments.text(0)?, row), text_at(arguments.text(1)?, row))
-        else {
-            return Ok(None);
-        };
-        let letters = match arguments.has(flags_at) {
-            true => text_at(arguments.text(flags_at)?, row).unwrap_or(""),
-            false => "",
-        };
-        let flags = Flags::read(letters).map_err(failed)?;
-        let expression =
-            self.last.expression(pattern, Flags { global: false, ..flags }).map_err(failed)?;
-        Ok(Some(Row { text, expression, flags }))
-    }
-
-    fn integer(&self, at: usize, row: usize, default: i64) -> Result<i64> {
-        match self.arguments.has(at) {
-            true => Ok(self.arguments.integers(at)?.value(row)),
-            false => Ok(default),
-        }
-    }
-}
-
-fn bad_value(name: &str, value: i64) -> datafusion::error::DataFusionError {
-    failed(Error::new(
-        ErrorKind::InvalidParameterValue,
-        format!("invalid value for parameter \"{name}\": {value}"),
-    ))
-}
-
 fn not_global(function: &str, flags: Flags) -> Result<()> {
     if !flags.global {
         return Ok(());
@@ -180,87 +126,8 @@ fn not_global(function: &str, flags: Flags) -> Result<()> {
     }))
 }
 
-impl Row<'_> {
-    /// The byte at which a character starts; characters count from 1. A byte after the text if the
-    /// character lies after the end.
-    fn byte_of(&self, character: i64) -> Result<usize> {
-        if character < 1 {
-            return Err(bad_value("start", character));
-        }
-        let at = usize::try_from(character - 1).unwrap_or(usize::MAX);
-        let mut places = self.text.char_indices().map(|(at, _)| at);
-        match places.nth(at) {
-            Some(byte) => Ok(byte),
-            None if self.text.chars().count() == at => Ok(self.text.len()),
-            None => Ok(self.text.len() + 1),
-        }
-    }
-
-    /// The number, from 1, of the character at a byte.
-    fn character_at(&self, byte: usize) -> i32 {
-        let before = self.text.get(..byte).map_or(0, |before| before.chars().count());
-        i32::try_from(before).unwrap_or(i32::MAX).saturating_add(1)
-    }
-
-    fn next_from(&self, byte: usize) -> usize {
-        let width = self.text.get(byte..).and_then(|rest| rest.chars().next());
-        byte + width.map_or(1, char::len_utf8)
-    }
-
-    /// Calls `each` for each match from byte `from` on, until `each` returns false.
-    fn matches(&self, from: usize, mut each: impl FnMut(MatchSpans) -> bool) -> Result<()> {
-        let mut from = from;
-        let mut pace = Pace::default();
-        while from <= self.text.len() {
-            pace.step()?;
-            let Some(found) = self.expression.find(self.text, from).map_err(failed)? else {
-                return Ok(());
-            };
-            let (start, end) = found.all;
-            from = if start == end { self.next_from(end) } else { end };
-            if !each(found) {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    fn nth(&self, from: usize, n: i64) -> Result<Option<MatchSpans>> {
-        let (mut number, mut nth) = (0, None);
-        self.matches(from, |found| {
-            number += 1;
-            if number == n {
-                nth = Some(found);
-            }
-            number < n
-        })?;
-        Ok(nth)
-    }
-
-    fn slice(&self, (start, end): (usize, usize)) -> &str {
-        self.text.get(start..end).unwrap_or("")
-    }
-
-    /// The texts of the capture groups; the whole match if there are no groups.
-    fn parts(&self, found: &MatchSpans) -> Vec<Option<&str>> {
-        match self.expression.has_groups() {
-            true => found.groups.iter().map(|group| group.map(|span| self.slice(span))).collect(),
-            false => vec![Some(self.slice(found.all))],
-        }
-    }
-
-    /// The range of capture group `number`; of the whole match for 0.
-    fn group(&self, found: &MatchSpans, number: i64) -> Option<(usize, usize)> {
-        match usize::try_from(number) {
-            Ok(0) => Some(found.all),
-            Ok(number) => found.groups.get(number - 1).copied().flatten(),
-            Err(_) => None,
-        }
-    }
-}
-
 fn like(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut one = |row: usize| -> Result<Option<bool>> {
         let Some(row) = rows.row(row, 2)? else { return Ok(None) };
         not_global("regexp_like", row.flags)?;
@@ -271,7 +138,7 @@ fn like(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn count(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut one = |at: usize| -> Result<Option<i32>> {
         let Some(row) = rows.row(at, 3)? else { return Ok(None) };
         let from = row.byte_of(rows.integer(2, at, 1)?)?;
@@ -287,7 +154,7 @@ fn count(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn place(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut one = |at: usize| -> Result<Option<i32>> {
         let Some(row) = rows.row(at, 5)? else { return Ok(None) };
         let from = row.byte_of(rows.integer(2, at, 1)?)?;
@@ -313,7 +180,7 @@ fn place(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn part(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     text_rows(arguments.rows, |at| {
         let Some(row) = rows.row(at, 4)? else { return Ok(None) };
         let from = row.byte_of(rows.integer(2, at, 1)?)?;
@@ -332,7 +199,7 @@ fn part(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn substring(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     text_rows(arguments.rows, |at| {
         let Some(row) = rows.row(at, usize::MAX)? else { return Ok(None) };
         let found = row.expression.find(row.text, 0).map_err(failed)?;
@@ -352,7 +219,7 @@ fn declared(lists: &ArrayRef, arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn first_match(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut lists = texts_builder();
     for at in 0..arguments.rows {
         let found = match rows.row(at, 2)? {
@@ -374,7 +241,7 @@ fn first_match(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn all_matches(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut room = Room::of(arguments.rows);
     let mut lists = ListBuilder::new(texts_builder());
     for at in 0..arguments.rows {
@@ -398,7 +265,7 @@ fn all_matches(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn split(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut room = Room::of(arguments.rows);
     let mut lists = texts_builder();
     for at in 0..arguments.rows {
@@ -430,7 +297,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let by_number =
         arguments.arrays.get(3).is_some_and(|array| *array.data_type() == DataType::Int64);
     let flags_at = if by_number { 5 } else { 3 };
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut room = Room::of(arguments.rows);
     text_rows(arguments.rows, |at| {
         let Some(row) = rows.row(at, flags_at)? else { return Ok(None) };
@@ -490,7 +357,7 @@ fn first_digit(
 fn append(
     out: &mut String,
     by: &str,
-    row: &Row<'_>,
+    row: &CallRow<'_>,
     found: &MatchSpans,
     room: &mut Room,
 ) -> Result<()> {

@@ -15,7 +15,10 @@ use regex_automata::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::syntax::{Flags, TranslatedExpression, translate};
+use super::{
+    Flags,
+    syntax::{TranslatedExpression, translate},
+};
 use crate::governor;
 
 /// The highest limit of steps back.

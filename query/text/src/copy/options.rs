@@ -439,3 +439,6 @@ fn header(value: &CopyOptionValue, direction: CopyDirection) -> Result<CopyHeade
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 use stratalog_model::ColumnType;
 
 use super::*;
+use crate::sql::rows::ResultColumn;
 
 fn column(name: &str, column_type: ColumnType) -> ResultColumn {
     ResultColumn { name: name.to_string(), column_type }
