@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The fraction of a lease after which the lease is renewed.
-const RENEWED_AFTER: u32 = 4;
+const RENEWAL_PARTS: u32 = 4;
 
 /// The acquisition of a chronicle.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl SessionAcquisition {
     fn due(&self, session: &Arc<Session>, now: Instant) -> Result<Option<Duration>> {
         let state = self.state.lock();
         let requested = state.requested.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
-        let fresh = |requested: Instant| now < requested + self.lease / RENEWED_AFTER;
+        let fresh = |requested: Instant| now < requested + self.lease / RENEWAL_PARTS;
         match (state.ends, requested) {
             (Some(ends), _) if ends <= now => Err(Error::new(
                 ErrorKind::Closed,

@@ -104,14 +104,14 @@ impl Client {
         };
         self.with_retries(RepeatCondition::Pure, synchronized).await?;
         let sync = self.pool.clock.sync().ok_or_else(|| unreadable("it says nothing"))?;
-        self.tell_latency(sync.round_trip);
+        self.report_round_trip(sync.round_trip);
         Ok(sync)
     }
 
     /// Reports the round-trip time to the sessions of this client: the server adds it to the age
     /// that it accepts for events. Reports again if the time has grown, or has shrunk to less than
     /// a quarter.
-    fn tell_latency(&self, round_trip: Duration) {
+    fn report_round_trip(&self, round_trip: Duration) {
         let us =
             i64::try_from(round_trip.as_micros()).unwrap_or(i64::MAX).clamp(1, ROUND_TRIP_US_MAX);
         let reported_us = self.pool.clock.reported_us.load(Ordering::Acquire);

@@ -36,8 +36,8 @@ use crate::{
 };
 
 /// The interval of keep-alive pings; the connection is broken if a ping has no answer for as long.
-const ASK_EVERY: Duration = Duration::from_secs(15);
-const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Receive window of a stream, in bytes. With a smaller window, a reader of wide events waits for a
 /// round trip every few events, and on a busy machine the wait takes longer than the events.
 const STREAM_WINDOW: u32 = 8 << 20;
@@ -170,8 +170,8 @@ async fn channel(settings: &Settings) -> Result<Channel> {
     let endpoint = endpoint
         .connect_timeout(settings.connect_timeout)
         .tcp_nodelay(true)
-        .http2_keep_alive_interval(ASK_EVERY)
-        .keep_alive_timeout(ANSWER_WITHIN)
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)

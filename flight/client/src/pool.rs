@@ -151,7 +151,7 @@ impl Pool {
 
     /// Brings a session up to date before its use: options, then acquisition.
     async fn make_ready(&self, connection: &Connection) -> Result<()> {
-        self.bring_up(connection).await?;
+        self.send_changed_options(connection).await?;
         if let Some(acquisition) = self.acquisition.get() {
             let kept = within(Some(self.settings.connect_timeout), acquisition.keep(connection));
             kept.await.inspect_err(|error| connection.learn(error))?;
@@ -160,7 +160,7 @@ impl Pool {
     }
 
     /// Sends a session the options that changed since its last update.
-    async fn bring_up(&self, connection: &Connection) -> Result<()> {
+    async fn send_changed_options(&self, connection: &Connection) -> Result<()> {
         let (version, options) = {
             let requested = self.requested.lock();
             if connection.session.options_version.load(Ordering::Acquire) == requested.version {

@@ -50,7 +50,7 @@ const GATHERED_ROOM_BYTES: usize = 16 << 10;
 /// A new writer skips this many numbers after the producer's last number on the server: late
 /// batches of a former process of the same producer may still arrive, and must not have the number
 /// of a new batch.
-const NUMBERS_LEFT_OUT: u64 = 1 << 20;
+const NUMBERS_SKIPPED: u64 = 1 << 20;
 
 /// Writes batches to a table, each row exactly once.
 ///
@@ -169,7 +169,7 @@ impl Writer {
         let room = u32::try_from(settings.buffer_bytes_max / ROOM_BYTES).unwrap_or(u32::MAX);
         let numbers_from = match settings.producer_is_new {
             true => 1,
-            false => last_sequence.unwrap_or(0).saturating_add(NUMBERS_LEFT_OUT),
+            false => last_sequence.unwrap_or(0).saturating_add(NUMBERS_SKIPPED),
         };
         let core = WriterCore {
             ledger: Ledger::new(settings.limits.clone()),

@@ -86,12 +86,12 @@ impl<'a> DecodedBody<'a> {
     /// `FeatureNotSupported` for an unsupported compression.
     pub(crate) fn new(state: &'a State, headers: &HeaderMap, body: Body) -> Result<Self> {
         let decoder = Decoder::of(headers, state.settings.decoded_bytes_max)?;
-        Ok(Self { decoder, ..Self::as_it_comes(state, body) })
+        Ok(Self { decoder, ..Self::undecoded(state, body) })
     }
 
     /// The body of a request without decompression, for a protocol that compresses its own
     /// messages.
-    pub(crate) fn as_it_comes(state: &'a State, body: Body) -> Self {
+    pub(crate) fn undecoded(state: &'a State, body: Body) -> Self {
         Self {
             stream: body.into_data_stream(),
             decoder: Decoder::new(ContentCoding::Identity, state.settings.decoded_bytes_max),
@@ -181,7 +181,7 @@ impl Room {
     pub(crate) async fn wait_for(&mut self, state: &State, bytes: usize) -> Result<()> {
         if bytes > self.reserved_bytes {
             let more = bytes - self.reserved_bytes;
-            self.add(state.some_room(more).await?, more);
+            self.add(state.wait_for_room(more).await?, more);
         }
         Ok(())
     }

@@ -144,13 +144,17 @@ pub(crate) async fn check(
                 ErrorKind::InsufficientPrivilege => StatusCode::FORBIDDEN,
                 _ => StatusCode::BAD_REQUEST,
             };
-            return restrained(problem::failed(&error, (status, Json(problem::body(&error)))));
+            return with_protective_headers(problem::failed(
+                &error,
+                (status, Json(problem::body(&error))),
+            ));
         }
     };
     let headers = request.headers();
     let mut response = if is_preflight(request.method(), headers) && allowed.is_some() {
         preflight(headers)
-    } else if writes(request.method()) && is_marked(headers) && !has_own_form(headers) {
+    } else if writes(request.method()) && has_browser_headers(headers) && !needs_preflight(headers)
+    {
         let error = Error::new(
             ErrorKind::InsufficientPrivilege,
             "a web page must write with a content type that HTML forms cannot send",
@@ -167,18 +171,18 @@ pub(crate) async fn check(
         headers.append(VARY, HeaderValue::from_static("origin"));
         headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("cross-origin"));
     }
-    restrained(response)
+    with_protective_headers(response)
 }
 
 /// True if the request carries headers that a browser adds to identify the page. A page can neither
 /// omit nor change these headers.
-fn is_marked(headers: &HeaderMap) -> bool {
+fn has_browser_headers(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
 }
 
 /// Adds headers that forbid a browser to show the response as a page or to embed it in another
 /// site.
-fn restrained(mut response: Response) -> Response {
+fn with_protective_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(CROSS_ORIGIN_RESOURCE_POLICY).or_insert(HeaderValue::from_static("same-origin"));
@@ -190,7 +194,7 @@ fn writes(method: &Method) -> bool {
 }
 
 /// True if a page of another site could send this request only after a preflight request.
-fn has_own_form(headers: &HeaderMap) -> bool {
+fn needs_preflight(headers: &HeaderMap) -> bool {
     if OWN_HEADERS.iter().any(|name| headers.contains_key(name)) {
         return true;
     }

@@ -189,7 +189,7 @@ impl State {
             drop(permit);
             match polled {
                 Poll::Ready(output) => return output,
-                Poll::Pending => woken().await,
+                Poll::Pending => until_woken().await,
             }
         }
     }
@@ -201,7 +201,7 @@ impl State {
     }
 
     /// Reserves memory for `bytes` of bodies; waits without a time limit.
-    pub(crate) async fn some_room(&self, bytes: usize) -> Result<GrantedRoom> {
+    pub(crate) async fn wait_for_room(&self, bytes: usize) -> Result<GrantedRoom> {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
         Ok((wanted.await.map_err(|_| no_room())?, MemoryPromise::default()))
     }
@@ -220,7 +220,7 @@ impl State {
 }
 
 /// Suspends the task until the future that was polled before wakes it.
-async fn woken() {
+async fn until_woken() {
     let mut is_first = true;
     poll_fn(|_| match std::mem::take(&mut is_first) {
         true => Poll::Pending,

@@ -32,7 +32,7 @@ use crate::{
 
 /// The position of the gap column in the rows of a subscription. The position identifies the
 /// column, because the table may have a column of the same name.
-const GAP_AT: usize = 1;
+const GAP_COLUMN: usize = 1;
 
 /// The parameters in the URL of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -184,7 +184,7 @@ impl Events {
 
 /// The rows of a batch as server-sent events.
 fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
-    let others: Vec<usize> = (0..batch.num_columns()).filter(|at| *at != GAP_AT).collect();
+    let others: Vec<usize> = (0..batch.num_columns()).filter(|at| *at != GAP_COLUMN).collect();
     let without_gap = batch.project(&others);
     let rows = objects(&without_gap.map_err(|error| Error::internal(error.to_string()))?, style)?;
     let columns = cells(batch, style)?;
@@ -196,7 +196,7 @@ fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
     let mut out = String::new();
     for (row, data) in rows.iter().enumerate() {
         let gsn = cell_of(gsn_at, row);
-        match cell_of(Some(GAP_AT), row) {
+        match cell_of(Some(GAP_COLUMN), row) {
             "null" => out.push_str(&format!("id: {gsn}\ndata: {data}\n\n")),
             gap => out.push_str(&format!(
                 "event: gap\nid: {gsn}\ndata: {{\"_gsn\":{gsn},\"gap\":{gap}}}\n\n"

@@ -54,7 +54,7 @@ pub(crate) async fn serve(
 ) {
     state.counts.connected();
     let address = socket.peer_addr().map(|address| address.to_string()).ok();
-    let served = greet_and_converse(&state, socket, address.clone(), stop, &permit).await;
+    let served = detect_and_serve(&state, socket, address.clone(), stop, &permit).await;
     if let Err(error) = served {
         state.service.parts().metrics.door(Door::Lines).failed(error.kind());
         let client = address.unwrap_or_default();
@@ -64,7 +64,7 @@ pub(crate) async fn serve(
 }
 
 /// Waits for the first bytes; refuses HTTP requests, and serves line protocol.
-async fn greet_and_converse(
+async fn detect_and_serve(
     state: &Arc<State>,
     mut socket: TcpStream,
     address: Option<String>,
@@ -101,7 +101,7 @@ async fn greet_and_converse(
     }
     let running = permit.begin();
     let session = state.session("line protocol over TCP", address)?;
-    let served = converse(state, (socket, permit, running), begun, &session, stop).await;
+    let served = read_and_store(state, (socket, permit, running), begun, &session, stop).await;
     session.close();
     served
 }
@@ -140,7 +140,7 @@ fn is_http(bytes: &[u8]) -> bool {
 }
 
 /// Reads and parses lines; another task stores the rows in the same order.
-async fn converse(
+async fn read_and_store(
     state: &Arc<State>,
     (mut socket, permit, running): (TcpStream, &Arc<ConnectionPermit>, RunningRequest),
     begun: Vec<u8>,
@@ -311,7 +311,7 @@ impl Reader<'_> {
                 self.reserved = FIRST_BYTES;
             }
             if self.parser.rows() == 0 {
-                self.parser.go_on(self.now_ns());
+                self.parser.continue_stream(self.now_ns());
             }
             let (parser, tables, reserved) = (&mut self.parser, &self.tables, self.reserved);
             let taken = self
@@ -349,7 +349,7 @@ impl Reader<'_> {
 
     async fn end(&mut self) -> Result<()> {
         // Only a newline completes a line: `v=12` may be the beginning of `v=1234`.
-        let cut_off = self.parser.drop_begun();
+        let cut_off = self.parser.drop_incomplete_line();
         let Outcome { tables: rows, errors, lines_failed, .. } =
             self.parser.finish(&self.tables)?;
         self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), lines_failed);

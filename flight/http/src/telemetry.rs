@@ -63,7 +63,7 @@ pub(crate) async fn remote_write(
         return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
     // The reader of the protocol decompresses the body.
-    let body = DecodedBody::as_it_comes(&state, body);
+    let body = DecodedBody::undecoded(&state, body);
     let request = Request { write_protocol: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
     let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
@@ -197,7 +197,7 @@ async fn write(
             store::store(state, &session, request.write_protocol, &schema, rows, options).await;
         drop(place);
         match stored {
-            Err(error) if reads < READS && is_of_another_table(&error) => {}
+            Err(error) if reads < READS && is_changed_table(&error) => {}
             stored => {
                 state.counts.bytes(decoded.bytes());
                 state.counts.rows(stored?.map_or(0, |stored| stored.rows));
@@ -209,6 +209,6 @@ async fn write(
 }
 
 /// True if another request has created or changed a table since the rows were read.
-fn is_of_another_table(error: &Error) -> bool {
+fn is_changed_table(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidTableDefinition | ErrorKind::DatatypeMismatch)
 }

@@ -203,7 +203,7 @@ impl Column {
     }
 
     /// Lets the next batch begin without a reservation.
-    pub(crate) fn expect_nothing(&mut self) {
+    pub(crate) fn skip_reservation(&mut self) {
         self.expected = 0;
     }
 

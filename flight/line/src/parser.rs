@@ -180,7 +180,7 @@ impl LineParser {
     /// Continues a stream that has no requests, after its rows were taken: the line count restarts,
     /// and the next line without a timestamp has the time `now_ns`, in nanoseconds since 1970. An
     /// incomplete line is kept.
-    pub fn go_on(&mut self, now_ns: i64) {
+    pub fn continue_stream(&mut self, now_ns: i64) {
         self.now_ns = now_ns;
         self.without_timestamp = 0;
         self.line = 0;
@@ -190,7 +190,7 @@ impl LineParser {
     /// Drops an incomplete line at the end of a stream in which only a newline completes a line:
     /// the beginning of a line may look like a complete line. Returns true if there was an
     /// incomplete line.
-    pub fn drop_begun(&mut self) -> bool {
+    pub fn drop_incomplete_line(&mut self) -> bool {
         let begun = self.begun;
         self.end_pending();
         begun

@@ -96,7 +96,7 @@ impl<'a> Row<'a> {
     /// The column that is expected next, if `bytes` begin with its label; with the length of the
     /// label.
     #[inline]
-    pub(crate) fn guess(&self, bytes: &[u8]) -> Option<(u32, usize)> {
+    pub(crate) fn expected_next(&self, bytes: &[u8]) -> Option<(u32, usize)> {
         let next = match self.table.columns.get(self.previous as usize) {
             None => self.table.first,
             Some(previous) => previous.next,

@@ -90,7 +90,7 @@ impl SeriesCache {
     /// Tries the series that came after the last series before. If `bytes` begin with its identity
     /// and a space, returns its number and the length of the identity.
     #[inline]
-    pub(crate) fn guess(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
+    pub(crate) fn expected_next(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
         let next = self.entries.get(self.last as usize)?.next;
         let identity = slice(&self.identities, self.entries.get(next as usize)?.identity);
         let after = bytes.strip_prefix(identity)?;

@@ -165,7 +165,7 @@ impl Table {
         let rows = std::mem::take(&mut self.expected);
         // A column with large values in the last batch may have small values in the next batch.
         if rows.saturating_mul(self.row_bytes) > EXPECTED_BYTES_MAX {
-            self.columns.iter_mut().for_each(Column::expect_nothing);
+            self.columns.iter_mut().for_each(Column::skip_reservation);
             self.measure();
             return;
         }

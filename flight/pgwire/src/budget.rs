@@ -17,7 +17,7 @@ use tokio::{
 const UNIT_BYTES: usize = 1 << 10;
 
 /// How often a waiting claim asks the wider budget again.
-const ASK_EVERY: Duration = Duration::from_millis(20);
+const CLAIM_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A claim on a wider budget; dropping it frees the bytes.
 type WiderClaim = Box<dyn Any + Send + Sync>;
@@ -96,7 +96,7 @@ impl Budget {
             if Instant::now() >= until {
                 return None;
             }
-            sleep(ASK_EVERY).await;
+            sleep(CLAIM_RETRY_INTERVAL).await;
         }
     }
 }

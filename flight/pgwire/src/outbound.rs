@@ -25,7 +25,7 @@ use stratalog_query::{
 use crate::types::field_type;
 
 /// A row needs 1/64 more bytes than its values.
-const LONGER_IN_TEXT: usize = 64;
+const ROW_OVERHEAD_PARTS: usize = 64;
 
 /// What an error means for the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl OutboundBuffer {
         if bytes == 0 {
             return Ok(());
         }
-        let bytes = bytes.saturating_add(bytes / LONGER_IN_TEXT);
+        let bytes = bytes.saturating_add(bytes / ROW_OVERHEAD_PARTS);
         let whole = self.bytes.len().saturating_add(bytes);
         match &mut self.charge {
             Some(charge) => charge.resize(whole)?,
@@ -106,7 +106,7 @@ impl OutboundBuffer {
     }
 
     /// Removes the message that begins at `start`.
-    pub(crate) fn take_back(&mut self, start: usize) {
+    pub(crate) fn remove_message(&mut self, start: usize) {
         self.bytes.truncate(start.saturating_sub(1));
     }
 

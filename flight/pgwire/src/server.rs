@@ -30,7 +30,7 @@ use crate::{
 const LOBBY_PLACES: usize = 256;
 
 /// The time for sending a final message.
-const FAREWELL: Duration = Duration::from_secs(2);
+const FINAL_MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The two steps of a shutdown.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ pub async fn serve(
     if timeout(grace, all_ended).await.is_err() {
         stop.hard.cancel();
         let all_ended = async { while connections.join_next().await.is_some() {} };
-        if timeout(FAREWELL * 2, all_ended).await.is_err() {
+        if timeout(FINAL_MESSAGE_TIMEOUT * 2, all_ended).await.is_err() {
             connections.abort_all();
         }
     }
@@ -166,7 +166,7 @@ impl Client {
         tracing::info!(address = %self.address, error = refusal.message(), "connection refused");
         let mut outbound = OutboundBuffer::default();
         if outbound.error(Severity::Fatal, &refusal).is_ok() {
-            say_farewell(&mut socket, &outbound.bytes).await;
+            send_final_message(&mut socket, &outbound.bytes).await;
         }
     }
 
@@ -228,7 +228,7 @@ impl Client {
             self.door.failed(error.kind());
             tracing::info!(address = %self.address, error = error.message(), "connection ended");
             if let Some((mut sink, bytes)) = connection.farewell(&error) {
-                say_farewell(&mut sink, &bytes).await;
+                send_final_message(&mut sink, &bytes).await;
             }
         }
     }
@@ -282,11 +282,11 @@ fn welcome(session: &Session, start: &Start) -> Result<OutboundBuffer> {
 
 /// Sends the final message, then reads for a moment: to close a socket with unread input resets the
 /// connection, and the client might lose the message.
-async fn say_farewell<S: tokio::io::AsyncWrite + Unpin>(socket: &mut S, bytes: &[u8]) {
+async fn send_final_message<S: tokio::io::AsyncWrite + Unpin>(socket: &mut S, bytes: &[u8]) {
     let farewell = async {
         socket.write_all(bytes).await?;
         socket.shutdown().await
     };
     // The client may have disconnected.
-    let _ = timeout(FAREWELL, farewell).await;
+    let _ = timeout(FINAL_MESSAGE_TIMEOUT, farewell).await;
 }

@@ -142,7 +142,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let Self { socket, outbox, silence, door, .. } = &mut *self;
-        outbox.looked_at(socket, context);
+        outbox.poll_kept_bytes(socket, context);
         if silence.is_over(context) {
             if let Some(door) = door.take() {
                 door.refused();
@@ -152,7 +152,7 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let read = Pin::new(socket).poll_read(context, buffer);
         let bytes = buffer.filled().len().saturating_sub(before);
-        silence.heard(bytes);
+        silence.count_received(bytes);
         read
     }
 }

@@ -9,7 +9,7 @@ use stratalog_flight_wire::{Batches, InboundMessages};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Command, NewChronicle, NewColumn, Session, TransactionState};
 
-use crate::{caller::Caller, transaction::carry_out};
+use crate::{caller::Caller, transaction::run_command};
 
 /// The option that names the key of a new table; all other options go into CREATE TABLE … WITH.
 const PRIMARY_KEY: &str = "primary_key";
@@ -51,9 +51,9 @@ pub(crate) async fn statement(
     // A transaction block in a session of its own: after a failure, no empty table remains.
     let session = session.twin()?;
     let done = async {
-        carry_out(&session, "BEGIN").await?;
+        run_command(&session, "BEGIN").await?;
         let count = fill(&session, &wanted, schema, batches).await?;
-        carry_out(&session, "COMMIT").await?;
+        run_command(&session, "COMMIT").await?;
         Ok(count)
     };
     let done = done.await;

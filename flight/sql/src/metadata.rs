@@ -33,7 +33,7 @@ const SYSTEM_TABLE: &str = "SYSTEM TABLE";
 const SYSTEM_SCHEMAS: [&str; 3] = ["pg_catalog", "information_schema", "stratalog"];
 
 /// True if a command asks for metadata.
-pub(crate) fn is_question(command: &Command) -> bool {
+pub(crate) fn asks_for_metadata(command: &Command) -> bool {
     matches!(
         command,
         Command::CommandGetCatalogs(_)

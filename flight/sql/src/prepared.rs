@@ -22,7 +22,7 @@ use crate::{
     describe::{info, schema_bytes},
     encode::{Messages, messages},
     statement::{answer, changed, changes, done, prepare, shape, until_cancelled},
-    transaction::carry_out,
+    transaction::run_command,
     wire_types::{no_columns, outgoing, plain_field},
 };
 
@@ -196,11 +196,11 @@ pub(crate) async fn update(
     }
     let session = statement.session.twin()?;
     let result = async {
-        carry_out(&session, "BEGIN").await?;
+        run_command(&session, "BEGIN").await?;
         let types: Vec<_> = prepared.parameter_types().iter().cloned().map(Some).collect();
         let prepared = session.prepare(prepared.parsed(), &types).await?;
         let count = each(&session, &prepared, &bound).await?;
-        carry_out(&session, "COMMIT").await?;
+        run_command(&session, "COMMIT").await?;
         Ok(count)
     };
     let result = result.await;

@@ -24,10 +24,10 @@ use crate::{
 };
 
 /// After a failure, at most this many further messages of the client are read.
-const DRAINED_MAX: usize = 1_000;
+const DRAINED_MESSAGES_MAX: usize = 1_000;
 
 /// After a failure, further messages of the client are read for at most this time.
-const DRAINED_FOR: Duration = Duration::from_millis(200);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The acknowledgements that a call sends.
 pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, Status>>;
@@ -154,14 +154,14 @@ fn shared(messages: InboundMessages) -> (InboundMessages, Arc<Mutex<InboundMessa
 async fn drain(rest: &Mutex<InboundMessages>) {
     let mut rest = rest.lock().await;
     let messages = async {
-        for _ in 0..DRAINED_MAX {
+        for _ in 0..DRAINED_MESSAGES_MAX {
             if !matches!(rest.next().await, Some(Ok(_))) {
                 break;
             }
         }
     };
     // A client that waits for the answer gets it after the timeout at the latest.
-    let _ = timeout(DRAINED_FOR, messages).await;
+    let _ = timeout(DRAIN_TIMEOUT, messages).await;
 }
 
 fn count(record_count: i64) -> Vec<u8> {

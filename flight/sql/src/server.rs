@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// The interval of HTTP/2 keep-alive pings on an idle connection.
-const ASK_EVERY: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// The time in which a client must answer a keep-alive ping.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval at which expired logins are removed.
-const EXPIRE_EVERY: Duration = Duration::from_secs(30);
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 /// The flow-control window of a stream, in bytes.
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The flow-control window of a connection, in bytes.
@@ -61,8 +61,8 @@ pub async fn serve(
     let grace = Duration::from_millis(settings.shutdown_grace_ms);
     let serving = Server::builder()
         .concurrency_limit_per_connection(settings.calls_max)
-        .http2_keepalive_interval(Some(ASK_EVERY))
-        .http2_keepalive_timeout(Some(ANSWER_WITHIN))
+        .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
@@ -72,7 +72,7 @@ pub async fn serve(
             shutdown.clone().cancelled_owned(),
         );
     let expiring = async {
-        let mut every = tokio::time::interval(EXPIRE_EVERY);
+        let mut every = tokio::time::interval(EXPIRY_INTERVAL);
         loop {
             every.tick().await;
             callers.expire();

@@ -83,7 +83,7 @@ impl Flight {
                 prepared::plan(caller, &self.seal, handle, descriptor).await
             }
             Command::CommandStatementSubstraitPlan(_) => Err(put::no_substrait()),
-            question if metadata::is_question(&question) => {
+            question if metadata::asks_for_metadata(&question) => {
                 let schema = metadata::schema_of(&question, &self.facts).map_err(refused)?;
                 let command_bytes = question.into_any().encode_to_vec();
                 let work_items = vec![TicketWork::Metadata(command_bytes)];

@@ -14,7 +14,7 @@ use crate::caller::Caller;
 /// `LimitExceeded`, `TooManyConnections`.
 pub(crate) async fn begin(caller: &Arc<Caller>) -> Result<Vec<u8>> {
     let session = caller.session().twin()?;
-    carry_out(&session, "BEGIN").await?;
+    run_command(&session, "BEGIN").await?;
     caller.open_transaction(session)
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequ
     };
     let session = caller.take_transaction(&request.transaction_id)?;
     let failed = session.transaction() == TransactionState::Failed;
-    let ended = carry_out(&session, if commits { "COMMIT" } else { "ROLLBACK" }).await;
+    let ended = run_command(&session, if commits { "COMMIT" } else { "ROLLBACK" }).await;
     session.close();
     ended?;
     if commits && failed {
@@ -52,7 +52,7 @@ pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequ
 ///
 /// # Errors
 /// Errors of the command.
-pub(crate) async fn carry_out(session: &Arc<Session>, sql: &str) -> Result<()> {
+pub(crate) async fn run_command(session: &Arc<Session>, sql: &str) -> Result<()> {
     for parsed in session.parse(sql)? {
         match session.run(&parsed).await? {
             Outcome::Done(_) | Outcome::Empty => {}

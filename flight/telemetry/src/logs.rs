@@ -20,7 +20,7 @@ use crate::{
     json,
     metrics::{head, time_out_of_range},
     origin::{scope_name, service_name},
-    reader::{check_label_value, unfit},
+    reader::{check_label_value, refused_sample},
     wire::{Field, Fields, once},
 };
 
@@ -143,7 +143,7 @@ impl TelemetryReader {
                 Ok(source) => self.record(message, source, target),
                 Err(error) => Err(Refusal::Item(error.duplicate())),
             };
-            self.tally.judge(Item::LogRecord, self.items, 1, read)?;
+            self.tally.count_result(Item::LogRecord, self.items, 1, read)?;
         }
         Ok(())
     }
@@ -223,7 +223,9 @@ impl TelemetryReader {
             }
             row.commit(tick_ns, line)
         });
-        added.map_err(|error| unfit(error, target.table, &LOG_COLUMNS, target.tables).into())
+        added.map_err(|error| {
+            refused_sample(error, target.table, &LOG_COLUMNS, target.tables).into()
+        })
     }
 
     fn log_series(&mut self, service: &str, target: LogTarget<'_>) -> Result<SeriesNumber> {

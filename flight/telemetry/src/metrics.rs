@@ -21,7 +21,7 @@ use crate::{
     name::{METRIC_COLUMN, VALUE_COLUMN, put_metric_name},
     names::OwnerKind,
     origin::{Origin, Tags},
-    reader::unfit,
+    reader::refused_sample,
     wire::{Fault, Fields, once, put_varint, text},
 };
 
@@ -182,7 +182,7 @@ impl TelemetryReader {
                 11 => self.summary_point(point, metric, target),
                 _ => self.number_point(point, metric, target),
             };
-            self.tally.judge(Item::DataPoint, self.items, 1, read)?;
+            self.tally.count_result(Item::DataPoint, self.items, 1, read)?;
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl TelemetryReader {
                 let mut tags = self.tags(layout, TARGET_INFO)?;
                 let before = tags.as_pairs().len();
                 tags.resource(resource)?;
-                if tags.as_pairs().len() == before || !tags.resource_rest(resource)? {
+                if tags.as_pairs().len() == before || !tags.target_info_attributes(resource)? {
                     return Ok(());
                 }
                 self.intern(layout, TARGET_INFO, &tags)?
@@ -270,7 +270,7 @@ pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8]
 
 /// The table's error for a sample, in the words of metrics.
 fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
-    unfit(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
+    refused_sample(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
 }
 
 /// The kind of a metric, by the number of the field that has its data.

@@ -138,7 +138,7 @@ impl Tags {
     }
 
     /// Adds the attributes of a resource that do not identify it; returns true if there are any.
-    pub(crate) fn resource_rest(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
+    pub(crate) fn target_info_attributes(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
         let mut attributes = attributes(resource, 1)?;
         attributes.retain(|(key, _)| {
             !matches!(*key, SERVICE_NAME | SERVICE_NAMESPACE | SERVICE_INSTANCE)

@@ -170,7 +170,7 @@ impl Tally {
     }
 
     /// Counts `count` items by the result of reading them; returns an error that ends the request.
-    pub(crate) fn judge(
+    pub(crate) fn count_result(
         &mut self,
         item: Item,
         number: u64,

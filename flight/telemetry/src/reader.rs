@@ -233,7 +233,7 @@ impl TelemetryReader {
 }
 
 /// The error for a sample that its table refuses, in the words of samples.
-pub(crate) fn unfit(
+pub(crate) fn refused_sample(
     error: Error,
     table: &str,
     columns: &[(&str, ColumnKind)],
@@ -243,12 +243,12 @@ pub(crate) fn unfit(
         return error;
     }
     let Some(definition) = tables.table(table) else { return error };
-    let unfit = columns.iter().find_map(|(name, kind)| {
+    let misfit = columns.iter().find_map(|(name, kind)| {
         let column = definition.column_named(name)?;
         let tick = column.id == definition.tick_column;
         (tick || !kind.fits(&column.column_type)).then_some((name, kind, column))
     });
-    let Some((name, kind, column)) = unfit else { return error };
+    let Some((name, kind, column)) = misfit else { return error };
     Error::new(
         ErrorKind::DatatypeMismatch,
         format!(

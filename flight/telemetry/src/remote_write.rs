@@ -14,7 +14,7 @@ use crate::{
     Item, Layout, Outcome, Signal, TelemetryReader,
     fault::{Refusal, excerpt, excerpt_bytes},
     name::{METRIC_COLUMN, NAME_LABEL, VALUE_COLUMN, tag_of},
-    reader::{check_label_value, too_large, unfit},
+    reader::{check_label_value, refused_sample, too_large},
     wire::{Fault, Fields, put_varint},
 };
 
@@ -101,7 +101,7 @@ impl TelemetryReader {
             Err(refusal) => {
                 shape.each(|_, _| {})?;
                 let count = shape.samples as u64;
-                self.tally.judge(Item::Series, number, count, Err(refusal))
+                self.tally.count_result(Item::Series, number, count, Err(refusal))
             }
         }
     }
@@ -173,7 +173,7 @@ impl TelemetryReader {
         if let Some(error) = refused {
             let metric = metric_of(message).unwrap_or_default();
             let table = layout.table(&metric);
-            let error = unfit(error, &table, &[(VALUE_COLUMN, ColumnKind::Float)], tables);
+            let error = refused_sample(error, &table, &[(VALUE_COLUMN, ColumnKind::Float)], tables);
             self.tally.refuse(Item::Series, number, left, &error);
         }
         Ok(())

@@ -41,7 +41,7 @@ pub const SPLIT_BYTES: usize = 32 << 20;
 pub const FOLDED_BYTES_MAX: usize = 1 << 20;
 
 /// A thread reports its allocations to the governor when they exceed this number of bytes.
-const TOLD_BYTES_MIN: usize = 1 << 20;
+const REPORTED_BYTES_MIN: usize = 1 << 20;
 
 /// How often a paused task checks whether it may continue.
 const REST: Duration = Duration::from_millis(10);
@@ -125,9 +125,9 @@ pub fn count_allocated(bytes: isize) {
 }
 
 /// Reports the allocated bytes to the governor of the current thread, if they are many.
-fn tell_allocated() {
+fn report_allocated() {
     let bytes = ALLOCATED.get();
-    if bytes.unsigned_abs() >= TOLD_BYTES_MIN {
+    if bytes.unsigned_abs() >= REPORTED_BYTES_MIN {
         CURRENT.with_borrow(|governor| {
             if let Some(governor) = governor {
                 ALLOCATED.set(0);
@@ -150,7 +150,7 @@ pub fn check() -> PlanResult<()> {
 /// # Errors
 /// As [`Governor::check`].
 pub fn check_statement() -> Result<()> {
-    tell_allocated();
+    report_allocated();
     CURRENT.with_borrow(|governor| governor.as_ref().map_or(Ok(()), |governor| governor.check()))
 }
 

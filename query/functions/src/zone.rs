@@ -229,7 +229,7 @@ impl FunctionRewrite for SessionZone {
                 if matches!(call.name(), "date_trunc" | "date_part" | "extract")
                     && call.args.len() == 2
                     && call.args.get(1).is_some_and(|time| is_zoned(time, schema))
-                    && !is_of_instant(&call) =>
+                    && !is_zone_independent(&call) =>
             {
                 let truncates = call.name() == "date_trunc";
                 let instant = call.args.get(1).cloned().unwrap_or_default();
@@ -445,7 +445,7 @@ fn cut_off(instant: Expr, shown: Expr, cut: Expr) -> Expr {
 
 /// True for fields that do not depend on the local time: seconds since 1970 are the same in every
 /// zone, and the offset of a zone belongs to the instant.
-fn is_of_instant(call: &ScalarFunction) -> bool {
+fn is_zone_independent(call: &ScalarFunction) -> bool {
     let part = match call.args.first() {
         Some(Expr::Literal(part, _)) => part.try_as_str().flatten().unwrap_or_default(),
         _ => return false,

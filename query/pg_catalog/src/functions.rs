@@ -37,7 +37,7 @@ pub fn register_functions(
         .chain(tools::functions(context))
         .chain(log::functions(context))
         .collect();
-    crate::procedure::tell_names(functions.iter().map(|function| function.name).collect());
+    crate::procedure::register_names(functions.iter().map(|function| function.name).collect());
     for mut function in functions {
         if let Some((column_type, pg_type)) = known_type(function.name) {
             function.returns = Returns::Known(column_type, pg_type);

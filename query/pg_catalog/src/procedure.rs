@@ -72,7 +72,7 @@ impl Procedure {
     }
 
     /// A function that PostgreSQL does not have, with its documentation.
-    fn of_ours(oid: i64, name: String, kind: &'static str, page: Page) -> Self {
+    fn beyond_postgresql(oid: i64, name: String, kind: &'static str, page: Page) -> Self {
         Self {
             oid,
             name,
@@ -125,7 +125,7 @@ struct Page {
 static OF_SESSIONS: OnceLock<Vec<&'static str>> = OnceLock::new();
 
 /// Registers the names of functions that need a session; called when a session is made.
-pub(crate) fn tell_names(names: Vec<&'static str>) {
+pub(crate) fn register_names(names: Vec<&'static str>) {
     OF_SESSIONS.get_or_init(|| names);
 }
 
@@ -219,7 +219,9 @@ pub(crate) static PROCEDURES: LazyLock<Vec<Procedure>> = LazyLock::new(|| {
     }
     known.retain(|name, _| !found.contains(name));
     let own = known.into_iter().zip(oid::FUNCTION_FIRST..);
-    all.extend(own.map(|((name, (kind, page)), oid)| Procedure::of_ours(oid, name, kind, page)));
+    all.extend(
+        own.map(|((name, (kind, page)), oid)| Procedure::beyond_postgresql(oid, name, kind, page)),
+    );
     all
 });
 

@@ -115,7 +115,7 @@ pub(crate) fn type_of(name: &str) -> ColumnType {
 }
 
 /// True if a column here can have the type with this name.
-fn is_ours(name: &str) -> bool {
+fn is_column_type(name: &str) -> bool {
     const OURS: [&str; 11] = [
         "bool",
         "int2",
@@ -141,7 +141,7 @@ impl Table {
             .map(|(name, kind_name)| {
                 let nullable = kind == "v" || kind_name.ends_with('?');
                 let kind_name = kind_name.trim_end_matches('?');
-                let pg_type = (!is_ours(kind_name)).then_some(kind_name);
+                let pg_type = (!is_column_type(kind_name)).then_some(kind_name);
                 Column { name, column_type: type_of(kind_name), pg_type, nullable }
             })
             .collect();

@@ -17,8 +17,8 @@ use stratalog_story::{Objects, RemoteSettings};
 
 pub(crate) use allowed_places::AllowedPlaces;
 pub(crate) use command::{
-    BackupArguments, BackupsArguments, RestoreArguments, by_operator, run_backup, run_backups,
-    run_restore,
+    BackupArguments, BackupsArguments, RestoreArguments, operator_remote_settings, run_backup,
+    run_backups, run_restore,
 };
 
 /// Makes backups of one database.

@@ -279,7 +279,7 @@ async fn ask_all(client: &Client, shape: &CpuShape) -> Result<(), SqlError> {
         println!(
             "   {:<21}  {:<26} {:>8} {:>7.2} {:>7.2}",
             query_type.name,
-            query_type.asks_for(),
+            query_type.description(),
             grouped(rows),
             ms(0),
             ms(times.len() / 2)

@@ -71,7 +71,7 @@ pub(crate) const BACKUPS: &str = "backups";
 
 /// A directory may contain these entries before its first start: files of an interrupted start, and
 /// entries of a new file system.
-const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
+const FRESH_ENTRIES: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
 /// A directory with FORMAT.new may also contain these entries.
 const PARTS: [&str; 11] =
@@ -138,7 +138,7 @@ impl DataDirectory {
         if !has(FORMAT) && !unfinished && PARTS_FIRST.into_iter().all(has) {
             return Err(StartError::FormatMissing { path: path.to_path_buf() });
         }
-        let ours = |name: &str| HARMLESS.contains(&name) || begun && PARTS.contains(&name);
+        let ours = |name: &str| FRESH_ENTRIES.contains(&name) || begun && PARTS.contains(&name);
         if !has(FORMAT)
             && let Some(foreign) = names.iter().find(|name| !ours(name))
         {

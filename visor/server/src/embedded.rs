@@ -152,7 +152,7 @@ impl Embedded {
             Some(owned),
             known.decision(),
             &|| match stranger.get() {
-                Some(id) => Err(unknown_to_the_catalog(id, &directory)),
+                Some(id) => Err(unknown_chronicle(id, &directory)),
                 None => Ok(()),
             },
         )?;
@@ -384,7 +384,7 @@ fn remote_settings(settings: &Settings) -> RemoteSettings {
 
 /// The error for events of a table that the catalog does not know. A start is refused, because the
 /// next new table would get the id of this table, and show its events.
-fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
+fn unknown_chronicle(id: ChronicleId, directory: &DataDirectory) -> Error {
     let (catalog, journal) = (directory.catalog(), directory.journal());
     Error::new(
         ErrorKind::DataCorrupted,

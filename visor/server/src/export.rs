@@ -128,7 +128,7 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
     ended.map_err(|error| nothing_written(error, &arguments.file))?;
     let to_pipe = file.is_none();
     if let Some((new, file)) = file {
-        let kept = place.may_take_the_place().and_then(|()| Ok(new.keep(&file)?));
+        let kept = place.check_replaceable().and_then(|()| Ok(new.keep(&file)?));
         kept.map_err(|error| nothing_written(error, &arguments.file))?;
     }
     let seconds = start.elapsed().as_secs_f64();
@@ -262,13 +262,13 @@ struct ExportTarget {
 impl ExportTarget {
     fn of(path: &Path, force: bool) -> Result<Self, SqlError> {
         let place = Self { path: path.to_path_buf(), force };
-        place.may_take_the_place()?;
+        place.check_replaceable()?;
         Ok(place)
     }
 
     /// Refuses to replace an existing file without --force. A special file, such as a pipe, is
     /// written directly.
-    fn may_take_the_place(&self) -> Result<(), SqlError> {
+    fn check_replaceable(&self) -> Result<(), SqlError> {
         let there = self.path.as_os_str() != "-" && self.path.is_file();
         if there && !self.force {
             return Err(SqlError::local(format!("{} exists", self.path.display()))

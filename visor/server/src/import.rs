@@ -159,7 +159,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         };
         let shape = shape.with_note(source.note(), &source.columns()?);
         let statement = create_statement(&table.quoted(), &source.columns()?, &shape)
-            .map_err(|error| with_odd_times(error, &source.odd_times()))?;
+            .map_err(|error| with_column_exceptions(error, &source.odd_times()))?;
         let found = exists(&table, &mut connection).await?;
         connection.run(&statement, &mut IgnoringReceiver).await?;
         made = (!found).then(|| table.quoted());
@@ -216,7 +216,7 @@ fn option_of(text: &str) -> Result<(String, String), String> {
 }
 
 /// Adds to an error the columns whose values are times, with one exception.
-fn with_odd_times(error: SqlError, odd: &[(String, String)]) -> SqlError {
+fn with_column_exceptions(error: SqlError, odd: &[(String, String)]) -> SqlError {
     let odd: Vec<String> = odd
         .iter()
         .map(|(column, value)| format!("time column \"{column}\" contains \"{value}\""))

@@ -59,20 +59,20 @@ const PURGE_DELAY: mi_option_t = 15;
 /// events of one second pass through about as much memory as they need themselves. To return the
 /// memory after each second would cost as much as all other work, because the system must zero new
 /// memory.
-const KEPT_MS: c_long = 20_000;
+const PURGE_DELAY_MS: c_long = 20_000;
 
 /// The interval at which freed memory is returned. The allocator itself returns memory only when a
 /// thread allocates, and the threads of an idle server do not allocate.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
+const PURGE_INTERVAL: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    keep_freed_memory();
+    set_purge_delay();
     stratalog::memory::gives_back(collect);
     // Without this thread, the process only keeps more memory.
     let _unless_there_are_none_left = std::thread::Builder::new()
         .name("memory".to_string())
         .stack_size(64 << 10)
-        .spawn(give_back_memory);
+        .spawn(purge_forever);
     // Commands plan queries on the stack, and the system has chosen the stack size of the first
     // thread.
     let command = std::thread::Builder::new()
@@ -88,18 +88,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sets the delay [`KEPT_MS`], unless the environment variable `MIMALLOC_PURGE_DELAY` sets one.
-fn keep_freed_memory() {
+/// Sets the delay [`PURGE_DELAY_MS`], unless the environment variable `MIMALLOC_PURGE_DELAY` sets one.
+fn set_purge_delay() {
     #[expect(unsafe_code, reason = "a C function that sets a number, while there is one thread")]
     unsafe {
-        mi_option_set_default(PURGE_DELAY, KEPT_MS);
+        mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS);
     }
 }
 
 /// Returns freed memory to the system again and again, for ever.
-fn give_back_memory() {
+fn purge_forever() {
     loop {
-        std::thread::sleep(LOOKED_AT_EVERY);
+        std::thread::sleep(PURGE_INTERVAL);
         collect(false);
     }
 }
@@ -124,7 +124,7 @@ mod tests {
         let said = std::env::var("MIMALLOC_PURGE_DELAY").ok().and_then(|text| text.parse().ok());
         // The expected value is the default of mimalloc 3.
         assert_eq!(delay(), said.unwrap_or(1_000));
-        keep_freed_memory();
-        assert_eq!(delay(), said.unwrap_or(KEPT_MS));
+        set_purge_delay();
+        assert_eq!(delay(), said.unwrap_or(PURGE_DELAY_MS));
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 const INBOUND_BYTES_MIN: usize = 64 << 20;
 
 /// A listener that has not ended this long after its own grace period is abandoned.
-const LAST_GRACE: Duration = Duration::from_secs(5);
+const LISTENER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The addresses of the listeners. A port 0 in the settings is replaced by the actual port.
 #[derive(Debug, Clone, Copy, Default)]
@@ -152,7 +152,7 @@ impl Server {
         // when another connection ends.
         embedded.service().end_subscriptions();
         stop.cancel();
-        let result = wait_all(&mut listeners, grace + LAST_GRACE).await;
+        let result = wait_all(&mut listeners, grace + LISTENER_TIMEOUT).await;
         for listener in &listeners {
             tracing::warn!(
                 "a listener does not end; the server closes the connections of the listener"

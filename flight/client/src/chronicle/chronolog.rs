@@ -24,10 +24,10 @@ use crate::{
 };
 
 /// The interval at which a connection compares the clocks.
-const SYNCHRONIZED_EVERY: Duration = Duration::from_secs(10);
+const CLOCK_SYNC_INTERVAL: Duration = Duration::from_secs(10);
 /// A handle checks its acquisition after this fraction of the lease.
-const LEASE_PARTS: u32 = 3;
-const LOOKED_AT_EVERY_MIN: Duration = Duration::from_millis(10);
+const LEASE_CHECK_PARTS: u32 = 3;
+const LEASE_CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// The longest `lock_timeout` that the server accepts, in milliseconds: 24 days.
 const LOCK_TIMEOUT_MS_MAX: u128 = 2_147_483_647;
 
@@ -96,7 +96,7 @@ impl Chronolog {
     pub async fn with(builder: ClientBuilder) -> Result<Self> {
         let client = builder.clone().connect().await?;
         client.sync_clock().await?;
-        let keeper = Task::keeping(client.clone(), SYNCHRONIZED_EVERY);
+        let keeper = Task::keeping(client.clone(), CLOCK_SYNC_INTERVAL);
         let handles = Mutex::default();
         Ok(Self { shared: Arc::new(ChronologState { client, builder, handles, _keeper: keeper }) })
     }
@@ -223,14 +223,14 @@ impl Chronolog {
         // Compares the clocks after the ACQUIRE: no later tick lies before the acquisition (F24).
         client.sync_clock().await?;
         let table = Table::look_up(&client, name).await?;
-        let keeper = Task::keeping(client.clone(), looked_at_every(how.lease));
+        let keeper = Task::keeping(client.clone(), lease_check_interval(how.lease));
         Ok(Chronicle::new(client, table, how, keeper))
     }
 }
 
 /// The interval at which a handle checks an acquisition with this lease.
-fn looked_at_every(lease: Duration) -> Duration {
-    (lease / LEASE_PARTS).clamp(LOOKED_AT_EVERY_MIN, SYNCHRONIZED_EVERY)
+fn lease_check_interval(lease: Duration) -> Duration {
+    (lease / LEASE_CHECK_PARTS).clamp(LEASE_CHECK_INTERVAL_MIN, CLOCK_SYNC_INTERVAL)
 }
 
 /// A waiting time as the value of the session option `lock_timeout`. The value is at least 1 ms,
@@ -255,9 +255,9 @@ mod tests {
 
     #[test]
     fn times_are_what_the_server_takes() {
-        assert_eq!(looked_at_every(Duration::from_secs(3)), Duration::from_secs(1));
-        assert_eq!(looked_at_every(Duration::MAX), SYNCHRONIZED_EVERY);
-        assert_eq!(looked_at_every(Duration::ZERO), LOOKED_AT_EVERY_MIN);
+        assert_eq!(lease_check_interval(Duration::from_secs(3)), Duration::from_secs(1));
+        assert_eq!(lease_check_interval(Duration::MAX), CLOCK_SYNC_INTERVAL);
+        assert_eq!(lease_check_interval(Duration::ZERO), LEASE_CHECK_INTERVAL_MIN);
         assert_eq!(lock_timeout(Duration::from_millis(50)), "50ms");
         assert_eq!(lock_timeout(Duration::ZERO), "1ms");
         assert_eq!(lock_timeout(Duration::MAX), "2147483647ms");

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// `resynchronize` does nothing if the last comparison of the clocks is younger.
-const SYNCHRONIZED_FOR: Duration = Duration::from_millis(200);
+const CLOCK_SYNC_INTERVAL_MIN: Duration = Duration::from_millis(200);
 
 /// The handle of an acquired chronicle: the CID of the paper's Figure 2. Cheap to clone, usable by
 /// any number of tasks concurrently.
@@ -307,7 +307,7 @@ impl HandleState {
     /// Compares the clocks again, unless the last comparison is recent.
     pub(crate) async fn resynchronize(&self) -> Result<()> {
         let mut synchronized = self.synchronized.lock().await;
-        if synchronized.is_none_or(|at| at.elapsed() > SYNCHRONIZED_FOR) {
+        if synchronized.is_none_or(|at| at.elapsed() > CLOCK_SYNC_INTERVAL_MIN) {
             self.client.sync_clock().await?;
             *synchronized = Some(Instant::now());
         }

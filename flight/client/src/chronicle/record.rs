@@ -83,7 +83,7 @@ impl Future for Pending {
             };
             let shared = Arc::clone(&self.shared);
             self.state = PendingState::Again(Box::pin(async move {
-                one(shared.with_other_ticks(payload, vec![time], error).await?)
+                one(shared.record_with_new_ticks(payload, vec![time], error).await?)
             }));
         }
     }
@@ -143,13 +143,15 @@ impl HandleState {
         let whole = sent.delivery.is_whole();
         match sent.delivery.await {
             Ok(stored) => Ok(self.receipts(&sent.times, &stored, 0)),
-            Err(error) if whole => self.with_other_ticks(sent.payloads, sent.times, error).await,
+            Err(error) if whole => {
+                self.record_with_new_ticks(sent.payloads, sent.times, error).await
+            }
             Err(error) => Err(error),
         }
     }
 
     /// Records refused events again with new ticks, if the server refused them for their times.
-    async fn with_other_ticks(
+    async fn record_with_new_ticks(
         &self,
         payloads: ArrayRef,
         mut times: Vec<i64>,

@@ -160,7 +160,8 @@ impl<'a> PutCall<'a> {
             answers.map_err(|status| lease.connection.failed(status))
         };
         let answers = within(Some(shared.acknowledge_timeout()), opening).await;
-        let answers = answers.inspect_err(|error| lease.connection.learn(error)).map_err(judged)?;
+        let answers =
+            answers.inspect_err(|error| lease.connection.learn(error)).map_err(call_end_of)?;
         let now = Instant::now();
         Ok(Self {
             shared,
@@ -233,7 +234,7 @@ impl<'a> PutCall<'a> {
                     ));
                 }
                 CallEvent::Answer(Err(status)) => {
-                    return judged(self.lease.connection.failed(status));
+                    return call_end_of(self.lease.connection.failed(status));
                 }
                 CallEvent::Late => {
                     let seconds = self.shared.acknowledge_timeout().as_secs_f64();
@@ -319,7 +320,7 @@ impl<'a> PutCall<'a> {
 }
 
 /// Classifies the error of a call: retry, refuse the oldest parcel, or end the writer.
-fn judged(error: Error) -> CallEnd {
+fn call_end_of(error: Error) -> CallEnd {
     match error.kind() {
         ErrorKind::InvalidBatch | ErrorKind::TooLarge => return CallEnd::Refused(error),
         // The session has ended: the next call logs in again, and reports an error if the login
@@ -361,7 +362,7 @@ mod tests {
         let end_of = |sqlstate: &str| {
             let mut status = Status::new(Code::Internal, "x");
             status.metadata_mut().insert("sqlstate", sqlstate.parse().unwrap());
-            judged(status.into())
+            call_end_of(status.into())
         };
         for refused in ["22003", "23505", "23502", "42703", "42804", "44000", "54000", "0A000"] {
             assert!(matches!(end_of(refused), CallEnd::Refused(_)), "{refused}");
@@ -372,7 +373,7 @@ mod tests {
         for fatal in ["42P01", "42501", "25006", "3F000"] {
             assert!(matches!(end_of(fatal), CallEnd::Fatal(_)), "{fatal}");
         }
-        assert!(matches!(judged(Status::unauthenticated("x").into()), CallEnd::Broken(_)));
-        assert!(matches!(judged(Status::unavailable("x").into()), CallEnd::Broken(_)));
+        assert!(matches!(call_end_of(Status::unauthenticated("x").into()), CallEnd::Broken(_)));
+        assert!(matches!(call_end_of(Status::unavailable("x").into()), CallEnd::Broken(_)));
     }
 }

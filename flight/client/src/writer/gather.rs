@@ -22,7 +22,7 @@ use super::acknowledgement::{Acknowledgement, Outcome};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of an event besides its payload: a time and an end offset.
-const BESIDES_BYTES: usize = size_of::<i64>() + size_of::<i32>();
+const EVENT_OVERHEAD_BYTES: usize = size_of::<i64>() + size_of::<i32>();
 
 /// An event of a caller, not yet in a column.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ pub(crate) struct RawEvent<'a> {
 
 impl RawEvent<'_> {
     pub(crate) fn bytes(&self) -> usize {
-        self.payload.len() + BESIDES_BYTES
+        self.payload.len() + EVENT_OVERHEAD_BYTES
     }
 
     /// Checks that a column can hold the payload.

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// One part in this many of a message is left for data other than rows.
-const MESSAGE_PART_BESIDES: usize = 16;
+const MESSAGE_RESERVE_PARTS: usize = 16;
 
 /// The settings of a writer.
 #[derive(Debug, Clone)]
@@ -174,7 +174,7 @@ impl WriterBuilder {
     fn settings(self) -> Result<WriterSettings> {
         let refused = |what: String| Err(Error::new(ErrorKind::InvalidOption, what));
         let message = self.pool.settings.message_bytes_max;
-        let piece_bytes_max = message - message / MESSAGE_PART_BESIDES;
+        let piece_bytes_max = message - message / MESSAGE_RESERVE_PARTS;
         let limits = &self.limits;
         for (name, value) in [
             ("batch_rows_max", limits.rows_max),

@@ -91,7 +91,7 @@ pub(crate) async fn store(
                 };
                 accepted.push(((definition, batch), lines));
             }
-            Err(error) if is_of_rows(error.kind()) => {
+            Err(error) if concerns_rows(error.kind()) => {
                 of_rows.iter().for_each(|line| refusals.add(&table, u64::from(*line), &error));
             }
             Err(error) => return Err(error),
@@ -105,7 +105,7 @@ pub(crate) async fn store(
         return Ok((None, refusals));
     }
     match append_all(state, session, write_protocol, &mut batches, options.clone()).await {
-        Err(error) if is_of_rows(error.kind()) => {}
+        Err(error) if concerns_rows(error.kind()) => {}
         other => return Ok(answer_of(state, producer, other?, refusals)),
     }
     let before = refusals;
@@ -163,7 +163,7 @@ fn answer_of(
 }
 
 /// True if an error concerns certain rows, not the server or the whole request.
-fn is_of_rows(kind: ErrorKind) -> bool {
+fn concerns_rows(kind: ErrorKind) -> bool {
     use ErrorKind as K;
     matches!(
         kind,
@@ -214,7 +214,7 @@ async fn push_each(
                 }
             }
             Ok(_) => {}
-            Err(error) if is_of_rows(error.kind()) => {
+            Err(error) if concerns_rows(error.kind()) => {
                 append.roll_back_to(savepoint);
                 if piece.len() == 1 || pushes >= PUSHES_MAX {
                     piece.iter().for_each(|row| refuse(part, Some(*row), &error, refusals));

@@ -85,7 +85,7 @@ impl LineParser {
     #[inline]
     fn known_series(&mut self, rest: &[u8]) -> Option<(SeriesNumber, usize)> {
         let generation = self.rows.series.generation;
-        if let Some((number, length)) = self.rows.series.guess(rest) {
+        if let Some((number, length)) = self.rows.series.expected_next(rest) {
             return Some((SeriesNumber { number, generation }, length));
         }
         let length = memchr2(b' ', b'\n', rest)?;
@@ -130,7 +130,7 @@ fn known_field(
     newlines: &mut u64,
 ) -> Option<usize> {
     let rest = data.get(at..)?;
-    let (column, length) = match row.guess(rest) {
+    let (column, length) = match row.expected_next(rest) {
         Some(expected) => expected,
         None => found_field(row, rest)?,
     };

@@ -328,7 +328,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             if header {
                 let start = self.out.begin(b'd');
                 if let Err(error) = writer.write_header(&mut self.out.bytes) {
-                    self.out.take_back(start);
+                    self.out.remove_message(start);
                     return Err(StepEnd::Error(error));
                 }
                 self.out.end(start)?;
@@ -354,7 +354,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.out.make_room(long.bytes(row), self.session.share())?;
                 let start = self.out.begin(b'd');
                 if let Err(error) = lines.write(row, &mut self.out.bytes) {
-                    self.out.take_back(start);
+                    self.out.remove_message(start);
                     return Err(StepEnd::Error(error));
                 }
                 self.out.end(start)?;

@@ -250,7 +250,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// Skips rows of a portal, for SQL's MOVE with the portal's name; `None` for an unknown portal.
-    pub(super) async fn go_forward(
+    pub(super) async fn skip_portal_rows(
         &mut self,
         portal: &str,
         rows: Option<u64>,

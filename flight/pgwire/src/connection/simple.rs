@@ -35,7 +35,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.enter_implicit(statement, !last).await?;
             if let Some((portal, rows)) = statement.moves_forward()
                 && self.session.transaction() != TransactionState::Failed
-                && let Some(passed) = self.go_forward(&portal, rows).await?
+                && let Some(passed) = self.skip_portal_rows(&portal, rows).await?
             {
                 self.complete(&format!("MOVE {passed}"))?;
                 continue;

@@ -28,7 +28,7 @@ impl<T: Send + 'static> SpawnedTask<T> {
         };
         let result = task.await;
         self.0 = None;
-        result.unwrap_or_else(|error| Err(broke_off().with_source(error)))
+        result.unwrap_or_else(|error| Err(panicked().with_source(error)))
     }
 }
 
@@ -40,7 +40,7 @@ impl<T> Drop for SpawnedTask<T> {
     }
 }
 
-fn broke_off() -> Error {
+fn panicked() -> Error {
     Error::internal("the statement failed: a defect of the server")
 }
 
@@ -88,7 +88,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         tokio::select! {
             biased;
-            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(StepEnd::Error),
+            result = result => result.unwrap_or_else(|_| Err(panicked())).map_err(StepEnd::Error),
             () = left => Err(StepEnd::Gone),
             () = self.stop.hard.cancelled() => Err(shutting_down()),
         }

@@ -25,10 +25,10 @@ const BUFFERED_MAX: usize = 64 << 10;
 const LARGE: usize = 16 << 10;
 
 /// A flush within this time after the last send keeps its bytes.
-const SOON: Duration = Duration::from_micros(50);
+const FLUSH_PAUSE: Duration = Duration::from_micros(50);
 
 /// A flush sends all bytes if an earlier flush has kept bytes for this time.
-const LONG: Duration = Duration::from_millis(1);
+const KEPT_TIME_MAX: Duration = Duration::from_millis(1);
 
 /// Written bytes that are not sent yet.
 #[derive(Debug)]
@@ -76,10 +76,10 @@ impl Outbox {
         if !self.buffered.is_empty() {
             let now = Instant::now();
             match self.flushed {
-                Some(flushed) if now.duration_since(flushed) < LONG => {
+                Some(flushed) if now.duration_since(flushed) < KEPT_TIME_MAX => {
                     return Poll::Ready(Ok(()));
                 }
-                None if now.duration_since(self.last) < SOON => {
+                None if now.duration_since(self.last) < FLUSH_PAUSE => {
                     self.flushed = Some(now);
                     // The connection is polled again after all tasks that are ready now.
                     context.waker().wake_by_ref();
@@ -94,7 +94,7 @@ impl Outbox {
     /// Sends kept bytes, at a poll of the connection. If the socket is full, the task is woken
     /// later. A broken socket returns its error at the next write, or at a read after the data
     /// before the error.
-    pub(super) fn looked_at<W: AsyncWrite + Unpin>(
+    pub(super) fn poll_kept_bytes<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
         context: &mut Context<'_>,
@@ -212,11 +212,11 @@ mod tests {
         }
         assert_eq!(socket.calls, 0, "the connection was not looked at yet");
         let mut context = Context::from_waker(Waker::noop());
-        outbox.looked_at(&mut socket, &mut context);
+        outbox.poll_kept_bytes(&mut socket, &mut context);
         assert_eq!((socket.calls, socket.taken.as_slice()), (1, b"one two many".as_slice()));
         // These bytes have no flush, so a poll does not send them.
         let _ = write(&mut outbox, &mut socket, b"more");
-        outbox.looked_at(&mut socket, &mut context);
+        outbox.poll_kept_bytes(&mut socket, &mut context);
         assert_eq!(socket.calls, 1);
     }
 
@@ -236,7 +236,7 @@ mod tests {
         assert!(flush(&mut outbox, &mut socket));
         socket.is_broken = true;
         let mut context = Context::from_waker(Waker::noop());
-        outbox.looked_at(&mut socket, &mut context);
+        outbox.poll_kept_bytes(&mut socket, &mut context);
         let large = vec![0; LARGE];
         let outcome = outbox.write(&mut socket, &mut context, &[IoSlice::new(&large)]);
         assert!(matches!(outcome, Poll::Ready(Err(_))));

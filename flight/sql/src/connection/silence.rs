@@ -87,7 +87,7 @@ impl Silence {
     }
 
     /// Counts received bytes of the preface.
-    pub(crate) fn heard(&mut self, bytes: usize) {
+    pub(crate) fn count_received(&mut self, bytes: usize) {
         self.missing_bytes = self.missing_bytes.saturating_sub(bytes);
         if self.missing_bytes == 0 {
             self.deadline = None;

@@ -91,7 +91,7 @@ pub fn elements(json: &str) -> impl Iterator<Item = &str> {
 }
 
 /// True if the JSON string `quoted` has the content `text`.
-fn says(quoted: &str, text: &str) -> bool {
+fn has_content(quoted: &str, text: &str) -> bool {
     if quoted.contains('\\') {
         return as_text(quoted).as_deref() == Some(text);
     }
@@ -100,7 +100,7 @@ fn says(quoted: &str, text: &str) -> bool {
 
 /// The value of a key; `None` if `json` is not an object or lacks the key.
 pub fn member<'a>(json: &'a str, key: &str) -> Option<&'a str> {
-    members(json).find(|(name, _)| says(name, key)).map(|(_, value)| value)
+    members(json).find(|(name, _)| has_content(name, key)).map(|(_, value)| value)
 }
 
 /// The element of an array at `position`, for the operator `->`. As in PostgreSQL, a scalar behaves
@@ -161,8 +161,10 @@ pub fn type_name(json: &str) -> &'static str {
 pub fn exists(json: &str, key: &str) -> bool {
     match json.as_bytes().first() {
         Some(b'{') => member(json, key).is_some(),
-        Some(b'[') => elements(json).any(|element| element.starts_with('"') && says(element, key)),
-        Some(b'"') => says(json, key),
+        Some(b'[') => {
+            elements(json).any(|element| element.starts_with('"') && has_content(element, key))
+        }
+        Some(b'"') => has_content(json, key),
         _ => false,
     }
 }

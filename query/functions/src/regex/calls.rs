@@ -309,7 +309,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             if n < 0 {
                 return Err(bad_value("n", n));
             }
-        } else if let Some(digit) = first_digit(arguments, flags_at, at)? {
+        } else if let Some(digit) = numeric_flags_error(arguments, flags_at, at)? {
             return Err(digit);
         }
         let from = row.byte_of(start)?;
@@ -333,7 +333,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 /// The error for flags that begin with a digit: probably the call has one argument too few.
-fn first_digit(
+fn numeric_flags_error(
     arguments: &Arguments<'_>,
     at: usize,
     row: usize,

@@ -93,10 +93,10 @@ pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
 }
 
 const TABLE: &[&str] =
-    &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", NOBODY_HAS];
+    &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", NEVER_GRANTED];
 
 /// A privilege that PostgreSQL accepts as a word, but that nobody can have.
-const NOBODY_HAS: &str = "RULE";
+const NEVER_GRANTED: &str = "RULE";
 
 const COLUMN: &[&str] = &["SELECT", "INSERT", "UPDATE", "REFERENCES"];
 
@@ -184,7 +184,7 @@ fn is_granted(privileges: &[&str], privilege_list: &str) -> Result<bool, Error> 
                 format!("unrecognized privilege type: \"{word}\""),
             ));
         }
-        granted |= plain != NOBODY_HAS;
+        granted |= plain != NEVER_GRANTED;
     }
     Ok(granted)
 }

@@ -186,7 +186,7 @@ fn names_outer(expr: &Expr, own: &[String]) -> bool {
 /// Rewrites `(SELECT f(own, outer) FROM … WHERE …)` to one subquery per column of the subquery, and
 /// tests whether there is a row: `CASE WHEN (SELECT count(1) …) > 0 THEN f((SELECT own …), outer)
 /// END`.
-pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
+pub(super) fn split_selected_columns(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
         select.projection.as_slice()

@@ -68,7 +68,7 @@ fn fold_branches(body: &mut SetExpr) {
         SetExpr::Select(select) => {
             let emptied = fold_select(select);
             for item in select.projection.iter_mut().filter(|_| emptied) {
-                types::among_others(item);
+                types::as_union_column(item);
             }
         }
         SetExpr::SetOperation { left, right, .. } => {
@@ -169,7 +169,7 @@ const ALWAYS_NULL: &[&str] = &[
 fn is_empty(factor: &TableFactor) -> bool {
     if let TableFactor::Derived { subquery, .. } = factor {
         return match subquery.body.as_ref() {
-            SetExpr::Select(select) => gives_no_rows(select),
+            SetExpr::Select(select) => never_has_rows(select),
             _ => false,
         };
     }
@@ -197,21 +197,21 @@ fn is_always_null(expr: &Expr) -> bool {
 }
 
 /// True if a SELECT never has rows.
-fn gives_no_rows(select: &Select) -> bool {
+fn never_has_rows(select: &Select) -> bool {
     let may_aggregate = !is_grouped(select)
         && (select.having.is_some() || select.projection.iter().any(is_aggregate));
     let of_nothing = select.projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-            matches!(expr, Expr::Function(function) if is_of_nothing(function))
+            matches!(expr, Expr::Function(function) if unnests_null(function))
         }
         _ => false,
     });
     !may_aggregate
-        && (of_nothing || select.from.iter().any(joins_empty) || asks_foreign_keys(select))
+        && (of_nothing || select.from.iter().any(joins_empty) || reads_other_constraints(select))
 }
 
 /// True if a SELECT asks only for constraints other than primary keys, which do not exist.
-fn asks_foreign_keys(select: &Select) -> bool {
+fn reads_other_constraints(select: &Select) -> bool {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
     });
@@ -247,7 +247,7 @@ fn wants_another_kind(condition: &Expr) -> bool {
 const ELEMENTS: [&str; 3] = ["aclexplode", "pg_options_to_table", "unnest"];
 
 /// True if a function returns the elements of a value that is always NULL, and so no rows.
-fn is_of_nothing(function: &Function) -> bool {
+fn unnests_null(function: &Function) -> bool {
     let named = function.name.0.last().and_then(|part| part.as_ident());
     let FunctionArguments::List(list) = &function.args else { return false };
     match (named, list.args.as_slice()) {
@@ -331,7 +331,7 @@ pub(super) fn is_aggregate(item: &SelectItem) -> bool {
 
 /// Rewrites a SELECT that never has rows; returns whether it was rewritten.
 fn fold_select(select: &mut Select) -> bool {
-    if !gives_no_rows(select) || select.into.is_some() {
+    if !never_has_rows(select) || select.into.is_some() {
         return false;
     }
     if !is_grouped(select)

@@ -89,7 +89,7 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     flattening::qualify(select);
     let counts = select.projection.iter().any(empty_tables::is_aggregate);
     correlation::substitute(select);
-    if !counts && let Some(value) = correlation::selected_apart(query) {
+    if !counts && let Some(value) = correlation::split_selected_columns(query) {
         *expr = value;
         return;
     }

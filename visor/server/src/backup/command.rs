@@ -156,12 +156,12 @@ fn print_summary(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4
 
 /// The settings of object stores for commands: the credentials may come from the operator's
 /// machine.
-pub(crate) fn by_operator() -> RemoteSettings {
+pub(crate) fn operator_remote_settings() -> RemoteSettings {
     RemoteSettings { metadata_service: true, ..RemoteSettings::default() }
 }
 
 async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
-    let place = Place::of_url(&arguments.from, &disk(), by_operator())?;
+    let place = Place::of_url(&arguments.from, &disk(), operator_remote_settings())?;
     if let Some(newest) = arguments.keep {
         let kept = spawn_worker(async move { keep(&place, newest as usize).await }).await?;
         println!(
@@ -195,12 +195,13 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
 
 async fn restore_database(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let disk = disk();
-    let place = Place::of_url(&arguments.from, &disk, by_operator())?;
+    let place = Place::of_url(&arguments.from, &disk, operator_remote_settings())?;
     // From its first story on, the restored directory owns this place in the object store.
     let id = identity::anew();
     let (stories, own_files): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
         Some(url) => {
-            let shelf = RemoteShelf::from_url(url, environment(), by_operator())?.owned_by(&id);
+            let shelf = RemoteShelf::from_url(url, environment(), operator_remote_settings())?
+                .owned_by(&id);
             (Some(Arc::new(shelf)), vec![(identity::ID.to_string(), identity::text_of(&id).into())])
         }
         None => (None, Vec::new()),

@@ -14,7 +14,7 @@ use stratalog_tablet::Tablets;
 use super::parts::{Folders, Parts, definitions, left_over};
 use crate::{
     StartError,
-    backup::by_operator,
+    backup::operator_remote_settings,
     directory::DataDirectory,
     embedded::{ShelfPurpose, open_shelf},
 };
@@ -49,8 +49,12 @@ pub(super) fn inspect(
     };
     let copy = IndexCopy::of(&directory.index());
     let index = copy.as_ref().ok().map(IndexCopy::path);
-    let shelf =
-        open_shelf(disk, &directory.stories(), (story_url, by_operator()), ShelfPurpose::Look)?;
+    let shelf = open_shelf(
+        disk,
+        &directory.stories(),
+        (story_url, operator_remote_settings()),
+        ShelfPurpose::Look,
+    )?;
     let shelves = Shelves {
         tablets: Arc::new(Tablets::look(Arc::clone(disk), &directory.tablets(), index)),
         stories: Arc::new(Stories::look(shelf, Arc::clone(disk), &directory.spool())),

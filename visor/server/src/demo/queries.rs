@@ -53,7 +53,7 @@ pub const QUERY_TYPES: [QueryType; 15] = [
 
 impl QueryType {
     /// A short description of the query.
-    pub fn asks_for(&self) -> String {
+    pub fn description(&self) -> String {
         let some = |count: usize, what: &str| match count {
             1 => format!("1 {what}"),
             _ => format!("{count} {what}s"),

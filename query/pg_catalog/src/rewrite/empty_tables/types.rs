@@ -18,7 +18,7 @@ pub(super) fn of(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
 }
 
 /// In a UNION with other rows, an oid with a name becomes a plain oid.
-pub(super) fn among_others(item: &mut SelectItem) {
+pub(super) fn as_union_column(item: &mut SelectItem) {
     if let SelectItem::ExprWithAlias { expr: Expr::Cast { data_type, .. }, .. } = item
         && (*data_type == DataType::Regclass || data_type.to_string().contains("reg"))
         && let Some(oid) = type_named("oid")
