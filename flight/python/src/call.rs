@@ -84,13 +84,13 @@ pub fn interpreter_ends(py: Python<'_>) {
 
 type Work = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>> + Send>>;
 
-/// An operation that starts when a caller waits for it or awaits it.
+/// An operation; starts when a caller waits for the result, or awaits the result.
 #[pyclass(frozen, module = "stratalog._native")]
 pub struct Call {
     work: Mutex<Option<Work>>,
 }
 
-/// An operation that runs in the background.
+/// A running operation.
 #[pyclass(frozen, module = "stratalog._native")]
 pub struct Running {
     task: AbortHandle,
@@ -129,7 +129,7 @@ impl Call {
         Self { work: Mutex::new(Some(Box::pin(work))) }
     }
 
-    /// An operation whose result is None.
+    /// An operation without a result.
     pub fn done(work: impl Future<Output = stratalog_client::Result<()>> + Send + 'static) -> Self {
         Self::new(work, |py, ()| Ok(py.None()))
     }

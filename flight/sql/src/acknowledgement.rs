@@ -5,8 +5,7 @@
 //!                meanwhile, within the limits:         ▲        of all waiting batches, in order
 //! ```
 //!
-//! While an append waits for its sync, the call reads later batches; these batches form the next
-//! append. A client that does not wait for acknowledgements thus needs one sync for many batches. Each
+//! While an append waits for its sync, the call reads later batches; the later batches form the next append. A client that does not wait for acknowledgements thus needs one sync for many batches. Each
 //! batch stays atomic and gets its own acknowledgement, in order. If a group of batches cannot be
 //! stored together, the batches are stored one by one, up to the first batch that fails.
 

@@ -80,7 +80,7 @@ where
     }
 }
 
-/// The status that replaces a status of the library; `None` if it needs no replacement.
+/// The status that replaces a status of the library; `None` for a status without a replacement.
 fn replacement_of(status: &Status) -> Option<Status> {
     if status.metadata().contains_key(SQLSTATE) {
         return None;

@@ -51,7 +51,7 @@ pub(crate) struct Caller {
     _watch: Watch,
 }
 
-/// An open transaction: its session, and the task that ends it on command.
+/// An open transaction: the session, and the watch for its termination.
 #[derive(Debug)]
 struct OpenTransaction {
     session: Arc<Session>,
@@ -68,7 +68,7 @@ impl Caller {
     /// Opens a session for a new login.
     ///
     /// # Errors
-    /// As [`QueryService::connect`].
+    /// The errors of [`QueryService::connect`].
     pub(crate) fn new(
         service: &Arc<QueryService>,
         settings: &Arc<FlightSettings>,
@@ -175,10 +175,10 @@ impl Caller {
         Ok(id)
     }
 
-    /// Removes a transaction that is about to end, and returns its session.
+    /// Removes a transaction before its end, and returns the session.
     ///
     /// # Errors
-    /// As [`Self::session_of`].
+    /// The errors of [`Self::session_of`].
     pub(crate) fn take_transaction(&self, id: &[u8]) -> Result<Arc<Session>> {
         let open = self.transactions.lock().remove(id).ok_or_else(no_transaction)?;
         // The watch of the transaction ends here. It may not have closed a terminated session yet.
@@ -275,7 +275,7 @@ impl Caller {
     }
 }
 
-/// The running work of a redeemed ticket; dropping it ends the work's registration.
+/// The running work of a redeemed ticket; ends with the drop.
 #[derive(Debug)]
 pub(crate) struct RunningWork {
     caller: Arc<Caller>,

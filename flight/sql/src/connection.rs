@@ -28,10 +28,10 @@ use self::{
 };
 use crate::caller::Caller;
 
-/// Maximum number of logins of one connection, one per user and database.
+/// Maximum number of logins of a connection, each with another user or database.
 const CALLERS_MAX: usize = 16;
 
-/// A connection, with the logins of its calls that have no token.
+/// A connection, with the logins of calls without a token.
 #[derive(Debug)]
 pub(crate) struct Peer {
     address: SocketAddr,
@@ -46,8 +46,7 @@ impl Peer {
         self.address
     }
 
-    /// Records that the connection has made a call: it no longer loses its place to a new
-    /// connection.
+    /// Records that the connection has made a call: a new connection can no longer take the place.
     pub(crate) fn called(&self) {
         drop(self.lobby_place.lock().take());
     }
@@ -90,14 +89,14 @@ impl Peer {
     }
 }
 
-/// A socket, with its peer and with its permit to count as an open connection.
+/// A socket, with the peer and the permit of an open connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: TcpStream,
     outbox: Outbox,
     peer: Arc<Peer>,
     silence: Silence,
-    /// Counts the connection as refused if it ends without a call; counts once.
+    /// Counts a connection without any call among the refused connections; counts once.
     door: Option<DoorMetrics>,
     _place: OwnedSemaphorePermit,
     _open: OpenConnection,

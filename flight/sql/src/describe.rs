@@ -27,7 +27,7 @@ pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
 /// redeem, within a limited time.
 ///
 /// # Errors
-/// As [`schema_bytes`].
+/// The errors of [`schema_bytes`].
 pub(crate) fn info(
     caller: &Arc<Caller>,
     seal: &Seal,

@@ -22,7 +22,7 @@ use tonic::Status;
 
 use crate::{status::refused, wire_types::convert};
 
-/// The messages that a call sends.
+/// The outgoing messages of a call.
 pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
 
 /// Approximate bytes of a message. gRPC clients accept 4 MiB; a smaller message is still in the
@@ -73,7 +73,7 @@ pub(crate) fn messages(
     Ok(stream::once(std::future::ready(Ok(first.into()))).chain(rows).boxed())
 }
 
-/// True if the schema has dictionaries, so that messages depend on earlier messages.
+/// True if the schema has dictionaries, and therefore messages depend on earlier messages.
 fn has_dictionaries(schema: &SchemaRef) -> bool {
     let nested = |field: &&Field| matches!(field.data_type(), DataType::Dictionary(..));
     schema.flattened_fields().iter().any(nested)
@@ -87,7 +87,7 @@ fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     (0..rows).step_by(step).map(move |at| batch.slice(at, step.min(rows - at)))
 }
 
-/// Encodes a batch: the dictionaries that it needs, then its rows.
+/// Encodes a batch: first the necessary dictionaries, then the rows.
 fn encode(
     encoder: &mut IpcEncoder,
     rows: &RecordBatch,
@@ -100,7 +100,7 @@ fn encode(
 /// Encodes a result of a single batch.
 ///
 /// # Errors
-/// As [`messages`].
+/// The errors of [`messages`].
 pub(crate) fn whole(batch: RecordBatch) -> Result<Messages> {
     let schema = batch.schema();
     messages(schema, stream::iter([Ok(batch)]), None, None)

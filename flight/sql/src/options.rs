@@ -16,7 +16,7 @@ const ENDPOINTS: &str = "stratalog.endpoints";
 /// The option for the compression of message bodies.
 const COMPRESSION: &str = "stratalog.compression";
 
-/// How the caller wants its results.
+/// The form of results for a caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallerOptions {
     endpoints: Option<usize>,
@@ -35,7 +35,7 @@ impl CallerOptions {
     }
 }
 
-/// Sets options. Returns the options that were refused; all others are set.
+/// Sets options. Returns the refused options; all remaining options are set.
 pub(crate) fn set(caller: &Arc<Caller>, wanted: SessionOptions) -> SetOutcome {
     let mut errors = HashMap::new();
     for (name, value) in wanted.options {

@@ -1,7 +1,7 @@
 //! Replaces the parameters `?` of JDBC and ADBC by `$1`, `$2` …
 //!
 //! In PostgreSQL `?` is also an operator of jsonb. A `?` between two operands, as in `j ? 'key'`,
-//! is the operator; any other `?` is a parameter. A statement that contains `$1` stays unchanged.
+//! is the operator; elsewhere `?` is a parameter. A statement that contains `$1` stays unchanged.
 
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,

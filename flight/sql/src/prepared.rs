@@ -1,4 +1,4 @@
-//! Prepared statements, and the parameters that clients bind to them.
+//! Prepared statements, and their bound parameters.
 
 use std::sync::Arc;
 
@@ -230,8 +230,8 @@ fn values(
     for batch in &bound.batches {
         rows.extend(session.bind_rows(prepared, batch)?);
     }
-    // A client has learned the columns of the result before it sends parameters, so they must not
-    // change.
+    // The columns of the result must not change: a client learns the columns before sending
+    // parameters.
     if prepared.result().is_some() {
         for row in &rows {
             if prepared.exact(row)?.is_some() {

@@ -29,7 +29,7 @@ const DRAINED_MESSAGES_MAX: usize = 1_000;
 /// After a failure, further messages of the client are read for at most this time.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The acknowledgements that a call sends.
+/// The outgoing acknowledgements of a call.
 pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, Status>>;
 
 /// The messages of a call, up to the shutdown of the server, which ends the stream with an error.
@@ -174,10 +174,10 @@ async fn statement_update(caller: &Arc<Caller>, update: CommandStatementUpdate) 
     changed(session.execute(&prepared, Vec::new()).await?).await
 }
 
-/// Answers DoExchange: as DoPut to a table, with the acknowledgements as messages.
+/// Answers DoExchange: like DoPut to a table, with messages for the acknowledgements.
 ///
 /// # Errors
-/// As [`put`].
+/// The errors of [`put`].
 pub(crate) async fn exchange(
     caller: &Arc<Caller>,
     messages: InboundMessages,

@@ -19,7 +19,7 @@ pub struct FlightSettings {
     pub transactions_max: usize,
     /// Maximum bytes of the parameters bound to one statement.
     pub bound_bytes_max: usize,
-    /// Maximum number of parts, each with its own ticket, of one result.
+    /// Maximum number of parts of a result; each part has a ticket.
     pub endpoints_max: usize,
     /// A login expires after this many milliseconds without a call.
     pub idle_ms_max: u64,

@@ -150,7 +150,7 @@ pub(crate) async fn run(caller: &Arc<Caller>, work: StatementWork) -> Result<Mes
     answer(running, outcome)
 }
 
-/// Answers DoGet of a ticket that contains the SQL text, as InfluxDB 3's clients make it.
+/// Answers DoGet of a ticket with the SQL text, made by InfluxDB 3's clients.
 ///
 /// # Errors
 /// Errors of the statement.
@@ -159,7 +159,7 @@ pub(crate) async fn run_text(caller: &Arc<Caller>, sql: String) -> Result<Messag
     run(caller, StatementWork { sql, transaction: None, number }).await
 }
 
-/// The result of a statement as messages.
+/// Converts the result of a statement to messages.
 ///
 /// # Errors
 /// `FeatureNotSupported` for COPY, because Flight has no messages for its data.
@@ -219,8 +219,8 @@ pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
     }
 }
 
-/// A result that several tickets share: each batch goes to the reader that asks next. One query
-/// with one snapshot produces the whole result, for any number of readers.
+/// A result shared by several tickets: each batch goes to the reader that asks next. A single query
+/// with a single snapshot produces the whole result, for any number of readers.
 pub(crate) struct SharedRows {
     session: Arc<Session>,
     prepared: Arc<Prepared>,

@@ -3,7 +3,7 @@
 use stratalog_model::{Error, ErrorKind};
 use tonic::{Code, Status, metadata::MetadataValue};
 
-/// The metadata key of the SQLSTATE; every status of this crate has it.
+/// The metadata key of the SQLSTATE; every status of this crate has this key.
 pub(crate) const SQLSTATE: &str = "sqlstate";
 
 /// Maximum bytes of a status message, because gRPC sends it in a header.

@@ -22,7 +22,7 @@ pub(crate) async fn begin(caller: &Arc<Caller>) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// `InvalidTransactionState` for an unknown transaction; errors of the commit; `FailedTransaction`
-/// if an earlier statement failed, so that nothing was committed.
+/// if an earlier statement failed: nothing was committed.
 pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequest) -> Result<()> {
     let commits = match EndTransaction::try_from(request.action) {
         Ok(EndTransaction::Commit) => true,

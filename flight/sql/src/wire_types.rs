@@ -22,7 +22,7 @@ const IS_CASE_SENSITIVE: &str = "ARROW:FLIGHT:SQL:IS_CASE_SENSITIVE";
 const IS_READ_ONLY: &str = "ARROW:FLIGHT:SQL:IS_READ_ONLY";
 const IS_SEARCHABLE: &str = "ARROW:FLIGHT:SQL:IS_SEARCHABLE";
 
-/// The schema of a result as clients receive it.
+/// The schema of a result for clients.
 pub(crate) fn outgoing(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(
         schema.fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>(),

@@ -37,7 +37,7 @@ impl<'a> AnyValue<'a> {
                 5 => Self::List(field.bytes()?),
                 6 => Self::Map(field.bytes()?),
                 7 => Self::Bytes(field.bytes()?),
-                // An index into a string table; only profiles have such a table, so the value is
+                // An index into a string table; only profiles have string tables: the value is
                 // missing.
                 8 => {
                     field.varint()?;
@@ -69,7 +69,7 @@ impl<'a> AnyValue<'a> {
         })
     }
 
-    /// Appends the value as JSON: integers as numbers, bytes as a base64 string.
+    /// Appends the value as JSON: integers become numbers, bytes a base64 string.
     pub(crate) fn put_json(self, out: &mut String, depth: u32) -> Result<(), Refusal> {
         match self {
             Self::Empty => out.push_str("null"),
@@ -146,7 +146,7 @@ pub(crate) fn key_value(message: &[u8]) -> Result<(&str, AnyValue<'_>), Fault> {
     Ok((key, AnyValue::read(value.unwrap_or_default())?))
 }
 
-/// A number as Prometheus writes it in labels.
+/// A number in the syntax of Prometheus's labels.
 pub(crate) fn float_text(value: f64) -> String {
     match value {
         f64::INFINITY => "+Inf".to_string(),

@@ -62,7 +62,7 @@ struct Source<'a> {
     scope_version: &'a str,
 }
 
-/// The parts of a record that are read so far.
+/// The parts of a record, while the reader collects the parts.
 #[derive(Debug, Default)]
 struct Record<'a> {
     time_ns: u64,

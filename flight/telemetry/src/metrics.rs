@@ -25,7 +25,7 @@ use crate::{
     wire::{Fault, Fields, once, put_varint, text},
 };
 
-/// The metric that carries the attributes of a resource, except its name.
+/// The metric for the attributes of a resource, except the name.
 const TARGET_INFO: &str = "target_info";
 
 /// Where the rows of a request go.

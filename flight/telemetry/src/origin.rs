@@ -15,7 +15,7 @@ use crate::{
     wire::{Fields, put_varint, text},
 };
 
-/// The attributes that identify a resource; all other attributes go to `target_info`.
+/// The attributes that identify a resource; the rest of the attributes go to `target_info`.
 const SERVICE_NAME: &str = "service.name";
 const SERVICE_NAMESPACE: &str = "service.namespace";
 const SERVICE_INSTANCE: &str = "service.instance.id";
@@ -137,7 +137,8 @@ impl Tags {
         self.attributes(attributes, label_of)
     }
 
-    /// Adds the attributes of a resource that do not identify it; returns true if there are any.
+    /// Adds the attributes of a resource, except the identifying attributes; returns false without
+    /// any attribute.
     pub(crate) fn target_info_attributes(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
         let mut attributes = attributes(resource, 1)?;
         attributes.retain(|(key, _)| {
@@ -193,8 +194,8 @@ impl Tags {
         Ok(())
     }
 
-    /// The labels that come from one key, and the key. A label of several keys has no owner, so
-    /// that points with only one of the keys keep their column.
+    /// The labels of a single key, with the key. A label of several keys has no owner, so that
+    /// points with only one of the keys keep their column.
     pub(crate) fn owned(&self) -> impl Iterator<Item = (&str, &str)> {
         self.keys.iter().filter_map(|(label, key)| Some((label.as_str(), key.as_deref()?)))
     }

@@ -30,7 +30,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// What requests of this kind consist of, as a noun for messages.
+    /// The noun for the items of a request, for messages.
     fn noun(self, count: u64) -> &'static str {
         match (self, count) {
             (Self::RemoteWrite, 1) => "sample",
@@ -158,7 +158,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts `count` items as refused because of `error`, which concerns item `number`.
+    /// Counts `count` refused items; `error` is about item `number`.
     #[cold]
     pub(crate) fn refuse(&mut self, item: Item, number: u64, count: u64, error: &Error) {
         self.rejected += count;

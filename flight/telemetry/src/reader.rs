@@ -21,7 +21,7 @@ const BODY_KEPT: usize = 4 << 20;
 /// The reader checks the bytes of the rows after this many rows.
 const BYTES_CHECK_ROWS: usize = 4_096;
 
-/// In which tables metrics are stored.
+/// The destination tables of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
     /// In one table per metric, with the name of the metric. The labels are tags; `value` is the
@@ -91,7 +91,7 @@ impl TelemetryReader {
         Self::with_names(limits, Names::default())
     }
 
-    /// A reader that shares its registry of OTLP names with other readers.
+    /// A reader with the registry of OTLP names shared by all readers.
     pub fn with_names(limits: TelemetryLimits, names: Names) -> Self {
         Self {
             names,

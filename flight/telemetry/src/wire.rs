@@ -21,7 +21,7 @@ pub(crate) enum Fault {
     Length { said: u64, left: usize },
     /// A key that no field can have.
     Key(u64),
-    /// A field whose wire type differs from its definition; with the number of the field.
+    /// A field with a wrong wire type; with the number of the field.
     Type(u32),
     /// Text that is not valid UTF-8.
     Text(&'static str),

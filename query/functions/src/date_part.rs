@@ -63,7 +63,7 @@ impl DatePart {
 fn source_type(given: &DataType, exact: bool) -> Option<DataType> {
     use arrow::datatypes::{IntervalUnit, TimeUnit};
     Some(match given {
-        // Only `extract` accepts dates, as in PostgreSQL.
+        // Only `extract` accepts dates, like PostgreSQL.
         DataType::Date32 | DataType::Date64 if !exact => {
             DataType::Timestamp(TimeUnit::Microsecond, None)
         }

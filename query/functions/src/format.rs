@@ -171,7 +171,7 @@ fn checked(position: usize) -> Result<usize, Error> {
     Ok(position)
 }
 
-/// Parses a number, if there is one; the format must not end directly after it.
+/// Parses a number, if present; the format must not end directly after it.
 fn digits(characters: &mut Peekable<Chars<'_>>) -> Result<Option<usize>, Error> {
     let mut number: Option<i32> = None;
     while let Some(digit) = characters.peek().and_then(|character| character.to_digit(10)) {

@@ -32,7 +32,8 @@ mod parameter;
 pub use parameter::Parameter;
 use parameter::fit;
 
-/// The bytes that one call may produce for one batch if its arguments determine the size (CL-10).
+/// The maximum bytes of a call's result for a batch, for functions with any size of results
+/// (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
 /// A text with at least this many bytes moves into the result array without a copy.
@@ -103,7 +104,7 @@ impl Arguments<'_> {
     /// Argument `at` as integers.
     ///
     /// # Errors
-    /// As [`Arguments::text`].
+    /// The errors of [`Arguments::text`].
     pub fn integers(&self, at: usize) -> Result<&arrow::array::Int64Array> {
         self.arrays
             .get(at)
@@ -114,7 +115,7 @@ impl Arguments<'_> {
     /// Argument `at` as floating-point numbers.
     ///
     /// # Errors
-    /// As [`Arguments::text`].
+    /// The errors of [`Arguments::text`].
     pub fn doubles(&self, at: usize) -> Result<&arrow::array::Float64Array> {
         self.arrays.get(at).and_then(|array| array.as_primitive_opt()).ok_or_else(|| {
             failed(Error::internal(format!("argument {at} is not double precision")))
@@ -158,7 +159,7 @@ impl Room {
     /// Adds `bytes` for the next value.
     ///
     /// # Errors
-    /// As [`Self::reach`].
+    /// The errors of [`Self::reach`].
     pub fn take(&mut self, bytes: usize) -> Result<()> {
         self.reach(bytes)?;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -288,7 +289,7 @@ impl Function {
             .collect()
     }
 
-    /// The function as DataFusion needs it.
+    /// The function in DataFusion's form.
     pub fn into_udf(self) -> ScalarUDF {
         let signature = if self.parameters.iter().all(|parameters| parameters.is_empty()) {
             Signature::nullary(self.volatility)

@@ -140,7 +140,7 @@ fn report_allocated() {
 /// Checks whether the statement of the current thread may continue.
 ///
 /// # Errors
-/// As [`Governor::check`].
+/// The errors of [`Governor::check`].
 pub fn check() -> PlanResult<()> {
     check_statement().map_err(failed)
 }
@@ -148,7 +148,7 @@ pub fn check() -> PlanResult<()> {
 /// As [`check`], with the error type of this project instead of DataFusion's.
 ///
 /// # Errors
-/// As [`Governor::check`].
+/// The errors of [`Governor::check`].
 pub fn check_statement() -> Result<()> {
     report_allocated();
     CURRENT.with_borrow(|governor| governor.as_ref().map_or(Ok(()), |governor| governor.check()))
@@ -165,7 +165,7 @@ impl Pace {
     /// Counts a step; checks the statement if it is time.
     ///
     /// # Errors
-    /// As [`check`].
+    /// The errors of [`check`].
     pub fn step(&mut self) -> PlanResult<()> {
         self.0 = self.0.wrapping_add(1);
         match self.0 % Self::STEPS {

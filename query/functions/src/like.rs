@@ -73,7 +73,7 @@ fn matches(arguments: &Arguments<'_>, any_case: bool) -> Result<ArrayRef> {
     Ok(Arc::new((0..arguments.rows).map(one).collect::<Result<BooleanArray>>()?))
 }
 
-/// A search that counts its steps.
+/// A search with a count of the steps.
 #[derive(Debug, Default)]
 struct Search {
     steps: u32,

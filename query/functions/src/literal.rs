@@ -1,4 +1,4 @@
-//! Gives an untyped literal the type of the other operand, as PostgreSQL does.
+//! Gives an untyped literal the type of the other operand, like PostgreSQL.
 //!
 //! In `time >= '2016-01-01 20:03:37.43 +0000'` the parser of this crate converts the literal to the
 //! type of the column. Because the column itself has no cast, the scan can prune by tick.
@@ -103,7 +103,7 @@ pub fn numeric_type(text: &str) -> Option<ColumnType> {
     fits.then_some(ColumnType::Numeric { precision, scale })
 }
 
-/// The literal in the type of the other operand; `None` if the literal stays as it is.
+/// The literal in the type of the other operand; `None` if the literal stays text.
 ///
 /// # Errors
 /// PostgreSQL's error for text that is not a value of the type.

@@ -42,7 +42,7 @@ use text_concat::TextConcat;
 /// A constant as an array of `rows` rows. A long text is in memory only once.
 ///
 /// # Errors
-/// As `ScalarValue::to_array_of_size`.
+/// The errors of `ScalarValue::to_array_of_size`.
 pub fn expanded(value: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     match value {
         ColumnarValue::Scalar(

@@ -178,7 +178,7 @@ struct Pattern {
     roman: Option<bool>,
     exponent: bool,
     multiplies: bool,
-    /// `B` before the digits. It has no effect, except that it must not come together with `EEEE`.
+    /// `B` before the digits. Without effect, but forbidden together with `EEEE`.
     blank: bool,
 }
 

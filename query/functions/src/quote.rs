@@ -163,7 +163,7 @@ pub fn quote_ident(name: &str) -> String {
     if plain { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// A string for SQL text, in single quotes; as `E'…'` if it contains a backslash.
+/// A string for SQL text, in single quotes; in the form `E'…'` for a string with a backslash.
 pub fn quote_literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     if quoted.contains('\\') {

@@ -52,8 +52,8 @@ fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
 }
 
 /// The regular expression for a pattern: anchored at both ends, with dots that match newlines. The
-/// part between two escaped double quotes becomes the capture group; the part before it matches as
-/// little as possible.
+/// part between two escaped double quotes becomes the capture group; the part before the group
+/// matches the shortest text.
 fn expression(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let quote = escape.map(|escape| format!("{escape}\""));

@@ -34,7 +34,7 @@ pub(crate) fn field_of(arguments: &Arguments<'_>, at: usize) -> Result<Field> {
 /// Argument `at` as text, in the session's style.
 ///
 /// # Errors
-/// As [`texts`].
+/// The errors of [`texts`].
 pub(crate) fn texts_of(arguments: &Arguments<'_>, at: usize) -> Result<ArrayRef> {
     let array = arguments.array(at)?;
     let style = style_of(arguments.config);

@@ -162,7 +162,7 @@ fn micros(seconds: f64) -> stratalog_model::Result<i64> {
             format!("timestamp out of range: \"{seconds}\""),
         ));
     }
-    // Counted from the year 2000, as PostgreSQL does, so that the same digit is rounded.
+    // Counted from the year 2000, like PostgreSQL, so that the same digit is rounded.
     let from_2000 = (seconds - 946_684_800.0) * 1e6;
     #[expect(clippy::cast_possible_truncation, reason = "checked to be within range")]
     let from_2000 = from_2000.round_ties_even() as i64;

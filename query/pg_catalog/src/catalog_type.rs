@@ -1,5 +1,5 @@
-//! PostgreSQL types that no column can have. A cast to such a type gives a value of another type,
-//! which represents it.
+//! PostgreSQL types that no column can have. A cast to a type of this kind gives a value of a
+//! representing type.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ const TYPES: [(&str, &str); 21] = [
     ("xid8", "xid8[]"),
 ];
 
-/// For a PostgreSQL type that no column can have: the column type that represents it, and its name.
+/// For a PostgreSQL type that no column can have: the representing column type, and the name.
 /// `None` for every other type.
 pub fn catalog_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
     let of_array = |found: &(&str, &'static str)| (type_of(found.1), found.1);

@@ -64,7 +64,7 @@ pub trait SessionsView: Send + Sync + std::fmt::Debug {
     /// Ends a session (`pg_terminate_backend`); false if no session has the number.
     ///
     /// # Errors
-    /// As [`Self::cancel`].
+    /// The errors of [`Self::cancel`].
     fn terminate(&self, process_id: i32) -> Result<bool>;
 }
 
@@ -73,7 +73,7 @@ pub trait SessionsView: Send + Sync + std::fmt::Debug {
 pub struct SettingRow {
     /// The name of the setting.
     pub name: String,
-    /// The value as SHOW prints it.
+    /// The value in SHOW's form.
     pub value: String,
     /// The value of a new session.
     pub reset_value: String,
@@ -93,7 +93,7 @@ pub struct SettingRow {
 
 /// Access to the settings of one session.
 pub trait SettingsView: Send + Sync + std::fmt::Debug {
-    /// The value as SHOW prints it; `None` if no setting has the name.
+    /// The value in SHOW's form; `None` if no setting has the name.
     fn get(&self, name: &str) -> Option<String>;
     /// Sets a value, until the end of the transaction if `local`. Returns the value that is now in
     /// effect.
@@ -149,7 +149,7 @@ pub trait PreparedView: fmt::Debug + Send + Sync {
     fn prepared(&self) -> Vec<PreparedRow>;
 }
 
-/// Access to the catalog as one session sees it.
+/// Access to the catalog in the view of a session.
 pub trait CatalogView: fmt::Debug + Send + Sync {
     /// The present state. A returned state never changes.
     fn state(&self) -> Arc<CatalogState>;
@@ -161,7 +161,7 @@ impl CatalogView for Catalog {
     }
 }
 
-/// What the system tables and functions of one session read from.
+/// The inputs of a session's system tables and functions.
 #[derive(Debug, Clone)]
 pub struct CatalogContext {
     /// The catalog of databases, schemas and chronicles.
@@ -221,8 +221,8 @@ impl CatalogContext {
         numbers
     }
 
-    /// The schemas in which an unqualified name is looked up, without schemas that do not exist. No
-    /// user has a schema, so `$user` adds none.
+    /// The schemas in which an unqualified name is looked up, without schemas that do not exist.
+    /// `$user` adds no schema, because no user has a schema.
     pub(crate) fn search_path(&self, state: &CatalogState) -> Vec<String> {
         let setting =
             self.settings.get("search_path").unwrap_or_else(|| "\"$user\", public".into());

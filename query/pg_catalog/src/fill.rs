@@ -141,7 +141,7 @@ pub(crate) fn live(table: &Table, context: &CatalogContext, rows: &mut Rows<'_>)
     }
 }
 
-/// True if the table is empty in every state, so that a query over it needs no plan.
+/// True if the table is empty in every state: queries over the table need no plan.
 pub(crate) fn is_always_empty(schema: &str, name: &str) -> bool {
     let known = SYSTEM_TABLES.iter().any(|table| table.schema == schema && table.name == name);
     known

@@ -82,7 +82,7 @@ pub(crate) fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
 /// Computes the results of a function for all rows.
 type Compute = fn(&CatalogContext, &Arguments<'_>) -> Result<ArrayRef>;
 
-/// Declares functions that read one context.
+/// Declares functions of a context.
 struct Declare<'a> {
     context: &'a Arc<CatalogContext>,
 }

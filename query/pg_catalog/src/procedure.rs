@@ -161,7 +161,7 @@ fn known_functions() -> BTreeMap<String, (&'static str, Page)> {
     known
 }
 
-/// Functions that are not registered, because the planner handles them or a rewrite replaces them.
+/// Functions without a registration: the planner or a rewrite handles these functions.
 const SERIES: [&str; 18] = [
     "bool_and",
     "bool_or",

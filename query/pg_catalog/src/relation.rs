@@ -162,7 +162,7 @@ impl Relation {
             .is_some_and(|found| found.oid() == self.oid())
     }
 
-    /// The name as `regclass` prints it: with the schema if the name alone does not find the
+    /// The name in the output of `regclass`: with the schema if the name alone does not find the
     /// relation.
     pub(crate) fn display(&self, state: &CatalogState, database: &str, path: &[String]) -> String {
         let name = quote_ident(&self.name());
@@ -220,7 +220,7 @@ fn only_blanks_before(rest: &Peekable<Chars<'_>>, wanted: char) -> bool {
     rest.clone().find(|c| !c.is_whitespace()) == Some(wanted)
 }
 
-/// The default of a column as PostgreSQL prints it, for example `'a'::text`.
+/// The default of a column in PostgreSQL's form, for example `'a'::text`.
 pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
     let default = column.default_sql.as_deref()?;
     let inside = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));

@@ -26,13 +26,13 @@ pub(crate) const TYPES: &str = include_str!("spec/types.txt");
 /// SQL.
 pub(crate) const FUNCTIONS: &str = include_str!("spec/functions.txt");
 
-/// Operators whose types all exist here, one operator a line. The fields, separated by tabs: oid,
-/// name, kind, merges, hashes, left type, right type, result type, commutator, negator, function,
+/// Operators of existing types, one operator a line. The fields, separated by tabs: oid, name,
+/// kind, merges, hashes, left type, right type, result type, commutator, negator, function,
 /// estimators.
 pub(crate) const OPERATORS: &str = include_str!("spec/operators.txt");
 
-/// Casts between types that exist here, one cast a line. The fields, separated by tabs: oid,
-/// source, target, function, context, method.
+/// Casts between existing types, one cast a line. The fields, separated by tabs: oid, source,
+/// target, function, context, method.
 pub(crate) const CASTS: &str = include_str!("spec/casts.txt");
 
 /// Operator classes of btree, one class a line. The fields, separated by tabs: oid, name, family,

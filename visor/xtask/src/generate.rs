@@ -1,4 +1,4 @@
-//! Pages that are generated from the code: `docs` writes them, `tidy` compares them.
+//! Pages that are generated from the code: `docs` writes the pages, `tidy` compares the pages.
 
 mod functions;
 mod metrics;
@@ -8,7 +8,7 @@ use std::fs;
 
 use crate::{tidy::Finding, tree::Tree};
 
-/// A generated page and the function that makes it.
+/// A generated page, and the generating function.
 struct Page {
     path: &'static str,
     make: fn(&Tree) -> Result<String, String>,

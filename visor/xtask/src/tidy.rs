@@ -17,7 +17,7 @@ use crate::{documents, generate, tree::Tree};
 
 pub use manifest::members;
 
-/// A problem that someone must fix.
+/// A problem to fix.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,

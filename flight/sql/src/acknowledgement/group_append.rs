@@ -1,4 +1,4 @@
-//! Stores several batches in one append.
+//! Stores several batches in a single append.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -31,7 +31,7 @@ struct BatchAcknowledgement {
     first_gsn: Option<u64>,
     /// The gsn of the last stored row; null if no row was stored.
     last_gsn: Option<u64>,
-    /// The durability that the rows have.
+    /// The durability of the rows.
     durability: String,
     /// True if the server had stored the batch before: the producer sent it again.
     duplicate: bool,
@@ -40,8 +40,8 @@ struct BatchAcknowledgement {
     sequence: Option<u64>,
 }
 
-/// The number of waiting batches that one append may store: the first batches whose requests are
-/// equal, and which have no producer, or the same producer and ascending numbers.
+/// The number of waiting batches for a single append: the first batches whose requests are equal,
+/// and which have no producer, or the same producer and ascending numbers.
 pub(super) fn count(waiting: &VecDeque<WaitingBatch>) -> usize {
     let pairs = waiting.iter().zip(waiting.iter().skip(1));
     let follows = |(before, next): &(&WaitingBatch, &WaitingBatch)| {
@@ -57,14 +57,14 @@ pub(super) fn count(waiting: &VecDeque<WaitingBatch>) -> usize {
     pairs.take_while(follows).count() + 1
 }
 
-/// Stores a group of batches as [`count`] has chosen it.
+/// Stores a group of batches, chosen by [`count`].
 pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) -> AppendOutcome {
     if group.len() > 1
         && let Ok(all) = append(&table, &group).await
     {
         return acknowledgements(all, None);
     }
-    // The append of the group stored nothing, so the batches are stored one by one.
+    // The append of the group stored nothing: the batches are stored separately.
     let mut all = Vec::with_capacity(group.len());
     for batch in &group {
         match append(&table, std::slice::from_ref(batch)).await {
@@ -75,8 +75,8 @@ pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) ->
     acknowledgements(all, None)
 }
 
-/// The result with these acknowledgements as JSON. An acknowledgement that cannot be encoded
-/// becomes an error, and never makes the caller store the batch again.
+/// The result with the acknowledgements as JSON. An acknowledgement that cannot be encoded becomes
+/// an error, and never makes the caller store the batch again.
 fn acknowledgements(all: Vec<BatchAcknowledgement>, mut error: Option<Error>) -> AppendOutcome {
     let mut acknowledgements = Vec::with_capacity(all.len());
     for one in all {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stratalog_query::Session;
 use tokio::task::AbortHandle;
 
-/// A task that waits for the termination of one session; dropping the watch ends the task.
+/// A task waiting for the termination of a session; ends with the watch.
 #[derive(Debug)]
 pub(super) struct Watch(AbortHandle);
 

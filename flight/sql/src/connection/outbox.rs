@@ -1,11 +1,11 @@
-//! Collects small frames on their way to a socket, so that many frames need only one system call.
+//! Collects small frames for a socket: many frames need only a single system call.
 //!
 //! ```text
 //!   flush after a pause              ─► sent at once
 //!   flush soon after a send          ─► kept until the next poll of the connection, after all
 //!                                      tasks that are ready now: thousands of streams can write
 //! ```
-//! A stream that sends wakes its connection. Without the outbox, the connection would send a frame for
+//! A sending stream wakes its connection. Without the outbox, the connection would send a frame for
 //! each stream. The outbox requires HTTP/2: a woken HTTP/2 connection reads, or shuts down, and both
 //! send the kept bytes.
 
@@ -30,7 +30,7 @@ const FLUSH_PAUSE: Duration = Duration::from_micros(50);
 /// A flush sends all bytes if an earlier flush has kept bytes for this time.
 const KEPT_TIME_MAX: Duration = Duration::from_millis(1);
 
-/// Written bytes that are not sent yet.
+/// Written, unsent bytes.
 #[derive(Debug)]
 pub(super) struct Outbox {
     buffered: Vec<u8>,
@@ -67,7 +67,7 @@ impl Outbox {
         Poll::Ready(Ok(written))
     }
 
-    /// Sends the written bytes now, or arranges that the next poll sends them.
+    /// Sends the written bytes now, or at the next poll.
     pub(super) fn flush<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -214,7 +214,7 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         outbox.poll_kept_bytes(&mut socket, &mut context);
         assert_eq!((socket.calls, socket.taken.as_slice()), (1, b"one two many".as_slice()));
-        // These bytes have no flush, so a poll does not send them.
+        // Without a flush, a poll does not send these bytes.
         let _ = write(&mut outbox, &mut socket, b"more");
         outbox.poll_kept_bytes(&mut socket, &mut context);
         assert_eq!(socket.calls, 1);

@@ -79,7 +79,8 @@ impl LobbyPlace {
 }
 
 impl Silence {
-    /// True if the connection must be closed: its deadline has passed, or its place is needed.
+    /// True if the connection must be closed: the deadline has passed, or another connection needs
+    /// the place.
     pub(crate) fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         let deadline = self.deadline.as_mut();
         self.leave.as_mut().poll(context).is_ready()

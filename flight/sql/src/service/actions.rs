@@ -63,7 +63,7 @@ pub(super) struct ActionContext<'a> {
     pub(super) peer: Option<&'a Arc<Peer>>,
 }
 
-/// Runs an action; returns the body of its answer, if it has one.
+/// Runs an action; returns the body of the answer, if any.
 ///
 /// # Errors
 /// `Unimplemented` for an unknown action; errors of the action.

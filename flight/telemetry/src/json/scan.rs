@@ -13,7 +13,7 @@ const FOUND_BYTES: usize = 24;
 #[derive(Debug)]
 pub(super) enum Token<'a> {
     Text(Cow<'a, str>),
-    /// A number, as the text writes it.
+    /// The source text of a number.
     Number(&'a str),
     Boolean(bool),
 }
@@ -45,7 +45,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The name of the next field; `None` at the end of the object, whose bracket it then reads.
+    /// The name of the next field; `None` at the end of the object, after reading the bracket.
     pub(super) fn name(&mut self) -> Result<Option<Cow<'a, str>>> {
         if !self.next_of(b'}')? {
             return Ok(None);
@@ -60,7 +60,7 @@ impl<'a> Scan<'a> {
         self.next_of(b']')
     }
 
-    /// Reads a null if there is one; returns whether there was one.
+    /// Reads a null, if present; returns true for a null.
     pub(super) fn null(&mut self) -> Result<bool> {
         self.blank();
         Ok(self.literal("null"))

@@ -28,8 +28,8 @@ pub(crate) fn put_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Appends the shortest number that reads back as the same value. NaN and the infinities, which
-/// JSON lacks, become strings, as in protobuf's JSON.
+/// Appends the shortest number with the same value. NaN and the infinities, which JSON lacks,
+/// become strings, as in protobuf's JSON.
 pub(crate) fn put_double(out: &mut String, value: f64) {
     let _ = match value {
         _ if value.is_nan() => out.write_str("\"NaN\""),

@@ -11,7 +11,7 @@ use crate::{
     function::{Arguments, text_at, text_rows},
 };
 
-/// The number of characters in a line of base64, as in PostgreSQL.
+/// The number of characters in a line of base64, like PostgreSQL.
 const LINE: usize = 76;
 
 /// An encoding of text that these functions know.

@@ -1,4 +1,4 @@
-//! Casts between numerics and floats, as in PostgreSQL. A float becomes a numeric with its 6 or 15
+//! Casts between numerics and floats, like PostgreSQL. A float becomes a numeric with its 6 or 15
 //! reliable decimal digits, while Arrow would take the digits of the binary fraction. A numeric
 //! becomes the nearest float, while Arrow would round twice.
 

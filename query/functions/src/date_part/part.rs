@@ -246,7 +246,7 @@ impl Part {
     }
 }
 
-/// The year as people write it: 1 BC comes directly before year 1, so there is no year 0.
+/// The written year: 1 BC comes directly before year 1, without a year 0.
 fn shown_year(year: i64) -> i128 {
     i128::from(if year > 0 { year } else { year - 1 })
 }

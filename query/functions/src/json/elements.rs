@@ -1,5 +1,5 @@
-//! Functions whose result has one row per element, such as `jsonb_array_elements`. The function
-//! itself returns a list, and the planner turns the list into rows.
+//! Functions with a row for each element, for example `jsonb_array_elements`. The function itself
+//! returns a list, and the planner turns the list into rows.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     function::{Arguments, Function, Parameter, Returns},
 };
 
-/// Functions that return the members of objects as lists.
+/// Functions from objects to lists of members.
 pub(super) fn pairs() -> Vec<Function> {
     vec![
         Function::immutable(

@@ -103,7 +103,7 @@ pub fn member<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     members(json).find(|(name, _)| has_content(name, key)).map(|(_, value)| value)
 }
 
-/// The element of an array at `position`, for the operator `->`. As in PostgreSQL, a scalar behaves
+/// The element of an array at `position`, for the operator `->`. Like PostgreSQL, a scalar behaves
 /// as an array of one element.
 pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
     match json.starts_with(['[', '{']) {
@@ -134,7 +134,7 @@ pub fn array_length(json: &str) -> Option<usize> {
     json.starts_with('[').then(|| elements(json).count())
 }
 
-/// The value as `->>` returns it: a string without quotes; `None` for null.
+/// The result of `->>`: a string without quotes; `None` for null.
 pub fn as_text(json: &str) -> Option<String> {
     if json == "null" {
         return None;
@@ -145,7 +145,7 @@ pub fn as_text(json: &str) -> Option<String> {
     serde_json::from_str::<String>(json).ok()
 }
 
-/// The name of the value's type, as `jsonb_typeof` returns it.
+/// The result of `jsonb_typeof`: the name of the value's type.
 pub fn type_name(json: &str) -> &'static str {
     match json.as_bytes().first() {
         Some(b'{') => "object",
@@ -172,7 +172,7 @@ pub fn exists(json: &str, key: &str) -> bool {
 /// The maximum nesting depth of the values of [`contains`].
 const DEPTH_MAX: usize = 512;
 
-/// True if `json` contains `part`, as `@>` defines it: objects compare by members, and arrays by
+/// True if `json` contains `part` by the rules of `@>`: objects compare by members, and arrays by
 /// elements in any order. At the top level an array also contains a scalar that is one of its
 /// elements.
 ///
@@ -222,7 +222,7 @@ fn contains_at(json: &str, part: &str, depth: usize) -> Result<bool> {
     }
 }
 
-/// The value as indented text with several lines, as `jsonb_pretty` returns it.
+/// The result of `jsonb_pretty`: indented text with several lines.
 pub fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut level = 0_usize;

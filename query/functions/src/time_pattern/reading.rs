@@ -1,4 +1,4 @@
-//! Parses times by a pattern, as leniently as PostgreSQL.
+//! Parses times by a pattern, with the leniency of PostgreSQL.
 
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::calendar::Civil;
@@ -321,7 +321,7 @@ impl TimeReader<'_> {
             .with_detail("The given value did not match any of the allowed values for this field.")
     }
 
-    /// Parses a Roman numeral; the longest one counts, so that `VIII` is not read as `V`.
+    /// Parses a Roman numeral; the longest numeral counts: `VIII` is not `V`.
     fn roman(&mut self, place: &PatternField) -> Result<i64> {
         let found = ROMAN
             .iter()

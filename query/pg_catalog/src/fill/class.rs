@@ -264,7 +264,7 @@ pub(super) fn table_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Re
     Ok(())
 }
 
-/// The server does not count the blocks that it reads.
+/// The server does not count reads of blocks.
 pub(super) fn table_reads(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for chronicle in context.state().chronicles(&context.database) {
         let mut values = vec![

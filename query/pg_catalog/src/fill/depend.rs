@@ -5,7 +5,7 @@ use stratalog_model::Result;
 use crate::{CatalogContext, index::indexes, oid, rows::Rows, spec::SYSTEM_TABLES};
 
 /// A default depends on its column, a constraint on its columns, an index on its constraint. The
-/// schema `stratalog` belongs to the server, so that pg_dump does not dump it.
+/// schema `stratalog` belongs to the server: pg_dump does not dump the schema.
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
     let mut push = |class: i64, object: i64, of: (i64, i64, i64), kind: &str| {

@@ -95,7 +95,7 @@ pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
 const TABLE: &[&str] =
     &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", NEVER_GRANTED];
 
-/// A privilege that PostgreSQL accepts as a word, but that nobody can have.
+/// A privilege accepted by PostgreSQL's syntax, but never granted.
 const NEVER_GRANTED: &str = "RULE";
 
 const COLUMN: &[&str] = &["SELECT", "INSERT", "UPDATE", "REFERENCES"];
@@ -159,7 +159,7 @@ fn has(
     })
 }
 
-/// True if the role exists. An oid without a role is no error; as in PostgreSQL, this role has no
+/// True if the role exists. An oid without a role is no error; like PostgreSQL, this role has no
 /// privileges.
 fn is_role(context: &CatalogContext, role: ObjectArgument<'_>) -> Result<bool, Error> {
     match role {

@@ -2,7 +2,7 @@
 //! values are oids with names.
 //!
 //! A value of such a type compares as an oid and prints as a name. The functions here convert a
-//! text to an oid, and an oid to a name; `rewrite` decides which of them a cast needs.
+//! text to an oid, and an oid to a name; `rewrite` chooses the function for a cast.
 
 use std::sync::Arc;
 

@@ -18,8 +18,8 @@ use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS};
 
 use Parameter::{Boolean, Integer, Text};
 
-/// The version of PostgreSQL in `server_version` and `version()`, by which clients decide what they
-/// can use.
+/// The version of PostgreSQL in `server_version` and `version()`, for clients with checks of the
+/// version.
 const POSTGRES_VERSION: &str = "15.0";
 
 fn time() -> ColumnType {

@@ -172,8 +172,8 @@ fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 /// Below this number, a size is printed in bytes.
 const FEW_BYTES: u128 = 10_240;
 
-/// A number of bytes as PostgreSQL prints it: in the first unit of which it is at most 10,240,
-/// rounded half away from zero.
+/// A number of bytes in PostgreSQL's form: in the first unit of which it is at most 10,240, rounded
+/// half away from zero.
 fn pretty(bytes: i128) -> String {
     if bytes.unsigned_abs() < FEW_BYTES {
         return format!("{bytes} bytes");

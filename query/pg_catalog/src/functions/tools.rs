@@ -209,7 +209,7 @@ fn described(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Arra
     })
 }
 
-/// The number of bytes that a text such as `10`, `1.5 kB` or `-2 GB` means.
+/// The number of bytes in a text, for example `10`, `1.5 kB` or `-2 GB`.
 fn size_bytes(text: &str) -> stratalog_model::Result<i64> {
     let invalid =
         || Error::new(ErrorKind::InvalidParameterValue, format!("invalid size: \"{text}\""));

@@ -6,9 +6,9 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, called, is_function_column, replace};
 
-/// What replaces a cast to such a type.
+/// The replacement of a cast to a catalog type.
 enum Target {
-    /// An oid with a name: two functions convert it, whose names contain this word.
+    /// An oid with a name: the word is in the names of both conversion functions.
     Named(&'static str),
     /// A cast to a type that DataFusion's planner has.
     Plain(DataType),

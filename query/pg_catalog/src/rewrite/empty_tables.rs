@@ -1,8 +1,8 @@
 //! Answers queries over tables that are always empty without a plan.
 //!
 //! Clients send many queries about features that Stratalog does not have: policies, publications,
-//! inherited tables, foreign servers. A SELECT that joins such a table never has rows. It becomes
-//! `SELECT NULL … WHERE false` with the same column names.
+//! inherited tables, foreign servers. A SELECT with a join to an always empty table never has rows.
+//! It becomes `SELECT NULL … WHERE false` with the same column names.
 
 use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
@@ -41,7 +41,8 @@ pub(super) fn fold(query: &mut Query) -> bool {
     }
 }
 
-/// Rewrites such branches of a UNION ALL, and removes those that are not the first branch.
+/// Rewrites branches of a UNION ALL over always empty tables, and removes all of these but the
+/// first branch.
 pub(super) fn without_branches(body: &mut SetExpr) {
     fold_branches(body);
     if let SetExpr::SetOperation {
@@ -380,7 +381,7 @@ fn fold_select(select: &mut Select) -> bool {
     true
 }
 
-/// The name of a result column, as PostgreSQL chooses it.
+/// The name of a result column by PostgreSQL's rules.
 fn result_name(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(name) => folded(name),

@@ -30,7 +30,7 @@ const OF_FUNCTIONS: [&str; 6] = [
     "pg_get_functiondef",
 ];
 
-/// Types whose names can be called as functions.
+/// Type names with a function of the same name.
 const TYPES: [&str; 7] =
     ["bpchar", "name", "oid", "regclass", "regnamespace", "regrole", "regtype"];
 
@@ -49,7 +49,7 @@ fn as_cast(expr: &mut Expr, data_type: &str) {
     }
 }
 
-/// Columns that are vectors, whose subscripts start at 0.
+/// Vector columns, with subscripts from 0.
 const VECTORS: &[&str] =
     &["indkey", "indclass", "indcollation", "indoption", "partattrs", "proargtypes"];
 

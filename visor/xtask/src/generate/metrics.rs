@@ -116,7 +116,7 @@ fn buckets(source: &str) -> BTreeMap<String, Vec<u64>> {
         .collect()
 }
 
-/// A bound as readers expect it. The bounds of durations are in nanoseconds in the source.
+/// A bound in a readable unit. The bounds of durations are in nanoseconds in the source.
 fn shown(bound: u64, unit: &str) -> String {
     let units: &[(u64, &str)] = match unit {
         "seconds" => {

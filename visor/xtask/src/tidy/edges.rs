@@ -101,7 +101,7 @@ const UNREACHABLE: [(&str, &str); 3] = [
     ("stratalog-engine", "stratalog-query"),
 ];
 
-/// The direct dependencies of each crate, without those of its tests.
+/// The direct dependencies of each crate, without the dependencies of tests.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {

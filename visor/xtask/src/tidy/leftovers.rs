@@ -1,4 +1,4 @@
-//! Finds leftovers of unfinished work, and paths that exist only on one machine.
+//! Finds leftovers of unfinished work, and paths of a single machine.
 
 use std::env;
 
@@ -14,7 +14,7 @@ pub(super) const MARKS: [&str; 4] =
 pub(super) const CALLS: [&str; 3] =
     [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("db", "g!(")];
 
-/// Attributes for which there is a better one.
+/// Attributes with a better replacement.
 pub(super) const ALLOWS: [&str; 2] = [concat!("#[al", "low("), concat!("#![al", "low(")];
 
 /// The folders of home directories on the supported systems.
@@ -23,7 +23,7 @@ const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 /// Files that may contain the words: texts of others, checksums, data.
 const EXEMPT: [&str; 4] = ["Cargo.lock", "LICENSE", "go.sum", ".slt.part"];
 
-/// Paths that exist only on one machine: home directories, and the folder of this clone.
+/// Paths of a single machine: home directories, and the folder of this clone.
 pub(super) fn places(tree: &Tree) -> Vec<String> {
     let home = env::home_dir().into_iter();
     let clone = tree.root.parent().map(|folder| folder.to_path_buf());

@@ -10,7 +10,7 @@ const SHARE_MAX: usize = 6;
 /// A text with fewer words is not checked.
 const WORDS_MIN: usize = 200;
 
-/// The words that count as pro-forms.
+/// The pro-forms.
 const PRO_FORMS: [&str; 24] = [
     "what", "which", "who", "whom", "whose", "that", "those", "these", "it", "its", "they", "them",
     "one", "ones", "other", "others", "none", "nobody", "whoever", "whatever", "there", "so", "as",
@@ -25,7 +25,7 @@ struct Count {
 }
 
 impl Count {
-    /// Adds the words of a text; a code span counts as one word.
+    /// Adds the words of a text; a code span is a single word.
     fn add(&mut self, text: &str) {
         for (number, span) in text.split('`').enumerate() {
             if number % 2 == 1 {
