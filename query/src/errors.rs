@@ -13,6 +13,7 @@ mod message;
 mod names;
 pub mod place;
 mod plan;
+mod signature;
 pub mod times;
 
 pub use plan::{no_function, no_operator};
@@ -20,8 +21,9 @@ pub use plan::{no_function, no_operator};
 /// The client's error for a DataFusion error.
 pub fn from_datafusion(error: DataFusionError) -> Error {
     match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-            from_datafusion(*inner)
+        DataFusionError::Context(_, inner) => from_datafusion(*inner),
+        DataFusionError::Diagnostic(note, inner) => {
+            plan::no_sign(&note.message).unwrap_or_else(|| from_datafusion(*inner))
         }
         DataFusionError::Shared(shared) => match Arc::try_unwrap(shared) {
             Ok(inner) => from_datafusion(inner),
@@ -59,8 +61,9 @@ pub fn to_datafusion(error: Error) -> DataFusionError {
 
 fn from_shared(error: &DataFusionError) -> Error {
     match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-            from_shared(inner)
+        DataFusionError::Context(_, inner) => from_shared(inner),
+        DataFusionError::Diagnostic(note, inner) => {
+            plan::no_sign(&note.message).unwrap_or_else(|| from_shared(inner))
         }
         DataFusionError::Shared(inner) => from_shared(inner),
         DataFusionError::Collection(errors) => match errors.first() {

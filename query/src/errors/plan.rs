@@ -301,16 +301,13 @@ fn operators(text: &str) -> Option<Error> {
         let other = other.or(others.last()).map_or("unknown", String::as_str);
         return Some(no_operator(&format!("{left} = {other}")));
     }
-    let sign = ["-", "+"]
-        .into_iter()
-        .find(|sign| text.starts_with(&format!("Unary operator '{sign}' only supports")))?;
-    Some(
-        Error::new(
-            ErrorKind::UndefinedFunction,
-            format!("operator {sign} exists only for numbers and intervals"),
-        )
-        .with_hint("You might need to add an explicit type cast."),
-    )
+    None
+}
+
+/// The error of a sign before a value without signs. Only the planner's note names the type.
+pub fn no_sign(note: &str) -> Option<Error> {
+    let (sign, given) = note.split_once(" cannot be used with ")?;
+    ["-", "+"].contains(&sign).then(|| no_operator(&format!("{sign} {}", sql_type(given))))
 }
 
 /// The error for an operator that no pair of operands of these types has.

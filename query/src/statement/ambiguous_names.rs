@@ -88,7 +88,7 @@ fn is_same(one: &Expr, other: &Expr) -> bool {
 }
 
 /// The parts of the name of a column.
-fn column_of(expr: &Expr) -> Option<&[Ident]> {
+pub fn column_of(expr: &Expr) -> Option<&[Ident]> {
     match expr {
         Expr::Identifier(name) => Some(std::slice::from_ref(name)),
         Expr::CompoundIdentifier(parts) => Some(parts),

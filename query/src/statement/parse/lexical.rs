@@ -63,14 +63,17 @@ pub(super) fn as_postgresql(
         }
         let (separated, adjacent) = (std::mem::take(&mut breaks_line), blanks == 0);
         let last_at = read.len().checked_sub(std::mem::take(&mut blanks) + 1);
-        let last = last_at.and_then(|at| read.get_mut(at)).map(|last| &mut last.token);
+        let last = last_at.and_then(|at| read.get_mut(at));
+        let last_span = last.as_ref().map(|last| last.span);
+        let last = last.map(|last| &mut last.token);
         match (last, token.token) {
             (Some(Token::Number(number, _)), Token::Word(word))
                 if adjacent && word.quote_style.is_none() =>
             {
                 let junk =
                     format!("trailing junk after numeric literal at or near \"{number}{word}\"");
-                let token = TokenWithSpan::new(Token::Word(word), token.span);
+                let place = last_span.unwrap_or(token.span);
+                let token = TokenWithSpan::new(Token::Word(word), place);
                 return Err(Box::new((token, Error::new(ErrorKind::SyntaxError, junk))));
             }
             (Some(Token::SingleQuotedString(first)), Token::SingleQuotedString(more)) => {
