@@ -23,7 +23,19 @@ pub fn place(error: Error, text: &str, before: u32) -> Error {
         let found = subject(restated.message()).and_then(|name| find(text, &name, true));
         return at(restated, found, before);
     }
+    if matches!(error.kind(), ErrorKind::DatatypeMismatch) {
+        let (restated, found) = signature::restate_condition(error, text);
+        return at(restated, found, before);
+    }
     let called = match error.kind() {
+        ErrorKind::AmbiguousFunction => {
+            let found = error
+                .message()
+                .strip_prefix("operator is not unique: ")
+                .and_then(|operation| operation.split(' ').next())
+                .and_then(|operator| signature::only_place(text, operator));
+            return at(error, found, before);
+        }
         ErrorKind::WrongObjectType => {
             let found = function_of(error.message()).and_then(|name| find(text, &[name], true));
             return at(error, found, before);

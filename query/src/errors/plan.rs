@@ -304,12 +304,6 @@ fn operators(text: &str) -> Option<Error> {
     None
 }
 
-/// The error of a sign before a value without signs. Only the planner's note names the type.
-pub fn no_sign(note: &str) -> Option<Error> {
-    let (sign, given) = note.split_once(" cannot be used with ")?;
-    ["-", "+"].contains(&sign).then(|| no_operator(&format!("{sign} {}", sql_type(given))))
-}
-
 /// The error for an operator that no pair of operands of these types has.
 pub fn no_operator(what: &str) -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("operator does not exist: {what}"))

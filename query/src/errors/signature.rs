@@ -171,7 +171,7 @@ fn of_operator(operation: &str, tokens: &[TokenWithSpan]) -> RestatedError {
     let negated = |at: usize| at.checked_sub(1).filter(|at| word_at(tokens, *at, "not"));
     match found.as_slice() {
         [at] if left.is_empty() => {
-            Some((no_operator(&format!("{shown} {}", without_digits(right))), *at))
+            Some((no_operator(format!("{shown} {}", without_digits(right)).trim_end()), *at))
         }
         [at] => {
             let (first, left_end) = match negated(*at) {
@@ -288,6 +288,55 @@ fn without_digits(of: &str) -> String {
     }
 }
 
+/// The position of an operator that a statement has once.
+pub fn only_place(text: &str, operator: &str) -> Option<u32> {
+    let tokens = words(text)?;
+    let mut found = tokens.iter().filter(|token| token.token.to_string() == operator);
+    match (found.next(), found.next()) {
+        (Some(only), None) => characters(text, only.span.start),
+        _ => None,
+    }
+}
+
+/// The error of a condition that is not boolean, `argument of WHERE must be type boolean`: the
+/// clause of the statement, and the type and the position of a condition of one token.
+pub fn restate_condition(error: Error, text: &str) -> (Error, Option<u32>) {
+    let parts = error.message().strip_prefix("argument of ").and_then(|rest| {
+        let (clause, given) = rest.split_once(" must be type boolean, not type ")?;
+        Some((clause, given, condition_words(clause)?, words(text)?))
+    });
+    let Some((clause, given, before, tokens)) = parts else { return (error, None) };
+    let mut found =
+        (0..tokens.len()).filter(|at| before.iter().any(|word| word_at(&tokens, *at, word)));
+    let (Some(at), None) = (found.next(), found.next()) else { return (error, None) };
+    let clause = match clause {
+        "WHERE or HAVING" if word_at(&tokens, at, "having") => "HAVING",
+        "WHERE or HAVING" => "WHERE",
+        clause => clause,
+    };
+    let is_whole = match tokens.get(at + 2).map(|token| &token.token) {
+        None | Some(Token::RParen | Token::Comma | Token::Word(_)) => true,
+        Some(_) => false,
+    };
+    let operand = tokens.get(at + 1).filter(|_| is_whole);
+    let given = beside(given, operand.map(|operand| &operand.token));
+    let message = format!("argument of {clause} must be type boolean, not type {given}");
+    let position = operand.and_then(|operand| characters(text, operand.span.start));
+    (Error::new(error.kind(), message), position)
+}
+
+/// The words in front of the condition of a clause.
+fn condition_words(clause: &str) -> Option<&'static [&'static str]> {
+    match clause {
+        "WHERE or HAVING" => Some(&["where", "having"]),
+        "FILTER" => Some(&["where"]),
+        "CASE/WHEN" => Some(&["when"]),
+        "JOIN/ON" => Some(&["on"]),
+        "NOT" => Some(&["not"]),
+        _ => None,
+    }
+}
+
 /// True for an error that [`restate`] may restate.
 pub fn is_signature(kind: ErrorKind) -> bool {
     kind == ErrorKind::UndefinedFunction
@@ -314,6 +363,21 @@ mod tests {
             let message = format!("function {message} does not exist");
             let wanted = format!("operator does not exist: {wanted}");
             assert_eq!(restated(&message, text), (wanted, Some(position)), "{text}");
+        }
+    }
+
+    #[test]
+    fn conditions_name_their_clause() {
+        for (message, text, wanted, position) in [
+            ("WHERE or HAVING", "SELECT 1 WHERE 1", "WHERE", 16),
+            ("WHERE or HAVING", "SELECT 1 FROM t HAVING 1", "HAVING", 24),
+            ("CASE/WHEN", "SELECT CASE WHEN 1 THEN 2 END", "CASE/WHEN", 18),
+        ] {
+            let message = format!("argument of {message} must be type boolean, not type bigint");
+            let wanted = format!("argument of {wanted} must be type boolean, not type integer");
+            let error = Error::new(ErrorKind::DatatypeMismatch, message);
+            let (error, found) = restate_condition(error, text);
+            assert_eq!((error.message(), found), (wanted.as_str(), Some(position)), "{text}");
         }
     }
 

@@ -46,16 +46,19 @@ impl AnalyzerRule for ComparisonCheck {
     }
 }
 
-/// Refuses operators of bits over other numbers than integers, and the remainder of floats.
-fn are_whole(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<()> {
+/// Refuses operators of bits over other numbers than integers, the remainder of floats, and `@>` of
+/// other values than arrays: a function replaces `@>` of jsonb.
+fn has_operator(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<()> {
     use Operator::{
-        BitwiseAnd, BitwiseOr, BitwiseShiftLeft, BitwiseShiftRight, BitwiseXor, Modulo,
+        ArrowAt, AtArrow, BitwiseAnd, BitwiseOr, BitwiseShiftLeft, BitwiseShiftRight, BitwiseXor,
+        Modulo,
     };
     let refused: fn(&DataType) -> bool = match op {
         BitwiseAnd | BitwiseOr | BitwiseXor | BitwiseShiftLeft | BitwiseShiftRight => {
             |of| of.is_floating() || of.is_decimal()
         }
         Modulo => DataType::is_floating,
+        AtArrow | ArrowAt => |of| !matches!(of, DataType::List(_)),
         _ => return Ok(()),
     };
     let (Ok(of_left), Ok(of_right)) = (left.get_type(schema), right.get_type(schema)) else {
@@ -74,7 +77,13 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
             same_kind(left, right, &op.to_string(), schema)
         }
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => are_whole(left, *op, right, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => has_operator(left, *op, right, schema),
+        Expr::IsTrue(value) => is_condition(value, "IS TRUE", schema),
+        Expr::IsNotTrue(value) => is_condition(value, "IS NOT TRUE", schema),
+        Expr::IsFalse(value) => is_condition(value, "IS FALSE", schema),
+        Expr::IsNotFalse(value) => is_condition(value, "IS NOT FALSE", schema),
+        Expr::IsUnknown(value) => is_condition(value, "IS UNKNOWN", schema),
+        Expr::IsNotUnknown(value) => is_condition(value, "IS NOT UNKNOWN", schema),
         Expr::Between(between) => {
             same_kind(&between.expr, &between.low, ">=", schema)?;
             same_kind(&between.expr, &between.high, "<=", schema)

@@ -30,6 +30,7 @@ mod json_aggregates;
 mod lateral;
 pub mod merged_columns;
 mod normal_forms;
+mod oids;
 mod operators;
 pub mod positions;
 mod recursive;
@@ -140,7 +141,8 @@ impl Change for Normalizer<'_> {
         tuples::of_rows(expr);
         arrays::cast_elements(expr);
         self.go_on(
-            arrays::membership(expr)
+            oids::respell(expr)
+                .and_then(|()| arrays::membership(expr))
                 .and_then(|()| conditions::respell(expr))
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| rows::respell(expr))

@@ -85,6 +85,12 @@ pub(super) fn as_postgresql(
                 first.push_str(&more);
                 read.truncate(last_at.map_or(0, |at| at + 1));
             }
+            // A bit string has quotes, `x'10'`: one character more.
+            (_, Token::HexStringLiteral(digits)) if length(&token.span) == digits.len() + 2 => {
+                let junk = format!("trailing junk after numeric literal at or near \"0x{digits}\"");
+                let token = TokenWithSpan::new(Token::HexStringLiteral(digits), token.span);
+                return Err(Box::new((token, Error::new(ErrorKind::SyntaxError, junk))));
+            }
             (_, Token::CustomBinaryOperator(operator)) => {
                 read.extend(without_signs(&operator, &token.span));
             }
@@ -94,6 +100,11 @@ pub(super) fn as_postgresql(
     types_in_quotes(&mut read);
     keywords::as_names(&mut read);
     Ok(read)
+}
+
+/// The number of characters of a token on one line.
+fn length(span: &Span) -> usize {
+    usize::try_from(span.end.column.saturating_sub(span.start.column)).unwrap_or(usize::MAX)
 }
 
 /// The tokens of an operator. Signs at the end belong to the operand, unless the operator has a

@@ -50,6 +50,7 @@ const TABLE_CLAUSES: [&str; 10] =
 /// # Errors
 /// The misplaced token.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
+    check_tables(tokens)?;
     let is_written = |keyword| tokens.iter().any(|token| is_keyword(&token.token, keyword));
     if !is_written(Keyword::TABLE) && !is_written(Keyword::DISTINCT) {
         return Ok(());
@@ -76,6 +77,24 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
                 return words.wrong(list);
             }
         }
+    }
+    Ok(())
+}
+
+/// Refuses FROM and JOIN without a table.
+fn check_tables(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
+    let mut before = None;
+    for token in tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))) {
+        let names_table = before.is_some_and(|before: &TokenWithSpan| {
+            is_keyword(&before.token, Keyword::FROM) || is_keyword(&before.token, Keyword::JOIN)
+        });
+        if let (true, Token::Word(word)) = (names_table, &token.token)
+            && word.quote_style.is_none()
+            && CLAUSES.iter().any(|clause| word.value.eq_ignore_ascii_case(clause))
+        {
+            return Err(Some(token.clone()));
+        }
+        before = Some(token);
     }
     Ok(())
 }
