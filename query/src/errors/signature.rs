@@ -134,14 +134,13 @@ fn of_function(
     };
     let what = match *types {
         [operand] => format!("{operator} {}", without_digits(operand)),
-        [left, right] if operator == "<@" => {
-            format!("{} <@ {}", beside(right, left_of(tokens, at)), jsonb(left))
-        }
-        [left, right] => {
-            let left = match left_of(tokens, at) {
-                Some(constant) => beside(left, Some(constant)),
-                None => jsonb(left),
+        [first, second] => {
+            let (left, right) = match operator {
+                "<@" => (second, first),
+                _ => (first, second),
             };
+            let constant = left_of(tokens, at).and_then(|constant| of_token(left, constant));
+            let left = constant.unwrap_or_else(|| jsonb(left));
             format!("{left} {operator} {}", beside(right, right_of(tokens, at)))
         }
         _ => return None,
@@ -356,7 +355,7 @@ mod tests {
         for (message, text, wanted, position) in [
             ("jsonb_concat(text, integer)", "SELECT j || 1", "jsonb || integer", 10),
             ("jsonb_object_field(text, numeric(2,1))", "SELECT j -> 1.5", "jsonb -> numeric", 10),
-            ("jsonb_contains(bigint, text)", "SELECT j <@ 1", "text <@ bigint", 10),
+            ("jsonb_contains(bigint, text)", "SELECT j <@ 1", "jsonb <@ integer", 10),
             ("power(bigint, boolean)", "SELECT 1 ^ true", "integer ^ boolean", 10),
             ("abs(text)", "SELECT @ host", "@ text", 8),
         ] {

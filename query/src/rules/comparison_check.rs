@@ -47,7 +47,7 @@ impl AnalyzerRule for ComparisonCheck {
 }
 
 /// Refuses operators of bits over other numbers than integers, the remainder of floats, and `@>` of
-/// other values than arrays: a function replaces `@>` of jsonb.
+/// numbers.
 fn has_operator(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<()> {
     use Operator::{
         ArrowAt, AtArrow, BitwiseAnd, BitwiseOr, BitwiseShiftLeft, BitwiseShiftRight, BitwiseXor,
@@ -58,7 +58,7 @@ fn has_operator(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> R
             |of| of.is_floating() || of.is_decimal()
         }
         Modulo => DataType::is_floating,
-        AtArrow | ArrowAt => |of| !matches!(of, DataType::List(_)),
+        AtArrow | ArrowAt => |of| of.is_numeric() || *of == DataType::Boolean,
         _ => return Ok(()),
     };
     let (Ok(of_left), Ok(of_right)) = (left.get_type(schema), right.get_type(schema)) else {

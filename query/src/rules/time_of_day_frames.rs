@@ -80,11 +80,13 @@ pub fn microseconds(offset: &ScalarValue) -> Result<Option<i64>> {
 fn of_bound(bound: &WindowFrameBound) -> Result<WindowFrameBound> {
     let number = |offset: &ScalarValue| {
         Ok::<_, datafusion::error::DataFusionError>(match offset.try_as_str().flatten() {
-            Some(text) => match microseconds(&ScalarValue::from(text))? {
-                Some(microseconds) => ScalarValue::from(microseconds.to_string()),
-                None => offset.clone(),
-            },
-            None => offset.clone(),
+            Some(text) if text.trim().parse::<f64>().is_err() => {
+                match microseconds(&ScalarValue::from(text))? {
+                    Some(microseconds) => ScalarValue::from(microseconds.to_string()),
+                    None => offset.clone(),
+                }
+            }
+            _ => offset.clone(),
         })
     };
     Ok(match bound {

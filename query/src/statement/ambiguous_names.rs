@@ -59,11 +59,16 @@ impl Look for StarredSelects {
         let Some((select, is_set)) = naming_select(&query.body) else {
             return ControlFlow::Continue(());
         };
-        if select.projection.iter().any(is_wildcard)
-            && !is_of_one_table(select)
-            && !merges_columns(select)
-        {
-            let keys = named_keys(query, select);
+        if select.projection.iter().any(is_wildcard) && !merges_columns(select) {
+            let mut keys = named_keys(query, select);
+            // The columns of one table have distinct names.
+            if is_of_one_table(select) {
+                let is_written = |name: &str| {
+                    let mut items = select.projection.iter();
+                    items.any(|item| !is_wildcard(item) && name_of_item(item) == name)
+                };
+                keys.retain(|(_, ident)| is_written(&fold(ident)));
+            }
             if !keys.is_empty() {
                 self.0.push(SortedSelect { select: select.clone(), keys, is_set });
             }
@@ -72,11 +77,10 @@ impl Look for StarredSelects {
     }
 }
 
-/// True for `SELECT * FROM t`, which has each name once.
+/// True for a select of a single table or subquery.
 fn is_of_one_table(select: &Select) -> bool {
     let [table] = select.from.as_slice() else { return false };
-    select.projection.len() == 1
-        && table.joins.is_empty()
+    table.joins.is_empty()
         && matches!(table.relation, TableFactor::Table { .. } | TableFactor::Derived { .. })
 }
 

@@ -86,6 +86,10 @@ pub(super) fn continuations(tokens: &[TokenWithSpan]) -> Vec<&TokenWithSpan> {
                 open.matches = !is(place, "in");
                 open.ranges += usize::from(is(place, "between"));
             }
+            // A part of the operator, as in IS DISTINCT FROM.
+            Token::Word(_)
+                if is(place, "from")
+                    && place.checked_sub(1).is_some_and(|before| is(before, "distinct")) => {}
             Token::Word(_) if ENDS.iter().any(|end| is(place, end)) => {
                 open = OpenOperators::default();
             }
