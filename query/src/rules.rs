@@ -85,6 +85,7 @@ pub mod staged_filter;
 pub mod stoppable_joins;
 pub mod stoppable_rules;
 pub mod sums;
+pub mod time_of_day_frames;
 pub mod times;
 pub mod union_names;
 pub mod variances;

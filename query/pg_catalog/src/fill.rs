@@ -36,6 +36,7 @@ type LiveFill = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
 
 /// The functions for tables whose rows never change, by schema and table.
 const FIXED: &[(&str, &str, FixedFill)] = &[
+    ("information_schema", "sql_features", information::sql_features),
     ("pg_catalog", "pg_am", server::access_methods),
     ("pg_catalog", "pg_attribute", attribute::of_system_tables),
     ("pg_catalog", "pg_cast", functions::casts),

@@ -43,6 +43,11 @@ pub(crate) const OPERATOR_CLASSES: &str = include_str!("spec/opclasses.txt");
 /// word may be a name without AS.
 pub(crate) const KEYWORDS: &str = include_str!("spec/keywords.txt");
 
+/// Features of the SQL standard, one feature a line, with the names of PostgreSQL. The fields,
+/// separated by tabs: feature, number within the feature, name of the feature, name. Only supported
+/// features are listed.
+pub(crate) const SQL_FEATURES: &str = include_str!("spec/sql_features.txt");
+
 /// The definition of a system table.
 #[derive(Debug)]
 pub(crate) struct Spec {
@@ -159,10 +164,11 @@ impl Table {
 
 /// All system tables by schema and name.
 pub(crate) static SYSTEM_TABLES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
-    let sources: [(&str, &str, &'static [Spec]); 4] = [
+    let sources: [(&str, &str, &'static [Spec]); 5] = [
         ("pg_catalog", "r", tables::TABLES),
         ("pg_catalog", "v", views::VIEWS),
         ("information_schema", "v", information_schema::INFORMATION_SCHEMA),
+        ("information_schema", "r", information_schema::INFORMATION_TABLES),
         ("stratalog", "v", own::OWN),
     ];
     let mut all: Vec<Arc<Table>> = sources

@@ -28,6 +28,7 @@ use stratalog_model::{Error, ErrorKind};
 use super::{
     decorrelation::any_expression,
     lengths::{is_length, length_of},
+    time_of_day_frames::{is_time_of_day, microseconds},
     wide_numerics::Bound,
 };
 use crate::errors::to_datafusion;
@@ -116,6 +117,12 @@ fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions)
         let is_length = |key: &SortExpr| is_length(&key.expr);
         if units == WindowFrameUnits::Range && params.order_by.iter().any(is_length) {
             given = length(&given)?;
+        }
+        if units == WindowFrameUnits::Range
+            && params.order_by.iter().any(|key| is_time_of_day(&key.expr, schema))
+        {
+            let microseconds = microseconds(&given)?.ok_or_else(unfit_offset)?;
+            given = ScalarValue::Int64(Some(microseconds));
         }
         *value = match (value.data_type(), Bound::of_value(&given)) {
             (DataType::Decimal128(precision, scale), Some(exact)) => {

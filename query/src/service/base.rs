@@ -201,6 +201,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(inputs)).map_err(from_datafusion)?;
     let peers = crate::rules::peers::PeerFrames;
     state.register_function_rewrite(Arc::new(peers)).map_err(from_datafusion)?;
+    let times = crate::rules::time_of_day_frames::TimeOfDayFrames;
+    state.register_function_rewrite(Arc::new(times)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
     let jsonb_key = state.udf(stratalog_functions::JSONB_KEY).map_err(from_datafusion)?;
     let like = state.udf("regexp_like").map_err(from_datafusion)?;

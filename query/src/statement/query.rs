@@ -177,6 +177,7 @@ pub async fn plan(
     declared_types: &[Option<ColumnType>],
     mentioned: &[usize],
 ) -> Result<(Query, Vec<Option<ColumnType>>)> {
+    let written = tree;
     let mut tree = tree.clone();
     let as_of_sealed = as_of_sealed::take(&mut tree)?;
     refuse(&tree)?;
@@ -189,6 +190,9 @@ pub async fn plan(
     system_columns::hide(&mut tree, mentioned)?;
     let counts = super::replays::expand(&mut tree, planner, mentioned)?;
     // The number of events of a playback is now a LIMIT.
+    if count > 0 {
+        parameters::columns::cast_in_values(&mut tree, &declared_types);
+    }
     parameters::cast_to_declared(&mut tree, &mut declared_types);
     super::complexity::check(&tree)?;
     super::ambiguous_names::check(&tree)?;
@@ -199,6 +203,7 @@ pub async fn plan(
     let mut statement = Statement::Query(Box::new(tree));
     super::dialect::normalize(&mut statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut statement);
+    super::ambiguous_names::check_wildcards(planner, &statement).await?;
     let plan = match Box::pin(planner.logical(&statement)).await {
         // Wildcards with a repeated column.
         Err(error)
@@ -222,6 +227,15 @@ pub async fn plan(
         planned => planned?,
     };
     let parameters::Types { types, guesses } = parameters::types(&plan, &declared_types, count)?;
+    if types
+        .iter()
+        .zip(&declared_types)
+        .any(|(found, declared)| declared.is_none() && found.is_some())
+        && parameters::columns::is_in_nested_sets(written)
+    {
+        // Again, with the types that the other branches give.
+        return Box::pin(self::plan(planner, written, &types, mentioned)).await;
+    }
     let tables = tables(&plan)?;
     let chronicles: Vec<ChronicleId> = tables.iter().map(|table| table.id).collect();
     if as_of_sealed {

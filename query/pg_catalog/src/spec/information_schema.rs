@@ -1,4 +1,4 @@
-//! The definitions of the views of `information_schema`: name, oid, columns.
+//! The definitions of the views and tables of `information_schema`: name, oid, columns.
 
 use super::Spec;
 
@@ -25,6 +25,15 @@ const TYPE_PRIVILEGES: &str = "grantor name, grantee name, udt_catalog name, udt
 /// The columns of views about privileges on other objects.
 const USAGE_PRIVILEGES: &str = "grantor name, grantee name, object_catalog name, object_schema name, object_name \
     name, object_type varchar, privilege_type varchar, is_grantable varchar";
+
+/// The tables with rows of their own, by name.
+pub(crate) const INFORMATION_TABLES: &[Spec] = &[Spec {
+    name: "sql_features",
+    oid: 13391,
+    columns: "feature_id varchar?, feature_name varchar?, sub_feature_id varchar?, \
+        sub_feature_name varchar?, is_supported varchar?, is_verified_by varchar?, comments \
+        varchar?",
+}];
 
 /// The views by name.
 pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[

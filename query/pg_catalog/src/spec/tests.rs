@@ -2,7 +2,13 @@ use super::*;
 
 #[test]
 fn every_column_has_a_known_type_and_names_are_unique() {
-    for specs in [tables::TABLES, views::VIEWS, information_schema::INFORMATION_SCHEMA, own::OWN] {
+    for specs in [
+        tables::TABLES,
+        views::VIEWS,
+        information_schema::INFORMATION_SCHEMA,
+        information_schema::INFORMATION_TABLES,
+        own::OWN,
+    ] {
         for spec in specs {
             let mut names: Vec<&str> = Vec::new();
             for column in spec.columns.split(',') {

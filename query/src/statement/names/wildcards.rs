@@ -60,7 +60,11 @@ impl Change for Selects {
     }
 }
 
-async fn expand(planner: &Planner, select: &mut Select, with: Option<&With>) -> Result<()> {
+/// Writes the columns of the wildcards into a select list.
+///
+/// # Errors
+/// An error in the tables of a wildcard.
+pub async fn expand(planner: &Planner, select: &mut Select, with: Option<&With>) -> Result<()> {
     let mut columns: Vec<SelectItem> = Vec::new();
     for item in &select.projection {
         let at = columns.len();
