@@ -1,4 +1,4 @@
-//! Session options in Flight's encoding.
+//! Session options in the encoding of Flight SQL.
 
 use std::{collections::BTreeMap, collections::HashMap, fmt};
 
@@ -105,7 +105,7 @@ struct WireRefusal {
     value: i32,
 }
 
-/// The server does not know the name.
+/// Flight's error code for an unknown option name.
 const INVALID_NAME: i32 = 1;
 
 /// The body of SetSessionOptions.

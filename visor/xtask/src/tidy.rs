@@ -1,4 +1,4 @@
-//! All checks, and their findings.
+//! The checks of `tidy`, and their findings.
 
 mod edges;
 mod headers;
@@ -26,7 +26,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding in a line, counted from 1; 0 means the whole file.
+    /// A finding in a line, counted from 1; 0 for the whole file.
     pub fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_string(), line, message: message.into() }
     }

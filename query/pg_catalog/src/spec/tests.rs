@@ -14,7 +14,7 @@ fn every_column_has_a_known_type_and_names_are_unique() {
             for column in spec.columns.split(',') {
                 let (name, kind) = column.trim().split_once(' ').unwrap();
                 let kind = kind.trim().trim_end_matches('?');
-                // The rows of a catalog table are a type as well.
+                // The rows of each catalog table also have a type.
                 let of_rows = kind
                     .strip_suffix("[]")
                     .is_some_and(|name| SYSTEM_TABLES.iter().any(|table| table.name == name));

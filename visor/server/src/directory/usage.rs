@@ -1,4 +1,4 @@
-//! Counts the files of the data directory for `stratalog.storage`.
+//! Measures the files of the data directory, for `stratalog.storage`.
 
 use std::{
     fs::{self, Metadata},
@@ -15,10 +15,10 @@ use stratalog_model::{
 
 use super::{BACKUPS, CATALOG, CLOCK, INDEX, JOURNAL, MANIFEST, SPILL, SPOOL, STORIES, TABLETS};
 
-/// Unit of the number of blocks in the metadata of a file.
+/// The unit in which the file system counts the blocks of a file, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// The files of an open data directory.
+/// The paths whose files are measured.
 #[derive(Debug)]
 pub(crate) struct DirectoryUsage {
     pub(crate) path: PathBuf,
@@ -30,7 +30,7 @@ impl DataFiles for DirectoryUsage {
         let counted = || -> io::Result<Vec<FileUsage>> {
             let mut usage = FileKind::ALL.map(|kind| FileUsage { kind, files: 0, bytes: 0 });
             add(&mut usage, FileKind::Other, &fs::metadata(&self.path)?);
-            count(&mut usage, &self.path, &|name| match name {
+            count(&mut usage, &self.path, Links::Followed, &|name| match name {
                 JOURNAL => FileKind::Journal,
                 TABLETS => FileKind::Tablets,
                 STORIES => FileKind::Stories,
@@ -55,20 +55,34 @@ impl DataFiles for DirectoryUsage {
     }
 }
 
-/// Counts the entries of a folder. `kind_of` gives the kind of an entry by name.
+/// What a symbolic link counts as.
+#[derive(Clone, Copy)]
+enum Links {
+    /// The file or folder that the link names: a folder of the directory may be on another disk.
+    Followed,
+    /// The link itself.
+    Counted,
+}
+
+/// Adds up the entries of a folder by their kind; `kind_of` maps the name of an entry to its kind.
 fn count(
     usage: &mut [FileUsage],
     folder: &Path,
+    links: Links,
     kind_of: &dyn Fn(&str) -> FileKind,
 ) -> io::Result<()> {
     let Some(entries) = unless_gone(fs::read_dir(folder))? else { return Ok(()) };
     for entry in entries {
         let entry = entry?;
-        let Some(metadata) = unless_gone(entry.metadata())? else { continue };
+        let metadata = match links {
+            Links::Followed => fs::metadata(entry.path()),
+            Links::Counted => entry.metadata(),
+        };
+        let Some(metadata) = unless_gone(metadata)? else { continue };
         let kind = kind_of(&entry.file_name().to_string_lossy());
         add(usage, kind, &metadata);
         if metadata.is_dir() {
-            count(usage, &entry.path(), &|name| match (kind, name) {
+            count(usage, &entry.path(), Links::Counted, &|name| match (kind, name) {
                 (FileKind::Journal, SPARE_NAME) => FileKind::SpareSegment,
                 _ => kind,
             })?;
@@ -84,8 +98,8 @@ fn add(usage: &mut [FileUsage], kind: FileKind, metadata: &Metadata) {
     }
 }
 
-/// `None` for a file removed after the listing, and for a folder of another user, such as
-/// `lost+found`.
+/// Turns an error into `None` for a file that was removed after the listing, and for a folder of
+/// another user, such as `lost+found`.
 fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     use io::ErrorKind::{NotFound, PermissionDenied};
     match result {

@@ -1,4 +1,4 @@
-//! Checks the first lines of the last commits with the hook of the repository.
+//! Checks the subjects of the last commits with the commit hook of the repository.
 
 use std::{
     io::Write,
@@ -9,13 +9,16 @@ use std::{
 use super::Finding;
 use crate::tree::Tree;
 
-/// The hook, from the root.
+/// The path of the hook.
 pub(super) const HOOK: &str = "scripts/hooks/commit-msg";
 
-/// Number of commits to check.
+/// The number of commits to check, as an option of git.
 const COMMITS: &str = "-10";
 
-/// A tree without git, or without git's program, has no commits to check.
+/// First words of commits that `git rebase --autosquash` joins with an earlier commit.
+const UNJOINED: [&str; 3] = ["fixup! ", "squash! ", "amend! "];
+
+/// Checks the subjects. Without git, there are no commits to check.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     if !tree.root.join(".git").exists() {
         return Ok(());
@@ -33,11 +36,20 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), Stri
         if let Some(refusal) = refusal(&tree.root, subject)? {
             findings.push(Finding::new(&format!("commit {commit}"), 0, refusal));
         }
+        if is_unjoined(subject) {
+            let message = format!("\"{subject}\": run git rebase --autosquash first");
+            findings.push(Finding::new(&format!("commit {commit}"), 0, message));
+        }
     }
     Ok(())
 }
 
-/// The hook's message about a first line; `None` for a line that the hook accepts.
+/// Whether the hook accepts the first line only until the commit joins an earlier commit.
+pub(super) fn is_unjoined(subject: &str) -> bool {
+    UNJOINED.iter().any(|word| subject.starts_with(word))
+}
+
+/// The hook's message about a subject; `None` if the hook accepts the subject.
 pub(super) fn refusal(root: &Path, subject: &str) -> Result<Option<String>, String> {
     let failed = |error: std::io::Error| format!("cannot run {HOOK}: {error}");
     let mut hook = Command::new(root.join(HOOK))
