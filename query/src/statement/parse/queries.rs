@@ -62,9 +62,10 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
     for at in beginnings {
         if words.is(at, "table") {
             let end = table(&words, at + 1)?;
-            // AS OF SEALED is a clause of ours.
-            let is_as_of = words.is(end, "as") && words.is(end + 1, "of");
-            if !is_end(end) && !is_as_of && !TABLE_CLAUSES.iter().any(|word| words.is(end, word)) {
+            // AS OF SEALED and AFTER GSN are clauses of ours.
+            let is_own = words.is(end, "as") && words.is(end + 1, "of")
+                || words.is(end, "after") && words.is(end + 1, "gsn");
+            if !is_end(end) && !is_own && !TABLE_CLAUSES.iter().any(|word| words.is(end, word)) {
                 return words.wrong(end);
             }
         } else if words.is(at, "select") && words.is(at + 1, "distinct") {
