@@ -25,7 +25,7 @@ use crate::{
 /// The fraction of a lease after which the lease is renewed.
 const RENEWAL_PARTS: u32 = 4;
 
-/// The acquisition of a chronicle.
+/// The acquisition that a client's session holds, with its lease.
 #[derive(Debug)]
 pub(crate) struct SessionAcquisition {
     /// The chronicle's name in error messages.

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// The default port of Flight SQL.
 const PORT: u16 = 50051;
 
-/// The parts of a URL.
+/// The server's address, and the login and database in its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,

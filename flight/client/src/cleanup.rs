@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::{Connection, within};
 
-/// Capacity of the queue.
+/// Maximal number of waiting requests.
 const TASKS_MAX: usize = 4096;
 /// Timeout of a request. If it fails, the server frees the object later by itself.
 const TASK_TIME: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ const TASK_TIME: Duration = Duration::from_secs(2);
 /// A request of the background task.
 #[derive(Debug)]
 pub(crate) enum CleanupTask {
-    /// A transaction will not be committed.
+    /// Roll a transaction back that will not be committed.
     RollBack(Connection, Bytes),
     /// A prepared statement is not needed any more.
     CloseStatement(Connection, Bytes),

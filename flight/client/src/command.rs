@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A prepared statement on the server.
+/// The server's handle of a prepared statement, with its columns and parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     pub(crate) id: Bytes,
@@ -110,13 +110,13 @@ impl Connection {
         Ok(begun.transaction_id)
     }
 
-    /// Ends a transaction.
+    /// Commits a transaction or rolls it back.
     pub(crate) async fn end(&self, transaction_id: Bytes, how: EndTransaction) -> Result<()> {
         let request = ActionEndTransactionRequest { transaction_id, action: how as i32 };
         self.act("EndTransaction", packed(&request)).await.map(|_| ())
     }
 
-    /// The columns of a table.
+    /// The columns of the table at a path of schema and name.
     pub(crate) async fn table_schema(&self, path: &[String]) -> Result<SchemaRef> {
         let descriptor = FlightDescriptor::new_path(path.to_vec());
         let answer = self.client().get_schema(self.request(descriptor)).await;

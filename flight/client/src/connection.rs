@@ -58,7 +58,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A session with a token.
+    /// A session whose calls carry the header `bearer`.
     pub(crate) fn of(bearer: MetadataValue<Ascii>) -> Self {
         Self { bearer, lost: AtomicBool::new(false), options_version: AtomicU64::new(0) }
     }

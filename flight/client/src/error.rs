@@ -19,7 +19,7 @@ impl SqlState {
         bytes.is_ascii().then_some(Self(bytes))
     }
 
-    /// The code as text.
+    /// The five characters as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("XX000")
     }
@@ -43,7 +43,7 @@ impl fmt::Debug for SqlState {
     }
 }
 
-/// The class of an error.
+/// The class of an error, for decisions of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -55,7 +55,7 @@ pub enum ErrorKind {
     Login,
     /// The server refused a statement.
     Sql {
-        /// The reason in machine-readable form.
+        /// The SQLSTATE, which names the reason.
         sqlstate: SqlState,
     },
     /// The rows of a batch were refused: none is stored.

@@ -114,7 +114,7 @@ impl<const N: usize> IntoParams for [Value; N] {
     }
 }
 
-/// No parameters.
+/// For statements without parameters.
 impl IntoParams for () {
     fn into_params(self) -> Result<RecordBatch> {
         [].as_slice().into_params()

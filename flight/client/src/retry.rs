@@ -16,7 +16,7 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Eight attempts within 30 seconds.
+    /// The policy of clients: eight attempts within 30 seconds.
     fn default() -> Self {
         Self {
             attempts_max: 8,

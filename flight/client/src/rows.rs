@@ -96,7 +96,7 @@ impl Rows {
         Ok(Self { schema, batches: batches.boxed(), cancel })
     }
 
-    /// The columns.
+    /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

@@ -10,15 +10,15 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum OptionValue {
-    /// A text.
+    /// A text option.
     Text(String),
-    /// Yes or no.
+    /// A boolean option.
     Flag(bool),
-    /// A whole number.
+    /// An integer option.
     Number(i64),
-    /// Any number.
+    /// A floating-point option.
     Double(f64),
-    /// Several texts.
+    /// An option that is a list of texts.
     Texts(Vec<String>),
 }
 

@@ -97,7 +97,7 @@ pub struct Writer {
 pub struct UnacknowledgedRows {
     /// The number of the batch, even if the batch was not sent.
     pub sequence: u64,
-    /// The rows.
+    /// The rows without an acknowledgement.
     pub rows: RecordBatch,
 }
 

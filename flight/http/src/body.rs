@@ -40,7 +40,7 @@ pub(crate) struct DecodedBody<'a> {
     raw: usize,
 }
 
-/// Decompresses a body in pieces.
+/// A decoder of the body's compression, which works in steps of bounded size.
 pub(crate) struct Decoder {
     kind: ContentCoding,
     /// Received bytes that are not decompressed yet.

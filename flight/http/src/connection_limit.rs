@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The sockets of a listener.
+/// The limit of a listener's open sockets.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimit {
     shared: Arc<SharedTable>,

@@ -24,7 +24,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// How a request wants its lines to be read and stored.
 #[derive(Debug, Clone)]
 pub(crate) struct LineOptions {
-    /// The schema of the tables.
+    /// The schema that contains the tables of the lines.
     pub(crate) schema: String,
     /// The unit of the timestamps.
     pub(crate) precision: Precision,

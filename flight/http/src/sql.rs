@@ -32,7 +32,7 @@ use crate::{json::Json, problem::Problem, state::State};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename = "Question")]
 struct SqlRequest {
-    /// The statement.
+    /// The SQL text.
     #[serde(alias = "q", alias = "query")]
     sql: String,
     /// The values of the parameters `$1`, `$2` …

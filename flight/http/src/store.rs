@@ -26,7 +26,7 @@ const VALUE_BYTES: usize = 8;
 /// Maximum attempts to create an object, or to append rows, while other sessions change the tables.
 const TRIES: usize = 4;
 
-/// The tables of one schema.
+/// The tables of one schema, as a session sees them.
 #[derive(Debug)]
 pub(crate) struct SchemaTables<'a> {
     pub(crate) session: &'a Session,

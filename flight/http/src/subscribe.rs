@@ -158,7 +158,7 @@ fn wrong(what: &str) -> Error {
         .with_hint("GET /api/v1/subscribe?table=cpu&gsn=1, or time=2024-01-01, or live=true; where=usage > 90 and schema=public are optional")
 }
 
-/// The events of a response.
+/// The rows of a subscription, formatted as server-sent events.
 struct Events {
     rows: Rows,
     style: TextStyle,

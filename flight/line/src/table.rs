@@ -39,7 +39,7 @@ pub(crate) struct Table {
     pub(crate) request: u64,
     pub(crate) tags: Vec<TagColumn>,
     pub(crate) columns: Vec<Column>,
-    /// The columns by name.
+    /// The numbers of the columns, by column name.
     names: HashTable<u32>,
     hasher: RandomState,
     /// The column of the first field in the last row.

@@ -24,16 +24,16 @@ const SECRET_BYTES_MAX: usize = 256;
 /// What a client asks for with its first packets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// To open a session.
+    /// The client opens a session.
     Start(Start),
-    /// To cancel the running statement of another connection.
+    /// The client cancels the running statement of another connection.
     Cancel {
         /// The process id that identifies the other connection.
         process_id: i32,
         /// The secret of the other connection.
         secret: Vec<u8>,
     },
-    /// Nothing: the client has disconnected.
+    /// The client has disconnected without a request.
     Closed,
 }
 

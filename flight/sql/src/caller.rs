@@ -216,7 +216,7 @@ impl Caller {
         self.statements.lock().remove(handle);
     }
 
-    /// A number for a new ticket.
+    /// The next number for a ticket.
     pub(crate) fn number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }

@@ -103,7 +103,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// An accepted socket.
+    /// A connection over a socket that the listener has accepted.
     pub(crate) fn new(
         socket: TcpStream,
         address: SocketAddr,

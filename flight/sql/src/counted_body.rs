@@ -26,7 +26,7 @@ use crate::status::refused;
 /// Bytes before each message: flags, and the length.
 const HEADER_BYTES: usize = 5;
 
-/// Smaller messages are not counted.
+/// Messages with fewer bytes do not count in the memory budget.
 const FREE_BYTES: usize = 64 << 10;
 
 /// The body of a request; counts the bytes of its incomplete message.

@@ -52,7 +52,7 @@ impl fmt::Display for TelemetryError {
     }
 }
 
-/// What an error refuses.
+/// An error, and the part of the request that the error refuses.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// The whole request, because the body is malformed.

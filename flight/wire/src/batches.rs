@@ -28,7 +28,7 @@ pub type InboundMessages = BoxStream<'static, Result<FlightData, Status>>;
 pub struct ArrivedBatch {
     /// The number of the batch in its call, from 1.
     pub number: u64,
-    /// The rows.
+    /// The rows of the batch.
     pub batch: RecordBatch,
     /// The message's `app_metadata`.
     pub metadata: Bytes,
@@ -193,7 +193,7 @@ impl Batches {
 pub struct BoundParameters {
     /// The columns of the parameters.
     pub schema: SchemaRef,
-    /// The rows.
+    /// The rows of parameters, in batches.
     pub batches: Vec<RecordBatch>,
 }
 

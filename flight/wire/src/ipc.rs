@@ -45,20 +45,20 @@ impl BatchLimits {
 /// The kind of a message, and what the checks need to know about its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MessageContent {
-    /// A schema.
+    /// A schema message.
     Schema(Schema),
-    /// Nothing that this reader uses.
+    /// A message that this reader does not use.
     Nothing,
     /// The values of a dictionary.
     Dictionary { id: i64, bytes: u64, is_delta: bool },
-    /// A batch of rows.
+    /// A batch with rows.
     Rows,
 }
 
 /// The reason for refusing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The message is not consistent.
+    /// The message contradicts itself.
     Lies(String),
     /// The message exceeds a limit.
     TooLarge(String),

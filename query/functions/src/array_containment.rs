@@ -19,7 +19,7 @@ use crate::{
     overlap::common_item,
 };
 
-/// The function behind `@>` and `<@`.
+/// The SQL function that implements `@>` and `<@`.
 pub fn functions() -> Vec<Function> {
     vec![Function {
         name: "arraycontains",

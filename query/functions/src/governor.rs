@@ -31,7 +31,7 @@ pub use charged_buffers::{array_bytes, batch_bytes, largest_list_bytes, value_by
 /// The maximum size of one value in bytes, equal to PostgreSQL's limit.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
 
-/// Smaller results are not charged.
+/// A result with fewer bytes is not charged.
 pub const CHARGED_BYTES_MIN: usize = 256 << 10;
 
 /// The target size in bytes for one call's result, if the batch can be split.
@@ -311,7 +311,7 @@ type AnyBlock = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 pub struct RunningTask(Arc<dyn Governor>);
 
 impl RunningTask {
-    /// Registers another task.
+    /// Counts a further task of the statement of `governor`.
     pub fn of(governor: Arc<dyn Governor>) -> Self {
         governor.task_begins();
         Self(governor)

@@ -28,9 +28,9 @@ const EXACT_BYTES_MIN: usize = 256 << 10;
 /// The predicted size of a result for one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Growth {
-    /// Bytes of all rows.
+    /// The predicted bytes of all rows.
     pub total: usize,
-    /// Bytes of the largest row.
+    /// The predicted bytes of the largest row.
     pub largest: usize,
 }
 

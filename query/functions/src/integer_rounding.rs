@@ -20,7 +20,7 @@ use crate::{
 const CAST: CastOptions<'static> =
     CastOptions { safe: false, format_options: FormatOptions::new() };
 
-/// The functions that replace these casts.
+/// The SQL functions that implement these casts.
 pub fn functions() -> Vec<Function> {
     let function = |name, column_type: ColumnType, description| Function {
         name,

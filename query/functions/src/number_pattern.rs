@@ -124,16 +124,16 @@ impl CachedPattern {
 enum Piece {
     Nine,
     Zero,
-    /// `.` or `D`.
+    /// The decimal point: `.` or `D`.
     Point,
     Comma,
-    /// `G`.
+    /// The group separator of the locale: `G`.
     Group,
-    /// `L`.
+    /// The currency symbol: `L`.
     Currency,
     Minus,
     Plus,
-    /// `SG`.
+    /// The sign: `SG`.
     Sign,
     Ordinal {
         upper: bool,

@@ -16,7 +16,7 @@ use stratalog_model::ColumnType;
 
 use crate::function::{Arguments, Function, Parameter, Returns, sql_name};
 
-/// The function behind `&&`.
+/// The SQL function that implements `&&`.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
         name,

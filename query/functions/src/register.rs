@@ -15,11 +15,11 @@ use crate::{
 /// The documentation of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionPage {
-    /// Name.
+    /// The name of the function.
     pub name: String,
-    /// `name(parameter, …)` for each parameter list.
+    /// The signatures: `name(parameter, …)` for each parameter list.
     pub signatures: Vec<String>,
-    /// A description in one line.
+    /// The description of the function in one line.
     pub description: String,
 }
 

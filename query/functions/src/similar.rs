@@ -10,7 +10,7 @@ use crate::{
     function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
 };
 
-/// The function behind `SIMILAR TO`.
+/// The SQL function that implements `SIMILAR TO`.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
         name,

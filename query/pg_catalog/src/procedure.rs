@@ -14,7 +14,7 @@ use crate::{
     spec::FUNCTIONS,
 };
 
-/// A row of `pg_proc`.
+/// A function as a row of `pg_proc`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Procedure {
     pub(crate) oid: i64,

@@ -21,21 +21,21 @@ pub enum DateOrder {
 /// The output format of intervals (setting `IntervalStyle`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IntervalStyle {
-    /// `1 mon 2 days 03:04:05`
+    /// PostgreSQL's style: `1 mon 2 days 03:04:05`.
     #[default]
     Postgres,
     /// `@ 1 mon 2 days 3 hours 4 mins 5 secs`
     PostgresVerbose,
-    /// `+0-1 +2 +3:04:05`
+    /// The SQL standard's style: `+0-1 +2 +3:04:05`.
     SqlStandard,
-    /// `P1M2DT3H4M5S`
+    /// ISO 8601: `P1M2DT3H4M5S`.
     Iso8601,
 }
 
 /// The output format of bytea (setting `bytea_output`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ByteaOutput {
-    /// `\x0a0b`
+    /// Hexadecimal digits after `\x`: `\x0a0b`.
     #[default]
     Hex,
     /// Printable bytes as they are, other bytes as octal numbers, for example `\012`.

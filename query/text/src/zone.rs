@@ -20,7 +20,7 @@ const SECONDS_MIN: i64 = -100_000_000_000;
 /// The largest offset from UTC in seconds: 15:59:59, as in PostgreSQL.
 const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
 
-/// A time zone.
+/// The time zone of a session, or of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeZone {
     /// A zone of the tz database, with daylight saving time.

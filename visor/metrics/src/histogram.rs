@@ -36,7 +36,7 @@ impl Histogram {
         Self(Arc::new(BucketCounts { bounds, scale, counts, sum: AtomicU64::new(0) }))
     }
 
-    /// Counts a value.
+    /// Adds a value to the histogram.
     pub fn observe(&self, value: u64) {
         let BucketCounts { bounds, counts, sum, .. } = &*self.0;
         let at = bounds.partition_point(|bound| *bound < value);

@@ -77,7 +77,7 @@ impl JournalMetrics {
         self.syncs.observe_duration(stopwatch.elapsed());
     }
 
-    /// Records a written group.
+    /// Records a group of appends, written together.
     pub fn wrote_group(&self, events: u64, bytes: u64) {
         self.group_events.observe(events);
         self.group_bytes.observe(bytes);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts now.
+    /// Starts a stopwatch.
     #[expect(clippy::disallowed_methods, reason = "a duration for an operator, not a time to keep")]
     pub fn start() -> Self {
         Self(Instant::now())

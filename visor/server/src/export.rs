@@ -253,7 +253,7 @@ impl RowFormat {
     }
 }
 
-/// Where the bytes go.
+/// The file, pipe or standard output that receives the rows.
 struct ExportTarget {
     path: PathBuf,
     force: bool,

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// payload. Otherwise the payload is copied.
 const SHARE_MIN: usize = 4;
 
-/// A raw event.
+/// An event of a chronicle of raw events: a tick and opaque bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
@@ -30,7 +30,7 @@ pub struct Event {
     pub payload: Bytes,
 }
 
-/// An item of a subscription.
+/// What a subscription delivers: an event, or a gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Update {
     /// The next event in the order of commits.
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// A chronicle in microseconds.
+    /// The definition of a chronicle with a granularity of a microsecond.
     fn table() -> Table {
         Table {
             name: "e".to_string(),

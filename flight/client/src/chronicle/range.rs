@@ -20,9 +20,9 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     by: RangeUnit,
-    /// Inclusive start.
+    /// The first time, tick or gsn of the range; `None` for no lower bound.
     start: Option<i64>,
-    /// Exclusive end.
+    /// The first time, tick or gsn after the range; `None` for no upper bound.
     end: Option<i64>,
 }
 

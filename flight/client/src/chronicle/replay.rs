@@ -96,7 +96,7 @@ impl Replay {
         Some(Ok(self.waiting.drain(..).map(|(event, _)| event).collect()))
     }
 
-    /// Converts to a stream.
+    /// The remaining events as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Event>> + Send {
         futures::stream::unfold(self, |mut replay| async move {
             replay.next().await.map(|event| (event, replay))

@@ -111,7 +111,7 @@ impl Subscription {
         Some(Ok(all))
     }
 
-    /// Converts to a stream.
+    /// The events and gaps as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Update>> + Send {
         futures::stream::unfold(self, |mut subscription| async move {
             subscription.next().await.map(|update| (update, subscription))

@@ -20,9 +20,9 @@ use crate::{
 pub(crate) struct Table {
     /// The name as the caller of `acquire` wrote it.
     pub(crate) name: String,
-    /// Schema and name, quoted.
+    /// Schema and name, quoted for SQL.
     pub(crate) quoted: String,
-    /// The time column.
+    /// The name of the time column.
     pub(crate) time: String,
     pub(crate) scale: TickScale,
     pub(crate) collision: Collision,

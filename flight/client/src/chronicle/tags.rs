@@ -27,7 +27,7 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// No attributes.
+    /// Tags without any attribute.
     pub fn new() -> Self {
         Self::default()
     }

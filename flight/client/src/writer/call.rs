@@ -116,7 +116,7 @@ impl WriterState {
 enum CallEvent {
     /// The server has sent an answer, or the call has ended.
     Answer(Result<Option<PutResult>, tonic::Status>),
-    /// There may be rows to send.
+    /// The ledger may have rows to send.
     Woken,
     /// The server has acknowledged nothing for too long.
     Late,
@@ -124,7 +124,7 @@ enum CallEvent {
     Idle,
 }
 
-/// A DoPut call.
+/// A DoPut call, in which the writer sends parcels and receives acknowledgements.
 struct PutCall<'a> {
     shared: &'a WriterState,
     lease: Lease,

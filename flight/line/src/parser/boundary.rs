@@ -60,7 +60,7 @@ impl Boundary {
 /// whatever its text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum LineEnd {
-    /// Only spaces so far.
+    /// The line has only spaces so far.
     Blank(Boundary),
     Comment,
     Line(Boundary),

@@ -5,11 +5,11 @@ use memchr::{memchr, memchr2};
 /// A part of a line; it determines the characters that a backslash escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// `,` space `\`
+    /// A measurement: `,`, space and `\` can be escaped.
     Measurement,
-    /// `,` `=` space `\`: keys and values of tags, keys of fields.
+    /// A key or value of a tag, or a key of a field: `,`, `=`, space and `\` can be escaped.
     Name,
-    /// `"` `\`
+    /// A string: `"` and `\` can be escaped.
     Text,
 }
 

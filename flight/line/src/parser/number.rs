@@ -121,7 +121,7 @@ pub(super) enum Number {
     Is(FieldValue<'static>, usize),
     /// A number beyond the range of its kind.
     OutOfRange,
-    /// Not a number.
+    /// The text is not a number.
     Not,
 }
 
@@ -221,7 +221,7 @@ pub(super) enum Timestamp {
     Is(i64, usize),
     /// An integer beyond 64 bits.
     OutOfRange,
-    /// Not a whole number.
+    /// The text is not an integer.
     Not,
 }
 

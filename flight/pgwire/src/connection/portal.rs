@@ -21,7 +21,7 @@ const PORTAL_BYTES: usize = 1 << 10;
 const PARAMETER_BYTES: usize = 48;
 const COLUMN_BYTES: usize = 512;
 
-/// A prepared statement.
+/// A prepared statement, named or unnamed.
 #[derive(Debug)]
 pub(crate) struct Statement {
     /// `None` for an empty statement text.

@@ -36,7 +36,7 @@ pub enum Frontend {
     Password,
 }
 
-/// Prepares a statement.
+/// The body of a Parse message, which prepares a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parse {
     /// The name of the statement; empty for the unnamed statement.
@@ -81,7 +81,7 @@ pub struct Describe {
     pub name: String,
 }
 
-/// Runs a portal.
+/// The body of an Execute message, which runs a portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execute {
     /// Name of the portal.
@@ -90,7 +90,7 @@ pub struct Execute {
     pub rows_max: usize,
 }
 
-/// Drops a statement or portal.
+/// The body of a Close message, which drops a statement or portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
     /// The type of the object.

@@ -18,7 +18,7 @@ use std::{
 
 use tokio::io::AsyncWrite;
 
-/// Maximum number of kept bytes.
+/// Maximum bytes that the outbox keeps before it sends them.
 const BUFFERED_MAX: usize = 64 << 10;
 
 /// Writes of at least this many bytes are sent without a copy.
@@ -30,7 +30,7 @@ const FLUSH_PAUSE: Duration = Duration::from_micros(50);
 /// A flush sends all bytes if an earlier flush has kept bytes for this time.
 const KEPT_TIME_MAX: Duration = Duration::from_millis(1);
 
-/// Written, unsent bytes.
+/// The bytes on the way to a socket: written, but not sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
     buffered: Vec<u8>,

@@ -50,7 +50,7 @@ pub(crate) struct Silence {
 }
 
 impl Lobby {
-    /// Adds a new connection.
+    /// Adds a new connection to the connections without a call.
     pub(crate) fn enter(&self) -> LobbyPlace {
         let mut waiting = self.0.lock();
         let (number, leave) = (waiting.next, CancellationToken::new());

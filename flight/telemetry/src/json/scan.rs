@@ -101,7 +101,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Checks that nothing follows.
+    /// Checks that only white space follows.
     pub(super) fn end(&mut self) -> Result<()> {
         self.blank();
         if self.at < self.text.len() { Err(self.error("the end is expected")) } else { Ok(()) }

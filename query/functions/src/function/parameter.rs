@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 pub enum Parameter {
     /// Any value, without a cast.
     Any,
-    /// Text.
+    /// A text.
     Text,
     /// An integer, as Int64.
     Integer,
@@ -21,7 +21,7 @@ pub enum Parameter {
     Interval,
     /// A timestamp with or without zone, or a date, without a cast.
     Time,
-    /// Bytes.
+    /// Bytes (bytea).
     Bytes,
     /// A list, without a cast.
     Array,

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::governor;
 
-/// The highest limit of steps back.
+/// The highest limit of steps of backtracking in one search.
 const STEPS_MAX: usize = 1_000_000;
 
 /// The steps of a search may read about this many bytes.

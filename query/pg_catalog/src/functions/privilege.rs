@@ -100,7 +100,7 @@ const NEVER_GRANTED: &str = "RULE";
 
 const COLUMN: &[&str] = &["SELECT", "INSERT", "UPDATE", "REFERENCES"];
 
-/// The values of such an argument.
+/// The names or oids in an argument that identifies an object.
 struct ArgumentValues {
     texts: Option<StringViewArray>,
     numbers: Option<Int64Array>,

@@ -39,7 +39,7 @@ pub enum CopyDirection {
 /// The columns to which an option applies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ColumnSelection {
-    /// The named columns.
+    /// The columns with these names.
     Named(Vec<String>),
     /// All columns, written as `*`.
     All,
@@ -70,9 +70,9 @@ impl ColumnSelection {
 pub enum CopyOptionValue {
     /// No value, only the name of the option, as in `HEADER`.
     Absent,
-    /// A string, number or word.
+    /// The value as text: a string, number or word.
     Text(String),
-    /// A list of columns, or `*`.
+    /// The value as a list of columns, or `*`.
     Columns(ColumnSelection),
 }
 

@@ -4,7 +4,7 @@ use crate::calendar::{Civil, DAY_SECONDS, civil_of};
 
 use super::number::write_integer;
 
-/// Appends two digits.
+/// Appends a number from 0 to 99 as two digits.
 #[inline]
 fn push_two(value: i64, out: &mut Vec<u8>) {
     // The value is 0 to 99; only hours of intervals can be larger, and another function writes
@@ -58,7 +58,7 @@ pub fn write_date(days: i64, out: &mut Vec<u8>) {
     push_era(civil, out);
 }
 
-/// Appends a time of day.
+/// Appends a time of day as `HH:MM:SS`, with a fraction if `nanos` is not 0.
 #[inline]
 pub fn write_time(seconds_of_day: i64, nanos: u32, out: &mut Vec<u8>) {
     push_two(seconds_of_day / 3600, out);

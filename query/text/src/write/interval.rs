@@ -38,7 +38,7 @@ impl Clock {
     }
 }
 
-/// Appends an interval.
+/// Appends an interval in a style.
 pub fn write_interval(interval: Interval, style: IntervalStyle, out: &mut Vec<u8>) {
     match style {
         IntervalStyle::Postgres => postgres(interval, out),

@@ -20,7 +20,7 @@ use crate::{StartError, directory::DataDirectory};
 /// Maximum number of journal faults in the report.
 const FAULTS_MAX: usize = 1000;
 
-/// The paths of the parts.
+/// The paths of the parts of a data directory.
 #[derive(Debug, Clone)]
 pub(super) struct Folders {
     pub(super) root: PathBuf,

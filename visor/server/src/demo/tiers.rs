@@ -48,7 +48,7 @@ pub async fn demonstrate(
     Ok(())
 }
 
-/// What was seen during a move.
+/// Observations during a move: where rows were, and how queries did.
 #[derive(Debug)]
 struct MoveObservations {
     seconds: f64,

@@ -29,7 +29,7 @@ pub trait Receiver: Send {
     fn bytes(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// A connection of either kind.
+/// A connection to a server, or to a database in this process.
 #[derive(Debug)]
 pub enum Connection {
     /// A connection to a server, over the Postgres protocol.

@@ -55,7 +55,7 @@ pub trait Output: Send {
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// Where the output goes.
+/// The destination of the output.
 pub type Target = Box<dyn Write + Send>;
 
 /// The options of the output, from flags and `\` commands.

@@ -27,7 +27,7 @@ pub struct Splitter {
     open: SplitterState,
 }
 
-/// The progress of a scan.
+/// How far a scan has come, and what it lies in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ScanState {
     /// Number of scanned bytes.
