@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use ahash::RandomState;
 use hashbrown::HashTable;
-use stratalog_model::{ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result};
 
 use crate::{
     ColumnKind, TableRows,
@@ -69,7 +69,7 @@ pub(crate) struct Table {
 /// True if only one of several rows with the same key and time survives: a tag outside of the key
 /// would not keep them apart.
 pub(crate) fn loses_series(definition: &ChronicleDefinition) -> bool {
-    definition.collision.replaces() || definition.collision == Collision::First
+    definition.collision.replaces() || definition.collision.refuses()
 }
 
 impl Table {

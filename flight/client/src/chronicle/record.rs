@@ -10,7 +10,7 @@ use std::{
 
 use arrow::array::{ArrayRef, BinaryArray};
 use futures::future::BoxFuture;
-use stratalog_model::{Collision, Durability, TickSource};
+use stratalog_model::{Durability, TickSource};
 
 use super::handle::HandleState;
 use crate::{
@@ -197,7 +197,7 @@ impl HandleState {
         let each =
             apart.is_some_and(|(last, first)| last.checked_sub(first) == count.checked_sub(1));
         // The server may have moved the events of a table with this rule.
-        let moved = self.table.collision == Collision::Next;
+        let moved = self.table.collision.moves_ticks();
         let receipt = |at: u64| {
             let time = usize::try_from(at).ok().and_then(|at| times.get(at)).filter(|_| !moved);
             let tick = time.and_then(|time| self.table.tick_of(*time));

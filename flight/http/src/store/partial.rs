@@ -15,7 +15,7 @@ use arrow::{
 };
 use stratalog_line::{LineError, TableRows};
 use stratalog_model::{
-    ChronicleDefinition, Collision, Error, ErrorKind, ProducerId, Result,
+    ChronicleDefinition, Error, ErrorKind, ProducerId, Result,
     store::{AppendOptions, CommittedAppend, OnConflict, PushResult},
 };
 use stratalog_query::{ProtocolAppend, Session};
@@ -196,7 +196,7 @@ async fn push_each(
         (0..u32::try_from(part.batch.num_rows()).unwrap_or(u32::MAX)).collect();
     // The order groups refused times; rows with equal times keep their order.
     order.sort_by_key(|row| ticks.get(*row as usize).copied());
-    let skips = part.definition.collision == Collision::First;
+    let skips = part.definition.collision.refuses();
     let on_conflict = if skips { OnConflict::Skip } else { OnConflict::Error };
     let mut pieces = vec![order];
     let mut pushes = 0;
@@ -240,8 +240,9 @@ fn key_taken(definition: &ChronicleDefinition) -> Error {
         "a row with the same key and time exists, or is earlier in the same request",
     )
     .with_hint(format!(
-        "tables WITH (collision = 'merge') store the newer values; {} has collision = 'first'",
-        definition.qualified_name()
+        "tables WITH (collision = 'merge') store the newer values; {} has collision = '{}'",
+        definition.qualified_name(),
+        definition.collision
     ))
 }
 
