@@ -31,13 +31,33 @@ pub enum TierName {
     Story,
 }
 
-impl fmt::Display for TierName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl TierName {
+    /// Every tier, from the newest events to the oldest.
+    pub const ALL: [TierName; 3] = [TierName::Journal, TierName::Tablet, TierName::Story];
+
+    /// The value of `_tier`.
+    pub fn name(self) -> &'static str {
+        match self {
             TierName::Journal => "journal",
             TierName::Tablet => "tablet",
             TierName::Story => "story",
-        })
+        }
+    }
+
+    /// True if the tier keeps its events in pieces: files that a manifest names.
+    pub fn has_pieces(self) -> bool {
+        self != TierName::Journal
+    }
+
+    /// True if the pieces have cells: precomputed aggregates.
+    pub fn has_cells(self) -> bool {
+        self == TierName::Story
+    }
+}
+
+impl fmt::Display for TierName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -6,8 +6,6 @@ use std::{
 };
 
 use stratalog_model::{ChronicleId, TierName};
-use stratalog_story::{StoryId, StoryName};
-use stratalog_tablet::TabletId;
 
 use crate::tiering::files::EngineFiles;
 
@@ -73,16 +71,6 @@ impl Drop for PieceNumbers<'_> {
         if issued.is_empty() {
             return;
         }
-        let shelves = &self.files.shelves;
-        if self.tier == TierName::Story {
-            for id in issued.into_iter().map(StoryId) {
-                shelves.stories.doom(StoryName { chronicle: self.chronicle, id });
-            }
-            return;
-        }
-        let tablets = issued.into_iter().map(TabletId).collect();
-        if let Err(error) = shelves.tablets.remove_all(&tablets) {
-            tracing::warn!(%error, "cannot remove unused tablets; the next start removes the tablets");
-        }
+        self.files.shelves.abandon(self.tier, self.chronicle, issued);
     }
 }

@@ -1,8 +1,11 @@
 //! Event files (tablets and stories) and their parts.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
 };
 
 use ahash::RandomState;
@@ -13,7 +16,7 @@ use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, ErrorKind, Gsn, GsnRange, Result, Tick, TickRange,
     TierName, values::ValueSummary,
 };
-use stratalog_story::{BuiltStory, Stories, Story, StoryId};
+use stratalog_story::{BuiltStory, Stories, Story, StoryId, StoryName};
 use stratalog_tablet::{BlockHead, BuiltTablet, Tablet, TabletId, Tablets};
 
 use crate::{
@@ -40,6 +43,35 @@ pub struct Shelves {
     pub tablets: Arc<Tablets>,
     /// The stories.
     pub stories: Arc<Stories>,
+}
+
+impl Shelves {
+    /// Gives up the file of a piece that no manifest names any more. A story may be remote: the
+    /// next move removes the story.
+    pub fn give_up(&self, chronicle: ChronicleId, record: &PieceRecord) {
+        match record.story(chronicle) {
+            Some(built) => self.stories.doom(built.name()),
+            None => {
+                if let Err(error) = self.tablets.remove(TabletId(record.id)) {
+                    tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
+                }
+            }
+        }
+    }
+
+    /// Gives up files that no manifest ever named, finished or not.
+    pub fn abandon(&self, tier: TierName, chronicle: ChronicleId, numbers: BTreeSet<u64>) {
+        if tier == TierName::Story {
+            for id in numbers.into_iter().map(StoryId) {
+                self.stories.doom(StoryName { chronicle, id });
+            }
+            return;
+        }
+        let tablets = numbers.into_iter().map(TabletId).collect();
+        if let Err(error) = self.tablets.remove_all(&tablets) {
+            tracing::warn!(%error, "cannot remove unused tablets; the next start removes the tablets");
+        }
+    }
 }
 
 /// An event file, opened at the first read. After the manifest has dropped the piece, the last
@@ -358,15 +390,7 @@ impl Drop for OpenPiece {
         if !self.doomed.load(Ordering::Acquire) {
             return;
         }
-        match self.record.story(self.chronicle) {
-            // The file may be remote. The next move deletes the file.
-            Some(built) => self.shelves.stories.doom(built.name()),
-            None => {
-                if let Err(error) = self.shelves.tablets.remove(TabletId(self.record.id)) {
-                    tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
-                }
-            }
-        }
+        self.shelves.give_up(self.chronicle, &self.record);
     }
 }
 
