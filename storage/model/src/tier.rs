@@ -236,7 +236,8 @@ impl Extent {
 pub trait Split: Send + Sync {
     /// Hull of the ticks that a read may return.
     fn ticks(&self) -> TickRange;
-    /// Maximum number of rows.
+    /// Maximum number of rows, on average over the splits of a piece: the sum over all splits of a
+    /// request is at least the number of its rows.
     fn rows_max(&self) -> usize;
     /// Reads the split: in (tick, seq) order, or in reverse order, if the request orders; otherwise
     /// in any order. The columns are the columns of [`ScanRequest::schema`]; if the request orders,

@@ -192,6 +192,18 @@ impl Chronicle {
         if state.forgotten {
             return None;
         }
+        debug_assert!(batch.rows() as u64 <= reserved.end_seq - reserved.first_seq);
+        invariant!(
+            SnapshotsFrozen,
+            batch.hull().is_empty()
+                || state.version.open_from().is_none_or(|first| first <= batch.hull().start)
+                || crate::sabotage::active("sealed-early")
+                || crate::sabotage::active("horizon-ignored")
+                || crate::sabotage::active("window-ignored"),
+            "chronicle {} takes an event at tick {}, before its seal",
+            self.id,
+            batch.hull().start
+        );
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
         state.see(&batch.hull(), batch.shape().version);
         let sealed = state.version.sealed().len();

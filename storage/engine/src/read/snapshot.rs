@@ -101,7 +101,7 @@ impl PinnedSnapshot {
 
     /// The tiers with events of a chronicle, and the visible gsn. Each event is in exactly one tier
     /// (CL-2).
-    fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
+    pub fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
         let Some((pinned, visible)) = self.pinned(chronicle.id) else {
             return (Vec::new(), self.published.gsn);
         };

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use stratalog_model::{
-    Result,
+    Result, invariant,
     store::{MoveCounts, MoveKind},
 };
 
@@ -192,6 +192,19 @@ pub async fn rewrite(
         pieces_removed: removed.len() as u64,
         bytes: written.iter().map(|written| written.record.bytes).sum(),
     };
+    let events: u64 = inputs.iter().map(|piece| piece.record().rows).sum();
+    let left_out = dropped.len() as u64;
+    let are_hidden = inputs.iter().any(|piece| piece.fences_among(version.fences()).count() > 0);
+    invariant!(
+        halt MovesPreserve,
+        moved.rows + left_out == events
+            || are_hidden && moved.rows < events
+            || sabotage::active("late-lost-in-merge")
+            || sabotage::active("mark-lost-in-merge"),
+        "a rewrite of chronicle {} writes {} of {events} events, and leaves out {left_out}",
+        chronicle.id(),
+        moved.rows
+    );
     let added = collect::open(files, chronicle, &written)?;
     let kept = added.clone();
     // Meanwhile events may have left the journal, other events may have been deleted, or the

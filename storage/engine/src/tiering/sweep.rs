@@ -122,6 +122,7 @@ impl<'a> PartSweep<'a> {
         let ends = self.windows.iter().filter_map(|windows| windows.start(next?));
         let mut ends = ends.map(|start| order.partition_point(|row| tick(row) < start));
         let end = ends.find(|end| *end >= rows_max.div_ceil(2)).unwrap_or(end);
+        debug_assert!(0 < end && end <= pool.len(), "a window of {end} of {} events", pool.len());
         let (window, rest) = order.split_at(end);
         self.pool.push(pool.pick(rest)?);
         pool.pick(window)

@@ -7,9 +7,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use stratalog_model::{
-    BoxFuture, ChronicleDefinition, Result, SchemaVersion, TierName, aggregate::Windows,
-};
+use futures::future::LocalBoxFuture;
+use stratalog_model::{ChronicleDefinition, Result, SchemaVersion, TierName, aggregate::Windows};
 use stratalog_story::{StorySchema, StorySettings};
 
 use crate::{
@@ -46,7 +45,7 @@ pub trait TargetTier: Send + Sync {
         writing: &'a mut PieceWriting<'_>,
         version: SchemaVersion,
         sweep: &'a mut PartSweep<'_>,
-    ) -> BoxFuture<'a, Result<()>>;
+    ) -> LocalBoxFuture<'a, Result<()>>;
 }
 
 /// The tier of tablets.
@@ -172,7 +171,7 @@ impl TargetTier for TabletTarget {
         writing: &'a mut PieceWriting<'_>,
         _: SchemaVersion,
         sweep: &'a mut PartSweep<'_>,
-    ) -> BoxFuture<'a, Result<()>> {
+    ) -> LocalBoxFuture<'a, Result<()>> {
         Box::pin(writing.tablets(sweep))
     }
 }
@@ -193,7 +192,7 @@ impl TargetTier for StoryTarget {
         writing: &'a mut PieceWriting<'_>,
         version: SchemaVersion,
         sweep: &'a mut PartSweep<'_>,
-    ) -> BoxFuture<'a, Result<()>> {
+    ) -> LocalBoxFuture<'a, Result<()>> {
         Box::pin(writing.stories(version, sweep))
     }
 }

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, ErrorKind, Gsn, GsnRange, Result, Tick, TickRange,
-    TierName, values::ValueSummary,
+    TierName, invariant, values::ValueSummary,
 };
 use stratalog_story::{BuiltStory, Stories, Story, StoryId, StoryName};
 use stratalog_tablet::{BlockHead, BuiltTablet, Tablet, TabletId, Tablets};
@@ -273,6 +273,7 @@ impl OpenPiece {
             return Ok(known);
         }
         let Some(story) = self.story().await? else { return Ok(&[]) };
+        debug_assert_eq!(story.groups().len() as u64, u64::from(self.record.parts));
         let parts = story.groups().iter().map(|group| Part {
             number: group.number,
             rows: group.summary.rows,
@@ -297,6 +298,7 @@ impl OpenPiece {
             return Ok(None);
         }
         let heads = self.shelves.tablets.blocks(self.tablet()?)?;
+        debug_assert_eq!(heads.len() as u64, u64::from(self.record.parts));
         let parts = heads.into_iter().map(|head| Part {
             number: head.number,
             rows: u64::from(head.summary.rows),
@@ -320,6 +322,15 @@ impl OpenPiece {
         }
         let story = self.story().await?.ok_or_else(|| Error::internal("a part has no file"))?;
         let batch = story.read(part.number, &wanted.sources(&self.shape)?, None).await?;
+        invariant!(
+            NoWrongRow,
+            batch.num_rows() as u64 == part.rows,
+            "row group {} of story {} has {} of {} rows",
+            part.number,
+            self.record.id,
+            batch.num_rows(),
+            part.rows
+        );
         PartEvents::of_batch(&batch, wanted, &self.shape)
     }
 
@@ -346,6 +357,14 @@ impl OpenPiece {
                     .with_source(error),
             }
         })?;
+        invariant!(
+            NoWrongRow,
+            events.rows == rows,
+            "block {} of tablet {} has {} of {rows} rows",
+            head.number,
+            self.record.id,
+            events.rows
+        );
         Ok((events, head.stored_bytes(&wanted_sections)))
     }
 

@@ -120,6 +120,10 @@ impl Chronicle {
                 }
             }
         }
+        debug_assert!(kept_mask.as_ref().is_none_or(|kept: &Vec<bool>| {
+            let kept = kept.iter().filter(|kept| **kept).count() as u64;
+            kept == reserved.end_seq - reserved.first_seq
+        }));
         pending.end_seq = reserved.end_seq;
         // Includes skipped events: a skipped event delays the seal only for a short time.
         pending.lowest = ticks.iter().copied().min();

@@ -55,6 +55,7 @@ async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Res
         return Ok(0);
     }
     let producers = mover.keeper.producers.lock().list();
+    debug_assert!(state.floor.gsn.0 <= candidate.gsn, "the floor goes back");
     // The edits must not be more durable than the frames behind these edits.
     sync(mover.log.as_ref()).await?;
     // The same order in every run.
