@@ -9,14 +9,9 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use stratalog_journal::{Journal, JournalSettings};
 use stratalog_model::{
     Durability, Log, Lsn, Result,
     log::{Completion, Frame, LogStatus, Reservation},
-};
-use stratalog_sim::{
-    FaultyDisk,
-    conformance::log::{self, LogStorage},
 };
 
 /// Reports each frame's completion with a delay in milliseconds.
@@ -66,24 +61,4 @@ impl Log for SlowLog {
     fn close(&self) -> Result<()> {
         self.inner.close()
     }
-}
-
-#[test]
-fn it_keeps_the_promises_of_a_log() {
-    let fresh = || -> Box<dyn LogStorage> {
-        let disk = FaultyDisk::new(1);
-        Box::new(move || -> Arc<dyn Log> {
-            let settings = JournalSettings {
-                segment_bytes_max: 256 << 10,
-                frame_bytes_max: 64 << 10,
-                group_bytes_max: 64 << 10,
-                free_bytes_min: 0,
-                ..JournalSettings::default()
-            };
-            let inner = Journal::open(Arc::new(disk.clone()), "/data/journal".into(), settings);
-            Arc::new(SlowLog { inner: Arc::new(inner.unwrap()), late_ms: Arc::default() })
-        })
-    };
-    log::every_log(&fresh);
-    log::log_of_files(&fresh);
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Log,
-    Lsn, PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, TierName,
+    Lsn, PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, TierName, invariant,
     store::{MoveCounts, MoveKind},
 };
 use tokio::sync::oneshot;
