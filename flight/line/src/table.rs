@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use ahash::RandomState;
 use hashbrown::HashTable;
-use stratalog_model::{ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result};
 
 use crate::{
     ColumnKind, TableRows,
@@ -70,7 +70,7 @@ pub(crate) struct Table {
 /// True if the table keeps only one of several rows with the same key and time. Such a table must
 /// not store a tag outside of the key: rows that differ only in this tag would replace each other.
 pub(crate) fn loses_series(definition: &ChronicleDefinition) -> bool {
-    definition.collision.replaces() || definition.collision == Collision::First
+    definition.collision.replaces() || definition.collision.refuses()
 }
 
 impl Table {

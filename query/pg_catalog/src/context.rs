@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use stratalog_model::{
-    ChronicleId, Clock, EventStore, Result, TierName, files::DataFiles, store::ChronicleStatus,
+    ChronicleId, Clock, EventStore, Result, files::DataFiles, store::ChronicleStatus,
 };
 use stratalog_visor_core::{Acquisitions, Catalog, CatalogState};
 
@@ -210,7 +210,7 @@ impl CatalogContext {
     pub(crate) fn table_numbers(&self) -> Vec<ChronicleStatus> {
         let mut in_files: HashMap<ChronicleId, u64> = HashMap::new();
         for piece in self.store.pieces() {
-            if piece.tier != TierName::Journal {
+            if piece.tier.has_pieces() {
                 *in_files.entry(piece.chronicle).or_default() += piece.bytes;
             }
         }

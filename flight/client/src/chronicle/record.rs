@@ -10,7 +10,7 @@ use std::{
 
 use arrow::array::{ArrayRef, BinaryArray};
 use futures::future::BoxFuture;
-use stratalog_model::{Collision, Durability, TickSource};
+use stratalog_model::{Durability, TickSource};
 
 use super::handle::HandleState;
 use crate::{
@@ -198,8 +198,8 @@ impl HandleState {
         let apart = stored.last_gsn.zip(stored.first_gsn);
         let each =
             apart.is_some_and(|(last, first)| last.checked_sub(first) == count.checked_sub(1));
-        // With `collision = 'next'` the server may have stored the events at later ticks.
-        let moved = self.table.collision == Collision::Next;
+        // Under this rule the server may have stored the events at later ticks.
+        let moved = self.table.collision.moves_ticks();
         let receipt = |at: u64| {
             let time = usize::try_from(at).ok().and_then(|at| times.get(at)).filter(|_| !moved);
             let tick = time.and_then(|time| self.table.tick_of(*time));

@@ -63,7 +63,7 @@ impl Tags {
 
     /// The CREATE TABLE statement of a chronicle of raw events. The caller passes `table` quoted.
     pub(crate) fn create(&self, table: &str, index: Granularity) -> String {
-        let keyed = self.collision.is_some_and(|rule| rule != Collision::All);
+        let keyed = self.collision.is_some_and(Collision::is_unique);
         let key = if keyed { format!(", PRIMARY KEY ({TIME})") } else { String::new() };
         let mut options = vec![format!("granularity = {}", literal(&index.to_string()))];
         let source = self.time_source.unwrap_or(TickSource::Client);

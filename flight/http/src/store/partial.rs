@@ -15,7 +15,7 @@ use arrow::{
 };
 use stratalog_line::{LineError, TableRows};
 use stratalog_model::{
-    ChronicleDefinition, Collision, Error, ErrorKind, ProducerId, Result,
+    ChronicleDefinition, Error, ErrorKind, ProducerId, Result,
     store::{AppendOptions, CommittedAppend, OnConflict, PushResult},
 };
 use stratalog_query::{ProtocolAppend, Session};
@@ -198,7 +198,7 @@ async fn push_each(
     // Sorted by time, rows with refused times are neighbours; rows with equal times keep their
     // order.
     order.sort_by_key(|row| ticks.get(*row as usize).copied());
-    let skips = part.definition.collision == Collision::First;
+    let skips = part.definition.collision.refuses();
     let on_conflict = if skips { OnConflict::Skip } else { OnConflict::Error };
     let mut pieces = vec![order];
     let mut pushes = 0;
@@ -242,8 +242,9 @@ fn key_taken(definition: &ChronicleDefinition) -> Error {
         "a row with the same key and time exists, or is earlier in the same request",
     )
     .with_hint(format!(
-        "tables WITH (collision = 'merge') store the newer values; {} has collision = 'first'",
-        definition.qualified_name()
+        "tables WITH (collision = 'merge') store the newer values; {} has collision = '{}'",
+        definition.qualified_name(),
+        definition.collision
     ))
 }
 

@@ -9,7 +9,7 @@ use arrow::{
 };
 use datafusion::common::Result;
 use stratalog_functions::function::{Arguments, Function, Parameter, text_at};
-use stratalog_model::{ColumnType, TierName};
+use stratalog_model::ColumnType;
 
 use super::{Declare, same_bigint, text_of_oid, text_rows};
 use crate::{CatalogContext, relation::Relation};
@@ -61,7 +61,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "Bytes of all tables and of the journal.",
             |context, arguments| {
                 let pieces = context.store.pieces().into_iter();
-                let files = pieces.filter(|piece| piece.tier != TierName::Journal);
+                let files = pieces.filter(|piece| piece.tier.has_pieces());
                 let bytes = context.store.status().log.stored_bytes
                     + files.map(|piece| piece.bytes).sum::<u64>();
                 same_bigint(arguments, i64::try_from(bytes).unwrap_or(i64::MAX))
