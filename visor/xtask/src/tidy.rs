@@ -1,5 +1,6 @@
 //! The checks of `tidy`, and their findings.
 
+mod assertions;
 mod edges;
 mod headers;
 mod hints;
@@ -54,6 +55,7 @@ pub fn run(tree: &Tree) -> Result<String, String> {
     edges::check(tree, &mut findings)?;
     words::check(tree, &mut findings);
     names::check(tree, &mut findings);
+    assertions::check(tree, &mut findings);
     documents::check(tree, &mut findings);
     generate::check(tree, &mut findings);
     subjects::check(tree, &mut findings)?;
