@@ -1,0 +1,8 @@
+//! Window functions: frames, offsets, peers and sliding aggregates.
+
+pub(crate) mod frames;
+pub(crate) mod ntile;
+pub(crate) mod peers;
+pub(crate) mod sliding_windows;
+pub mod whole_frames;
+pub(crate) mod window_keys;
