@@ -14,7 +14,7 @@ use datafusion::{
     common::{DFSchema, Result, ScalarValue, metadata::FieldMetadata, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{
-        Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast, expr::InList,
+        Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast,
         expr_rewriter::FunctionRewrite, planner::RawBinaryExpr,
     },
 };
@@ -23,6 +23,8 @@ use stratalog_text::{TextStyle, parse_value};
 
 use crate::failed;
 pub use crate::style::style_of;
+
+mod lists;
 
 /// Gives literals the type of the other operand or of the cast.
 #[derive(Debug)]
@@ -371,7 +373,7 @@ impl FunctionRewrite for TypedLiterals {
     ) -> Result<Transformed<Expr>> {
         match expr {
             Expr::BinaryExpr(binary) if compares(binary.op) => binary_expr(binary, schema, config),
-            Expr::InList(list) => in_list(list, schema, config),
+            Expr::InList(list) => lists::in_list(list, schema, config),
             Expr::Between(between) => between_expr(between, schema, config),
             Expr::Cast(cast) => cast_expr(cast, config),
             Expr::TryCast(TryCast { expr, field }) => {
@@ -415,31 +417,6 @@ fn binary_expr(
             }
             Transformed::yes(Expr::BinaryExpr(binary))
         }
-    })
-}
-
-fn in_list(
-    mut list: InList,
-    schema: &DFSchema,
-    config: &ConfigOptions,
-) -> Result<Transformed<Expr>> {
-    let Some(column_type) = type_beside(&list.expr, schema) else {
-        return Ok(Transformed::no(Expr::InList(list)));
-    };
-    let style = style_of(config);
-    let mut changed = false;
-    for item in &mut list.list {
-        if let Some(typed) =
-            text_of(item).map(|text| compared_literal(text, &column_type, &style)).transpose()?
-        {
-            *item = typed;
-            changed = true;
-        }
-    }
-    Ok(if changed {
-        Transformed::yes(Expr::InList(list))
-    } else {
-        Transformed::no(Expr::InList(list))
     })
 }
 

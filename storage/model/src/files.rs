@@ -7,7 +7,8 @@ use crate::Result;
 /// Counts the files of a data directory. The owner of the directory implements the trait.
 pub trait DataFiles: Send + Sync + fmt::Debug {
     /// One entry for each kind, in the order of [`FileKind::ALL`], with the sizes of now. The sum of
-    /// the bytes is the output of `du`. Blocks.
+    /// the bytes is the output of `du`; a folder of the directory may be a link to another disk.
+    /// Blocks.
     ///
     /// # Errors
     /// `Io`.

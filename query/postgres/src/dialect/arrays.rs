@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, FunctionArguments, Ident,
-    UnaryOperator, Value, ValueWithSpan,
+    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArguments, Ident,
+    TypedString, UnaryOperator, Value, ValueWithSpan, helpers::attached_token::AttachedToken,
 };
 use stratalog_model::Result;
 use stratalog_text::parse_array;
@@ -49,7 +49,8 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         if let Expr::Array(array) = right.as_ref()
             && !array.elem.is_empty()
         {
-            *expr = comparison_with_each(left, op, &array.elem, all);
+            let list = in_array_type(array.elem.clone());
+            *expr = comparison_with_each(left, op, &list, all);
         }
         return Ok(());
     }
@@ -73,9 +74,66 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
             return Ok(());
         }
         let expr_of = std::mem::replace(left, Box::new(null()));
-        *expr = Expr::InList { expr: expr_of, list, negated: all };
+        *expr = Expr::InList { expr: expr_of, list: in_array_type(list), negated: all };
     }
     Ok(())
+}
+
+/// The elements of an array in the type of the array, PostgreSQL's common type of the elements.
+/// Each element becomes a CASE with the element as result; branches that never apply name the
+/// other elements. Elements without a type of their own, and elements of one type, stay as they
+/// are.
+fn in_array_type(list: Vec<Expr>) -> Vec<Expr> {
+    if list.iter().all(is_untyped) || list.windows(2).all(|pair| same_cast(pair)) {
+        return list;
+    }
+    // Elements with the same cast have the same type: one of them is enough.
+    let mut others: Vec<Expr> = Vec::new();
+    for element in &list {
+        let is_known =
+            |other: &Expr| *other == *element || same_cast(&[other.clone(), element.clone()]);
+        if !others.iter().any(is_known) {
+            others.push(element.clone());
+        }
+    }
+    let constant = |value| Expr::Value(Value::Boolean(value).into());
+    let when = |condition, result| CaseWhen { condition: constant(condition), result };
+    let typed = |element: Expr| {
+        let mut conditions = vec![when(true, element)];
+        conditions.extend(others.iter().map(|other| when(false, other.clone())));
+        Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions,
+            else_result: None,
+        }
+    };
+    list.into_iter().map(typed).collect()
+}
+
+/// A constant without a cast, or a parameter.
+fn is_untyped(expr: &Expr) -> bool {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => is_untyped(expr),
+        Expr::Value(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether all expressions are casts to one type.
+fn same_cast(list: &[Expr]) -> bool {
+    let target = |expr: &Expr| match expr {
+        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+            Some(data_type.clone())
+        }
+        _ => None,
+    };
+    let mut targets = list.iter().map(target);
+    match targets.next() {
+        Some(Some(first)) => targets.all(|other| other.as_ref() == Some(&first)),
+        _ => false,
+    }
 }
 
 /// `ARRAY[…]::type[]` casts each element directly to the type, as PostgreSQL does, without a cast

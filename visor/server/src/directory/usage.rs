@@ -30,7 +30,7 @@ impl DataFiles for DirectoryUsage {
         let counted = || -> io::Result<Vec<FileUsage>> {
             let mut usage = FileKind::ALL.map(|kind| FileUsage { kind, files: 0, bytes: 0 });
             add(&mut usage, FileKind::Other, &fs::metadata(&self.path)?);
-            count(&mut usage, &self.path, &|name| match name {
+            count(&mut usage, &self.path, Links::Followed, &|name| match name {
                 JOURNAL => FileKind::Journal,
                 TABLETS => FileKind::Tablets,
                 STORIES => FileKind::Stories,
@@ -55,20 +55,34 @@ impl DataFiles for DirectoryUsage {
     }
 }
 
+/// What a symbolic link counts as.
+#[derive(Clone, Copy)]
+enum Links {
+    /// The file or folder that the link names: a folder of the directory may be on another disk.
+    Followed,
+    /// The link itself.
+    Counted,
+}
+
 /// Counts the entries of a folder. `kind_of` gives the kind of an entry by name.
 fn count(
     usage: &mut [FileUsage],
     folder: &Path,
+    links: Links,
     kind_of: &dyn Fn(&str) -> FileKind,
 ) -> io::Result<()> {
     let Some(entries) = unless_gone(fs::read_dir(folder))? else { return Ok(()) };
     for entry in entries {
         let entry = entry?;
-        let Some(metadata) = unless_gone(entry.metadata())? else { continue };
+        let metadata = match links {
+            Links::Followed => fs::metadata(entry.path()),
+            Links::Counted => entry.metadata(),
+        };
+        let Some(metadata) = unless_gone(metadata)? else { continue };
         let kind = kind_of(&entry.file_name().to_string_lossy());
         add(usage, kind, &metadata);
         if metadata.is_dir() {
-            count(usage, &entry.path(), &|name| match (kind, name) {
+            count(usage, &entry.path(), Links::Counted, &|name| match (kind, name) {
                 (FileKind::Journal, SPARE_NAME) => FileKind::SpareSegment,
                 _ => kind,
             })?;

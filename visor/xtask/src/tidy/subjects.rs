@@ -15,6 +15,9 @@ pub(super) const HOOK: &str = "scripts/hooks/commit-msg";
 /// Number of commits to check.
 const COMMITS: &str = "-10";
 
+/// First words of commits that `git rebase --autosquash` joins with an earlier commit.
+const UNJOINED: [&str; 3] = ["fixup! ", "squash! ", "amend! "];
+
 /// A tree without git, or without git's program, has no commits to check.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     if !tree.root.join(".git").exists() {
@@ -33,8 +36,17 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), Stri
         if let Some(refusal) = refusal(&tree.root, subject)? {
             findings.push(Finding::new(&format!("commit {commit}"), 0, refusal));
         }
+        if is_unjoined(subject) {
+            let message = format!("\"{subject}\": run git rebase --autosquash first");
+            findings.push(Finding::new(&format!("commit {commit}"), 0, message));
+        }
     }
     Ok(())
+}
+
+/// Whether the hook accepts the first line only until the commit joins an earlier commit.
+pub(super) fn is_unjoined(subject: &str) -> bool {
+    UNJOINED.iter().any(|word| subject.starts_with(word))
 }
 
 /// The hook's message about a first line; `None` for a line that the hook accepts.

@@ -176,4 +176,6 @@ fn first_lines_of_commits() {
     {
         assert!(subjects::refusal(&root, subject).unwrap().is_some(), "{subject}");
     }
+    assert!(subjects::is_unjoined("fixup! journal: segments grow with use"));
+    assert!(!subjects::is_unjoined("journal: fixup! as a word"));
 }
