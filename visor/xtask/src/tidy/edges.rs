@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// Allowed direct dependencies of each crate of the product. Test crates (`sim`, `sqllogictests`,
 /// `xtask`, …) and the server, because it connects all crates, have no limits.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("stratalog-model", &[]),
     ("stratalog-metrics", &["stratalog-model"]),
     ("stratalog-journal", &["stratalog-model", "stratalog-metrics"]),
@@ -34,6 +34,10 @@ const ALLOWED: [(&str, &[&str]); 19] = [
         &["stratalog-model", "stratalog-text", "stratalog-functions", "stratalog-visor-core"],
     ),
     (
+        "stratalog-postgres",
+        &["stratalog-model", "stratalog-text", "stratalog-functions", "stratalog-pg-catalog"],
+    ),
+    (
         "stratalog-query",
         &[
             "stratalog-model",
@@ -41,6 +45,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "stratalog-text",
             "stratalog-functions",
             "stratalog-pg-catalog",
+            "stratalog-postgres",
             "stratalog-visor-core",
         ],
     ),
