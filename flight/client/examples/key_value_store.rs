@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(&url.unwrap_or_else(|| "chronolog://127.0.0.1:50051".to_string())).await
 }
 
-/// Two simulated processes with a common store.
+/// Runs two stores that share a chronicle, as two processes would.
 ///
 /// # Errors
 /// Errors of the server.
@@ -38,7 +38,7 @@ pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     here.put("shape", "round").await?;
     there.put("colour", "blue").await?;
     here.delete("shape").await?;
-    // Both stores have applied all earlier events.
+    // Both stores see all earlier events.
     for store in [&mut here, &mut there] {
         let (colour, shape) = (store.get("colour").await?, store.get("shape").await?);
         println!("colour {colour:?}, shape {shape:?}");
@@ -52,7 +52,7 @@ pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The store of a process.
+/// The store of one process.
 struct Store {
     chronicle: Chronicle,
     events: Subscription,
@@ -75,8 +75,8 @@ impl Store {
         self.write(key).await
     }
 
-    /// The value of a key after all earlier puts of all processes: writes a marker event to the log
-    /// and applies all events before the marker.
+    /// The value of a key after all earlier puts of all processes. Writes a marker event to the
+    /// log, and applies all events before the marker.
     async fn get(&mut self, key: &str) -> Result<Option<String>, Box<dyn Error>> {
         self.write("").await?;
         Ok(self.values.get(key).cloned())

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, error::Error};
 
 use stratalog_client::{Acquire, Chronolog, Granularity, Start, Tags, Update};
 
-/// The transferring clients, and the number of their transfers.
+/// The number of clients that write transfers.
 const CLIENTS: u64 = 4;
 const TRANSFERS: u64 = 50;
 const REPLICAS: usize = 3;
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(&url.unwrap_or_else(|| "chronolog://127.0.0.1:50051".to_string())).await
 }
 
-/// Writing clients, and following replicas.
+/// Runs clients that write transfers, and replicas that apply them.
 ///
 /// # Errors
 /// Errors of the server.
@@ -66,13 +66,13 @@ struct Accounts {
 }
 
 impl Accounts {
-    /// Runs a command, with the same result on each replica.
+    /// Applies a command. All replicas get the same result.
     fn apply(&mut self, command: &str) {
         let mut words = command.split(' ');
         let (from, to) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let amount: i64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
         self.done += 1;
-        // The maximal debt is 100: the check depends on all earlier commands.
+        // An account may have a debt of at most 100, so the result depends on all earlier commands.
         if self.balances.get(from).copied().unwrap_or(0) - amount < -100 {
             self.refused += 1;
             return;
@@ -96,7 +96,7 @@ async fn replica(log: Chronolog, name: String) -> stratalog_client::Result<Accou
     Ok(accounts)
 }
 
-/// Transfers, pipelined.
+/// Records the transfers of one client, without waiting for each acknowledgement.
 async fn write(log: Chronolog, name: String, client: u64) -> stratalog_client::Result<()> {
     let chronicle = log.acquire(&name, Acquire::shared()).await?;
     let who = |number: u64| NAMES.iter().cycle().nth((number % 3) as usize).copied().unwrap_or("");

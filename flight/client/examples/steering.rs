@@ -15,7 +15,7 @@ use stratalog_client::{
     Acquire, Chronicle, Chronolog, Granularity, Range, Start, Subscription, Tags, Update,
 };
 
-/// The target temperature.
+/// The temperature that the steering client aims at.
 const WANTED: f64 = 50.0;
 /// Maximal number of steps of the simulation.
 const STEPS_MAX: u32 = 2_000;
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(&url.unwrap_or_else(|| "chronolog://127.0.0.1:50051".to_string())).await
 }
 
-/// A simulation, and its steering client.
+/// Runs a simulation and its steering client.
 ///
 /// # Errors
 /// Errors of the server.
@@ -69,7 +69,7 @@ pub async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A pot on a fire, until it has stayed near the target temperature for a while.
+/// Simulates a pot on a fire, until it has stayed near the target temperature for a while.
 async fn simulate(out: Chronicle, mut orders: Subscription) -> stratalog_client::Result<u32> {
     let (mut temperature, mut heat) = (20.0_f64, 3.0_f64);
     let mut steady = 0;
@@ -91,7 +91,7 @@ async fn simulate(out: Chronicle, mut orders: Subscription) -> stratalog_client:
     Ok(STEPS_MAX)
 }
 
-/// Sends a new heat whenever the temperature is off target.
+/// Sends a new heat whenever the temperature differs from the target.
 async fn steer(mut watched: Subscription, orders: Chronicle) -> stratalog_client::Result<()> {
     while let Some(update) = watched.next().await {
         let Update::Event(event) = update? else { continue };

@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// The fraction of a lease after which the lease is renewed.
-const RENEWED_AFTER: u32 = 4;
+const RENEWAL_PARTS: u32 = 4;
 
-/// The acquisition of a chronicle.
+/// The acquisition that a client's session holds, with its lease.
 #[derive(Debug)]
 pub(crate) struct SessionAcquisition {
-    /// The name for messages.
+    /// The chronicle's name in error messages.
     name: String,
-    /// The ACQUIRE statement without its time.
+    /// The ACQUIRE statement without its FOR clause.
     statement: String,
     lease: Duration,
     state: Mutex<LeaseState>,
@@ -50,7 +50,8 @@ struct LeaseState {
 }
 
 impl SessionAcquisition {
-    /// A new acquisition of `session` for `lease`; if `timed`, it is not renewed.
+    /// An acquisition that `session` has just made for `lease`. If `timed`, the client does not
+    /// renew it and it ends after `lease`.
     pub(crate) fn new(
         name: String,
         statement: String,
@@ -69,16 +70,17 @@ impl SessionAcquisition {
         Self { name, statement, lease, state: Mutex::new(state) }
     }
 
-    /// The number of interruptions of the acquisition.
+    /// The number of times that the session lost the acquisition and acquired the chronicle again.
     pub(crate) fn lapses(&self) -> u64 {
         self.state.lock().lapses
     }
 
-    /// Acquires or renews for the session of a connection, if due.
+    /// Sends ACQUIRE in the session of `connection` if a renewal is due or if the session does not
+    /// hold the acquisition.
     ///
     /// # Errors
-    /// `Closed` if the acquisition has ended; errors of the server: 55P03 if others hold the
-    /// chronicle.
+    /// `Closed` if the acquisition has ended; errors of the server, among them SQLSTATE 55P03 if
+    /// other sessions hold the chronicle.
     pub(crate) async fn keep(&self, connection: &Connection) -> Result<()> {
         let now = Instant::now();
         let Some(lease) = self.due(&connection.session, now)? else { return Ok(()) };
@@ -92,8 +94,8 @@ impl SessionAcquisition {
         Ok(())
     }
 
-    /// True if the acquisition stays usable although the renewal failed because the chronicle is
-    /// being dropped: the holder keeps it until the lease runs out.
+    /// True if the session still holds the acquisition after a refused renewal: the chronicle is
+    /// being dropped, and the session keeps it until the lease runs out.
     fn is_renewable(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
         if !error.is_wrong_state() {
             return false;
@@ -105,11 +107,11 @@ impl SessionAcquisition {
         !ran_out && requested.is_some_and(|(_, requested)| now < *requested + self.lease)
     }
 
-    /// The lease time for an ACQUIRE now; `None` if not due yet.
+    /// The duration to put into an ACQUIRE now; `None` if no ACQUIRE is due.
     fn due(&self, session: &Arc<Session>, now: Instant) -> Result<Option<Duration>> {
         let state = self.state.lock();
         let requested = state.requested.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
-        let fresh = |requested: Instant| now < requested + self.lease / RENEWED_AFTER;
+        let fresh = |requested: Instant| now < requested + self.lease / RENEWAL_PARTS;
         match (state.ends, requested) {
             (Some(ends), _) if ends <= now => Err(Error::new(
                 ErrorKind::Closed,
@@ -123,7 +125,7 @@ impl SessionAcquisition {
         }
     }
 
-    /// Records a successful ACQUIRE by the session, sent at `requested`.
+    /// Records that `session` holds the acquisition after an ACQUIRE sent at `requested`.
     fn record_acquired(&self, session: &Arc<Session>, requested: Instant) {
         let mut state = self.state.lock();
         let unbroken = !state.ran_out
@@ -135,7 +137,7 @@ impl SessionAcquisition {
         state.requested = Some((Arc::clone(session), requested));
     }
 
-    /// Ends the acquisition after a time.
+    /// Shortens the acquisition: it ends after `time`, and the client no longer renews it.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -147,7 +149,8 @@ impl SessionAcquisition {
         Ok(())
     }
 
-    /// True if the error reports the end of a lease that must be renewed.
+    /// True if `error` reports that the lease of this acquisition ran out, and the client renews
+    /// the acquisition.
     pub(crate) fn ran_out(&self, error: &Error) -> bool {
         let mut state = self.state.lock();
         let goes_on = state.ends.is_none() && !state.refused;
@@ -157,7 +160,7 @@ impl SessionAcquisition {
     }
 }
 
-/// An ACQUIRE for a time, with or without waiting.
+/// The ACQUIRE statement with `FOR lease`, and with NOWAIT if `nowait`.
 pub(crate) fn timed(statement: &str, lease: Duration, nowait: bool) -> String {
     let nowait = if nowait { " NOWAIT" } else { "" };
     format!("{statement} FOR INTERVAL '{} milliseconds'{nowait}", lease.as_millis().max(1))
@@ -222,11 +225,12 @@ mod tests {
         assert!(acquired.is_renewable(&session, now + LEASE / 2, &dropped));
         assert!(!acquired.is_renewable(&session, now + 2 * LEASE, &dropped));
         assert!(!acquired.is_renewable(&session, now, &server_says("55P03")));
-        // The refusal of a write does not mean that the lease ran out.
+        // The server refused the write because the chronicle is being dropped; the lease has not
+        // run out.
         assert!(!acquired.ran_out(&dropped));
         assert!(acquired.is_renewable(&session, now, &dropped));
         assert_eq!(acquired.lapses(), 0);
-        // A lost lease cannot be acquired again: reported once.
+        // After a second loss the client reports the error and does not acquire again.
         assert!(acquired.ran_out(&lost));
         assert!(!acquired.is_renewable(&session, now, &dropped));
         assert!(!acquired.ran_out(&lost), "it is of no use to try again");

@@ -4,10 +4,10 @@ use url::{Host, Url};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The port of Flight SQL.
+/// The default port of Flight SQL.
 const PORT: u16 = 50051;
 
-/// The parts of a URL.
+/// The server's address, and the login and database in its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -18,10 +18,10 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads `grpc://[user[:password]@]host[:port][/database]`.
+    /// Parses `grpc://[user[:password]@]host[:port][/database]`.
     ///
     /// # Errors
-    /// `InvalidOption`.
+    /// `InvalidOption` if the text is not a URL of this form.
     pub(crate) fn read(text: &str) -> Result<Self> {
         let refused = |what: String| {
             Error::new(ErrorKind::InvalidOption, what)
@@ -64,7 +64,7 @@ impl Address {
         })
     }
 
-    /// The address for messages, without user and password.
+    /// The URL without user and password, for error messages.
     pub(crate) fn display_url(&self) -> String {
         format!("grpc://{}:{}", self.host, self.port)
     }

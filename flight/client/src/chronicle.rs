@@ -4,7 +4,7 @@
 //!   Chronolog ──── create, edit, destroy, sync_clock ────► sessions that all share
 //!       │ acquire
 //!       ▼
-//!   Chronicle ──── a connection and a session of its own ─► what it has acquired
+//!   Chronicle ──── a connection and a session of its own ─► the acquired range
 //!       ├ record, append ─► tick by the server's clock ─► Writer ─► Receipt
 //!       ├ playback, replay ─► Event …
 //!       └ subscribe ─────────► Update …, for ever

@@ -1,5 +1,5 @@
-//! Background cleanup on the server after something was dropped: a single task per client, with a
-//! bounded queue. The task ends with the client.
+//! Requests that free objects of the server after the client's object was dropped. One background
+//! task per client sends them from a bounded queue, and ends with the client.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::{Connection, within};
 
-/// Capacity of the queue.
+/// Maximal number of waiting requests.
 const TASKS_MAX: usize = 4096;
-/// Timeout of a task: without the task, the server cleans up later by itself.
+/// Timeout of a request. If it fails, the server frees the object later by itself.
 const TASK_TIME: Duration = Duration::from_secs(2);
 
-/// A message for the server.
+/// A request of the background task.
 #[derive(Debug)]
 pub(crate) enum CleanupTask {
-    /// A transaction will not be committed.
+    /// Roll a transaction back that will not be committed.
     RollBack(Connection, Bytes),
     /// A prepared statement is not needed any more.
     CloseStatement(Connection, Bytes),
     /// A session is not needed any more.
     CloseSession(Connection),
-    /// Reports that all earlier tasks are done.
+    /// Replies on the channel when all earlier requests are finished.
     Confirm(oneshot::Sender<()>),
 }
 
-/// The queue of tasks.
+/// The sending end of the queue of requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Cleanup(mpsc::Sender<CleanupTask>);
 
 impl Cleanup {
-    /// Starts the task; it ends after the last sender is dropped.
+    /// Starts the background task; it ends after the last sender is dropped.
     pub(crate) fn start() -> Self {
         let (sender, mut tasks) = mpsc::channel(TASKS_MAX);
         tokio::spawn(async move {
@@ -47,7 +47,7 @@ impl Cleanup {
         Self(sender)
     }
 
-    /// Queues a task.
+    /// Queues a request; drops it with a warning if the queue is full.
     pub(crate) fn enqueue(&self, task: CleanupTask) {
         if self.0.try_send(task).is_err() {
             tracing::warn!(
@@ -56,11 +56,11 @@ impl Cleanup {
         }
     }
 
-    /// Waits until all tasks so far are done.
+    /// Waits until all requests queued before this call are finished.
     pub(crate) async fn done(&self) {
         let (sender, done) = oneshot::channel();
         if self.0.send(CleanupTask::Confirm(sender)).await.is_ok() {
-            // Without an answer, the task has ended with its runtime.
+            // The channel breaks if the runtime has ended the background task.
             let _ = done.await;
         }
     }
@@ -74,7 +74,7 @@ async fn run(task: CleanupTask) {
         }
         CleanupTask::CloseSession(connection) => (connection, "CloseSession", Vec::new()),
         CleanupTask::Confirm(sender) => {
-            // The receiver may be gone.
+            // The waiting caller may have given up.
             let _ = sender.send(());
             return;
         }

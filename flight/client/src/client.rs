@@ -1,4 +1,4 @@
-//! The client: runs statements and creates all other objects.
+//! The client: runs statements, and creates prepared statements, transactions and writers.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Instant};
 
@@ -18,8 +18,8 @@ use crate::{
 /// A client of a server: cheap to clone, usable by any number of tasks concurrently.
 ///
 /// Each statement runs alone, on the connection with the fewest calls; use a [`Transaction`] for
-/// statements that belong together. The connections end with the last clone and the last object
-/// created from it.
+/// statements that belong together. The connections close after the last clone and the last object
+/// created from the client are dropped.
 ///
 /// # Examples
 /// ```no_run
@@ -48,7 +48,7 @@ impl Client {
         Self::builder().url(url).connect().await
     }
 
-    /// Options, then [`ClientBuilder::connect`].
+    /// Begins a builder; set options on it, then call [`ClientBuilder::connect`].
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -81,8 +81,8 @@ impl Client {
         rows.inspect_err(|error| connection.learn(error))
     }
 
-    /// As [`Self::query`], with parameters `$1`, `$2` … or `?`: an array of
-    /// [`Value`](crate::Value)s, or a batch; the query runs once for each row of the batch.
+    /// Runs a query with values for its parameters `$1`, `$2` … or `?`: an array of
+    /// [`Value`](crate::Value)s, or a batch. With a batch the query runs once for each row.
     ///
     /// # Errors
     /// As [`Self::query`]; `InvalidBatch` for parameters that cannot be encoded.
@@ -91,8 +91,8 @@ impl Client {
         self.prepare(sql).await?.query(params).await
     }
 
-    /// Runs a statement and returns the number of changed rows. The client sends the statement
-    /// again only if the server certainly did nothing; otherwise see [`Error::is_not_carried_out`].
+    /// Runs a statement and returns the number of changed rows. After a failure the client sends
+    /// the statement again only if it certainly had no effect; see [`Error::is_not_carried_out`].
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -108,7 +108,8 @@ impl Client {
         .map_err(|error| unknown_outcome(error, "the statement was carried out"))
     }
 
-    /// As [`Self::execute`], with parameters; several rows of parameters run atomically.
+    /// Runs a statement with values for its parameters; several rows of parameters run atomically.
+    /// Returns the number of changed rows.
     ///
     /// # Errors
     /// As [`Self::execute`]; `InvalidBatch` for parameters that cannot be encoded.
@@ -126,7 +127,7 @@ impl Client {
         Prepared::new(self.clone(), sql).await
     }
 
-    /// Begins a transaction. Without a commit, it has no effect.
+    /// Begins a transaction. It has no effect before [`Transaction::commit`].
     ///
     /// # Errors
     /// `Connection`, `Timeout`, and errors of the server.
@@ -135,11 +136,13 @@ impl Client {
             let id = within(self.pool.settings.request_timeout, lease.connection.begin()).await?;
             Ok(Transaction::new(Arc::clone(&self.pool), lease, id))
         };
-        // A transaction whose id was lost ends with the session.
+        // If the answer with the transaction's id is lost, the server ends the transaction with the
+        // session.
         self.with_retries(RepeatCondition::Pure, begun).await
     }
 
-    /// Options of a writer to a table; `schema.table`, with quotes if names need quotes.
+    /// The options of a writer to `table`: `table` or `schema.table`, with quotes where SQL needs
+    /// quotes.
     pub fn writer(&self, table: &str) -> WriterBuilder {
         WriterBuilder::new(Arc::clone(&self.pool), table)
     }
@@ -164,7 +167,8 @@ impl Client {
         self.set(name.into(), None).await
     }
 
-    /// Tries the option on one session first: if that session refuses it, no session gets it.
+    /// Sets the option in one session first. If the server refuses it there, no session gets the
+    /// option.
     async fn set(&self, name: String, value: Option<OptionValue>) -> Result<()> {
         let options = [(name.clone(), value.clone())].into();
         let set = |lease: Lease| {
@@ -176,7 +180,7 @@ impl Client {
         Ok(())
     }
 
-    /// The session options, by name.
+    /// The session options and their values, by name.
     ///
     /// # Errors
     /// `Connection`, `Timeout`.
@@ -188,12 +192,13 @@ impl Client {
     }
 
     /// Ends the sessions on the server and waits for the server's answer. Dropping the client does
-    /// the same without waiting. Open objects of this client fail with `Closed`.
+    /// the same without waiting. Afterwards open objects of this client fail with `Closed`.
     pub async fn close(self) {
         self.pool.close().await;
     }
 
-    /// Runs `work` on a connection, and retries within the policy if a retry is safe.
+    /// Runs `work` on a connection. After a failure, runs it again within the retry policy if
+    /// `care` allows the repetition.
     pub(crate) async fn with_retries<T, F: Future<Output = Result<T>>>(
         &self,
         care: RepeatCondition,
@@ -212,7 +217,8 @@ impl Client {
                 Err(error) => error,
             };
             let passes = error.is_retryable() || error.is_session_lost();
-            // Only one such retry: other conditions of a statement have the same SQLSTATE.
+            // A lost acquisition is acquired again only once, because other failures of a statement
+            // have the same SQLSTATE.
             let regains = !regained && self.pool.regains(&error);
             regained |= regains;
             let again =
@@ -230,12 +236,12 @@ impl Client {
     }
 }
 
-/// The condition for repeating a request.
+/// The failures after which a request may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepeatCondition {
-    /// Retry after any transient failure: a repetition has the same effect as a single run.
+    /// Any transient failure: running the request twice has the same effect as running it once.
     Pure,
-    /// Retry only if the statement certainly did nothing.
+    /// Only a failure that guarantees that the request had no effect.
     OnlyUnsent,
 }
 
@@ -245,7 +251,7 @@ impl RepeatCondition {
     }
 }
 
-/// Adds a hint to an error that leaves the outcome unknown.
+/// Adds the hint that `what` may or may not have happened, if `error` leaves the outcome unknown.
 pub(crate) fn unknown_outcome(error: Error, what: &str) -> Error {
     if error.is_retryable() && error.sqlstate().is_none() && !error.is_not_carried_out() {
         return error

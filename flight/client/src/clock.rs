@@ -4,8 +4,8 @@
 //!   sync_clock ─► SyncClock, a few times ─► Estimator ─► time(): no round trip
 //! ```
 //!
-//! The client never changes the clock of this machine and never reads its time of day: it uses the
-//! monotonic clock alone.
+//! The client uses only the monotonic clock of this machine. It neither reads nor changes the
+//! machine's time of day.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -22,21 +22,22 @@ use crate::{
     pool::Lease,
 };
 
-/// Round trips of a synchronization.
+/// The number of round trips of one synchronization.
 const ROUND_TRIPS: usize = 4;
 
-/// The session option for the latency.
+/// The session option that reports the round-trip time to the server, in microseconds.
 const ROUND_TRIP: &str = "stratalog.round_trip_us";
 
-/// The longest round trip that is taken into account.
+/// The longest round-trip time that the server accepts.
 const ROUND_TRIP_US_MAX: i64 = 60_000_000;
 
-/// The estimate of the server's clock.
+/// The client's estimate of the server's clock.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     began: Instant,
     estimator: Mutex<Estimator>,
-    /// The latency reported to the sessions.
+    /// The round-trip time that the sessions have reported to the server; 0 before the first
+    /// report.
     reported_us: AtomicI64,
 }
 
@@ -48,7 +49,7 @@ impl Default for ServerClock {
 }
 
 impl ServerClock {
-    /// This machine's monotonic clock.
+    /// This machine's monotonic clock, in nanoseconds since the creation of `self`.
     fn monotonic_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -72,23 +73,25 @@ impl ServerClock {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ClockSync {
-    /// The server's time now, and the maximal error of the estimate.
+    /// The server's present time, and the maximal error of the estimate.
     pub estimate: EstimatedTime,
-    /// The advance of this machine's monotonic clock per unit of the server's clock.
+    /// The drift rate: the advance of this machine's monotonic clock per unit of the server's
+    /// clock.
     pub drift: f64,
     /// The server's time is this machine's monotonic time divided by `drift`, plus this offset.
     pub distance_ns: i64,
-    /// The longest round trip behind the estimate: twice the latency.
+    /// The longest round trip that the estimate is based on: twice the latency.
     pub round_trip: Duration,
-    /// Counts starts and fences of the server's clock.
+    /// The number of starts and fences of the server's clock; times of different epochs are not
+    /// comparable.
     pub epoch: u64,
-    /// The number of jumps of either clock that were not announced.
+    /// The number of jumps of either clock that only a contradiction between round trips revealed.
     pub jumps: u64,
 }
 
 impl Client {
-    /// Compares this machine's monotonic clock with the server's clock in a few round trips. Repeat
-    /// it now and then: the error of [`Self::time`] grows with the age of the last comparison.
+    /// Compares this machine's monotonic clock with the server's clock in a few round trips. Call
+    /// it regularly: the error of [`Self::time`] grows with the age of the last comparison.
     ///
     /// # Errors
     /// `Connection`, `Timeout`.
@@ -101,28 +104,31 @@ impl Client {
         };
         self.with_retries(RepeatCondition::Pure, synchronized).await?;
         let sync = self.pool.clock.sync().ok_or_else(|| unreadable("it says nothing"))?;
-        self.tell_latency(sync.round_trip);
+        self.report_round_trip(sync.round_trip);
         Ok(sync)
     }
 
-    /// Reports the round-trip time to the sessions of this client: the server uses it for the
-    /// maximal age of events. Reports again if the time is longer, or much shorter than before.
-    fn tell_latency(&self, round_trip: Duration) {
+    /// Reports the round-trip time to the sessions of this client: the server adds it to the age
+    /// that it accepts for events. Reports again if the time has grown, or has shrunk to less than
+    /// a quarter.
+    fn report_round_trip(&self, round_trip: Duration) {
         let us =
             i64::try_from(round_trip.as_micros()).unwrap_or(i64::MAX).clamp(1, ROUND_TRIP_US_MAX);
         let reported_us = self.pool.clock.reported_us.load(Ordering::Acquire);
         if us > reported_us || us < reported_us / 4 {
-            // A margin, so that small changes are not reported.
+            // A margin of a quarter: small increases need no new report.
             let us = us.saturating_add(us / 4).min(ROUND_TRIP_US_MAX);
             self.pool.clock.reported_us.store(us, Ordering::Release);
             self.pool.request_option(ROUND_TRIP.to_string(), Some(us.into()));
         }
     }
 
-    /// The server's time by this machine's monotonic clock, without a round trip. Each call returns
-    /// a later time than the call before. The only exception: if the clock turns out to have jumped
-    /// more than a minute ahead, so that the server accepted none of the times returned since, the
-    /// next time may be earlier. `None` before the first [`Self::sync_clock`].
+    /// The server's time by this machine's monotonic clock, without a round trip. `None` before the
+    /// first [`Self::sync_clock`].
+    ///
+    /// Each call returns a later time than the previous call, with one exception: after a jump of
+    /// the clock by more than a minute ahead, the server accepts none of the returned times, and
+    /// the next time may be earlier.
     pub fn time(&self) -> Option<EstimatedTime> {
         let clock = &self.pool.clock;
         let mut estimator = clock.estimator.lock();

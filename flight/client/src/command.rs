@@ -1,4 +1,4 @@
-//! The Flight SQL calls for statements.
+//! The calls of Flight SQL that run, prepare and commit statements.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use arrow_flight::{
@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A prepared statement on the server.
+/// The server's handle of a prepared statement, with its columns and parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     pub(crate) id: Bytes,
@@ -30,14 +30,14 @@ pub(crate) struct Handle {
 }
 
 impl Connection {
-    /// Plans a query; any other statement runs immediately.
+    /// Plans a query with GetFlightInfo; the server runs any other statement immediately.
     pub(crate) async fn plan(&self, sql: &str, transaction: Option<&Bytes>) -> Result<FlightInfo> {
         let command =
             CommandStatementQuery { query: sql.to_string(), transaction_id: transaction.cloned() };
         self.info(command.as_any()).await
     }
 
-    /// As [`Self::plan`], for a prepared statement with its bound parameters.
+    /// Plans a prepared query with its bound parameters.
     pub(crate) async fn plan_prepared(&self, handle: &Handle) -> Result<FlightInfo> {
         let prepared_statement_handle = handle.id.clone();
         self.info(CommandPreparedStatementQuery { prepared_statement_handle }.as_any()).await
@@ -57,7 +57,8 @@ impl Connection {
         count(&self.put(vec![FlightData::new().with_descriptor(descriptor)]).await?)
     }
 
-    /// As [`Self::update`], for a prepared statement; runs once per row of `parameters`.
+    /// Runs a prepared statement once per row of `parameters`, and returns the number of changed
+    /// rows.
     pub(crate) async fn update_prepared(
         &self,
         handle: &Handle,
@@ -75,7 +76,7 @@ impl Connection {
         self.put(with_rows(command.as_any(), parameters)?).await.map(|_| ())
     }
 
-    /// A DoPut with a single answer.
+    /// Runs a DoPut call and returns the metadata of its only answer.
     async fn put(&self, messages: Vec<FlightData>) -> Result<Bytes> {
         let put = async {
             let request = self.request(stream::iter(messages));
@@ -109,13 +110,13 @@ impl Connection {
         Ok(begun.transaction_id)
     }
 
-    /// Ends a transaction.
+    /// Commits a transaction or rolls it back.
     pub(crate) async fn end(&self, transaction_id: Bytes, how: EndTransaction) -> Result<()> {
         let request = ActionEndTransactionRequest { transaction_id, action: how as i32 };
         self.act("EndTransaction", packed(&request)).await.map(|_| ())
     }
 
-    /// The columns of a table.
+    /// The columns of the table at a path of schema and name.
     pub(crate) async fn table_schema(&self, path: &[String]) -> Result<SchemaRef> {
         let descriptor = FlightDescriptor::new_path(path.to_vec());
         let answer = self.client().get_schema(self.request(descriptor)).await;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   connection:  ├── broken ──┤ ├── another ─────┤ ├── another ──
-//!   session:     ├────────── one token ─────────────┤  the server began anew: the token is no good,
+//!   session:     ├────────── one token ─────────────┤  the server restarted: the token is unknown,
 //!                                                      log in again, set the options again
 //! ```
 //!
@@ -35,30 +35,30 @@ use crate::{
     session::{self, Options},
 };
 
-/// The interval of keep-alive pings, and the timeout of an answer.
-const ASK_EVERY: Duration = Duration::from_secs(15);
-const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// The interval of keep-alive pings; the connection is broken if a ping has no answer for as long.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Receive window of a stream, in bytes. With a smaller window, a reader of wide events waits for a
 /// round trip every few events, and on a busy machine the wait takes longer than the events.
 const STREAM_WINDOW: u32 = 8 << 20;
 /// Receive window of a connection: larger than the sum of all its streams, so that unread rows do
 /// not block other calls.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// Size of a frame: each frame has a fixed cost, and other calls on the connection wait for its
-/// end.
+/// Size of an HTTP/2 frame in bytes: each frame has a fixed cost, and other calls on the connection
+/// wait for its end.
 const FRAME_BYTES: u32 = 256 << 10;
 
-/// A login.
+/// A login: the session on the server, identified by its token.
 #[derive(Debug)]
 pub(crate) struct Session {
     bearer: MetadataValue<Ascii>,
     lost: AtomicBool,
-    /// The version of the session's options.
+    /// The version of the client's session options that the session has received.
     pub(crate) options_version: AtomicU64,
 }
 
 impl Session {
-    /// A session with a token.
+    /// A session whose calls carry the header `bearer`.
     pub(crate) fn of(bearer: MetadataValue<Ascii>) -> Self {
         Self { bearer, lost: AtomicBool::new(false), options_version: AtomicU64::new(0) }
     }
@@ -73,7 +73,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and logs in unless an existing session is given.
+    /// Connects to the server. Logs in, unless `before` is a session that still exists.
     ///
     /// # Errors
     /// `Connection`, `Timeout`, `Login`, and errors of opening a session. No statement was run.
@@ -93,19 +93,20 @@ impl Connection {
         opened.map_err(|error: Error| error.during(what()).not_carried_out())
     }
 
-    /// True if new calls should use another connection.
+    /// True if the connection may be broken: new calls should use another connection.
     pub(crate) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Acquire) || self.session.lost.load(Ordering::Acquire)
     }
 
-    /// Converts the error of a call. A connection that may be broken is not used for the next call.
+    /// Converts the gRPC status of a failed call into an error. If the connection may be broken,
+    /// marks it as suspect.
     pub(crate) fn failed(&self, status: Status) -> Error {
         let error = Error::from(status);
         self.learn(&error);
         error
     }
 
-    /// Updates the state of the connection after an error of a call.
+    /// Marks the connection as suspect if `error` indicates that it may be broken.
     pub(crate) fn learn(&self, error: &Error) {
         match error.kind() {
             ErrorKind::Login => self.session.lost.store(true, Ordering::Release),
@@ -116,19 +117,19 @@ impl Connection {
         }
     }
 
-    /// The client of generated code; cheap.
+    /// A client of the generated gRPC code; cloning it is cheap.
     pub(crate) fn client(&self) -> FlightServiceClient<Channel> {
         self.client.clone()
     }
 
-    /// A request in this session.
+    /// A gRPC request that carries the token of this session.
     pub(crate) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.metadata_mut().insert("authorization", self.session.bearer.clone());
         request
     }
 
-    /// Runs an action and returns the body of its answer, empty without an answer.
+    /// Runs a Flight action and returns the body of its first answer; empty if there is no answer.
     ///
     /// # Errors
     /// Errors of the server.
@@ -169,8 +170,8 @@ async fn channel(settings: &Settings) -> Result<Channel> {
     let endpoint = endpoint
         .connect_timeout(settings.connect_timeout)
         .tcp_nodelay(true)
-        .http2_keep_alive_interval(ASK_EVERY)
-        .keep_alive_timeout(ANSWER_WITHIN)
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)

@@ -7,21 +7,22 @@ use stratalog_model::ipc::IpcEncoder;
 
 use crate::error::Result;
 
-/// The encoder of a call.
+/// The encoder of one DoPut call.
 #[derive(Debug)]
 pub(crate) struct Encoder(IpcEncoder);
 
 impl Encoder {
-    /// Begins a call with the message of its descriptor and its columns.
+    /// Begins a call: returns the encoder and the first message, with the call's descriptor and
+    /// columns.
     pub(crate) fn begin(descriptor: FlightDescriptor, schema: &Schema) -> (Self, FlightData) {
         let (encoder, first) = IpcEncoder::begin(schema, IpcWriteOptions::default());
         (Self(encoder), FlightData::from(first).with_descriptor(descriptor))
     }
 
-    /// Encodes a batch of the call's schema: first the required dictionaries, then the batch.
+    /// Encodes a batch of the call's schema: the dictionaries that the batch needs, then the batch.
     ///
     /// # Errors
-    /// `InvalidBatch` for data that IPC cannot encode.
+    /// `InvalidBatch` for data that Arrow IPC cannot encode.
     pub(crate) fn batch(
         &mut self,
         batch: &RecordBatch,

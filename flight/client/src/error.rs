@@ -1,4 +1,4 @@
-//! The error type: the failure, its place, and a hint to fix it.
+//! The error type of the client: what failed, where, and a hint to fix it.
 
 use std::{fmt, sync::Arc};
 
@@ -8,7 +8,7 @@ use tonic::{Code, ConnectError, Status};
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The five-character error code of PostgreSQL and Stratalog.
+/// A SQLSTATE: the five-character error code of PostgreSQL and Stratalog.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SqlState([u8; 5]);
 
@@ -19,12 +19,12 @@ impl SqlState {
         bytes.is_ascii().then_some(Self(bytes))
     }
 
-    /// The code as text.
+    /// The five characters as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("XX000")
     }
 
-    /// True if the same request may succeed later, according to the server's error kind.
+    /// True if the same request may succeed later, according to the server's table of errors.
     fn is_retryable(&self) -> bool {
         let of_this = |kind: &&model::ErrorKind| kind.sqlstate() == self.as_str();
         model::ErrorKind::ALL.iter().filter(of_this).any(|kind| kind.is_retryable())
@@ -43,7 +43,7 @@ impl fmt::Debug for SqlState {
     }
 }
 
-/// The class of an error.
+/// The class of an error, for decisions of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -55,18 +55,18 @@ pub enum ErrorKind {
     Login,
     /// The server refused a statement.
     Sql {
-        /// The reason in machine-readable form.
+        /// The SQLSTATE, which names the reason.
         sqlstate: SqlState,
     },
     /// The rows of a batch were refused: none is stored.
     InvalidBatch,
-    /// A message exceeds the size limit of a side.
+    /// A message exceeds the size limit of the client or of the server.
     TooLarge,
     /// An option, a URL or an argument is invalid.
     InvalidOption,
     /// The writer, transaction or statement has ended.
     Closed,
-    /// The server violates the protocol known to this client.
+    /// The server sent an answer that violates the protocol.
     Protocol,
 }
 
@@ -112,7 +112,7 @@ impl Error {
         self
     }
 
-    /// Prefixes the message with the failed operation.
+    /// Prefixes the message with `what`, the failed operation.
     pub(crate) fn during(mut self, what: impl fmt::Display) -> Self {
         self.0.message = format!("{what}: {}", self.0.message);
         self
@@ -123,18 +123,19 @@ impl Error {
         self
     }
 
-    /// Marks the error: an earlier step has, or may have, changed something.
+    /// Records that an earlier step of the operation may have changed something on the server.
     pub(crate) fn maybe_carried_out(mut self) -> Self {
         self.0.not_carried_out = false;
         self
     }
 
-    /// True if a call failed before doing anything because its session had ended.
+    /// True if a call failed without any effect because its session had ended.
     pub(crate) fn is_session_lost(&self) -> bool {
         self.0.kind == ErrorKind::Login
     }
 
-    /// Turns the error into an error of a batch or of its rows.
+    /// Turns the error into `InvalidBatch` for batch number `batch`; `what` names the batch or its
+    /// rows.
     pub(crate) fn of_batch(mut self, batch: u64, what: impl fmt::Display) -> Self {
         self.0.kind = ErrorKind::InvalidBatch;
         self.0.batch = Some(batch);
@@ -146,7 +147,7 @@ impl Error {
         self.0.kind
     }
 
-    /// The failure and its place.
+    /// A description of the failure and its place.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -156,7 +157,7 @@ impl Error {
         self.0.hint.as_deref()
     }
 
-    /// The server's SQLSTATE, if the server refused.
+    /// The server's SQLSTATE, if the server refused the request.
     pub fn sqlstate(&self) -> Option<&str> {
         self.0.sqlstate.as_ref().map(SqlState::as_str)
     }
@@ -166,7 +167,7 @@ impl Error {
         self.0.batch
     }
 
-    /// True if the same request may succeed later. A repetition is not always safe: a statement may
+    /// True if the same request may succeed later. To repeat it is not always safe: a statement may
     /// have run before its connection broke; see [`Self::is_not_carried_out`].
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
@@ -176,8 +177,8 @@ impl Error {
         }
     }
 
-    /// True if the server refused the time of an event, and the client may choose a new time: the
-    /// time is outside of the acceptance window, or belongs to another event.
+    /// True if a new time may solve the failure: the server refused the time of an event as outside
+    /// of the acceptance window, or as the time of another event.
     pub fn needs_new_time(&self) -> bool {
         let kinds = [model::ErrorKind::OutsideWindow, model::ErrorKind::TickTaken];
         kinds.iter().any(|kind| Some(kind.sqlstate()) == self.sqlstate())
@@ -199,8 +200,8 @@ impl Error {
         self.sqlstate() == Some(model::ErrorKind::ObjectNotInPrerequisiteState.sqlstate())
     }
 
-    /// True if the server certainly did nothing: the request was never sent, or was refused as a
-    /// whole at its start.
+    /// True if the request certainly had no effect: the client never sent it, or the server refused
+    /// it as a whole before it began.
     pub fn is_not_carried_out(&self) -> bool {
         self.0.not_carried_out
     }
@@ -239,15 +240,16 @@ impl From<arrow::error::ArrowError> for Error {
     }
 }
 
-/// Converts the status of a call. A status with a SQLSTATE comes from the server; any other status
-/// comes from the connection or from gRPC.
+/// The error for the gRPC status of a call. A status with a SQLSTATE comes from the server; any
+/// other status comes from the connection or from gRPC.
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
         let sqlstate = status.metadata().get("sqlstate").and_then(|value| value.to_str().ok());
         let sqlstate = sqlstate.and_then(SqlState::new);
         let kind = match (sqlstate, status.code()) {
             (_, Code::Unauthenticated) => ErrorKind::Login,
-            // A message of gRPC itself; a server may report the same case as a broken connection.
+            // gRPC itself reports this message; a server may report the same case as a broken
+            // connection.
             _ if status.message().contains("message length too large") => ErrorKind::TooLarge,
             (Some(sqlstate), _) => ErrorKind::Sql { sqlstate },
             (None, Code::DeadlineExceeded) => ErrorKind::Timeout,
@@ -265,7 +267,7 @@ impl From<Status> for Error {
             error =
                 error.with_hint("message_bytes_max says how large messages may be, on both sides");
         }
-        // The server reports an ended login before it runs anything.
+        // The server reports an ended session before it runs anything.
         error.0.not_carried_out = kind == ErrorKind::Login || never_sent(&status);
         if kind == ErrorKind::Connection {
             error = error.during("the connection failed");
@@ -275,8 +277,8 @@ impl From<Status> for Error {
     }
 }
 
-/// True if a request was certainly not sent: there was no connection, or the connection had ended
-/// before.
+/// True if the request was certainly not sent: the client had no connection, or the connection had
+/// broken before the call.
 fn never_sent(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(error) = cause {
@@ -289,8 +291,8 @@ fn never_sent(status: &Status) -> bool {
     false
 }
 
-/// Splits the server's text into message and hint: detail, hint and context have a line each. The
-/// position of a batch in a call is omitted: the caller uses other batch numbers.
+/// Splits the server's text into message and hint: detail, hint and context have a line each. Omits
+/// the position of a batch in its call, because the caller counts batches differently.
 fn split(text: &str) -> (String, Option<String>) {
     let mut hint: Option<String> = None;
     let mut message = String::new();

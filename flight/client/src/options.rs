@@ -1,4 +1,4 @@
-//! Options for connecting and for handling failures.
+//! Options of a client: address, login, connections, timeouts and retries.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The password, sent once per connection; afterwards the session uses a token.
+    /// The password. The client sends it once per session; afterwards the session uses a token.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
@@ -99,8 +99,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Maximal number of connections, 1 to 64; default 4. Connections are opened on demand, and
-    /// each carries any number of calls.
+    /// Maximal number of connections, 1 to 64; default 4. The client opens connections on demand;
+    /// one connection carries any number of concurrent calls.
     #[must_use]
     pub fn connections(mut self, count: usize) -> Self {
         self.connections = count;
@@ -115,7 +115,7 @@ impl ClientBuilder {
     }
 
     /// Timeout of a statement until its first answer: the columns of a query, or the row count of
-    /// any other statement. Default: no timeout; keep-alive pings check the server in any case.
+    /// any other statement. Default: no timeout. Keep-alive pings detect a dead server in any case.
     #[must_use]
     pub fn request_timeout(mut self, time: Duration) -> Self {
         self.request_timeout = Some(time);
@@ -139,8 +139,8 @@ impl ClientBuilder {
     /// Connects and logs in.
     ///
     /// # Errors
-    /// `InvalidOption` for invalid options; `Login`, `Connection` and `Timeout` after failures
-    /// beyond the retry policy.
+    /// `InvalidOption` for invalid options; `Login`, `Connection` and `Timeout` if all attempts of
+    /// the retry policy fail.
     pub async fn connect(self) -> Result<Client> {
         Client::open(self.settings()?).await
     }

@@ -12,19 +12,19 @@ use arrow::{
 
 use crate::error::Result;
 
-/// A value.
+/// The value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// No value.
+    /// SQL's NULL.
     Null,
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// A 64-bit integer.
     Int(i64),
-    /// Any number.
+    /// A double-precision number.
     Float(f64),
-    /// Text; also values of any other type in PostgreSQL's text format.
+    /// A text; the server converts it to the parameter's type by PostgreSQL's text format.
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
@@ -67,13 +67,13 @@ impl Value {
     }
 }
 
-/// Types usable as parameters: a batch with a column per parameter and a row per execution, or the
-/// values of a single row.
+/// Types usable as the parameters of a statement: a batch with one column per parameter and one row
+/// per execution, or the values of a single execution.
 pub trait IntoParams {
-    /// Converts to a batch.
+    /// Converts the values to a batch.
     ///
     /// # Errors
-    /// `InvalidBatch`.
+    /// `InvalidBatch` for values that cannot be encoded.
     fn into_params(self) -> Result<RecordBatch>;
 }
 
@@ -114,7 +114,7 @@ impl<const N: usize> IntoParams for [Value; N] {
     }
 }
 
-/// No parameters.
+/// For statements without parameters.
 impl IntoParams for () {
     fn into_params(self) -> Result<RecordBatch> {
         [].as_slice().into_params()

@@ -17,8 +17,8 @@ use crate::{
     session::{OptionValue, Options},
 };
 
-/// Maximal number of sessions tried for a call: a session that the server has forgotten, and
-/// sessions of servers that restart meanwhile.
+/// Maximal number of sessions that one call tries: the server may have forgotten the first session,
+/// and may restart again in the meantime.
 const SESSIONS_MAX: usize = 3;
 
 /// All connections of a client.
@@ -30,11 +30,11 @@ pub(crate) struct Pool {
     closed: AtomicBool,
     pub(crate) cleanup: Cleanup,
     pub(crate) clock: ServerClock,
-    /// The acquisition of the session; only in a pool of one connection.
+    /// The acquisition that the session holds; only in a pool of one connection.
     pub(crate) acquisition: OnceLock<SessionAcquisition>,
 }
 
-/// The options for every session.
+/// The options that every session must have.
 #[derive(Debug, Default)]
 struct RequestedOptions {
     version: u64,
@@ -47,7 +47,8 @@ struct Slot {
     connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
-/// A connection for a call. The pool counts the call and lives at least as long as the lease.
+/// A connection borrowed for one call. The pool counts the call and lives at least as long as the
+/// lease.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) connection: Connection,
@@ -56,7 +57,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The same connection, for another call.
+    /// Borrows the same connection for another call.
     pub(crate) fn another(&self) -> Self {
         Self {
             connection: self.connection.clone(),
@@ -83,7 +84,7 @@ impl Drop for CountedCall {
 }
 
 impl Pool {
-    /// No connections yet.
+    /// A pool without open connections.
     pub(crate) fn new(settings: Settings) -> Self {
         let slots = (0..settings.connections).map(|_| Arc::default()).collect();
         let mut options = Options::new();
@@ -102,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// Takes the connection with the fewest calls.
+    /// Borrows the connection with the fewest calls; opens or replaces it if necessary.
     ///
     /// # Errors
     /// Errors of connecting and logging in; no statement was run.
@@ -122,8 +123,7 @@ impl Pool {
             let connection = match usable {
                 Some(connection) => connection.clone(),
                 None => {
-                    // An unreachable server does not end the session: the session stays in its
-                    // slot.
+                    // The session outlives an unreachable server, so it stays in its slot.
                     let session = kept.as_ref().map(|before| Arc::clone(&before.session));
                     let connection = Connection::open(&self.settings, session).await?;
                     tracing::debug!(server = %self.settings.address.display_url(), "connected");
@@ -133,7 +133,8 @@ impl Pool {
             };
             match self.make_ready(&connection).await {
                 Ok(()) => return Ok(Lease { connection, call, pool: Arc::clone(self) }),
-                // The server has restarted: the login is not refused, but its session has ended.
+                // The server has restarted: it accepts the login, but the session of the old token
+                // has ended.
                 Err(error) if error.is_session_lost() => {
                     tracing::debug!(%error, "logging in again");
                     last = error.message().to_string();
@@ -148,9 +149,9 @@ impl Pool {
         .not_carried_out())
     }
 
-    /// Prepares a session before use: options and acquisition.
+    /// Brings a session up to date before its use: options, then acquisition.
     async fn make_ready(&self, connection: &Connection) -> Result<()> {
-        self.bring_up(connection).await?;
+        self.send_changed_options(connection).await?;
         if let Some(acquisition) = self.acquisition.get() {
             let kept = within(Some(self.settings.connect_timeout), acquisition.keep(connection));
             kept.await.inspect_err(|error| connection.learn(error))?;
@@ -159,7 +160,7 @@ impl Pool {
     }
 
     /// Sends a session the options that changed since its last update.
-    async fn bring_up(&self, connection: &Connection) -> Result<()> {
+    async fn send_changed_options(&self, connection: &Connection) -> Result<()> {
         let (version, options) = {
             let requested = self.requested.lock();
             if connection.session.options_version.load(Ordering::Acquire) == requested.version {
@@ -175,8 +176,8 @@ impl Pool {
         Ok(())
     }
 
-    /// True if the error reports the loss of an acquisition that must be renewed: the next taken
-    /// connection acquires again. The refused statement did not run.
+    /// True if `error` reports the loss of an acquisition that the client must renew. The refused
+    /// statement did not run, and the next borrowed connection acquires again.
     pub(crate) fn regains(&self, error: &Error) -> bool {
         self.acquisition.get().is_some_and(|acquisition| acquisition.ran_out(error))
     }

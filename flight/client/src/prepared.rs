@@ -14,8 +14,8 @@ use crate::{
     statement::is_pure,
 };
 
-/// A statement that is planned once and run repeatedly. After a restart of the server, the client
-/// prepares it again.
+/// A statement that the server plans once and runs repeatedly. After a restart of the server, the
+/// client prepares the statement again.
 #[derive(Debug)]
 pub struct Prepared {
     client: Client,
@@ -25,7 +25,7 @@ pub struct Prepared {
     parameters: SchemaRef,
 }
 
-/// The connection and handle of a prepared statement.
+/// A prepared statement on the server: its connection and its handle.
 #[derive(Debug)]
 struct ServerStatement {
     lease: Lease,
@@ -45,7 +45,7 @@ impl Prepared {
         &self.schema
     }
 
-    /// The parameters, with the types expected by the server.
+    /// The parameters, with the types that the server expects.
     pub fn parameters(&self) -> &SchemaRef {
         &self.parameters
     }
@@ -107,8 +107,8 @@ impl Prepared {
         Ok(self.on_server.insert(on_server))
     }
 
-    /// Returns `Ok` for another attempt after an error. If the server no longer knows the
-    /// statement, nothing was done.
+    /// Decides about another attempt after `error`: returns `Ok` if the caller may try again. If
+    /// the server no longer knows the statement, the failed attempt had no effect.
     fn again(&mut self, error: Error, attempts: u32, pure: bool) -> Result<()> {
         if let Some(on_server) = &self.on_server {
             on_server.lease.connection.learn(&error);
@@ -134,7 +134,7 @@ async fn make(client: &Client, sql: &str) -> Result<ServerStatement> {
         let handle = handle.inspect_err(|error| lease.connection.learn(error))?;
         Ok(ServerStatement { lease, handle })
     };
-    // Preparing never changes data, whatever the statement.
+    // To prepare a statement never changes data, so a repetition is safe.
     client.with_retries(RepeatCondition::Pure, made).await
 }
 

@@ -1,22 +1,22 @@
-//! The number and the timing of retries.
+//! Retries: how often, and after which waiting times.
 
 use std::time::{Duration, Instant};
 
-/// The policy for repeating failed requests. The client only repeats safe requests.
+/// The policy for repeating failed requests. The client repeats only safe requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Maximal number of attempts, including the first.
     pub attempts_max: u32,
-    /// The wait before the second attempt; doubles with each attempt.
+    /// The waiting time before the second attempt; doubles with each further attempt.
     pub backoff_min: Duration,
-    /// The longest wait between two attempts.
+    /// The longest waiting time between two attempts.
     pub backoff_max: Duration,
-    /// An attempt may begin within this time after the first failure.
+    /// No attempt begins later than this time after the first failure.
     pub deadline: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// Eight attempts within 30 seconds.
+    /// The policy of clients: eight attempts within 30 seconds.
     fn default() -> Self {
         Self {
             attempts_max: 8,
@@ -28,18 +28,18 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Any number of attempts within `deadline`; the default of writers, with five minutes.
+    /// Any number of attempts within `deadline`. The default of writers is `within` five minutes.
     pub fn within(deadline: Duration) -> Self {
         Self { attempts_max: u32::MAX, deadline, ..Self::default() }
     }
 
-    /// No retries.
+    /// A single attempt, without retries.
     pub fn never() -> Self {
         Self { attempts_max: 1, ..Self::default() }
     }
 }
 
-/// The state of a series of failures.
+/// The progress of one series of failures under a policy.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     policy: RetryPolicy,
@@ -57,8 +57,9 @@ impl Backoff {
         (self.failures, self.since) = (0, None);
     }
 
-    /// Counts a failure; returns the wait before the next attempt, or `None` to give up. Half of
-    /// the wait is random, so that clients that failed together do not retry together.
+    /// Counts a failure; returns the waiting time before the next attempt, or `None` to give up.
+    /// `chance`, from 0 to 1, makes half of the waiting time random, so that clients that failed
+    /// together do not retry together.
     pub(crate) fn failed(&mut self, now: Instant, chance: f64) -> Option<Duration> {
         self.failures = self.failures.saturating_add(1);
         let since = *self.since.get_or_insert(now);
@@ -73,7 +74,7 @@ impl Backoff {
         (wait < left).then_some(wait)
     }
 
-    /// The text for the error that ends the series.
+    /// The number of attempts and their duration, as text for the final error.
     pub(crate) fn summary(&self, now: Instant) -> String {
         let since = self.since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         format!("given up after {} tries in {:.1} s", self.failures, since.as_secs_f64())

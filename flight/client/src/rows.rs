@@ -23,8 +23,8 @@ use crate::{
     pool::Lease,
 };
 
-/// The rows of a query: a stream of batches with back-pressure to the server. Dropping the stream
-/// cancels the query on the server.
+/// The rows of a query: a stream of batches. The server sends no faster than the caller reads.
+/// Dropping the stream cancels the query on the server.
 pub struct Rows {
     schema: SchemaRef,
     batches: BoxStream<'static, Result<RecordBatch>>,
@@ -45,7 +45,8 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Cancels the query; returns true if it was running. The rows end with SQLSTATE 57014.
+    /// Cancels the query; returns true if the query was running. The stream of rows then ends with
+    /// SQLSTATE 57014.
     ///
     /// # Errors
     /// Errors of reaching the server.
@@ -60,11 +61,11 @@ impl Cancel {
 }
 
 impl Rows {
-    /// Redeems the tickets of a query in order. The first ticket is redeemed immediately, so that
-    /// errors of the query appear here.
+    /// Reads the results that the tickets of `info` name, one after the other. The first ticket is
+    /// redeemed immediately, so that this call reports errors of the query.
     ///
     /// # Errors
-    /// No error guarantees that nothing was run: GetFlightInfo may have run the query.
+    /// Errors of reading. They do not tell whether the query ran: GetFlightInfo may have run it.
     pub(crate) async fn read(lease: Lease, info: FlightInfo) -> Result<Self> {
         Self::redeem(lease, info).await.map_err(Error::maybe_carried_out)
     }
@@ -95,12 +96,12 @@ impl Rows {
         Ok(Self { schema, batches: batches.boxed(), cancel })
     }
 
-    /// The columns.
+    /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// A handle for cancelling the query from another task while the rows are read.
+    /// A handle to cancel the query from another task while the rows are read.
     pub fn canceller(&self) -> Cancel {
         self.cancel.clone()
     }
@@ -130,7 +131,7 @@ fn ticket(endpoint: &FlightEndpoint) -> Option<Ticket> {
     endpoint.ticket.clone()
 }
 
-/// The stream of a ticket.
+/// The result of one ticket.
 struct Part {
     schema: SchemaRef,
     messages: Streaming<FlightData>,
@@ -166,7 +167,7 @@ impl Part {
     }
 }
 
-/// The next message; `None` at the end.
+/// The next message of a DoGet call; `None` at the end.
 async fn next(
     connection: &Connection,
     messages: &mut Streaming<FlightData>,

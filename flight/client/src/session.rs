@@ -1,4 +1,4 @@
-//! Session options in Flight's encoding.
+//! Session options in the encoding of Flight SQL.
 
 use std::{collections::BTreeMap, collections::HashMap, fmt};
 
@@ -10,15 +10,15 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum OptionValue {
-    /// A text.
+    /// A text option.
     Text(String),
-    /// Yes or no.
+    /// A boolean option.
     Flag(bool),
-    /// A whole number.
+    /// An integer option.
     Number(i64),
-    /// Any number.
+    /// A floating-point option.
     Double(f64),
-    /// Several texts.
+    /// An option that is a list of texts.
     Texts(Vec<String>),
 }
 
@@ -105,7 +105,7 @@ struct WireRefusal {
     value: i32,
 }
 
-/// The server does not know the name.
+/// Flight's error code for an unknown option name.
 const INVALID_NAME: i32 = 1;
 
 /// The body of SetSessionOptions.

@@ -1,9 +1,9 @@
-//! Checks of a statement's first words: is a repetition safe, and does the statement belong to a
-//! single session? This crate uses several sessions.
+//! Checks of the first words of a statement: whether a repetition is safe, and whether the
+//! statement affects a single session. The connections of a client have different sessions.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// An acquisition belongs to a single session.
+/// The hint for a statement that acquires: an acquisition belongs to a single session.
 const ACQUIRES: &str = "Chronolog::acquire returns a handle with its own session";
 
 /// True if the statement is safe to repeat, judging by its words. Uncertain statements count as
@@ -42,7 +42,7 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
             refused("call Transaction::commit or Transaction::rollback")
         }
         ("acquire", _) => refused(ACQUIRES),
-        // A savepoint may have this name.
+        // A savepoint may have one of these names.
         ("release", _) if matches!(second.as_str(), "chronicle" | "table") && !third.is_empty() => {
             refused(ACQUIRES)
         }
@@ -60,7 +60,7 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
     }
 }
 
-/// The words in lower case, without comments.
+/// The words of a statement in lower case, without comments.
 fn words(sql: &str) -> impl Iterator<Item = String> + '_ {
     let mut rest = sql;
     std::iter::from_fn(move || {
@@ -87,7 +87,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Comments nest.
+/// The text after a comment `/* … */`; comments nest.
 fn after_comment(mut rest: &str) -> &str {
     let mut depth = 1_usize;
     while depth > 0 {

@@ -1,4 +1,4 @@
-//! Transactions.
+//! Transactions over Flight SQL.
 
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ use crate::{
     statement::check,
 };
 
-/// Atomic statements. If dropped without [`Self::commit`], the transaction has no effect. The
-/// client repeats none of its statements: after an error the transaction can only be rolled back.
+/// Statements that take effect together. A transaction that is dropped without [`Self::commit`] has no
+/// effect. The client never repeats a statement of a transaction: after an error the transaction can
+/// only be rolled back.
 ///
 /// # Examples
 /// ```no_run
@@ -45,7 +46,7 @@ impl Transaction {
         self.id.as_ref().ok_or_else(|| Error::closed("transaction"))
     }
 
-    /// As [`Client::query`](crate::Client::query).
+    /// Runs a query in the transaction, as [`Client::query`](crate::Client::query).
     ///
     /// # Errors
     /// As [`Client::query`](crate::Client::query).
@@ -59,7 +60,8 @@ impl Transaction {
         within(self.pool.settings.request_timeout, running).await
     }
 
-    /// As [`Client::query_with`](crate::Client::query_with).
+    /// Runs a query with parameters in the transaction, as
+    /// [`Client::query_with`](crate::Client::query_with).
     ///
     /// # Errors
     /// As [`Client::query_with`](crate::Client::query_with).
@@ -79,7 +81,7 @@ impl Transaction {
         within(self.pool.settings.request_timeout, running).await
     }
 
-    /// As [`Client::execute`](crate::Client::execute).
+    /// Runs a statement in the transaction, as [`Client::execute`](crate::Client::execute).
     ///
     /// # Errors
     /// As [`Client::execute`](crate::Client::execute).
@@ -89,7 +91,8 @@ impl Transaction {
         within(self.pool.settings.request_timeout, updated).await
     }
 
-    /// As [`Client::execute_with`](crate::Client::execute_with).
+    /// Runs a statement with parameters in the transaction, as
+    /// [`Client::execute_with`](crate::Client::execute_with).
     ///
     /// # Errors
     /// As [`Client::execute_with`](crate::Client::execute_with).
@@ -105,10 +108,10 @@ impl Transaction {
         within(self.pool.settings.request_timeout, running).await
     }
 
-    /// Commits, with the durability of the tables.
+    /// Commits. The tables' durability decides when the call returns.
     ///
     /// # Errors
-    /// Errors of the server: then the transaction had no effect. After `Connection` and `Timeout`
+    /// Errors of the server; the transaction then had no effect. After `Connection` and `Timeout`
     /// the outcome is unknown.
     pub async fn commit(mut self) -> Result<()> {
         self.end(EndTransaction::Commit)
@@ -128,7 +131,7 @@ impl Transaction {
         let id = self.id()?.clone();
         let ended = self.lease.connection.end(id, how);
         let ended = within(self.pool.settings.request_timeout, ended).await;
-        // With a definite answer, no transaction is left to roll back.
+        // After a definite answer the server has no open transaction to roll back.
         if ended.as_ref().err().is_none_or(|error| error.sqlstate().is_some()) {
             self.id = None;
         }

@@ -1,10 +1,4 @@
-//! Writers: rows in, acknowledgements out, each row once.
-//!
-//! ```text
-//!   write ─► room in memory ─► ledger ─► one task ─► DoPut, on one connection at a time
-//!     ▲                          │                     │
-//!     └── Delivery, flush ◄──────┴── acknowledged ◄────┘   broken: the same numbers again
-//! ```
+//! Writers: an application passes rows, the server stores each row exactly once.
 
 mod acknowledgement;
 mod call;
@@ -49,14 +43,14 @@ use crate::{
     pool::Pool,
 };
 
-/// The unit of buffer space, in bytes.
+/// The unit of the writer's buffer limit, in bytes.
 const ROOM_BYTES: usize = 1024;
-/// Buffer space for gathered events is taken in units of this many bytes.
+/// Bytes of the buffer limit that a writer takes at once for appended events.
 const GATHERED_ROOM_BYTES: usize = 16 << 10;
-/// The distance of the first number above the producer's last number on the server: late batches of
-/// a former process of the same producer may still be on their way and must not be confused with
-/// new batches.
-const NUMBERS_LEFT_OUT: u64 = 1 << 20;
+/// A new writer skips this many numbers after the producer's last number on the server: late
+/// batches of a former process of the same producer may still arrive, and must not have the number
+/// of a new batch.
+const NUMBERS_SKIPPED: u64 = 1 << 20;
 
 /// Writes batches to a table, each row exactly once.
 ///
@@ -97,17 +91,17 @@ pub struct Writer {
     task: Option<JoinHandle<()>>,
 }
 
-/// Rows without an acknowledgement: they may or may not be stored.
+/// Rows without an acknowledgement: the server may or may not have stored them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct UnacknowledgedRows {
-    /// The batch number of the rows, whether already sent or not.
+    /// The number of the batch, even if the batch was not sent.
     pub sequence: u64,
-    /// The rows.
+    /// The rows without an acknowledgement.
     pub rows: RecordBatch,
 }
 
-/// An appended event: await the outcome, or drop it.
+/// An event that a writer has taken: await the outcome, or drop it.
 #[derive(Debug)]
 pub(crate) struct AppendedEvent {
     answer: SharedOutcome,
@@ -137,7 +131,7 @@ impl Drop for AppendedEvent {
     }
 }
 
-/// The shared state of a writer's task and its callers.
+/// The state that a writer's task shares with its callers.
 #[derive(Debug)]
 struct WriterState {
     pool: Arc<Pool>,
@@ -153,7 +147,7 @@ struct WriterState {
 struct WriterCore {
     ledger: Ledger,
     last_number: u64,
-    /// The first number assigned by the writer.
+    /// The first number that this writer assigns; lower numbers are the caller's.
     numbers_from: u64,
     closing: bool,
     failed: Option<Error>,
@@ -175,7 +169,7 @@ impl Writer {
         let room = u32::try_from(settings.buffer_bytes_max / ROOM_BYTES).unwrap_or(u32::MAX);
         let numbers_from = match settings.producer_is_new {
             true => 1,
-            false => last_sequence.unwrap_or(0).saturating_add(NUMBERS_LEFT_OUT),
+            false => last_sequence.unwrap_or(0).saturating_add(NUMBERS_SKIPPED),
         };
         let core = WriterCore {
             ledger: Ledger::new(settings.limits.clone()),
@@ -196,8 +190,8 @@ impl Writer {
         Self { shared, schema, last_sequence, task: Some(task) }
     }
 
-    /// The columns of the table. Batches only need the columns without a default; columns are
-    /// matched by name.
+    /// The columns of the table. A batch may omit columns that have a default; its columns match by
+    /// name.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -207,20 +201,21 @@ impl Writer {
         self.shared.settings.producer
     }
 
-    /// The producer's highest number on the server when the writer was opened. A caller that
-    /// numbers its batches continues above this number.
+    /// The producer's highest number on the server when the writer was opened. A caller with its
+    /// own batch numbers continues above this number.
     pub fn last_sequence(&self) -> Option<u64> {
         self.last_sequence
     }
 
-    /// Takes a batch; returns as soon as the writer's buffer has room for it. The [`Delivery`]
-    /// resolves when the batch is stored.
+    /// Takes a batch; returns as soon as the buffer has room for the batch. The [`Delivery`]
+    /// resolves when the server has stored the batch.
     ///
-    /// If the future is dropped before it returns, the batch is not taken.
+    /// If the future is dropped before completion, the writer has not taken the batch.
     ///
     /// # Errors
     /// `Timeout` if the buffer had no room within `write_timeout`; `InvalidBatch` for a row that no
-    /// message can hold; the error that ended the writer. The batch is not taken then.
+    /// message can hold; the error that ended the writer. After an error the writer has not taken
+    /// the batch.
     pub async fn write(&self, batch: RecordBatch) -> Result<Delivery> {
         let settings = &self.shared.settings;
         let Limits { rows_max, bytes_max, .. } = settings.limits;
@@ -231,10 +226,10 @@ impl Writer {
         self.take(batch, pieces, None).await
     }
 
-    /// As [`Self::write`], under the caller's number, which must be above all earlier numbers. The
-    /// batch is sent unchanged, neither cut nor merged. A number not above the producer's last
-    /// number on the server is acknowledged as a duplicate and not stored: after a crash, a process
-    /// can repeat all writes with an unknown outcome.
+    /// Takes a batch under the caller's number, which must be above all earlier numbers. The writer
+    /// sends the batch unchanged, neither cut nor merged. The server acknowledges a number that is
+    /// not above the producer's last number as a duplicate and stores nothing. Thus a process can
+    /// repeat all writes with an unknown outcome after a crash.
     ///
     /// # Errors
     /// As [`Self::write`]; `InvalidOption` for a number that is not above all earlier numbers;
@@ -246,8 +241,8 @@ impl Writer {
         self.take(batch, Vec::from_iter(whole), Some(sequence)).await
     }
 
-    /// Takes an event; returns as soon as the buffer has room for it. The event is sent together
-    /// with earlier events that are still unsent. For writers without a linger time.
+    /// Takes one event; returns as soon as the buffer has room for the event. The writer sends the
+    /// event together with earlier unsent events. Only for writers without a linger time.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -350,7 +345,7 @@ impl Writer {
         Ok(Delivery::new(first, receivers))
     }
 
-    /// Reserves buffer space for a batch; the whole buffer for a larger batch.
+    /// Reserves `bytes` of the buffer limit; the whole limit if `bytes` is larger.
     async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         self.shared.core.lock().check_open()?;
         let settings = &self.shared.settings;
@@ -379,12 +374,12 @@ impl Writer {
         }
     }
 
-    /// Sends waiting rows without further delay, and returns after all earlier writes are stored.
-    /// Returns the sum of the acknowledgements since the last flush.
+    /// Sends buffered rows without further delay, and returns after all earlier writes are stored.
+    /// Returns the sum of the acknowledgements since the previous flush.
     ///
     /// # Errors
-    /// `InvalidBatch`, naming the first refused batch, if a batch was refused whose [`Delivery`]
-    /// was dropped: all other batches are stored. The error that ended the writer.
+    /// `InvalidBatch`, naming the first refused batch, if the server refused a batch whose
+    /// [`Delivery`] was dropped; all other batches are stored. The error that ended the writer.
     pub async fn flush(&self) -> Result<Acknowledgement> {
         let target = {
             let mut core = self.shared.core.lock();
@@ -417,9 +412,9 @@ impl Writer {
         outcome
     }
 
-    /// Ends the writer immediately and returns all unacknowledged rows in order. These rows may or
-    /// may not be stored. Write them with [`Self::write_numbered`] and the same numbers to a writer
-    /// of the same producer: then each row is stored exactly once.
+    /// Ends the writer immediately and returns all unacknowledged rows in order. The server may or
+    /// may not have stored these rows. To store each row exactly once, write them with
+    /// [`Self::write_numbered`] and the same numbers to another writer of the same producer.
     pub async fn into_unacknowledged(mut self) -> Vec<UnacknowledgedRows> {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -472,7 +467,7 @@ impl WriterState {
         self.progress.send_modify(|progress| progress.ended = true);
     }
 
-    /// The server's timeout for an acknowledgement.
+    /// The time after which a missing acknowledgement counts as a broken connection.
     fn acknowledge_timeout(&self) -> Duration {
         self.settings.acknowledge_timeout
     }

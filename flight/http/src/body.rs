@@ -18,13 +18,14 @@ use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::state::{GrantedRoom, State};
 
-/// Compressed bytes of gzip per step; the output is at most a thousand times as large.
+/// Compressed bytes that one step of gzip decompresses; the output is at most a thousand times as
+/// large.
 const GZIP_BYTES: usize = 4 << 10;
 
 /// Buffer size of the zstd decoder.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A decoder pauses after this number of decompressed bytes.
+/// A step of a decoder ends after this number of decompressed bytes.
 const OUTPUT_BYTES: usize = 1 << 20;
 
 /// Minimum growth of a memory reservation, in bytes.
@@ -35,16 +36,16 @@ pub(crate) struct DecodedBody<'a> {
     stream: BodyDataStream,
     pub(crate) decoder: Decoder,
     state: &'a State,
-    /// Received bytes, before decompression.
+    /// The number of received bytes, before decompression.
     raw: usize,
 }
 
-/// Decompresses a body in pieces.
+/// A decoder of the body's compression, which works in steps of bounded size.
 pub(crate) struct Decoder {
     kind: ContentCoding,
-    /// Received bytes before decompression.
+    /// Received bytes that are not decompressed yet.
     input: Bytes,
-    /// Decompressed bytes, and their maximum.
+    /// The number of decompressed bytes so far, and its limit.
     decoded: usize,
     decoded_max: usize,
     finished: bool,
@@ -56,7 +57,7 @@ enum ContentCoding {
     Zstd(Zstd),
 }
 
-/// The output of a decoder, up to a limit.
+/// A buffer for decompressed bytes that refuses bytes beyond a limit.
 #[derive(Debug, Default)]
 struct BoundedOutput {
     bytes: Vec<u8>,
@@ -79,17 +80,18 @@ impl Write for BoundedOutput {
 }
 
 impl<'a> DecodedBody<'a> {
-    /// The body of a request with the given headers.
+    /// The body of a request; the header Content-Encoding names its compression.
     ///
     /// # Errors
     /// `FeatureNotSupported` for an unsupported compression.
     pub(crate) fn new(state: &'a State, headers: &HeaderMap, body: Body) -> Result<Self> {
         let decoder = Decoder::of(headers, state.settings.decoded_bytes_max)?;
-        Ok(Self { decoder, ..Self::as_it_comes(state, body) })
+        Ok(Self { decoder, ..Self::undecoded(state, body) })
     }
 
-    /// The body of a request with compression inside its protocol.
-    pub(crate) fn as_it_comes(state: &'a State, body: Body) -> Self {
+    /// The body of a request without decompression, for a protocol that compresses its own
+    /// messages.
+    pub(crate) fn undecoded(state: &'a State, body: Body) -> Self {
         Self {
             stream: body.into_data_stream(),
             decoder: Decoder::new(ContentCoding::Identity, state.settings.decoded_bytes_max),
@@ -98,11 +100,13 @@ impl<'a> DecodedBody<'a> {
         }
     }
 
-    /// Passes the next piece to the decoder; `false` at the end.
+    /// Receives the next piece of the body into the decoder; returns `false` at the end of the
+    /// body.
     ///
     /// # Errors
-    /// `LimitExceeded`; `ConnectionFailure` when the client is gone; `QueryCanceled` when the
-    /// client is too slow; `TooManyConnections` when another request needed the place.
+    /// `LimitExceeded` for a body that is too long; `ConnectionFailure` if the client has
+    /// disconnected; `QueryCanceled` if the client sends too slowly; `TooManyConnections` if
+    /// another request has taken this request's place.
     pub(crate) async fn receive(&mut self) -> Result<bool> {
         let patience = Duration::from_millis(self.state.settings.patience_ms);
         let next = timeout(patience, self.stream.next()).await.map_err(|_| {
@@ -124,11 +128,11 @@ impl<'a> DecodedBody<'a> {
         Ok(true)
     }
 
-    /// The complete body, with its memory reservation.
+    /// The complete decompressed body, and its memory reservation.
     ///
     /// # Errors
-    /// The same as [`Self::receive`]; `OutOfMemory`; `InvalidBinaryRepresentation` for damaged
-    /// compression.
+    /// As [`Self::receive`]; `OutOfMemory`; `InvalidBinaryRepresentation` for damaged compressed
+    /// data.
     pub(crate) async fn all(&mut self) -> Result<(Vec<u8>, Room)> {
         let (mut all, mut room) = (Vec::new(), Room::default());
         while self.receive().await? {
@@ -143,13 +147,13 @@ impl<'a> DecodedBody<'a> {
         Ok((all, room))
     }
 
-    /// The number of decompressed bytes.
+    /// The number of decompressed bytes so far.
     pub(crate) fn bytes(&self) -> usize {
         self.decoder.decoded
     }
 }
 
-/// A memory reservation for the data of a request, out of the shared memory of all requests.
+/// A memory reservation for the body and the rows of one request. All requests share one limit.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     permit: Option<OwnedSemaphorePermit>,
@@ -158,10 +162,10 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Grows the reservation to `bytes`; waits for a limited time.
+    /// Grows the reservation to `bytes`; waits for free memory for a limited time.
     ///
     /// # Errors
-    /// `OutOfMemory`.
+    /// `OutOfMemory` after the wait.
     pub(crate) async fn grow_to(&mut self, state: &State, bytes: usize) -> Result<()> {
         if bytes > self.reserved_bytes {
             let more = (bytes - self.reserved_bytes).max(ROOM_BYTES);
@@ -170,19 +174,19 @@ impl Room {
         Ok(())
     }
 
-    /// Grows the reservation to `bytes`; waits without a limit.
+    /// Grows the reservation to `bytes`; waits for free memory without a time limit.
     ///
     /// # Errors
-    /// `OutOfMemory` when the server stops.
+    /// `OutOfMemory` if the server shuts down.
     pub(crate) async fn wait_for(&mut self, state: &State, bytes: usize) -> Result<()> {
         if bytes > self.reserved_bytes {
             let more = bytes - self.reserved_bytes;
-            self.add(state.some_room(more).await?, more);
+            self.add(state.wait_for_room(more).await?, more);
         }
         Ok(())
     }
 
-    /// Like [`Self::grow_to`], without a wait; `false` without free memory.
+    /// Grows the reservation to `bytes` without waiting; returns `false` if the memory is not free.
     pub(crate) fn try_grow_to(&mut self, state: &State, bytes: usize) -> bool {
         if bytes <= self.reserved_bytes {
             return true;
@@ -227,12 +231,12 @@ impl Decoder {
         Ok(Self::new(kind, decoded_max))
     }
 
-    /// True if received input or output is left to decompress.
+    /// True if the decoder can produce more output without further input.
     pub(crate) fn has_more(&self) -> bool {
         !self.input.is_empty() || matches!(&self.kind, ContentCoding::Zstd(zstd) if zstd.holds_back)
     }
 
-    /// The approximate work for the received input, in bytes.
+    /// The approximate work to decompress the received input, in bytes.
     pub(crate) fn cost(&self) -> usize {
         match &self.kind {
             ContentCoding::Identity => self.input.len(),
@@ -240,10 +244,10 @@ impl Decoder {
         }
     }
 
-    /// Decompresses a part of the received input.
+    /// Decompresses one step of the received input.
     ///
     /// # Errors
-    /// `LimitExceeded`; `InvalidBinaryRepresentation` for damaged compression.
+    /// `LimitExceeded`; `InvalidBinaryRepresentation` for damaged compressed data.
     pub(crate) fn next(&mut self) -> Result<Bytes> {
         let most = self.decoded_max;
         let failed = |error| undecodable(&error, most);
@@ -266,11 +270,11 @@ impl Decoder {
         self.count(piece)
     }
 
-    /// The rest at the end, after a check of the checksum, if any. A second call returns an empty
-    /// rest.
+    /// The last decompressed bytes, after the end of the input; verifies a checksum of the format.
+    /// A second call returns no bytes.
     ///
     /// # Errors
-    /// The same as [`Self::next`].
+    /// As [`Self::next`].
     pub(crate) fn finish(&mut self) -> Result<Bytes> {
         if std::mem::replace(&mut self.finished, true) {
             return Ok(Bytes::new());
@@ -304,13 +308,13 @@ impl Decoder {
     }
 }
 
-/// A sequence of zstd frames.
+/// A decoder for a sequence of zstd frames.
 struct Zstd {
     decoder: zstd::stream::raw::Decoder<'static>,
     output: BoundedOutput,
-    /// True after the end of the last frame.
+    /// True if the input read so far ends with a complete frame.
     complete: bool,
-    /// True if the decoder has output beyond the last piece.
+    /// True if the decoder holds output that did not fit into the last piece.
     holds_back: bool,
 }
 
@@ -321,7 +325,7 @@ impl Zstd {
         Ok(Self { decoder, output, complete: true, holds_back: false })
     }
 
-    /// Reads the input to its end, or until the output is large.
+    /// Decompresses until the input is used up or a step's output is reached.
     fn decode(&mut self, piece: &mut Bytes) -> io::Result<()> {
         use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
         let mut buffer = [0; BUFFER_BYTES];
@@ -335,7 +339,7 @@ impl Zstd {
                 self.complete = hint == 0;
             }
             piece.advance(read);
-            // A full buffer means more output in the decoder.
+            // If the output filled the buffer, the decoder may hold more output.
             self.holds_back = written == BUFFER_BYTES;
             let done = piece.is_empty() && !self.holds_back;
             if done || self.output.bytes.len() >= OUTPUT_BYTES {
@@ -356,7 +360,8 @@ fn undecodable(error: &io::Error, most: usize) -> Error {
     .with_hint("Content-Encoding must name the compression of the body; the body may be cut off")
 }
 
-/// The error of a body without its end: the client is gone, or the request has lost its place.
+/// The error of a body that ended too early: the client has disconnected, or another request has
+/// taken this request's place.
 fn broken_off(error: axum::Error) -> Error {
     match error.into_inner().downcast::<Error>() {
         Ok(lost_place) => *lost_place,

@@ -1,4 +1,4 @@
-//! A few queries of other products' clients before a write: databases of InfluxDB, tables of
+//! The queries that clients of other products send before a write: databases of InfluxDB, tables of
 //! QuestDB.
 
 use std::{collections::HashMap, sync::Arc};
@@ -22,7 +22,8 @@ use crate::{
     write::schema,
 };
 
-/// `GET` and `POST /query` of InfluxDB 1: SHOW, CREATE and DROP DATABASE. GET only reads.
+/// `GET` and `POST /query` of InfluxDB 1: SHOW, CREATE and DROP DATABASE. A GET request is
+/// read-only.
 pub(crate) async fn query(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): Query<HashMap<String, String>>,
@@ -40,7 +41,7 @@ pub(crate) async fn query(
     }
 }
 
-/// The statement in the address, or in the form of the body.
+/// The statement: a parameter of the URL, or a field of the posted form.
 async fn statement(
     state: &State,
     parameters: &HashMap<String, String>,
@@ -99,14 +100,14 @@ fn unquoted(name: &str) -> &str {
     name.trim_matches(['"', '\''])
 }
 
-/// A field of a posted form.
+/// The value of a field of a posted form.
 fn form_field(body: &str, name: &str) -> Option<String> {
     let mut fields = body.split('&').filter_map(|pair| pair.split_once('='));
     let (_, text) = fields.rfind(|(field, _)| *field == name)?;
     Some(decoded(text))
 }
 
-/// A text of a form: `+` is a space, `%41` a byte.
+/// Decodes the value of a form field: `+` is a space, `%41` is a byte.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -124,7 +125,8 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// `GET` and `POST /exec` of QuestDB: a statement, with its rows as lists. GET only reads.
+/// `GET` and `POST /exec` of QuestDB: runs a statement and returns the rows as JSON lists. A GET
+/// request is read-only.
 pub(crate) async fn exec(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): Query<HashMap<String, String>>,

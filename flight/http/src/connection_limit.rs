@@ -1,11 +1,11 @@
-//! The open sockets of a listener, and the choice of a socket to close when the limit is reached.
+//! The open sockets of a listener. When their number reaches the limit, a new socket replaces another.
 //!
 //! ```text
 //!   accepted ─► silent ─► running ⇄ idle
-//!                 │                  │        no place left: the oldest silent socket leaves,
-//!                 └──────────────────┴─►      then the oldest idle socket; running sockets stay
+//!                 │                  │    no place is free: the oldest silent socket is closed,
+//!                 └──────────────────┴─►  then the oldest idle socket; running sockets stay open
 //! ```
-//! Any number of silent sockets cannot block new sockets.
+//! Thus silent sockets, however many, never keep a new socket out.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The sockets of a listener.
+/// The limit of a listener's open sockets.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimit {
     shared: Arc<SharedTable>,
@@ -23,7 +23,7 @@ pub(crate) struct ConnectionLimit {
 #[derive(Debug, Default)]
 struct SharedTable {
     table: Mutex<ConnectionTable>,
-    /// A socket left, or became idle.
+    /// Notified when a socket closes or becomes idle.
     changed: Notify,
 }
 
@@ -33,11 +33,11 @@ struct ConnectionTable {
     count: usize,
     /// Sockets without any request, in the order of their arrival.
     silent: BTreeMap<u64, CancellationToken>,
-    /// Sockets between two requests; the socket with the longest idle time is first.
+    /// Sockets between two requests, in the order in which they became idle.
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// The place of a socket; a drop frees the place.
+/// The place of an open socket; dropping the permit frees the place.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     shared: Arc<SharedTable>,
@@ -47,23 +47,23 @@ pub(crate) struct ConnectionPermit {
 
 #[derive(Debug)]
 struct ConnectionState {
-    /// The socket's number among the silent or idle sockets.
+    /// The key of the socket in `silent` or `idle`.
     number: u64,
     running: usize,
     has_spoken: bool,
 }
 
-/// A running request.
+/// Marks a socket as running until dropped.
 #[derive(Debug)]
 pub(crate) struct RunningRequest(Arc<ConnectionPermit>);
 
 impl ConnectionLimit {
-    /// A listener with the given number of places.
+    /// A limit of `places` open sockets.
     pub(crate) fn new(places: usize) -> Self {
         Self { shared: Arc::default(), places: places.max(1) }
     }
 
-    /// Waits for a place for a new socket.
+    /// Waits until a new socket may have a place, and takes the place.
     pub(crate) async fn enter(&self) -> Arc<ConnectionPermit> {
         loop {
             let changed = self.shared.changed.notified();
@@ -94,7 +94,7 @@ impl ConnectionLimit {
 }
 
 impl ConnectionPermit {
-    /// Begins a request: the socket stays until the returned guard is dropped.
+    /// Marks the socket as running: it keeps its place until the returned guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> RunningRequest {
         let mut table = self.shared.table.lock();
         let mut state = self.state.lock();
@@ -105,12 +105,12 @@ impl ConnectionPermit {
         RunningRequest(Arc::clone(self))
     }
 
-    /// Waits until another socket needs the place.
+    /// Waits until this socket must close because another socket takes its place.
     pub(crate) async fn must_leave(&self) {
         self.leave.cancelled().await;
     }
 
-    /// Waits for `patience`, and returns only if no request has begun by then.
+    /// Returns after `patience` if no request has begun by then; otherwise never returns.
     pub(crate) async fn stays_silent(&self, patience: Duration) {
         tokio::time::sleep(patience).await;
         if self.state.lock().has_spoken {

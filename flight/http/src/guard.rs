@@ -1,11 +1,11 @@
-//! Limits for requests from web browsers.
+//! Protection against requests that a foreign web page sends through a browser.
 //!
 //! ```text
 //!   request ─► Host is a name of this server? ─► Origin, Sec-Fetch-Site: our own page? ─► route
 //!                 │ no: 403 (DNS rebinding)          │ no, and not in `http_origins`: 403
 //! ```
-//! Clients that are not browsers send neither `Origin` nor `Sec-Fetch-Site`, and their `Host` is
-//! the address of their connection: the limits do not affect them.
+//! A client that is not a browser sends neither `Origin` nor `Sec-Fetch-Site`, and its `Host` is the
+//! address of its connection. The checks therefore let such clients pass.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -35,28 +35,28 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// Headers allowed in a cross-site request only after a preflight request.
+/// Headers that a page of another site can send only after a preflight request.
 const OWN_HEADERS: [HeaderName; 3] = [
     AUTHORIZATION,
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("x-requested-with"),
 ];
 
-/// Content types allowed in a cross-site request without a preflight request.
+/// Content types that a page of another site can send without a preflight request.
 const SIMPLE_TYPES: [&str; 3] =
     ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
 
-/// The element of `http_hosts` for every name.
+/// The element of `http_hosts` that allows every host name.
 const ANY: &str = "*";
 
-/// Cache time in seconds of an answer to a preflight request.
+/// The time in seconds for which a browser may cache the answer to a preflight request.
 const PREFLIGHT_SECONDS: u64 = 600;
 
-/// The local address of a connection, as an extension of its requests.
+/// The local address of a connection; each request carries it as an extension.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival(pub(crate) SocketAddr);
 
-/// The allow-lists for `Host` and `Origin`.
+/// The allowed values of `Host` and `Origin`.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
     hosts: Vec<String>,
@@ -64,12 +64,13 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Parses the comma-separated lists.
+    /// A guard with the comma-separated lists of the settings `http_hosts` and `http_origins`.
     pub(crate) fn new(hosts: &str, origins: &str) -> Self {
         Self { hosts: listed(hosts), origins: listed(origins) }
     }
 
-    /// Checks the headers of a request. Returns a foreign origin allowed by a setting.
+    /// Checks the headers of a request. Returns the request's origin if it is another site's and
+    /// `http_origins` allows it.
     ///
     /// # Errors
     /// `InsufficientPrivilege` for a foreign host or site; `ProtocolViolation` for a malformed
@@ -109,8 +110,8 @@ impl Guard {
         Err(foreign_site(&format!("\"{}\"", excerpt(text))))
     }
 
-    /// True if a name or address in `Host` means this server. A name that an attacker's DNS server
-    /// resolves to the loopback address does not.
+    /// True if the name or address in `Host` belongs to this server. A name that an attacker's DNS
+    /// server resolves to the loopback address does not belong to this server.
     fn is_own(&self, host: &Authority, arrival: Option<IpAddr>) -> bool {
         let name = plain(host.host());
         if name == "localhost" || name.ends_with(".localhost") {
@@ -143,13 +144,17 @@ pub(crate) async fn check(
                 ErrorKind::InsufficientPrivilege => StatusCode::FORBIDDEN,
                 _ => StatusCode::BAD_REQUEST,
             };
-            return restrained(problem::failed(&error, (status, Json(problem::body(&error)))));
+            return with_protective_headers(problem::failed(
+                &error,
+                (status, Json(problem::body(&error))),
+            ));
         }
     };
     let headers = request.headers();
     let mut response = if is_preflight(request.method(), headers) && allowed.is_some() {
         preflight(headers)
-    } else if writes(request.method()) && is_marked(headers) && !has_own_form(headers) {
+    } else if writes(request.method()) && has_browser_headers(headers) && !needs_preflight(headers)
+    {
         let error = Error::new(
             ErrorKind::InsufficientPrivilege,
             "a web page must write with a content type that HTML forms cannot send",
@@ -166,17 +171,18 @@ pub(crate) async fn check(
         headers.append(VARY, HeaderValue::from_static("origin"));
         headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("cross-origin"));
     }
-    restrained(response)
+    with_protective_headers(response)
 }
 
-/// True if the request has a browser's headers with the origin of its page. A page can neither omit
-/// nor change these headers.
-fn is_marked(headers: &HeaderMap) -> bool {
+/// True if the request carries headers that a browser adds to identify the page. A page can neither
+/// omit nor change these headers.
+fn has_browser_headers(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
 }
 
-/// Adds protective headers: no browser shows a response as a page, and no other site embeds it.
-fn restrained(mut response: Response) -> Response {
+/// Adds headers that forbid a browser to show the response as a page or to embed it in another
+/// site.
+fn with_protective_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(CROSS_ORIGIN_RESOURCE_POLICY).or_insert(HeaderValue::from_static("same-origin"));
@@ -187,8 +193,8 @@ fn writes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// True if a cross-site page could send the request only after a preflight request.
-fn has_own_form(headers: &HeaderMap) -> bool {
+/// True if a page of another site could send this request only after a preflight request.
+fn needs_preflight(headers: &HeaderMap) -> bool {
     if OWN_HEADERS.iter().any(|name| headers.contains_key(name)) {
         return true;
     }
@@ -213,7 +219,7 @@ fn preflight(headers: &HeaderMap) -> Response {
     response
 }
 
-/// The `Host` header; `None` for a request without the header, for example in HTTP/1.0.
+/// The value of the `Host` header; `None` without the header, which HTTP/1.0 allows.
 fn host_of(headers: &HeaderMap) -> Result<Option<Authority>, Error> {
     let mut hosts = headers.get_all(HOST).iter();
     let (host, more) = (hosts.next(), hosts.next());
@@ -240,7 +246,7 @@ fn is_same_origin(origin: &str, own: &Authority) -> bool {
     plain(authority.host()) == plain(own.host()) && port(&authority) == port(own)
 }
 
-/// A host without brackets and without the dot at its end, in lower case.
+/// A host name in lower case, without brackets and without a dot at its end.
 fn plain(host: &str) -> String {
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     host.to_ascii_lowercase()

@@ -1,4 +1,4 @@
-//! Health of the server.
+//! Health checks of the server.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{json::Json, state::State};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// `GET /health`: the server runs, and its journal accepts writes.
+/// `GET /health`: succeeds if the server runs and its journal accepts writes.
 pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response {
     let poisoned = state.service.parts().store.status().log.poisoned;
     let (status, word, message) = match poisoned {
@@ -27,7 +27,7 @@ pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response 
         ),
         None => (StatusCode::OK, "pass", "ready for queries and writes".to_string()),
     };
-    // Alarms of the clock do not affect queries and writes.
+    // An alarm of the clock appears in the answer, but does not make the server unhealthy.
     let alarms = state.service.parts().clock.status().alarms;
     let checks: Vec<_> = alarms
         .into_iter()
@@ -40,7 +40,7 @@ pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response 
     (status, Json(body)).into_response()
 }
 
-/// `GET /ready`.
+/// `GET /ready`: succeeds if the server accepts requests.
 pub(crate) async fn ready(Extracted(state): Extracted<Arc<State>>) -> Response {
     if state.service.is_shut_down() {
         let body = json!({ "status": "stopping" });
@@ -51,7 +51,7 @@ pub(crate) async fn ready(Extracted(state): Extracted<Arc<State>>) -> Response {
     Json(body).into_response()
 }
 
-/// `GET` and `HEAD /ping`, for InfluxDB's clients.
+/// `GET` and `HEAD /ping`: the version, as InfluxDB's clients expect.
 pub(crate) async fn ping(Query(parameters): Query<HashMap<String, String>>) -> Response {
     let mut headers = HeaderMap::new();
     headers.insert("x-influxdb-version", HeaderValue::from_static(VERSION));
@@ -62,7 +62,7 @@ pub(crate) async fn ping(Query(parameters): Query<HashMap<String, String>>) -> R
     }
 }
 
-/// `GET /version`.
+/// `GET /version`: the version of the server.
 pub(crate) async fn version() -> Response {
     Json(json!({ "name": "stratalog", "version": VERSION })).into_response()
 }

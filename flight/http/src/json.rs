@@ -1,4 +1,4 @@
-//! Answers in JSON.
+//! Responses in JSON.
 
 use axum::{
     http::{HeaderValue, header::CONTENT_TYPE},
@@ -6,7 +6,7 @@ use axum::{
 };
 use serde_json::Value;
 
-/// A body in JSON.
+/// A response body in JSON.
 #[derive(Debug)]
 pub(crate) struct Json(pub(crate) Value);
 

@@ -1,4 +1,4 @@
-//! Requests of line protocol.
+//! Write requests with line protocol: reads the lines and stores their rows.
 
 use axum::{body::Body, http::HeaderMap};
 use bytes::{Buf as _, Bytes};
@@ -12,43 +12,45 @@ use crate::{
     store::{self, SchemaTables, WriteProtocol, partial},
 };
 
-/// Maximum number of errors in an answer.
+/// Maximum number of errors that an answer names.
 const ERRORS_MAX: usize = 100;
 
-/// Initial reservation for the rows of a request, in bytes.
+/// Bytes that a request reserves for its rows at first.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// The header to identify a repeated request: `<producer>/<number>`.
+/// The request header that identifies a repeated request: `<producer>/<number>`.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// A request's options for its lines.
+/// How a request wants its lines to be read and stored.
 #[derive(Debug, Clone)]
 pub(crate) struct LineOptions {
-    /// The schema of the tables.
+    /// The schema that contains the tables of the lines.
     pub(crate) schema: String,
-    /// Unit of the timestamps.
+    /// The unit of the timestamps.
     pub(crate) precision: Precision,
-    /// The required durability at the answer; `None` means the tables' own durability.
+    /// The durability that the lines must have before the answer; `None` for each table's own
+    /// durability.
     pub(crate) durability: Option<Durability>,
-    /// True if valid lines are stored despite invalid lines.
+    /// True if the valid lines are stored although other lines are invalid.
     pub(crate) accepts_partial: bool,
 }
 
-/// The result for the lines.
+/// The outcome of a write request.
 #[derive(Debug)]
 pub(crate) struct WriteOutcome {
-    /// Number of stored lines.
+    /// The number of stored lines.
     pub(crate) stored: u64,
-    /// The first errors of refused lines.
+    /// The errors of refused lines, up to [`ERRORS_MAX`].
     pub(crate) errors: Vec<LineError>,
-    /// Number of refused lines.
+    /// The number of refused lines.
     pub(crate) failed: u64,
 }
 
 /// Parses and stores the lines of a request.
 ///
 /// # Errors
-/// Errors of the request as a whole: then no line is stored.
+/// Errors that concern the whole request: no line is stored. Errors of single lines are part of the
+/// outcome.
 pub(crate) async fn write(
     state: &State,
     headers: &HeaderMap,
@@ -94,7 +96,7 @@ pub(crate) async fn write(
     })
 }
 
-/// Parses all lines of a body. The memory of the rows is reserved before their creation.
+/// Parses all lines of a body. Reserves the memory for rows before it makes the rows.
 async fn read(
     state: &State,
     body: &mut DecodedBody<'_>,
@@ -110,7 +112,8 @@ async fn read(
         ended = !body.receive().await?;
         loop {
             let decoder = &mut body.decoder;
-            // A short piece may still pad many rows: the work then grows with the reserved memory.
+            // A short piece of input may fill NULLs into many rows: this work is part of the
+            // reserved memory.
             let cost = decoder.cost().max(text.len()).max(reserved - FIRST_BYTES.min(most));
             let pause = state
                 .compute(cost, || step(decoder, &mut text, ended, parser, reserved, tables))
@@ -128,16 +131,16 @@ async fn read(
     state.compute(parser.bytes(), || parser.finish(tables)).await
 }
 
-/// The reason for a pause of the parser.
+/// The reason why the parser stopped.
 enum Pause {
-    /// The received input is completely parsed.
+    /// All received input is parsed.
     Input,
-    /// The rows have used the reserved memory.
+    /// The rows have used up the reserved memory.
     Room,
 }
 
-/// Parses until the input or the reserved memory is used up. `text` is decompressed input before
-/// its parsing.
+/// Decompresses and parses until the input or the reserved memory is used up. `text` receives
+/// decompressed bytes that are not parsed yet.
 fn step(
     decoder: &mut Decoder,
     text: &mut Bytes,
@@ -178,7 +181,7 @@ fn too_wide(parser: &LineParser, most: usize) -> Error {
     .with_hint("send the lines in several requests, or lines with other fields to other measurements")
 }
 
-/// The producer and number of the request, if given.
+/// The producer and the number in the header [`IDEMPOTENCY_KEY`]; `None` without the header.
 pub(crate) fn producer(headers: &HeaderMap) -> Result<Option<(ProducerId, u64)>> {
     let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     let parsed = key.to_str().ok().and_then(|key| {

@@ -11,7 +11,7 @@ use stratalog_metrics::RequestClass;
 
 use crate::state::State;
 
-/// The page.
+/// The metrics of the server in Prometheus' text format.
 pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response {
     let mut response = state.service.metrics_page().into_response();
     let kind = HeaderValue::from_static(stratalog_metrics::CONTENT_TYPE);
@@ -19,8 +19,8 @@ pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response
     response
 }
 
-/// The class of a request; `None` for unknown paths, and for subscriptions: the client decides on
-/// the duration.
+/// The class in which the duration of a request is counted. `None` for unknown paths, and for
+/// subscriptions, because the client decides how long a subscription lasts.
 pub(crate) fn class_of(path: &str) -> Option<RequestClass> {
     Some(match path {
         "/api/v3/query_sql" | "/api/sql" | "/query" | "/exec" => RequestClass::HttpQuery,

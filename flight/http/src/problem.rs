@@ -9,10 +9,10 @@ use stratalog_model::{Error, ErrorKind, Status};
 
 use crate::json::Json;
 
-/// Seconds before a retry.
+/// The value in seconds of the header Retry-After.
 const RETRY_SECONDS: u64 = 1;
 
-/// An error for a client of Stratalog's own routes.
+/// An error as the response of one of Stratalog's own routes.
 #[derive(Debug)]
 pub(crate) struct Problem(pub(crate) Error);
 
@@ -28,23 +28,24 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The HTTP status of an error.
+/// The HTTP status for an error.
 pub(crate) fn status(error: &Error) -> StatusCode {
     StatusCode::from_u16(error.kind().status().http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// A response to an error with the given body. A response to a retryable error has a retry time.
+/// A response with the status of `error` and with `body`. If a retry may succeed, the response has
+/// the header Retry-After.
 pub(crate) fn answer(error: &Error, body: Value) -> Response {
     failed(error, (status(error), Json(body)))
 }
 
-/// A response to an error.
+/// A response with the status of `error` and the body of `response`.
 pub(crate) fn failed(error: &Error, response: impl IntoResponse) -> Response {
     if error.kind() == ErrorKind::Internal {
         tracing::error!(%error, "a request failed because of a defect of the server");
     }
     let mut response = response.into_response();
-    // The listener counts the error.
+    // The listener reads the kind of the error from here and counts it.
     response.extensions_mut().insert(error.kind());
     if matches!(error.kind().status(), Status::ResourceExhausted | Status::Unavailable) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
@@ -52,7 +53,7 @@ pub(crate) fn failed(error: &Error, response: impl IntoResponse) -> Response {
     response
 }
 
-/// The body of an error on Stratalog's own routes.
+/// The JSON body for an error of one of Stratalog's own routes.
 pub(crate) fn body(error: &Error) -> Value {
     let mut fields = json!({ "error": error.message(), "sqlstate": error.kind().sqlstate() });
     let notes = [("detail", error.detail()), ("hint", error.hint()), ("context", error.context())];
@@ -69,7 +70,7 @@ pub(crate) fn body(error: &Error) -> Value {
     fields
 }
 
-/// The complete error in a single line, for clients with a single text.
+/// The message, detail and hint of an error in a single line, for clients that show only one text.
 pub(crate) fn in_one_line(error: &Error) -> String {
     let notes = [error.detail(), error.hint(), error.context()];
     let parts = [Some(error.message())].into_iter().chain(notes).flatten();

@@ -1,12 +1,12 @@
-//! The places of running requests, and the choice of a request to end when all places are taken.
+//! The running requests. When their number reaches the limit, a new request replaces a stalled request.
 //!
 //! ```text
 //!   new request ─► place ─► working ⇄ waiting for bytes of the body
-//!                                         │   no place left: the longest wait ends with an error,
+//!                                         │   no place is free: the longest wait ends with an error,
 //!                                         └─►                if the wait has lasted for STALLED
 //! ```
-//! Any number of clients that send half a body cannot block other clients. A body with progress, and
-//! a request that waits for the server, keep the place.
+//! Thus clients that send half a body, however many, never block other clients. A request keeps its
+//! place while its body makes progress and while it waits for the server.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use stratalog_model::{Error, ErrorKind};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Minimum wait for bytes of a body before another request may take the place.
+/// The shortest wait for bytes of a body after which a new request may take the place.
 const STALLED: Duration = Duration::from_secs(1);
 
 /// The places of requests. Clones share the places.
@@ -37,27 +37,29 @@ pub(crate) struct RequestLimit {
 #[derive(Debug, Default)]
 struct PlaceTable {
     next: u64,
-    /// Number of taken places.
+    /// The number of taken places.
     count: usize,
-    /// Begins of the waits for bytes of bodies; the longest wait is first.
+    /// The requests that wait for bytes of their bodies: start of the wait, and the token that ends
+    /// the request. The longest wait is first.
     waits: BTreeMap<u64, (Instant, CancellationToken)>,
 }
 
-/// The place of a request; a drop frees the place.
+/// The place of a running request; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct RequestPlace {
     table: Arc<Mutex<PlaceTable>>,
-    /// Cancelled when another request has taken over the place.
+    /// Cancelled when another request takes over the place.
     lost: CancellationToken,
 }
 
 impl RequestLimit {
-    /// A limit with the given number of places.
+    /// A limit of `places` running requests.
     pub(crate) fn new(places: usize) -> Self {
         Self { table: Arc::default(), places }
     }
 
-    /// A place for a new request: a free place, or the place of a request with a stalled body.
+    /// Takes a free place, or the place of the request with the longest stalled body. `None` if
+    /// there is neither.
     pub(crate) fn try_enter(&self) -> Option<Arc<RequestPlace>> {
         self.enter_at(Instant::now())
     }
@@ -71,7 +73,7 @@ impl RequestLimit {
             if now.saturating_duration_since(longest.get().0) < STALLED {
                 return None;
             }
-            // The new request takes over the place: the count stays.
+            // The new request takes over the place, so the number of taken places stays.
             longest.remove().1.cancel();
         }
         let lost = CancellationToken::new();
@@ -88,20 +90,20 @@ impl Drop for RequestPlace {
     }
 }
 
-/// A request's body, under observation: the body ends with an error when another request has taken
-/// over the place.
+/// The body of a running request. The body ends with an error when another request takes over the
+/// place.
 pub(crate) struct WatchedBody<B> {
     body: B,
-    /// `None` for a request outside of the limit.
+    /// `None` for a request of a route without a limit.
     place: Option<Arc<RequestPlace>>,
-    /// The present wait for bytes.
+    /// The current wait for bytes of the body; `None` while bytes arrive.
     wait: Option<BodyWait>,
 }
 
 /// A wait for bytes of a body.
 struct BodyWait {
     place: Arc<RequestPlace>,
-    /// The number among the waits.
+    /// The key of the wait among the waits of the limit.
     number: u64,
     lost: Pin<Box<WaitForCancellationFutureOwned>>,
 }
@@ -124,7 +126,7 @@ impl Drop for BodyWait {
 }
 
 impl<B> WatchedBody<B> {
-    /// The body of the request with the given place.
+    /// Watches `body` for the request that has `place`.
     pub(crate) fn new(body: B, place: Option<Arc<RequestPlace>>) -> Self {
         Self { body, place, wait: None }
     }

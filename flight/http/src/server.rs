@@ -1,4 +1,4 @@
-//! Accepts connections, and closes them at a shutdown.
+//! Accepts HTTP connections, and closes them at a shutdown.
 
 use std::{
     cell::Cell,
@@ -47,16 +47,17 @@ use crate::{
     subscribe, tcp, telemetry, write,
 };
 
-/// Maximum bytes of a request's head.
+/// Maximum bytes of the request line and headers of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Sockets beyond `connections_max`: health checks are possible when all other sockets are busy.
+/// Connections beyond `connections_max`: they leave room for health checks when all others are
+/// busy.
 const RESERVED_PLACES: usize = 64;
 
 /// Seconds from 1970 to the end of the year 9999, the last year of a date in HTTP.
 const DATE_SECONDS_END: u64 = 253_402_300_800;
 
-/// Routes outside the limit of running requests.
+/// Routes that the limit of running requests does not affect.
 const ALWAYS: [&str; 5] = ["/health", "/ready", "/ping", "/version", "/metrics"];
 
 fn routes(state: Arc<State>) -> Router {
@@ -77,7 +78,7 @@ fn routes(state: Arc<State>) -> Router {
         .route("/ready", get(health::ready))
         .route("/version", get(health::version))
         .route("/metrics", get(metrics::metrics))
-        // Bodies have their own limits, before and after decompression.
+        // `DecodedBody` limits bodies before and after decompression.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::check))
         .with_state(state)
@@ -214,13 +215,13 @@ async fn answer(
 }
 
 thread_local! {
-    /// True if hyper has made a date on this thread.
+    /// True if hyper has formatted the date on this thread.
     static IS_DATED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if hyper can poll an HTTP/1 connection on this thread. At each poll hyper renews the date
-/// of the thread, also with `auto_date_header(false)`, and panics outside of the years 1970 to 9999.
-/// When the clock goes back, hyper keeps the date.
+/// True if hyper can poll an HTTP/1 connection on this thread without a panic. At each poll hyper
+/// formats the thread's date, even with `auto_date_header(false)`, and panics outside of the years
+/// 1970 to 9999. If the clock goes back, hyper keeps its earlier date.
 fn thread_has_date() -> bool {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since_1970) if since_1970.as_secs() < DATE_SECONDS_END => {
@@ -241,7 +242,7 @@ fn too_many() -> Response {
     problem::answer(&error, problem::body(&error))
 }
 
-/// The body of a response. Its request counts as running until the body is sent or dropped.
+/// The body of a response. The request counts as running until the body is sent or dropped.
 struct CountedBody {
     body: Body,
     _running: RunningRequest,
@@ -295,8 +296,8 @@ async fn take_lines(
     Ok(())
 }
 
-/// The next socket, with its place; a socket waits while all other sockets are busy. `None` after
-/// `shutdown`.
+/// Accepts the next socket and takes a place for it; waits while all other sockets are busy. `None`
+/// after `shutdown`.
 async fn accept(
     listener: &TcpListener,
     connection_limit: &ConnectionLimit,
@@ -317,7 +318,8 @@ async fn accept(
                     let open = door.connected();
                     return (socket, connection_limit.enter().await, open);
                 }
-                // No free file descriptors, or the client has left already: avoid a busy loop.
+                // The process has no free file descriptor, or the client has already disconnected.
+                // A pause avoids a busy loop.
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -2,40 +2,41 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limits and defaults of the service.
+/// Limits and defaults of the HTTP listener and of the listener for line protocol over TCP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HttpSettings {
-    /// Maximum number of connections, for HTTP and for line protocol each.
+    /// Maximum number of connections of each of the two listeners.
     pub connections_max: usize,
-    /// Maximum received bytes of a request's body.
+    /// Maximum received bytes of a request body, before decompression.
     pub body_bytes_max: usize,
-    /// Maximum decompressed bytes of a request's body.
+    /// Maximum bytes of a request body after decompression.
     pub decoded_bytes_max: usize,
-    /// Maximum bytes of the rows from a request's lines, including NULLs.
+    /// Maximum bytes of the rows that one request's lines make, including NULLs.
     pub rows_bytes_max: usize,
-    /// Maximum bytes of bodies and their rows, for all requests together.
+    /// Maximum bytes of the bodies and rows of all requests together.
     pub inbound_bytes_max: usize,
-    /// Maximum rows collected by a connection of line protocol over TCP before an append.
+    /// Maximum rows that a connection of line protocol over TCP collects for one append.
     pub batch_rows_max: usize,
-    /// Maximum bytes of collected rows.
+    /// Maximum bytes of the rows that such a connection collects for one append.
     pub batch_bytes_max: usize,
-    /// Timeout in milliseconds for a request's head, or for the next piece of its body.
+    /// Maximum milliseconds for the head of a request, and for each next piece of its body.
     pub patience_ms: u64,
-    /// Maximum wait in milliseconds of a request for memory; then the client must retry.
+    /// Maximum milliseconds that a request waits for memory; afterwards the client must retry.
     pub room_ms: u64,
-    /// Milliseconds before an idle subscription sends a comment, a sign of life for clients and
-    /// proxies.
+    /// An idle subscription sends a comment after this number of milliseconds: a sign of life for
+    /// clients and proxies.
     pub heartbeat_ms: u64,
-    /// Milliseconds of a shutdown's wait for running requests.
+    /// Maximum milliseconds that a shutdown waits for running requests.
     pub shutdown_grace_ms: u64,
-    /// The database of all requests.
+    /// The database that all requests use.
     pub default_database: String,
-    /// The user of requests without a user name.
+    /// The user of a request that names no user.
     pub default_user: String,
-    /// Names in `Host` for this server, besides its addresses; separated by commas.
+    /// Names of this server in the header `Host`, in addition to its addresses; separated by
+    /// commas.
     pub hosts: String,
-    /// Allowed origins of web pages; separated by commas.
+    /// Origins of web pages that may send requests; separated by commas.
     pub origins: String,
 }
 

@@ -28,23 +28,23 @@ use stratalog_query::{Outcome, Rows, Session, StatementKind, quoted};
 use self::{format::Format, parameter::Parameters};
 use crate::{json::Json, problem::Problem, state::State};
 
-/// The request.
+/// The body or the query string of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename = "Question")]
 struct SqlRequest {
-    /// The statement.
+    /// The SQL text.
     #[serde(alias = "q", alias = "query")]
     sql: String,
-    /// Values of `$1`, `$2` …
+    /// The values of the parameters `$1`, `$2` …
     params: Parameters,
-    /// The format of the rows.
+    /// The format of the response's rows.
     format: Option<String>,
-    /// A schema at the front of the search path.
+    /// A schema that comes first in the search path.
     #[serde(alias = "db")]
     schema: Option<String>,
 }
 
-/// `GET` and `POST /api/sql`.
+/// `GET` and `POST /api/sql`: runs a statement and sends its rows.
 pub(crate) async fn ask(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): Query<HashMap<String, String>>,
@@ -86,7 +86,7 @@ fn no_copy() -> Error {
         .with_hint("read rows with a query and format=csv; POST lines to /write")
 }
 
-/// The access allowed by a request's method.
+/// Whether a request may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -94,15 +94,16 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// GET is read-only, because a page of another site can make a browser send GET.
+    /// The access of an HTTP method. GET is read-only, because a page of another site can make a
+    /// browser send GET.
     pub(crate) fn of(method: &Method) -> Self {
         if *method == Method::POST { Self::Write } else { Self::Read }
     }
 
-    /// Limits a session to the allowed access.
+    /// Makes the session read-only if the access is.
     ///
     /// # Errors
-    /// The same as `Session::confine`.
+    /// As `Session::confine`.
     pub(crate) fn confine(self, session: &Session) -> Result<()> {
         match self {
             Self::Write => Ok(()),
@@ -110,10 +111,10 @@ impl Access {
         }
     }
 
-    /// Checks that the access allows a statement.
+    /// Checks that the access allows statements of this kind.
     ///
     /// # Errors
-    /// `ReadOnlyTransaction`.
+    /// `ReadOnlyTransaction` if the statement may write and the access is read-only.
     pub(crate) fn check(self, kind: StatementKind) -> Result<()> {
         if self == Self::Write || kind == StatementKind::Read {
             return Ok(());
@@ -126,7 +127,7 @@ impl Access {
     }
 }
 
-/// The session of a request: it ends with the answer.
+/// The session of one request; it ends when the response is complete.
 pub(crate) struct RequestSession(Arc<Session>);
 
 impl RequestSession {
@@ -134,7 +135,7 @@ impl RequestSession {
         Self(session)
     }
 
-    /// The session.
+    /// The session, for running statements.
     pub(crate) fn session(&self) -> &Session {
         &self.0
     }
@@ -194,7 +195,7 @@ impl SqlRequest {
                 )
                 .with_hint("{\"sql\": \"SELECT $1\", \"params\": [1], \"format\": \"json\"}")
             })?;
-            // Only parameters contain numbers.
+            // Only the parameters can contain numbers whose digits count.
             question.params.keep_digits(&String::from_utf8_lossy(body))?;
             question
         } else {
@@ -229,7 +230,7 @@ impl SqlRequest {
         Ok(question)
     }
 
-    /// The parameters as a row of texts for a statement with parameters of `types`; the statement
+    /// The parameters as a row of texts for a statement with parameters of `types`. The statement
     /// converts the texts to its types.
     fn parameters(&self, types: &[ColumnType]) -> Result<RecordBatch> {
         let texts = self.params.in_syntax_of(types);
@@ -244,16 +245,16 @@ impl SqlRequest {
     }
 }
 
-/// Names and types of a result's columns, and its rows.
+/// A complete result: names and types of the columns, and the rows.
 pub(crate) type Table = (Vec<(String, String)>, Vec<Vec<Value>>);
 
-/// Maximum rows of an answer held in memory.
+/// Maximum rows of a result that is complete in memory.
 const TABLE_ROWS_MAX: usize = 100_000;
 
-/// All rows of a statement, for small answers.
+/// Runs a statement and returns its complete result, for small results.
 ///
 /// # Errors
-/// Errors of the statement; `LimitExceeded` for too many rows.
+/// Errors of the statement; `LimitExceeded` for more than [`TABLE_ROWS_MAX`] rows.
 pub(crate) async fn table_of(state: &State, sql: &str, access: Access) -> Result<Table> {
     let session = state.session("http", None)?;
     let _ended = RequestSession(Arc::clone(&session));

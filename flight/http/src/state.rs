@@ -1,4 +1,4 @@
-//! The shared state of all requests.
+//! The state that all requests share.
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -16,33 +16,33 @@ use tokio::{
 
 use crate::{HttpSettings, guard::Guard, store::refused_requests::RefusedRequests};
 
-/// Maximum bytes of rows in a parser kept for another request.
+/// Maximum bytes of the rows in a parser that is kept for another request.
 const KEPT_ROWS_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of parsers kept for later requests; each parser caches tables and series.
+/// Maximum number of parsers kept for later requests. A parser caches tables and series.
 const PARSERS_MAX: usize = 16;
 
-/// Maximum number of telemetry bodies converted to rows at the same time. Each body may use the
-/// bytes of [`TelemetryLimits`], and rows of [`TELEMETRY_ROWS_BYTES`].
+/// Maximum number of telemetry bodies that are converted to rows at the same time. Each conversion
+/// may use the bytes of [`TelemetryLimits`] and [`TELEMETRY_ROWS_BYTES`].
 const READERS_MAX: usize = 4;
 
-/// Maximum bytes of the rows of a telemetry body.
+/// Maximum bytes of the rows from one telemetry body.
 const TELEMETRY_ROWS_BYTES: usize = 128 << 20;
 
-/// Maximum number of appends with many rows that run, and do not wait, at the same time.
+/// Maximum number of large appends that compute at the same time; waiting appends do not count.
 const DRIVING_MAX: usize = 16;
 
-/// Maximum work in bytes done directly on a connection's thread; longer work leaves the thread to
-/// other tasks.
+/// Maximum bytes of work that a connection's thread does in one piece; longer work moves to other
+/// threads.
 const SHORT_BYTES: usize = 8 << 10;
 
-/// Bytes of a unit of the memory limit.
+/// The unit of the memory limit, in bytes.
 const UNIT_BYTES: usize = 1024;
 
-/// Memory for a body: a part of the bodies' limit, and of the memory of the process.
+/// Memory reserved for a body: from the limit of all bodies, and from the limit of the process.
 pub(crate) type GrantedRoom = (OwnedSemaphorePermit, MemoryPromise);
 
-/// The shared state for a request.
+/// The state that all requests share.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) service: Arc<QueryService>,
@@ -56,14 +56,14 @@ pub(crate) struct State {
     names: Names,
     writing: Mutex<Option<Arc<Session>>>,
     room: Arc<Semaphore>,
-    /// Permits for long computations: the threads of connections stay free for connections.
+    /// Permits for long computations; they leave threads free for connections.
     computing: Semaphore,
-    /// Permits for appends of many rows.
+    /// Permits for large appends.
     driving: Semaphore,
 }
 
 impl State {
-    /// The initial state.
+    /// The state at the start of the listener.
     pub(crate) fn new(service: Arc<QueryService>, settings: Arc<HttpSettings>) -> Arc<Self> {
         let units = (settings.inbound_bytes_max / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
         let counts = service.parts().metrics.ingest().clone();
@@ -85,13 +85,13 @@ impl State {
         })
     }
 
-    /// A parser for a request.
+    /// A parser for the lines of a request: a kept parser, or a new one.
     pub(crate) fn parser(&self) -> LineParser {
         self.parsers.lock().pop().unwrap_or_else(|| LineParser::new(LineLimits::default()))
     }
 
-    /// Returns the parser of an ended request. A parser with the rows of a refused request is
-    /// dropped to free their memory.
+    /// Keeps the parser of a completed request for later requests. Drops a parser that still holds
+    /// the rows of a refused request, to free their memory.
     pub(crate) fn give_back(&self, parser: LineParser) {
         if parser.bytes() > KEPT_ROWS_BYTES_MAX {
             return;
@@ -102,10 +102,11 @@ impl State {
         }
     }
 
-    /// Reads a body of telemetry, within the limit of concurrent reads.
+    /// Runs `read`, which converts a telemetry body to rows, within the limit of concurrent
+    /// conversions.
     ///
     /// # Errors
-    /// `OutOfMemory` after a timeout of the wait; errors of the read.
+    /// `OutOfMemory` after a limited wait; errors of `read`.
     pub(crate) async fn read<T>(
         &self,
         read: impl FnOnce(&mut TelemetryReader) -> Result<T>,
@@ -133,10 +134,10 @@ impl State {
         }
     }
 
-    /// The session for writes of all requests.
+    /// The session that all requests share for writes.
     ///
     /// # Errors
-    /// The same as [`QueryService::connect`].
+    /// As [`QueryService::connect`].
     pub(crate) fn writing(&self) -> Result<Arc<Session>> {
         let mut writing = self.writing.lock();
         if let Some(session) = writing.as_ref().filter(|session| session.check_terminated().is_ok())
@@ -147,10 +148,10 @@ impl State {
         Ok(Arc::clone(writing.insert(session)))
     }
 
-    /// A separate session.
+    /// A session for a single request.
     ///
     /// # Errors
-    /// The same as [`QueryService::connect_for_request`].
+    /// As [`QueryService::connect_for_request`].
     pub(crate) fn session(&self, name: &str, client: Option<String>) -> Result<Arc<Session>> {
         self.service.connect_for_request(Login {
             user: self.settings.default_user.clone(),
@@ -162,8 +163,8 @@ impl State {
         })
     }
 
-    /// Runs a computation over about `bytes` bytes. Long computations leave the thread to other
-    /// connections, and few of them run at the same time.
+    /// Runs `work`, a computation over about `bytes` bytes. A long computation leaves the thread to
+    /// other connections, and waits while too many others run.
     pub(crate) async fn compute<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
         if bytes <= SHORT_BYTES {
             return work();
@@ -172,9 +173,9 @@ impl State {
         block_in_place(work)
     }
 
-    /// Drives a future with a computation over about `bytes` bytes, outside the threads of
-    /// connections. A future that waits, for the store or for another append, holds no permit: a
-    /// block with a key must not hold up the appends of other keys.
+    /// Polls a future that computes over about `bytes` bytes, with a permit of its own for each
+    /// poll. A future that waits, for the store or for another append, holds no permit, so that it
+    /// does not delay other appends.
     pub(crate) async fn drive<F: Future>(&self, bytes: usize, future: F) -> F::Output {
         if bytes <= SHORT_BYTES {
             return future.await;
@@ -188,27 +189,27 @@ impl State {
             drop(permit);
             match polled {
                 Poll::Ready(output) => return output,
-                Poll::Pending => woken().await,
+                Poll::Pending => until_woken().await,
             }
         }
     }
 
-    /// Memory for `bytes` of bodies, if free.
+    /// Reserves memory for `bytes` of bodies without waiting; `None` if the memory is not free.
     pub(crate) fn try_room(&self, bytes: usize) -> Option<GrantedRoom> {
         let room = Arc::clone(&self.room).try_acquire_many_owned(units(bytes)).ok()?;
         Some((room, MemoryPromise::of(bytes)?))
     }
 
-    /// Memory for `bytes` of bodies; waits without a limit.
-    pub(crate) async fn some_room(&self, bytes: usize) -> Result<GrantedRoom> {
+    /// Reserves memory for `bytes` of bodies; waits without a time limit.
+    pub(crate) async fn wait_for_room(&self, bytes: usize) -> Result<GrantedRoom> {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
         Ok((wanted.await.map_err(|_| no_room())?, MemoryPromise::default()))
     }
 
-    /// Memory for `bytes` of bodies; waits for a limited time.
+    /// Reserves memory for `bytes` of bodies; waits for a limited time.
     ///
     /// # Errors
-    /// `OutOfMemory` after a timeout of the wait.
+    /// `OutOfMemory` after the wait.
     pub(crate) async fn room(&self, bytes: usize) -> Result<GrantedRoom> {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
         match timeout(Duration::from_millis(self.settings.room_ms), wanted).await {
@@ -218,8 +219,8 @@ impl State {
     }
 }
 
-/// Waits until the task is woken.
-async fn woken() {
+/// Suspends the task until the future that was polled before wakes it.
+async fn until_woken() {
     let mut is_first = true;
     poll_fn(|_| match std::mem::take(&mut is_first) {
         true => Poll::Pending,

@@ -1,4 +1,4 @@
-//! Stores rows by table: missing tables and columns are made, then all rows are a single append.
+//! Stores rows by table: first creates missing tables and columns, then appends all rows at once.
 
 mod merge;
 pub(crate) mod partial;
@@ -17,16 +17,16 @@ use stratalog_query::{Command, NewChronicle, NewColumn, Session};
 
 use crate::state::State;
 
-/// The tick column of tables made here.
+/// The time column of tables that a write creates.
 const TIME: &str = "time";
 
-/// Approximate bytes of a value.
+/// Approximate bytes of a value, for the estimate of memory.
 const VALUE_BYTES: usize = 8;
 
-/// Maximum attempts to make a missing object, or to append rows, while other sessions make changes.
+/// Maximum attempts to create an object, or to append rows, while other sessions change the tables.
 const TRIES: usize = 4;
 
-/// The tables of a schema.
+/// The tables of one schema, as a session sees them.
 #[derive(Debug)]
 pub(crate) struct SchemaTables<'a> {
     pub(crate) session: &'a Session,
@@ -42,37 +42,38 @@ impl Tables for SchemaTables<'_> {
         self.schema
     }
 
-    /// A declared key accepts new columns.
+    /// True if new tags may join the key of the table: only a declared key accepts them.
     fn takes_new_tags(&self, table: &ChronicleDefinition) -> bool {
         table.primary_key
     }
 }
 
-/// The source of rows.
+/// The rules by which a protocol's rows are stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteProtocol {
-    /// The protocol, in messages and in the list of sessions.
+    /// The name of the protocol in messages and in the list of sessions.
     pub(crate) protocol: &'static str,
-    /// The collision rule of new tables.
+    /// The collision rule of tables that a write creates.
     pub(crate) collision: &'static str,
-    /// True if rows of a request with the same key and time become a single row.
+    /// True if a request's rows with equal key and time become one row.
     pub(crate) merges: bool,
 }
 
 impl WriteProtocol {
-    /// Line protocol in requests: fields of lines with the same series and time merge.
+    /// Line protocol in HTTP requests: lines with equal series and time become one row with all
+    /// fields.
     pub(crate) const LINES: Self =
         Self { protocol: "line protocol", collision: "merge", merges: true };
 
-    /// Line protocol over TCP: no request groups the lines.
+    /// Line protocol over TCP: each line is a row, because no request groups the lines.
     pub(crate) const STREAM: Self = Self { merges: false, ..Self::LINES };
 }
 
-/// Stores rows, all or none.
+/// Stores all rows or none.
 ///
 /// # Errors
-/// `DatatypeMismatch`, `InvalidTableDefinition` when a table has changed since the rows were read;
-/// errors from the creation of a table or from the append.
+/// `DatatypeMismatch`, `InvalidTableDefinition` if a table has changed since the rows were read;
+/// errors from creating a table or from the append.
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
@@ -89,14 +90,14 @@ pub(crate) async fn store(
         let ready = prepared(state, session, write_protocol, schema, rows).await?;
         batches.push((ready.definition, ready.batch));
     }
-    // See `partial::store`.
+    // The order of the ids prevents deadlocks: see `partial::store`.
     batches.sort_by_key(|(definition, _)| definition.id);
     append_all(state, session, write_protocol, &mut batches, options).await.map(Some)
 }
 
-/// Appends batches, all or none. Makes up to [`TRIES`] attempts: an attempt is repeated after a
-/// deadlock with another append, or if another session has added a column whose values the append
-/// would lose.
+/// Appends all batches or none, in up to [`TRIES`] attempts. Repeats an attempt after a deadlock
+/// with another append, and if another session has added a column whose values the append would
+/// lose.
 async fn append_all(
     state: &State,
     session: &Arc<Session>,
@@ -113,11 +114,11 @@ async fn append_all(
     }
 }
 
-/// True if a further attempt may succeed after `error`. Brings the batches to the current
-/// definitions of their tables if another session has added columns.
+/// Prepares another attempt after `error`: brings the batches to the current definitions of their
+/// tables if other sessions have added columns. Returns false if another attempt cannot succeed.
 ///
 /// # Errors
-/// `UndefinedTable` after the table was dropped.
+/// `UndefinedTable` if a table was dropped.
 fn renew(
     session: &Session,
     batches: &mut [(Arc<ChronicleDefinition>, RecordBatch)],
@@ -134,8 +135,8 @@ fn renew(
     Ok(true)
 }
 
-/// The rows of `batch` with the columns of the newer definition `now`. `None` if a new column has no
-/// value for these rows, or if the name now belongs to another table.
+/// The rows of `batch` with the columns of `now`, the newer definition. `None` if a new column has
+/// no value for these rows, or if the name now belongs to another table.
 fn widened(
     definition: &ChronicleDefinition,
     batch: &RecordBatch,
@@ -152,7 +153,7 @@ fn widened(
             (None, _) if column.nullable => {
                 new_null_array(&column.column_type.arrow_type(), batch.num_rows())
             }
-            // A tag that joined the key.
+            // The column is a tag that has joined the key.
             (None, Some(missing)) if column.column_type == ColumnType::Text => {
                 let values = std::iter::repeat_n(missing, batch.num_rows());
                 Arc::new(StringViewArray::from_iter_values(values))
@@ -179,15 +180,15 @@ async fn append_once(
     append.commit().await
 }
 
-/// The rows of a table, ready for an append.
+/// The rows of one table, ready to be appended.
 struct PreparedAppend {
     definition: Arc<ChronicleDefinition>,
     batch: RecordBatch,
-    /// The positions of the kept rows, if rows were merged.
+    /// The positions of the remaining rows among the original rows, if rows were merged.
     kept_rows: Option<Vec<u32>>,
 }
 
-/// Makes missing columns of the table, and returns its rows as a batch.
+/// Creates missing columns of the table, and returns its rows as a batch.
 async fn prepared(
     state: &State,
     session: &Arc<Session>,
@@ -212,7 +213,7 @@ async fn prepared(
     Ok(PreparedAppend { definition, batch, kept_rows })
 }
 
-/// The table for some rows, with all their columns.
+/// The table for `rows`; creates the table or its missing columns if necessary.
 async fn ready(
     session: &Arc<Session>,
     write_protocol: WriteProtocol,
@@ -232,7 +233,7 @@ async fn ready(
                     [_] => "a new field".to_string(),
                     _ => format!("{count} new columns"),
                 };
-                // A single record of the catalog, with a single sync, for all columns.
+                // One record of the catalog, and therefore one sync, adds all columns.
                 let id = definition.id;
                 let add =
                     |(column, key)| Command::AddColumn { id, column, key, if_not_exists: true };
@@ -254,7 +255,7 @@ async fn ready(
     ))
 }
 
-/// The missing columns of a table, each with true if the column joins the key.
+/// The columns that the table lacks; for each column, true if it joins the key.
 fn missing_columns(
     definition: &ChronicleDefinition,
     rows: &TableRows,
@@ -270,7 +271,7 @@ fn missing_columns(
     Ok(tags.chain(fields).collect())
 }
 
-/// A tag that joins the key of a table: '' in existing rows, and in rows without the tag.
+/// A tag column that joins the key: its value is '' in existing rows and in rows without the tag.
 fn joining(tag: &str) -> NewColumn {
     NewColumn {
         nullable: false,

@@ -4,7 +4,7 @@
 //!   ?table=cpu&gsn=7&where=usage > 90 ─► SUBSCRIBE cpu FROM GSN 7 WHERE (usage > 90)
 //!   row ─► id: its gsn, data: JSON    gap ─► event: gap    idle for long ─► : a comment
 //! ```
-//! A reconnecting browser sends the last id: the subscription continues after the id. With
+//! A browser that reconnects sends the last id, and the subscription continues after this id. With
 //! `live=true`, the first id comes before any event.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -30,11 +30,11 @@ use crate::{
     state::State,
 };
 
-/// Position of the gap column in a subscription's rows: the table may have a column with the same
-/// name.
-const GAP_AT: usize = 1;
+/// The position of the gap column in the rows of a subscription. The position identifies the
+/// column, because the table may have a column of the same name.
+const GAP_COLUMN: usize = 1;
 
-/// The parameters of a request.
+/// The parameters in the URL of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct SubscribeParameters {
     table: String,
@@ -43,21 +43,21 @@ struct SubscribeParameters {
     from: SubscribeStart,
 }
 
-/// The begin of a subscription.
+/// The position at which a subscription begins.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum SubscribeStart {
-    /// At the first event of the table.
+    /// The first event of the table.
     #[default]
     All,
-    /// At an event, by its gsn.
+    /// The event with this gsn.
     Gsn(u64),
-    /// At the first event of a time.
+    /// The first event at or after this time.
     Time(String),
-    /// At the next new event.
+    /// The next new event.
     Live,
 }
 
-/// `GET /api/v1/subscribe`.
+/// `GET /api/v1/subscribe`: streams the events of a table as server-sent events.
 pub(crate) async fn subscribe(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): Query<HashMap<String, String>>,
@@ -65,20 +65,21 @@ pub(crate) async fn subscribe(
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let mut question = SubscribeParameters::read(parameters, last)?;
-    // Like everywhere over HTTP: the database of InfluxDB's clients is a schema.
+    // As in all HTTP routes, a database of InfluxDB's clients is a schema.
     let schema = question.schema.take();
     question.schema = schema.map(|name| crate::write::schema(&state, Some(&name), None));
-    // The headers are sent now: the first event may come late.
+    // The client receives the headers now, because the first event may come much later.
     let mut opening = ":\n\n".to_string();
     if question.from == SubscribeStart::Live {
-        // The begin is sent as an id: a client reconnecting before the first event misses no event.
+        // The first id is the current head, so that a client that reconnects before the first event
+        // misses no event.
         let head = state.service.parts().store.snapshot().gsn().0;
         question.from = SubscribeStart::Gsn(head.saturating_add(1));
         opening = format!("id: {head}\n\n");
     }
     let session = state.session("http subscribe", None)?;
     let ended = RequestSession::new(Arc::clone(&session));
-    // A subscription has no timeout; the client ends it.
+    // The subscription runs until the client ends it.
     session.variables().set("statement_timeout", "0", false)?;
     Access::Read.confine(&session)?;
     let parsed = session.parse(&question.sql())?;
@@ -104,7 +105,7 @@ pub(crate) async fn subscribe(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Buffering proxies would delay events.
+    // Proxies must not buffer events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
@@ -127,7 +128,7 @@ impl SubscribeParameters {
             text.trim().parse::<u64>().map_err(|_| wrong(&format!("\"{text}\" is not a gsn")))
         };
         let from = match (last, gsn, time, live) {
-            // A reconnecting client.
+            // The client reconnects.
             (Some(last), ..) => SubscribeStart::Gsn(number(last)?.saturating_add(1)),
             (None, Some(gsn), None, false) => SubscribeStart::Gsn(number(&gsn)?),
             (None, None, Some(time), false) => SubscribeStart::Time(time),
@@ -157,17 +158,17 @@ fn wrong(what: &str) -> Error {
         .with_hint("GET /api/v1/subscribe?table=cpu&gsn=1, or time=2024-01-01, or live=true; where=usage > 90 and schema=public are optional")
 }
 
-/// The stream of a response.
+/// The rows of a subscription, formatted as server-sent events.
 struct Events {
     rows: Rows,
     style: TextStyle,
     heartbeat: Duration,
-    /// The session lives until the end of the reads.
+    /// Keeps the session open until the last read.
     _ended: RequestSession,
 }
 
 impl Events {
-    /// The next bytes, and true if more bytes follow.
+    /// The next bytes of the response, and whether more bytes follow.
     async fn next(&mut self) -> (Bytes, bool) {
         match tokio::time::timeout(self.heartbeat, self.rows.next()).await {
             Err(_) => (Bytes::from_static(b":\n\n"), true),
@@ -181,9 +182,9 @@ impl Events {
     }
 }
 
-/// Formats rows as events.
+/// The rows of a batch as server-sent events.
 fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
-    let others: Vec<usize> = (0..batch.num_columns()).filter(|at| *at != GAP_AT).collect();
+    let others: Vec<usize> = (0..batch.num_columns()).filter(|at| *at != GAP_COLUMN).collect();
     let without_gap = batch.project(&others);
     let rows = objects(&without_gap.map_err(|error| Error::internal(error.to_string()))?, style)?;
     let columns = cells(batch, style)?;
@@ -195,7 +196,7 @@ fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
     let mut out = String::new();
     for (row, data) in rows.iter().enumerate() {
         let gsn = cell_of(gsn_at, row);
-        match cell_of(Some(GAP_AT), row) {
+        match cell_of(Some(GAP_COLUMN), row) {
             "null" => out.push_str(&format!("id: {gsn}\ndata: {data}\n\n")),
             gap => out.push_str(&format!(
                 "event: gap\nid: {gsn}\ndata: {{\"_gsn\":{gsn},\"gap\":{gap}}}\n\n"
@@ -205,7 +206,7 @@ fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
     Ok(out)
 }
 
-/// The last event of a failing subscription.
+/// An event with the error that ends the subscription.
 fn failed(error: &Error) -> Bytes {
     Bytes::from(format!("event: error\ndata: {}\n\n", problem::body(error)))
 }

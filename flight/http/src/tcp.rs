@@ -1,5 +1,5 @@
-//! Line protocol over TCP, for QuestDB's clients: no answers are sent. A refused line ends the
-//! connection: lines before it are stored, lines after it are not.
+//! Line protocol over TCP, for QuestDB's clients. The protocol has no answers: a refused line ends
+//! the connection; the lines before it are stored, the lines after it are not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,22 +26,23 @@ use crate::{
 /// Size of the read buffer.
 const READ_BYTES: usize = 256 << 10;
 
-/// Maximum number of a connection's batches waiting for an append during further reads.
+/// Maximum number of batches of one connection that wait for the store while the connection reads
+/// on.
 const WAITING: usize = 2;
 
-/// Maximum wait of lines for further lines before an append.
+/// Maximum time that lines wait for further lines before their append.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Maximum bytes read from a connection before it leaves for another connection.
+/// Maximum bytes that are still read from a connection that must close for another connection.
 const LAST_BYTES_MAX: usize = 4 << 20;
 
-/// Initial memory reservation for rows, in bytes.
+/// Bytes that a connection reserves for its rows at first.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// Maximum length of a first line checked for an HTTP request.
+/// Maximum length of a first line that is checked for an HTTP request line.
 const REQUEST_LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Rows for the store, with their memory reservation.
+/// Rows for the store, and the memory reservation for them.
 type Batch = (Vec<TableRows>, Room);
 
 /// Serves a connection until its end.
@@ -53,7 +54,7 @@ pub(crate) async fn serve(
 ) {
     state.counts.connected();
     let address = socket.peer_addr().map(|address| address.to_string()).ok();
-    let served = greet_and_converse(&state, socket, address.clone(), stop, &permit).await;
+    let served = detect_and_serve(&state, socket, address.clone(), stop, &permit).await;
     if let Err(error) = served {
         state.service.parts().metrics.door(Door::Lines).failed(error.kind());
         let client = address.unwrap_or_default();
@@ -62,8 +63,8 @@ pub(crate) async fn serve(
     state.counts.disconnected();
 }
 
-/// Waits for the first bytes, and checks for line protocol.
-async fn greet_and_converse(
+/// Waits for the first bytes; refuses HTTP requests, and serves line protocol.
+async fn detect_and_serve(
     state: &Arc<State>,
     mut socket: TcpStream,
     address: Option<String>,
@@ -100,13 +101,13 @@ async fn greet_and_converse(
     }
     let running = permit.begin();
     let session = state.session("line protocol over TCP", address)?;
-    let served = converse(state, (socket, permit, running), begun, &session, stop).await;
+    let served = read_and_store(state, (socket, permit, running), begun, &session, stop).await;
     session.close();
     served
 }
 
-/// Reads until the first line is complete, or longer than any request line; returns the number of
-/// bytes.
+/// Reads into `buffer` until it contains a complete line, or more bytes than a request line may
+/// have. Returns the number of bytes.
 async fn first_line(socket: &mut TcpStream, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut count = 0;
     loop {
@@ -121,15 +122,15 @@ async fn first_line(socket: &mut TcpStream, buffer: &mut [u8]) -> std::io::Resul
     }
 }
 
-/// True if bytes may begin an HTTP request line: with a method in capitals, and a space.
+/// True if `bytes` may be the beginning of an HTTP request line: capital letters, then a space.
 fn may_be_http(bytes: Option<&[u8]>) -> bool {
     let bytes = bytes.unwrap_or_default();
     let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     method > 0 && method <= 16 && matches!(bytes.get(method), None | Some(b' '))
 }
 
-/// True if the first line is an HTTP request line: a page can make a browser send such a request
-/// with any body.
+/// True if the first line is an HTTP request line. A web page can make a browser send such a
+/// request with any body.
 fn is_http(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -138,8 +139,8 @@ fn is_http(bytes: &[u8]) -> bool {
     may_be_http(Some(line)) && known
 }
 
-/// Reads and parses here; a separate task stores the rows, in the same order.
-async fn converse(
+/// Reads and parses lines; another task stores the rows in the same order.
+async fn read_and_store(
     state: &Arc<State>,
     (mut socket, permit, running): (TcpStream, &Arc<ConnectionPermit>, RunningRequest),
     begun: Vec<u8>,
@@ -161,7 +162,7 @@ async fn converse(
     };
     let read = tokio::select! {
         read = reader.read(&mut socket, begun, &stop) => read,
-        // The append has failed: further reads have no use.
+        // The storing task has failed, so further lines would be lost.
         () = sender.closed() => Ok(()),
     };
     state.give_back(reader.parser);
@@ -193,20 +194,22 @@ async fn store_all(
     Ok(())
 }
 
-/// Reads the lines of a connection.
+/// Reads the lines of one connection and passes their rows to the storing task.
 struct Reader<'a> {
     state: &'a Arc<State>,
     tables: SchemaTables<'a>,
     parser: LineParser,
-    /// Memory reservation of rows not yet stored.
+    /// The memory reservation of rows that are not passed on yet.
     room: Room,
     reserved: usize,
     sender: &'a mpsc::Sender<Batch>,
     permit: &'a Arc<ConnectionPermit>,
-    /// `None` after a long silence: another connection may take the place.
+    /// The socket counts as running. `None` after a long silence: another connection may then take
+    /// the place.
     running: Option<RunningRequest>,
-    /// Start of the silence: the last complete line, the last wait for the store, or the start of the
-    /// connection. Bytes of an unfinished line do not end the silence.
+    /// The beginning of the client's silence: the end of the last complete line, the end of the
+    /// last wait for the store, or the start of the connection. Bytes of an incomplete line do not
+    /// end the silence.
     silent_since: Instant,
 }
 
@@ -234,7 +237,8 @@ impl Reader<'_> {
             if ended || self.parser.lines_failed() > 0 {
                 return self.end().await;
             }
-            // More lines may follow at once; otherwise the present lines are stored.
+            // Lines that follow immediately join the present rows; after [`LINGER`] the rows are
+            // stored.
             let patience = match self.parser.rows() {
                 0 => silence,
                 _ => LINGER,
@@ -268,7 +272,7 @@ impl Reader<'_> {
                     }
                     goes_on
                 }
-                // Some clients end with a reset after all data is sent.
+                // Some clients reset the connection after they have sent all data.
                 Some(Err(error)) => {
                     tracing::debug!(%error, "a connection of line protocol failed");
                     ended = true;
@@ -281,7 +285,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Ends the connection, with all received lines.
+    /// Passes all complete lines to the storing task before the connection closes for another
+    /// connection.
     async fn leave(&mut self, socket: &TcpStream, buffer: &mut [u8]) -> Result<()> {
         let mut left = LAST_BYTES_MAX;
         while left > 0
@@ -295,7 +300,7 @@ impl Reader<'_> {
         self.end().await
     }
 
-    /// Parses bytes, and passes on a full batch of rows; `false` when the storing task has ended.
+    /// Parses bytes, and passes a full batch of rows on; `false` if the storing task has ended.
     async fn take(&mut self, bytes: &[u8]) -> Result<bool> {
         self.state.counts.bytes(bytes.len());
         let most = self.state.settings.batch_bytes_max;
@@ -306,7 +311,7 @@ impl Reader<'_> {
                 self.reserved = FIRST_BYTES;
             }
             if self.parser.rows() == 0 {
-                self.parser.go_on(self.now_ns());
+                self.parser.continue_stream(self.now_ns());
             }
             let (parser, tables, reserved) = (&mut self.parser, &self.tables, self.reserved);
             let taken = self
@@ -330,25 +335,25 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Passes the rows to the storing task; `false` when the task has ended.
+    /// Passes the rows to the storing task; `false` if the storing task has ended.
     async fn hand_over(&mut self) -> bool {
         let rows = self.parser.take();
         self.parser.refresh();
         self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), 0);
         self.reserved = 0;
         let is_taken = self.sender.send((rows, std::mem::take(&mut self.room))).await.is_ok();
-        // The wait for the store does not count as silence of the client.
+        // The client is not silent while the server waits for the store.
         self.silent_since = Instant::now();
         is_taken
     }
 
     async fn end(&mut self) -> Result<()> {
-        // Only a newline completes a line: `v=12` may be a part of `v=1234`.
-        let cut_off = self.parser.drop_begun();
+        // Only a newline completes a line: `v=12` may be the beginning of `v=1234`.
+        let cut_off = self.parser.drop_incomplete_line();
         let Outcome { tables: rows, errors, lines_failed, .. } =
             self.parser.finish(&self.tables)?;
         self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), lines_failed);
-        // The receiver ends with an error; this error is reported instead.
+        // If the send fails, the storing task has failed, and its error is reported.
         let _ = self.sender.send((rows, std::mem::take(&mut self.room))).await;
         match errors.into_iter().next() {
             None if cut_off => Err(Error::new(

@@ -1,4 +1,4 @@
-//! Prometheus remote write, and OTLP's metrics and logs.
+//! Routes of Prometheus remote write, and of OTLP for metrics and logs.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,26 +22,27 @@ use crate::{
     write::schema,
 };
 
-/// The table of logs for requests without a table name.
+/// The table of log records for requests that name no table.
 const LOGS: &str = "logs";
 
-/// From this number of body bytes on, other tasks leave the thread of the reader.
+/// Before a body of at least this many bytes is converted, other tasks leave the thread.
 const LONG_BYTES: usize = 4 << 10;
 
-/// Maximum number of reads of a body: repeated when other requests changed the tables in between.
+/// Maximum number of times that a body is read: once more each time that other requests changed its
+/// tables.
 const READS: usize = 3;
 
 const REMOTE_WRITE: WriteProtocol =
     WriteProtocol { protocol: "remote write", collision: "last", merges: false };
 const OTLP_METRICS: WriteProtocol =
     WriteProtocol { protocol: "OTLP metrics", collision: "last", merges: false };
-/// Records of a service may have the same time.
+/// Two log records of a service may have the same time, so the table keeps both.
 const OTLP_LOGS: WriteProtocol =
     WriteProtocol { protocol: "OTLP logs", collision: "all", merges: false };
 
 type TelemetryQuery = Query<HashMap<String, String>>;
 
-/// `POST /api/v1/write`.
+/// `POST /api/v1/write`: stores the samples of Prometheus remote write.
 pub(crate) async fn remote_write(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): TelemetryQuery,
@@ -61,15 +62,15 @@ pub(crate) async fn remote_write(
     if let Err(error) = checked {
         return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
-    // The reader decompresses the protocol's compressed blocks.
-    let body = DecodedBody::as_it_comes(&state, body);
+    // The reader of the protocol decompresses the body.
+    let body = DecodedBody::undecoded(&state, body);
     let request = Request { write_protocol: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
     let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
         reader.remote_write(body, layout, tables)
     };
     match write(&state, &headers, body, request, read).await {
-        // The sender discards data answered with 400, and notes the answer in its log.
+        // Prometheus drops the data after status 400, and logs the answer.
         Ok(outcome) if outcome.rejected > 0 => {
             (StatusCode::BAD_REQUEST, outcome.message()).into_response()
         }
@@ -78,7 +79,7 @@ pub(crate) async fn remote_write(
     }
 }
 
-/// `POST /v1/metrics`.
+/// `POST /v1/metrics`: stores metrics of OTLP.
 pub(crate) async fn metrics(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): TelemetryQuery,
@@ -96,7 +97,7 @@ pub(crate) async fn metrics(
     .await
 }
 
-/// `POST /v1/logs`.
+/// `POST /v1/logs`: stores log records of OTLP.
 pub(crate) async fn logs(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): TelemetryQuery,
@@ -114,7 +115,7 @@ pub(crate) async fn logs(
     .await
 }
 
-/// A request of OTLP: answers have the encoding of the request.
+/// Serves a request of OTLP. The response has the encoding of the request: protobuf or JSON.
 async fn otlp<R>(
     state: &State,
     headers: &HeaderMap,
@@ -145,7 +146,7 @@ where
     }
 }
 
-/// The options in a request's address.
+/// The options in the URL of a request.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
     write_protocol: WriteProtocol,
@@ -157,17 +158,17 @@ impl<'a> Request<'a> {
         self.parameters.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// A single table, if the request names a table.
+    /// Where the rows go: to the table that the request names, or to one table per metric.
     fn layout(&self) -> Layout<'a> {
         self.parameter("table").map_or(Layout::PerMetric, Layout::Single)
     }
 }
 
-/// Reads and stores a body: all readable parts or nothing. The returned outcome has no rows any
-/// more.
+/// Reads a body and stores all its readable parts, or nothing. The rows are no longer part of the
+/// returned outcome.
 ///
 /// # Errors
-/// Errors of the request as a whole.
+/// Errors that concern the whole request.
 async fn write(
     state: &State,
     headers: &HeaderMap,
@@ -196,7 +197,7 @@ async fn write(
             store::store(state, &session, request.write_protocol, &schema, rows, options).await;
         drop(place);
         match stored {
-            Err(error) if reads < READS && is_of_another_table(&error) => {}
+            Err(error) if reads < READS && is_changed_table(&error) => {}
             stored => {
                 state.counts.bytes(decoded.bytes());
                 state.counts.rows(stored?.map_or(0, |stored| stored.rows));
@@ -207,7 +208,7 @@ async fn write(
     }
 }
 
-/// True if another request has made or changed a table since the rows were read.
-fn is_of_another_table(error: &Error) -> bool {
+/// True if another request has created or changed a table since the rows were read.
+fn is_changed_table(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidTableDefinition | ErrorKind::DatatypeMismatch)
 }

@@ -1,4 +1,4 @@
-//! InfluxDB's write routes, for versions 1, 2 and 3.
+//! The write routes of InfluxDB's versions 1, 2 and 3.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     state::State,
 };
 
-/// The schema of requests without a database, and of requests for the default database.
+/// The schema for requests that name no database or the default database.
 pub(crate) const PUBLIC: &str = "public";
 
 /// The default retention policy of version 1, present in every database.
@@ -27,7 +27,7 @@ const AUTOGEN: &str = "autogen";
 
 type WriteQuery = Query<HashMap<String, String>>;
 
-/// The version for the words of an answer.
+/// The version of InfluxDB whose words an answer uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     One,
@@ -35,7 +35,7 @@ enum Version {
     Three,
 }
 
-/// `POST /write`.
+/// `POST /write` of version 1.
 pub(crate) async fn one(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): WriteQuery,
@@ -45,7 +45,7 @@ pub(crate) async fn one(
     write(&state, Version::One, &parameters, &headers, body).await
 }
 
-/// `POST /api/v2/write`.
+/// `POST /api/v2/write` of version 2.
 pub(crate) async fn two(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): WriteQuery,
@@ -55,7 +55,7 @@ pub(crate) async fn two(
     write(&state, Version::Two, &parameters, &headers, body).await
 }
 
-/// `POST /api/v3/write_lp`.
+/// `POST /api/v3/write_lp` of version 3.
 pub(crate) async fn three(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): WriteQuery,
@@ -93,7 +93,7 @@ async fn write(
     }
 }
 
-/// The options in a request's address.
+/// The options in the URL and headers of a request.
 fn line_options(
     state: &State,
     version: Version,
@@ -120,7 +120,7 @@ fn line_options(
     Ok(LineOptions { schema, precision, durability, accepts_partial })
 }
 
-/// The schema for a database and retention policy of InfluxDB: it contains the tables.
+/// The schema that holds the tables of a database and retention policy of InfluxDB.
 pub(crate) fn schema(state: &State, database: Option<&str>, policy: Option<&str>) -> String {
     let database = database.unwrap_or(PUBLIC);
     let database = database.strip_suffix("/autogen").unwrap_or(database);
@@ -150,7 +150,7 @@ fn precision(text: &str) -> Result<Precision> {
     })
 }
 
-/// The answer when some lines, or all lines, are unreadable.
+/// The answer to a request in which some or all lines are invalid.
 fn partial(version: Version, written: &WriteOutcome, accepts_partial: bool) -> Response {
     let (failed, stored) = (written.failed, written.stored);
     let first = written.errors.first().map(ToString::to_string).unwrap_or_default();
@@ -184,7 +184,7 @@ fn line(error: &LineError) -> Value {
     })
 }
 
-/// The error code in version 2's words.
+/// The error code that version 2 uses for an error.
 fn code(error: &Error) -> &'static str {
     match status(error).as_u16() {
         401 => "unauthorized",

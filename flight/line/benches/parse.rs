@@ -1,5 +1,5 @@
-//! Benchmark: lines as TSBS and agents write them into record batches, on one core; and the
-//! reference's parser alone on the same lines.
+//! Benchmark: parses lines into record batches on one core, as TSBS and agents write them. Also
+//! runs only the reference's parser on the same lines.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use stratalog_line::{LineLimits, LineParser};
 const HOSTS: u64 = 1_000;
 const ROWS: u64 = 50_000;
 
-/// Rows of a batch, as in a server.
+/// Rows of a batch, as the server uses it.
 const BATCH_ROWS: usize = 8_192;
 
 /// Pseudo-random numbers.
@@ -61,7 +61,7 @@ fn stamp(row: u64) -> u64 {
     1_451_606_400_000_000_000 + row / HOSTS * 10_000_000_000
 }
 
-/// TSBS's cpu-only: ten numbers below 100 for each of `hosts` hosts in turn.
+/// Lines of TSBS's cpu-only: ten numbers below 100 for each of `hosts` hosts in turn.
 fn tsbs(hosts: u64, value: impl Fn(&mut Noise) -> String) -> String {
     let mut noise = Noise(1);
     let mut text = String::new();
@@ -76,7 +76,7 @@ fn tsbs(hosts: u64, value: impl Fn(&mut Noise) -> String) -> String {
     text
 }
 
-/// Sensor data: a tag, and a field or two.
+/// Lines of sensors: one tag, and one or two fields.
 fn sensors() -> String {
     let mut noise = Noise(2);
     let mut text = String::new();
@@ -96,7 +96,7 @@ fn sensors() -> String {
     text
 }
 
-/// A string of some words beside two numbers.
+/// Lines with a string of some words beside two numbers.
 fn logs() -> String {
     let mut noise = Noise(3);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Rows by table, from any protocol that writes series of fields.
+//! Collects rows by table, for every protocol whose rows are series with fields.
 
 use std::sync::Arc;
 
@@ -11,25 +11,26 @@ use crate::{
     name::check_name, series::SeriesCache, table::Table,
 };
 
-/// The source of table definitions.
+/// The definitions of existing tables.
 pub trait Tables {
-    /// The definition of the table for a measurement; `None` if the table does not exist. The
-    /// builder asks once per request for each measurement with rows.
+    /// The definition of the table with the name of a measurement; `None` if the table does not
+    /// exist. The builder calls this once per request for each measurement that has rows.
     fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>>;
 
-    /// A namespace that distinguishes these tables from tables of the same names elsewhere.
+    /// A name, for example a schema, that separates these tables from tables of the same names
+    /// elsewhere.
     fn namespace(&self) -> &str {
         ""
     }
 
-    /// True if rows of an existing table may have tags without a column. If false, each row with an
-    /// unknown tag is refused.
+    /// True if new tags may become columns of an existing table. If false, a row with an unknown
+    /// tag is refused.
     fn takes_new_tags(&self, _table: &ChronicleDefinition) -> bool {
         true
     }
 }
 
-/// Collects rows of many tables into columns, and remembers tables, columns and series from one
+/// Collects rows of many tables in columns. Keeps a cache of tables, columns and series from one
 /// request to the next.
 ///
 /// ```text
@@ -48,19 +49,19 @@ pub struct RowBuilder {
     by_measurement: HashTable<u32>,
     hasher: RandomState,
     pub(crate) series: SeriesCache,
-    /// Counts requests, and reloads of the definitions within a request.
+    /// The number of requests so far, plus the reloads of definitions within requests.
     request: u64,
-    /// Counts batches: a series number within a batch is not valid in the next batch.
+    /// The number of batches so far. A series has another number in each batch.
     batch: u64,
-    /// Tables with rows.
+    /// The tables that have rows.
     filled: Vec<u32>,
-    /// Columns and tags of all tables.
+    /// The number of columns and tags of all cached tables.
     columns_total: usize,
-    /// A table has too many tags: the cache is emptied when the next request begins.
+    /// True if a cached table has too many tags: the next request begins with an empty cache.
     crowded: bool,
     rows: usize,
     bytes: usize,
-    /// The changes made by the last interned series.
+    /// What the last interned series has added to the cache.
     interned: Option<InternedSeries>,
 }
 
@@ -72,7 +73,7 @@ struct InternedSeries {
 }
 
 impl RowBuilder {
-    /// An empty builder.
+    /// A builder with an empty cache.
     pub fn new(limits: RowLimits) -> Self {
         Self {
             tables: Vec::new(),
@@ -91,8 +92,8 @@ impl RowBuilder {
         }
     }
 
-    /// Begins a request: drops rows that were not taken. The first row of each table in the request
-    /// asks for the table's definition again.
+    /// Begins a request, and drops rows that were not taken. The builder then asks for the
+    /// definition of each table again, at the table's first row.
     pub fn begin(&mut self) {
         for number in std::mem::take(&mut self.filled) {
             if let Some(table) = self.tables.get_mut(number as usize) {
@@ -114,8 +115,8 @@ impl RowBuilder {
         }
     }
 
-    /// The rows since the last call, by table, in the order of their first rows. The kinds found
-    /// for new fields stay valid until the request ends.
+    /// Takes the rows collected since the last call, by table, in the order of the tables' first
+    /// rows. The types chosen for new fields stay valid until the request ends.
     pub fn take(&mut self) -> Vec<TableRows> {
         self.batch += 1;
         (self.rows, self.bytes) = (0, 0);
@@ -127,33 +128,34 @@ impl RowBuilder {
         taken
     }
 
-    /// Reloads the definitions within a request, after [`Self::take`]: for example after the caller
-    /// has created the new tables and columns.
+    /// Makes the builder ask for all definitions again within a request, for example after the
+    /// caller has created tables and columns. Only valid after [`Self::take`].
     pub fn refresh(&mut self) {
         if self.rows == 0 {
             self.request += 1;
         }
     }
 
-    /// Rows that are ready to be taken.
+    /// The number of complete rows that are not taken yet.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Approximate size of the rows as batches; every row takes space in every column of its table.
+    /// Approximate bytes of these rows as batches. Every row takes space in every column of its
+    /// table.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The series interned earlier with the same identity.
+    /// The series that was interned with this identity; `None` if it is not in the cache.
     pub fn find(&mut self, identity: &[u8]) -> Option<SeriesNumber> {
         let number = self.series.find(identity)?;
         Some(SeriesNumber { number, generation: self.series.generation })
     }
 
-    /// Interns a series. The identity may be any bytes that differ from all other series of this
-    /// builder and that are cheap to obtain, for example the text of the tags as the client sent
-    /// it. A tag with the value '' is treated as missing.
+    /// Adds a series to the cache. The identity may be any bytes that differ for each series and
+    /// are cheap to obtain, for example the tags as the client sent them. A tag with the value ''
+    /// counts as missing.
     ///
     /// # Errors
     /// A name that no table or column can have; a tag given twice; limits.
@@ -181,7 +183,7 @@ impl RowBuilder {
         }
     }
 
-    /// The tags of a series of this table, without empty values.
+    /// The tags of a series as numbers of the table's tags; without tags whose value is empty.
     fn tags<'a>(&mut self, table: u32, tags: &[(&str, &'a str)]) -> Result<Vec<(u32, &'a str)>> {
         let table = self
             .tables
@@ -206,14 +208,14 @@ impl RowBuilder {
         Ok(found)
     }
 
-    /// Marks a point for [`Self::retract`].
+    /// Remembers the present state of the cache for [`Self::retract`].
     #[inline]
     pub(crate) fn mark(&mut self) {
         self.interned = None;
     }
 
-    /// Removes the series interned since the mark, together with new tags and a new table of the
-    /// series: the line was refused. No row of the series may be open or complete.
+    /// Removes the series interned since [`Self::mark`], together with its new tags and its new
+    /// table, because its line was refused. Only valid if the series has no row.
     #[inline]
     pub(crate) fn retract(&mut self) {
         if self.interned.is_some() {
@@ -242,7 +244,7 @@ impl RowBuilder {
     /// Begins a row of a series.
     ///
     /// # Errors
-    /// A tag for which the table has no place.
+    /// A tag that the table cannot store.
     #[inline]
     pub fn row(&mut self, series: SeriesNumber, tables: &dyn Tables) -> Result<Row<'_>> {
         let known = (series.generation == self.series.generation)
@@ -277,7 +279,7 @@ impl RowBuilder {
         )
     }
 
-    /// The number of a measurement's table; adds the table if it is new.
+    /// The number of the table for a measurement; adds the table to the cache if it is new.
     fn table(&mut self, measurement: &str) -> Result<u32> {
         let hash = self.hasher.hash_one(measurement);
         let is = |number: &u32| {
@@ -309,7 +311,7 @@ impl RowBuilder {
     }
 }
 
-/// The builder state that a row needs.
+/// The parts of the builder that a row under construction borrows.
 pub(crate) struct RowContext<'a> {
     pub(crate) table: u32,
     pub(crate) request: u64,

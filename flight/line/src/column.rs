@@ -1,4 +1,4 @@
-//! The values of a column before their conversion to an Arrow array.
+//! The values of a column under construction, before they become an Arrow array.
 
 mod finish;
 
@@ -8,55 +8,56 @@ use stratalog_model::ColumnType;
 
 use crate::{ColumnKind, FieldValue};
 
-/// No column.
+/// Stands for "no column" and "no series" where a number is stored.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Maximal text of one batch's column, in bytes: the offsets have 32 bits.
+/// Maximal bytes of the texts of one column in a batch: Arrow's offsets have 32 bits.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
-/// The reason for refusing a value. The column stays unchanged.
+/// The reason why a column refused a value. The column stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// A column of this type takes no values of this kind.
+    /// The type of the column takes no values of this kind.
     Kind,
-    /// The value is beyond the column's type.
+    /// The value is outside of the range of the column's type.
     Range,
-    /// The row has a value in this column already.
+    /// The row already has a value in this column.
     Twice,
-    /// The text of the batch has reached the limit of a column.
+    /// The texts of the batch have reached [`TEXT_BYTES_MAX`].
     Full,
 }
 
-/// A column of a table: either part of the definition or new.
+/// A column under construction: a column of the table's definition, or a new column.
 ///
 /// ```text
 /// rows of the table   0   1   2   3   4   5
-/// values              a   b   0   0   e          shorter than the table: row 5 is NULL, as will
-/// gaps                       2 .. 4              be seen when the next value comes, or at the end
+/// values              a   b   0   0   e          shorter than the table: row 5 is NULL. The gap is
+/// gaps                       2 .. 4              recorded with the next value, or at the end
 /// ```
 #[derive(Debug)]
 pub(crate) struct Column {
     pub(crate) name: Box<str>,
     pub(crate) column_type: ColumnType,
-    /// The table's definition lacks the column.
+    /// True if the definition of the table lacks the column.
     pub(crate) new: bool,
-    /// The field name as written in its first row, with the separator before the value: `usage=`.
+    /// The field's name as its first row has written it, with the separator before the value:
+    /// `usage=`.
     pub(crate) label: Box<[u8]>,
-    /// The column that followed this column in the last row with both.
+    /// The column that followed this column in the last row that had both; [`NONE`] at first.
     pub(crate) next: u32,
     values: Values,
-    /// Rows that are NULL, ascending. Rows after the last value are NULL too.
+    /// The rows that are NULL, ascending. Rows after the last value are NULL too.
     gaps: Vec<Range<usize>>,
-    /// Number of values in the last batch, as an estimate for the next batch.
+    /// The number of values in the last batch: an estimate for the next batch.
     expected: usize,
 }
 
-/// A NULL occupies a slot with an arbitrary value.
+/// The values by type. A NULL occupies a place with an arbitrary value.
 #[derive(Debug)]
 enum Values {
     Float {
         values: Vec<f64>,
-        /// The values must be in the range of `real`.
+        /// True if the values must lie in the range of `real`.
         single: bool,
     },
     Integer {
@@ -64,16 +65,16 @@ enum Values {
         lowest: i64,
         highest: i64,
     },
-    /// Values in units of the last digit.
+    /// Decimal values as multiples of the last digit.
     Numeric {
         values: Vec<i128>,
-        /// Units per 1.
+        /// How many units of the last digit make 1.
         one: i128,
-        /// The highest absolute value.
+        /// The largest absolute value of the type, in units of the last digit.
         highest: i128,
     },
     Text {
-        /// The end of each value in `bytes`.
+        /// The end of each value's text in `bytes`.
         ends: Vec<i32>,
         bytes: Vec<u8>,
     },
@@ -94,7 +95,7 @@ impl Values {
             }
             ColumnType::Text => Self::Text { ends: Vec::new(), bytes: Vec::new() },
             ColumnType::Boolean => Self::Boolean(Vec::new()),
-            // No kind of value fits any other type, so the case never happens.
+            // Unreachable: no kind of value fits a column of another type.
             _ => Self::Float { values: Vec::new(), single: false },
         }
     }
@@ -110,7 +111,7 @@ impl Values {
         }
     }
 
-    /// Shortens the values, or extends them by placeholders for NULL.
+    /// Shortens the values to `rows`, or extends them with placeholders for NULL.
     fn resize(&mut self, rows: usize) {
         match self {
             Self::Float { values, .. } => values.resize(rows, 0.0),
@@ -126,7 +127,7 @@ impl Values {
         }
     }
 
-    /// Returns unused capacity, which the array would otherwise keep.
+    /// Frees unused capacity, which the array would otherwise keep.
     fn shrink(&mut self) {
         fn half_used<T>(values: &mut Vec<T>) {
             if values.len() < values.capacity() / 2 {
@@ -145,9 +146,9 @@ impl Values {
         }
     }
 
-    /// Reserves capacity for `rows` values in all, and for at least 5/4 of the present capacity.
-    /// Padding happens repeatedly, and doubling the capacity each time would take more memory than
-    /// is accounted for the rows.
+    /// Reserves capacity for `rows` values, and at least for 5/4 of the present capacity. Columns
+    /// are padded repeatedly; to double the capacity each time would take more memory than the
+    /// builder counts for the rows.
     fn reach(&mut self, rows: usize) {
         fn reach<T>(values: &mut Vec<T>, rows: usize) {
             if values.capacity() < rows {
@@ -189,7 +190,7 @@ impl Column {
         }
     }
 
-    /// Rows up to the last value.
+    /// The number of rows up to the last value.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.values.len()
@@ -201,12 +202,12 @@ impl Column {
         self.values.reserve(rows);
     }
 
-    /// Skips the reservation of capacity.
-    pub(crate) fn expect_nothing(&mut self) {
+    /// Lets the next batch begin without a reservation.
+    pub(crate) fn skip_reservation(&mut self) {
         self.expected = 0;
     }
 
-    /// Takes the values, for finishing elsewhere; the column starts empty again.
+    /// Takes the values out of the column, and leaves the column empty.
     pub(crate) fn take(&mut self) -> Self {
         let mut taken = Self::new(&self.name, &[], self.column_type.clone(), self.new);
         std::mem::swap(&mut taken.values, &mut self.values);
@@ -216,7 +217,7 @@ impl Column {
         taken
     }
 
-    /// Removes the values from this row on.
+    /// Removes the values of `row` and of all later rows.
     pub(crate) fn truncate(&mut self, row: usize) {
         if self.values.len() <= row {
             return;
@@ -230,7 +231,7 @@ impl Column {
         }
     }
 
-    /// Pads the column with NULLs up to this row.
+    /// Pads the column with NULLs for all rows before `row`.
     #[inline]
     fn reach(&mut self, row: usize) -> Result<(), Refusal> {
         if self.values.len() == row { Ok(()) } else { self.pad(row) }
@@ -333,7 +334,7 @@ impl Column {
         Ok(())
     }
 
-    /// The kind of the values in this column.
+    /// The kind of values that this column takes.
     pub(crate) fn kind(&self) -> ColumnKind {
         match &self.values {
             Values::Float { .. } => ColumnKind::Float,
@@ -345,7 +346,7 @@ impl Column {
     }
 }
 
-/// True if a `real` can hold the rounded value: the value is neither too large nor too small.
+/// True if rounding to `real` makes the value neither infinite nor zero.
 fn fits_single(value: f64) -> bool {
     let single = value as f32;
     (single.is_finite() || !value.is_finite()) && (single != 0.0 || value == 0.0)

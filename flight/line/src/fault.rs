@@ -4,23 +4,23 @@ use std::fmt;
 
 use stratalog_model::{Error, ErrorKind};
 
-/// Maximal bytes shown of a refused line.
+/// Maximal bytes of a refused line that an error shows.
 const LINE_EXCERPT_MAX: usize = 256;
 
-/// Maximal bytes shown of a value or name.
+/// Maximal bytes of a value or name that an error shows.
 const VALUE_EXCERPT_MAX: usize = 64;
 
-/// The reason for refusing a line. A refused line leaves no row behind.
+/// A refused line and the reason. A refused line makes no row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineError {
-    /// Number of the line in the request, from 1; for a line with newlines in a string, the number
-    /// of its first line.
+    /// The number of the line in the request, from 1. A newline within a string also counts: a
+    /// refused line with such a string has the number at which the line begins.
     pub line: u64,
     /// Class of the error.
     pub kind: ErrorKind,
-    /// The mistake, its place in the line, and a hint to fix it.
+    /// The mistake, its place in the line, and how to correct it.
     pub message: String,
-    /// The original line, at most 256 bytes.
+    /// The beginning of the original line, at most 256 bytes.
     pub original: String,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for LineError {
     }
 }
 
-/// Counts all errors, and keeps the first of them.
+/// The number of all errors, and the first errors themselves.
 #[derive(Debug, Default)]
 pub(crate) struct LineErrors {
     pub(crate) count: u64,
@@ -52,23 +52,23 @@ impl LineErrors {
     }
 }
 
-/// A name or value for a message.
+/// A name or value, shortened for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     let cut = cut(text.as_bytes(), VALUE_EXCERPT_MAX);
     if cut.len() < text.len() { format!("{cut}…") } else { cut }
 }
 
-/// Like [`excerpt`], for bytes that are possibly not text.
+/// Bytes that may not be valid text, shortened for a message.
 pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
     excerpt(&String::from_utf8_lossy(bytes.get(..4 * VALUE_EXCERPT_MAX).unwrap_or(bytes)))
 }
 
-/// At most `bytes_max` bytes of a text that may have invalid UTF-8, cut between characters.
+/// The first `bytes_max` bytes of a text, cut between characters; invalid UTF-8 is replaced.
 fn cut(bytes: &[u8], bytes_max: usize) -> String {
     let head = bytes.get(..bytes_max).unwrap_or(bytes);
     let mut text = String::from_utf8_lossy(head).into_owned();
     if head.len() < bytes.len() {
-        // The cut may split a character; the replacement character is not the line's fault.
+        // The cut may have split a character; remove what is left of it.
         while text.ends_with(char::REPLACEMENT_CHARACTER) {
             text.pop();
         }

@@ -1,4 +1,4 @@
-//! Kinds of values by their syntax, and the columns that take them.
+//! The kinds of values that a line can contain, and the column types that take them.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl ColumnKind {
         }
     }
 
-    /// True if a column of this type takes values of this kind within its range.
+    /// True if a column of this type takes values of this kind. A value may still be out of range.
     pub fn fits(self, column_type: &ColumnType) -> bool {
         use ColumnType as T;
         match self {
@@ -44,7 +44,7 @@ impl ColumnKind {
         }
     }
 
-    /// The syntax of a value for a column of this type; `None` if no value fits.
+    /// How a line must write a value for a column of this type; `None` if no value fits.
     pub(crate) fn written_for(column_type: &ColumnType) -> Option<&'static str> {
         use ColumnType as T;
         Some(match column_type {
@@ -69,16 +69,16 @@ impl fmt::Display for ColumnKind {
     }
 }
 
-/// One value of a field.
+/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FieldValue<'a> {
-    /// A value of kind [`ColumnKind::Float`]; may be NaN or infinite in protocols with such values.
+    /// A value of kind [`ColumnKind::Float`]. Some protocols also have NaN and infinity.
     Float(f64),
     /// A value of kind [`ColumnKind::Integer`].
     Integer(i64),
     /// A value of kind [`ColumnKind::Unsigned`].
     Unsigned(u64),
-    /// A value of kind [`ColumnKind::Text`]; without U+0000, which no text of a table holds.
+    /// A value of kind [`ColumnKind::Text`], without U+0000, which a table cannot store.
     Text(&'a str),
     /// A value of kind [`ColumnKind::Boolean`].
     Boolean(bool),

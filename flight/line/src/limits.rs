@@ -1,4 +1,4 @@
-//! Limits of a parser and its builder.
+//! Limits of a parser and of its row builder.
 
 use stratalog_model::chronicle::COLUMNS_MAX;
 
@@ -8,19 +8,21 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// Limits of the cache that a [`RowBuilder`](crate::RowBuilder) keeps from one request to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowLimits {
-    /// Tables. A request with more tables is an error; the next request then begins with an empty
-    /// cache.
+    /// Number of tables. A request with more tables is an error, and the next request begins with
+    /// an empty cache.
     pub tables_max: usize,
-    /// Columns of a table, including the tick and the tags.
+    /// Number of columns of one table, including the time column and the tags.
     pub columns_max: usize,
-    /// Columns and tags of all tables; works like `tables_max`.
+    /// Number of columns and tags of all tables. A request with more is an error, and the next
+    /// request begins with an empty cache.
     pub columns_total_max: usize,
-    /// Series whose tags are cached. The cache is emptied when it exceeds this number.
+    /// Number of series in the cache. The cache is emptied when it exceeds this number.
     pub series_max: usize,
-    /// Bytes of the cached tags, both as sent and as kept; works like `series_max`.
+    /// Bytes of the tags in the cache, as sent and as stored. The cache is emptied when it exceeds
+    /// this number.
     pub series_bytes_max: usize,
-    /// Maximal bytes of a table's rows after a new column or tag, which takes space in every
-    /// earlier row.
+    /// Maximal bytes of a table's rows when a column or tag is added: the new column takes space in
+    /// all earlier rows.
     pub table_bytes_max: usize,
 }
 
@@ -40,13 +42,14 @@ impl Default for RowLimits {
 /// Limits of a [`LineParser`](crate::LineParser).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineLimits {
-    /// Bytes of a line; a longer line is an error.
+    /// Bytes of one line; a longer line is refused.
     pub line_bytes_max: usize,
-    /// Lines of a request, including comments and blank lines; more lines end the request.
+    /// Lines of a request, including comments and blank lines. A request with more lines ends with
+    /// an error.
     pub request_lines_max: u32,
-    /// Errors of a request that are kept; all errors are counted.
+    /// Errors that a request keeps; all errors are counted.
     pub errors_max: usize,
-    /// Tables, columns and series.
+    /// Limits of tables, columns and series.
     pub rows: RowLimits,
 }
 

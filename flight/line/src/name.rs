@@ -1,10 +1,10 @@
-//! Checks of the names of columns and tables.
+//! Checks of names and texts for columns and tables.
 
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
 use crate::{fault::excerpt, limits::NAME_BYTES_MAX};
 
-/// Checks the name of a measurement, tag or field.
+/// Checks that a measurement, tag or field may have this name.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::new(ErrorKind::InvalidName, format!("a {what} has an empty name"))
@@ -24,7 +24,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     check_line(what, name)
 }
 
-/// Checks the name of a future column.
+/// Checks that a new column may have this name.
 pub(crate) fn check_column_name(what: &str, name: &str) -> Result<()> {
     check_name(what, name)?;
     if SYSTEM_COLUMNS.contains(&name) {
@@ -37,7 +37,7 @@ pub(crate) fn check_column_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a table can hold the text.
+/// Checks that a table can store the text: it has no U+0000.
 pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
     if memchr::memchr(0, text.as_bytes()).is_none() {
         return Ok(());
@@ -52,8 +52,8 @@ pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
     .with_hint("remove the character"))
 }
 
-/// Checks that a name, or the value of a tag, has no newline. An escaped newline is probably a line
-/// that was cut, and InfluxDB's documentation does not mention escaped newlines.
+/// Checks that a name, or the value of a tag, contains no newline. Even an escaped newline is
+/// refused: it probably comes from a line that was cut, and InfluxDB does not document it.
 pub(crate) fn check_line(what: &str, text: &str) -> Result<()> {
     check_text(what, text)?;
     if memchr::memchr(b'\n', text.as_bytes()).is_none() {

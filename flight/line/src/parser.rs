@@ -12,10 +12,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 use self::boundary::{LineEnd, indent};
 use crate::{LineError, LineLimits, Precision, RowBuilder, TableRows, Tables, fault::LineErrors};
 
-/// Bytes kept of a line that is too long, to show it in the error.
+/// Of a line that is too long, the parser keeps this number of bytes to show them in the error.
 const HEAD_BYTES: usize = 1 << 10;
 
-/// Maximal capacity kept in the buffer for incomplete lines.
+/// Maximal capacity in bytes that the buffer of incomplete lines keeps.
 const PENDING_KEPT: usize = 64 << 10;
 
 /// The parameters of a request.
@@ -23,57 +23,58 @@ const PENDING_KEPT: usize = 64 << 10;
 pub struct LineRequest {
     /// The unit of the timestamps.
     pub precision: Precision,
-    /// The tick, in nanoseconds since 1970, of the first line without a timestamp. Each further
-    /// line without a timestamp gets a tick one nanosecond later, so that the lines become distinct
-    /// events.
+    /// The time, in nanoseconds since 1970, of the first line without a timestamp. Each further
+    /// line without a timestamp is one nanosecond later, so that the lines become different events.
     pub now_ns: i64,
 }
 
-/// The result of a request.
+/// The result of a request, except rows that were taken before its end.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The rows that were not yet taken.
+    /// The rows that were not taken before.
     pub tables: Vec<TableRows>,
     /// The first errors, up to `errors_max` of the limits.
     pub errors: Vec<LineError>,
-    /// Lines that made a row.
+    /// The number of lines that made a row.
     pub lines_ok: u64,
-    /// Lines that failed with an error; comments and blank lines do not count.
+    /// The number of refused lines; comments and blank lines do not count.
     pub lines_failed: u64,
 }
 
-/// Reads requests of line protocol, one after another, and caches their tables and series.
+/// Reads requests of line protocol, one after the other, and keeps a cache of their tables and
+/// series.
 ///
-/// The chunks may be cut anywhere. Memory is bounded by the limits and the rows that are not yet
-/// taken.
+/// A request arrives in chunks, which may end at any byte. The limits and the rows that are not
+/// taken yet bound the memory.
 #[derive(Debug)]
 pub struct LineParser {
     limits: LineLimits,
     rows: RowBuilder,
     precision: Precision,
     now_ns: i64,
-    /// Lines without a timestamp.
+    /// The number of lines without a timestamp so far.
     without_timestamp: i64,
-    /// Finished lines of any kind.
+    /// The number of complete lines so far, including comments and blank lines.
     line: u64,
     lines_ok: u64,
     errors: LineErrors,
     stops_at_error: bool,
-    /// A line has begun and has not ended yet.
+    /// True if the last chunk ended within a line.
     begun: bool,
-    /// The part of the line so far, without leading spaces; of a line that is too long, the head.
+    /// The bytes of the incomplete line, without leading spaces; at most the first bytes if the
+    /// line is too long.
     pending: Vec<u8>,
-    /// Bytes of the line so far; more than `pending` has if the line is too long.
+    /// The length of the incomplete line in bytes; `pending` is shorter if the line is too long.
     pending_bytes: usize,
-    /// Newlines of the line that are not in `pending`.
+    /// The number of newlines of the incomplete line that `pending` does not contain.
     pending_newlines: u64,
-    /// State of the search for the end of the line.
+    /// The state of the search for the end of the incomplete line.
     pending_end: LineEnd,
     scratch: Vec<u8>,
 }
 
 impl LineParser {
-    /// An empty parser. Call [`Self::begin`] next.
+    /// A parser with an empty cache. Call [`Self::begin`] before the first chunk.
     pub fn new(limits: LineLimits) -> Self {
         Self {
             rows: RowBuilder::new(limits.rows),
@@ -94,7 +95,7 @@ impl LineParser {
         }
     }
 
-    /// Begins a request. The rest of an unfinished request is dropped.
+    /// Begins a request. If the previous request is unfinished, its rest is dropped.
     pub fn begin(&mut self, request: LineRequest) {
         self.rows.begin();
         self.precision = request.precision;
@@ -107,23 +108,23 @@ impl LineParser {
         self.end_pending();
     }
 
-    /// Stops the request at its first refused line: later lines leave nothing. Valid until the next
+    /// Ends the request at its first refused line: no later line makes a row. Valid until the next
     /// [`Self::begin`].
     pub fn stop_at_error(&mut self) {
         self.stops_at_error = true;
     }
 
-    /// Takes the next bytes of the request.
+    /// Reads the next chunk of the request.
     ///
     /// # Errors
-    /// `LimitExceeded` if the request has more lines than the limit; the request is over then.
-    /// Errors of single lines are in the [`Outcome`].
+    /// `LimitExceeded` if the request has too many lines; the request has then ended. The
+    /// [`Outcome`] has the errors of single lines.
     pub fn push(&mut self, bytes: &[u8], tables: &dyn Tables) -> Result<()> {
         self.push_within(bytes, usize::MAX, tables).map(drop)
     }
 
-    /// Reads bytes of the request until the rows have `rows_bytes_max` bytes; returns the number of
-    /// bytes read. Pass the remaining bytes again after rows were taken or the limit has grown.
+    /// Reads a chunk of the request until its rows have `rows_bytes_max` bytes; returns the number
+    /// of bytes read. Pass the remaining bytes again after taking rows or raising the limit.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -158,7 +159,7 @@ impl LineParser {
         self.check_lines().map(|()| bytes.len())
     }
 
-    /// Ends the request: reads the last line if it has no newline.
+    /// Ends the request. Reads the last line even without a newline.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -176,20 +177,20 @@ impl LineParser {
         })
     }
 
-    /// Continues a stream without requests, after its rows have been taken: the line count
-    /// restarts, and lines without a timestamp have the time `now_ns` from now on, in nanoseconds
-    /// since 1970. The begun part of a line stays.
-    pub fn go_on(&mut self, now_ns: i64) {
+    /// Continues a stream that has no requests, after its rows were taken: the line count restarts,
+    /// and the next line without a timestamp has the time `now_ns`, in nanoseconds since 1970. An
+    /// incomplete line is kept.
+    pub fn continue_stream(&mut self, now_ns: i64) {
         self.now_ns = now_ns;
         self.without_timestamp = 0;
         self.line = 0;
         self.lines_ok = 0;
     }
 
-    /// Drops the line that has begun and has not ended, for streams in which only a newline
-    /// completes a line: half of a line may look like a whole line. Returns true if there was such
-    /// a line.
-    pub fn drop_begun(&mut self) -> bool {
+    /// Drops an incomplete line at the end of a stream in which only a newline completes a line:
+    /// the beginning of a line may look like a complete line. Returns true if there was an
+    /// incomplete line.
+    pub fn drop_incomplete_line(&mut self) -> bool {
         let begun = self.begun;
         self.end_pending();
         begun
@@ -204,36 +205,36 @@ impl LineParser {
         self.stops_at_error && self.errors.count > 0
     }
 
-    /// Refused lines of the request so far.
+    /// The number of refused lines of the request so far.
     pub fn lines_failed(&self) -> u64 {
         self.errors.count
     }
 
-    /// Rows that are ready to be taken.
+    /// The number of complete rows that are not taken yet.
     pub fn rows(&self) -> usize {
         self.rows.rows()
     }
 
-    /// Approximate size of the rows as batches, in bytes.
+    /// Approximate bytes of these rows as batches.
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
     }
 
-    /// Takes the rows so far, by table. The request goes on; cached definitions of its tables stay
-    /// valid until the request ends or [`Self::refresh`] is called.
+    /// Takes the rows so far, by table. The request continues; the cached definitions of its tables
+    /// stay valid until the request ends or [`Self::refresh`] is called.
     pub fn take(&mut self) -> Vec<TableRows> {
         self.rows.take()
     }
 
-    /// Reloads the definitions of tables, after all rows have been taken.
+    /// Asks for the definitions of all tables again. Only valid after all rows were taken.
     pub fn refresh(&mut self) {
         self.rows.refresh();
     }
 }
 
 impl LineParser {
-    /// Reads complete lines until the rows have `rows_bytes_max` bytes; returns the start of the
-    /// unread lines.
+    /// Reads complete lines until the rows have `rows_bytes_max` bytes; returns the position of the
+    /// first unread line.
     fn lines(&mut self, data: &[u8], rows_bytes_max: usize, tables: &dyn Tables) -> Result<usize> {
         let Some(last) = memrchr(b'\n', data) else { return Ok(0) };
         let mut at = 0;
@@ -250,8 +251,8 @@ impl LineParser {
         Ok(at)
     }
 
-    /// Reads a line that is blank, a comment, new, unusual or wrong. Returns the start of the next
-    /// line, or `None` if the end of the line has not arrived yet.
+    /// Reads one line on the slow path: a line that is blank, a comment, new, unusual or wrong.
+    /// Returns the start of the next line; `None` if `data` ends within the line.
     #[cold]
     fn other_line(&mut self, data: &[u8], start: usize, tables: &dyn Tables) -> Option<usize> {
         let rest = data.get(start..)?;
@@ -262,8 +263,8 @@ impl LineParser {
         Some(start + end)
     }
 
-    /// Reads a line without leading spaces and without a newline. `text` may be only the head of a
-    /// line of `bytes` bytes; `newlines` counts the newlines of the whole line.
+    /// Reads one line, without leading spaces and without its newline. `text` may be only the
+    /// beginning of a long line with `bytes` bytes; `newlines` counts the newlines within the line.
     fn text(&mut self, text: &[u8], bytes: usize, newlines: u64, tables: &dyn Tables) {
         let text =
             if text.len() == bytes { text.strip_suffix(b"\r").unwrap_or(text) } else { text };
@@ -283,9 +284,9 @@ impl LineParser {
     }
 }
 
-/// Lines that come in pieces.
+/// Lines that are spread over several chunks.
 impl LineParser {
-    /// Continues the incomplete line. Returns the rest behind the line, or `None` if the line is
+    /// Appends to the incomplete line. Returns the bytes after the line; `None` if the line is
     /// still incomplete.
     fn complete<'a>(&mut self, bytes: &'a [u8], tables: &dyn Tables) -> Option<&'a [u8]> {
         let Some(end) = self.pending_end.find(bytes) else {
@@ -298,7 +299,7 @@ impl LineParser {
         Some(rest)
     }
 
-    /// Reads the pending line as a complete line.
+    /// Reads the pending bytes as a complete line.
     fn take_pending(&mut self, tables: &dyn Tables) {
         let text = std::mem::take(&mut self.pending);
         self.text(&text, self.pending_bytes, self.pending_newlines + newlines_in(&text), tables);
@@ -306,7 +307,7 @@ impl LineParser {
         self.end_pending();
     }
 
-    /// Keeps the beginning of an incomplete line.
+    /// Keeps the bytes of an incomplete line for the next chunk.
     fn keep(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.pending_end.find(bytes);
@@ -367,8 +368,7 @@ fn newlines_in(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The line number in the format of the rows. The limit on lines is checked before the number
-/// exceeds `u32`.
+/// The line number in 32 bits: the limit on lines ensures that the number fits.
 fn line_number(line: u64) -> u32 {
     u32::try_from(line).unwrap_or(u32::MAX)
 }

@@ -9,7 +9,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The unit of the timestamps of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// 10⁻⁹ s; the default of a request without a precision.
+    /// 10⁻⁹ s; the default.
     #[default]
     Nanosecond,
     /// 10⁻⁶ s.
@@ -18,18 +18,19 @@ pub enum Precision {
     Millisecond,
     /// Seconds.
     Second,
-    /// Minutes; only in the first version of the API.
+    /// Minutes; only in version 1 of InfluxDB's API.
     Minute,
-    /// Hours; only in the first version of the API.
+    /// Hours; only in version 1 of InfluxDB's API.
     Hour,
-    /// Each timestamp by its magnitude, with the thresholds of InfluxDB 3: below 5·10⁹ seconds,
-    /// below 5·10¹² milliseconds, below 5·10¹⁵ microseconds, otherwise nanoseconds.
+    /// The unit depends on the magnitude of each timestamp, with the thresholds of InfluxDB 3:
+    /// below 5·10⁹ seconds, below 5·10¹² milliseconds, below 5·10¹⁵ microseconds, otherwise
+    /// nanoseconds.
     Auto,
 }
 
 impl Precision {
-    /// Converts a timestamp in this unit to nanoseconds since 1970; `None` beyond 64 bits: before
-    /// the year 1677 or after 2262.
+    /// Converts a timestamp in this unit to nanoseconds since 1970. `None` if the result exceeds 64
+    /// bits: before the year 1677 or after 2262.
     #[inline]
     pub fn to_ns(self, timestamp: i64) -> Option<i64> {
         timestamp.checked_mul(match self {
@@ -48,7 +49,7 @@ impl Precision {
         })
     }
 
-    /// The English name of the unit.
+    /// The unit in a message.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nanosecond => "nanoseconds",
@@ -62,7 +63,7 @@ impl Precision {
     }
 }
 
-/// Parses the unit names of the three versions of InfluxDB's API.
+/// Parses the names of units in versions 1, 2 and 3 of InfluxDB's API.
 impl FromStr for Precision {
     type Err = Error;
 

@@ -1,4 +1,4 @@
-//! A row under construction.
+//! A row under construction in a row builder.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -12,18 +12,18 @@ use crate::{
     tag::TagRole,
 };
 
-/// A row of one series. If it is dropped before [`Self::commit`], it leaves nothing behind.
+/// A row of one series. A row that is dropped before [`Self::commit`] leaves no values behind.
 pub struct Row<'a> {
     table: &'a mut Table,
     series: &'a mut Series,
     texts: &'a TagTexts,
     context: RowContext<'a>,
-    /// Row number in the table's batch.
+    /// The index of the row in the table's batch.
     at: usize,
     columns_before: usize,
-    /// The column of the last push.
+    /// The column that received the last value.
     previous: u32,
-    /// Bytes of the row's texts.
+    /// Bytes of the row's texts so far.
     text_bytes: usize,
     open: bool,
 }
@@ -57,16 +57,17 @@ impl<'a> Row<'a> {
         Ok(row)
     }
 
-    /// Adds the value of a field to the row.
+    /// Sets the value of a field.
     ///
     /// # Errors
-    /// A value that the column does not take, a field that already has a value, a name that no
-    /// column can have, limits. The caller must then drop the row.
+    /// A value that the column refuses, a field that already has a value, a name that no column can
+    /// have, limits. After an error the caller must drop the row.
     pub fn push(&mut self, field: &str, value: FieldValue<'_>) -> Result<()> {
         self.push_labelled(field, field.as_bytes(), value)
     }
 
-    /// As [`Self::push`]; `label` is the field's name as written, with the separator behind it.
+    /// Sets the value of a field. `label` is the field's name as written, with the separator after
+    /// it.
     pub(crate) fn push_labelled(
         &mut self,
         field: &str,
@@ -92,9 +93,10 @@ impl<'a> Row<'a> {
         Err(self.refusal(column, field, value, refused))
     }
 
-    /// The expected next column, if `bytes` begin with its label, and the length of the label.
+    /// The column that is expected next, if `bytes` begin with its label; with the length of the
+    /// label.
     #[inline]
-    pub(crate) fn guess(&self, bytes: &[u8]) -> Option<(u32, usize)> {
+    pub(crate) fn expected_next(&self, bytes: &[u8]) -> Option<(u32, usize)> {
         let next = match self.table.columns.get(self.previous as usize) {
             None => self.table.first,
             Some(previous) => previous.next,
@@ -103,7 +105,7 @@ impl<'a> Row<'a> {
         bytes.starts_with(label).then_some((next, label.len()))
     }
 
-    /// Finds the column of a field. From now on this column is expected after the last column.
+    /// Finds the column of a field, and expects it from now on after the last column.
     #[inline]
     pub(crate) fn find(&mut self, field: &[u8]) -> Option<u32> {
         let column = self.table.column(field)?;
@@ -128,7 +130,7 @@ impl<'a> Row<'a> {
         self.column(column)?.push_integer(at, value).ok()
     }
 
-    /// Pushes a value of any kind to a known column; `None` if the column refuses the value.
+    /// Sets the value of a known column; `None` if the column refuses the value.
     #[inline]
     pub(crate) fn push_value(&mut self, column: u32, value: FieldValue<'_>) -> Option<()> {
         self.previous = column;
@@ -137,11 +139,12 @@ impl<'a> Row<'a> {
         self.column(column)?.push(at, value).ok()
     }
 
-    /// Completes the row. `tick_ns`: nanoseconds since 1970. `line`: any number by which the caller
-    /// finds the row's source again ([`TableRows::line`](crate::TableRows::line)).
+    /// Completes the row. `tick_ns` is its time in nanoseconds since 1970. `line` is any number by
+    /// which the caller finds the source of the row again
+    /// ([`TableRows::line`](crate::TableRows::line)).
     ///
     /// # Errors
-    /// `NotNullViolation` if a column that takes no NULL has no value: the row is dropped.
+    /// `NotNullViolation` if a column without NULLs has no value; the row is dropped.
     #[inline(always)]
     pub fn commit(mut self, tick_ns: i64, line: u32) -> Result<()> {
         self.complete(tick_ns, line)
@@ -170,7 +173,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// As [`Self::commit`], for a row with the caller's time instead of a time of the row.
+    /// Completes a row that has no time of its own; `tick_ns` is the caller's time for it.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -202,7 +205,7 @@ impl<'a> Row<'a> {
             .ok_or_else(|| Error::internal("a column was forgotten when it was made"))
     }
 
-    /// Checks that the table has a place for each tag.
+    /// Checks that the table can store each tag of the series.
     #[cold]
     fn check_tags(&self) -> Result<()> {
         let mut new = 0;
@@ -236,7 +239,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Pushes the tags that fill columns in the same way as fields.
+    /// Sets the columns outside of the key whose values are tags of the series.
     #[cold]
     fn push_text_tags(&mut self) -> Result<()> {
         let texts = self.texts;
@@ -253,7 +256,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// Assigns the series its number within the batch, at its first row.
+    /// Gives the series its number in the batch, at the first row of the series.
     #[cold]
     fn assign_slot(&mut self) {
         let slot = self.table.slots_used;

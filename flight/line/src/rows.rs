@@ -1,4 +1,4 @@
-//! Rows of one table, taken from a builder.
+//! The rows of one table, as a builder returns them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use stratalog_model::{
 
 use crate::{column::Column, table::loses_series};
 
-/// The values of a tag in a batch, one value per series; NULL for series without the tag.
+/// The values of one tag: one value per series of the batch; NULL for a series without the tag.
 #[derive(Debug)]
 pub(crate) struct TagValues {
     pub(crate) name: Box<str>,
@@ -27,7 +27,7 @@ pub(crate) struct TagValues {
     pub(crate) values: StringViewArray,
 }
 
-/// Rows of one table, in the order of their lines.
+/// The rows of one table, in the order of their lines.
 #[derive(Debug)]
 pub struct TableRows {
     measurement: Arc<str>,
@@ -76,79 +76,80 @@ impl TableRows {
         self
     }
 
-    /// True if any row has a time of its own, not one from the caller.
+    /// True if any row has its own time, and not a time from the caller.
     pub fn is_dated(&self) -> bool {
         self.undated < self.rows()
     }
 
-    /// The measurement; the table has the same name.
+    /// The measurement, which is also the name of the table.
     pub fn measurement(&self) -> &str {
         &self.measurement
     }
 
-    /// The table's definition at the time of reading; `None` if the table did not exist.
+    /// The definition of the table when its first row was read; `None` if the table did not exist.
     pub fn definition(&self) -> Option<&Arc<ChronicleDefinition>> {
         self.definition.as_ref()
     }
 
-    /// Tags without a column in the table. In a new table they become key columns of type `text`.
+    /// Tags for which the table has no column. In a new table they become key columns of type
+    /// `text`.
     pub fn new_tags(&self) -> &[String] {
         &self.new_tags
     }
 
-    /// Fields without a column in the table, and the type for each. Fields of an earlier batch of
-    /// the request are included, until [`refresh`](crate::LineParser::refresh).
+    /// Fields for which the table has no column, with the kind of their values. Includes fields of
+    /// earlier batches of the request, until [`refresh`](crate::LineParser::refresh).
     pub fn new_fields(&self) -> &[(String, ColumnType)] {
         &self.new_fields
     }
 
-    /// Number of rows; never 0.
+    /// The number of rows; never 0.
     pub fn rows(&self) -> usize {
         self.ticks.len()
     }
 
-    /// The line of a row. Rows count from 0, lines from 1.
+    /// The line number of a row. Rows count from 0, lines from 1.
     pub fn line(&self, row: usize) -> Option<u64> {
         self.lines.get(row).map(|line| u64::from(*line))
     }
 
-    /// The line numbers of all rows, from 1 as in [`Self::line`].
+    /// The line number of each row, from 1.
     pub fn lines(&self) -> &[u32] {
         &self.lines
     }
 
-    /// The line of the first row.
+    /// The line number of the first row.
     pub fn first_line(&self) -> u64 {
         self.line(0).unwrap_or(0)
     }
 
-    /// The line of the last row.
+    /// The line number of the last row.
     pub fn last_line(&self) -> u64 {
         self.lines.last().map_or(0, |line| u64::from(*line))
     }
 
-    /// Nanoseconds since 1970 of each row.
+    /// The time of each row, in nanoseconds since 1970.
     pub fn ticks_ns(&self) -> &[i64] {
         &self.ticks
     }
 
-    /// The rows as a batch with exactly the definition's schema.
+    /// The rows as a batch with exactly the schema of `definition`.
     ///
-    /// Ticks are rounded down (towards the past) to the unit of the tick column. A series without
-    /// the tag of a key column has '' in the column; no tag value can be ''. Every other column
-    /// without a value is NULL, also a column with a DEFAULT.
+    /// Times are rounded down (towards the past) to the unit of the time column. If a series lacks
+    /// the tag of a key column, the column holds ''; no tag value can be ''. Any other column
+    /// without a value is NULL, even if it has a DEFAULT.
     ///
     /// # Errors
     /// `UndefinedColumn` if the definition lacks a tag or field of the rows. `DatatypeMismatch` or
-    /// `NumericOutOfRange` if a column's type has changed since the reading, and the new type does
-    /// not take the values. `NotNullViolation` if a column that was added since the reading takes
+    /// `NumericOutOfRange` if a column's type has changed since the rows were read, and the new
+    /// type does not take the values. `NotNullViolation` if a column was added since then and takes
     /// no NULL.
     pub fn into_batch(self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
         let rows = self.ticks.len();
         for name in self.tags.iter().map(|tag| &tag.name) {
             self.check_column(definition, "tag", name)?;
         }
-        // A tag that was new to the table, but that a concurrent change has made a field.
+        // The table had no column for this tag; another session has made a field of the same name.
         let outside = self.tags.iter().filter(|tag| tag.new).find(|tag| {
             let column = definition.column_named(&tag.name);
             column.is_some_and(|column| !definition.key_columns.contains(&column.id))
@@ -214,7 +215,7 @@ impl TableRows {
     }
 }
 
-/// The values of a tag, row by row.
+/// The values of a tag, one per row.
 fn tag_array(
     column: &ColumnDefinition,
     key: bool,
@@ -232,7 +233,7 @@ fn tag_array(
         .with_hint("the table was changed during the request: send the data again"));
     }
     if !key || values.null_count() == 0 {
-        // If every series has one row, the values are already in the order of the rows.
+        // If every series has exactly one row, the values are already in the order of the rows.
         let in_place = slots.len() == values.len()
             && slots.values().iter().zip(0..).all(|(slot, row)| *slot == row);
         let array: ArrayRef = match in_place {
@@ -246,7 +247,7 @@ fn tag_array(
     Ok(take(&filled.finish(), slots, None)?)
 }
 
-/// Converts nanoseconds to the unit of the tick column, rounded down.
+/// Times in the unit of the time column, rounded down from nanoseconds.
 fn tick_array(mut ticks: Vec<i64>, column_type: &ColumnType) -> Result<ArrayRef> {
     fn array<T: ArrowTimestampType>(ticks: Vec<i64>, zoned: bool) -> ArrayRef {
         let array = PrimitiveArray::<T>::new(ticks.into(), None);

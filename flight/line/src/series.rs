@@ -1,23 +1,23 @@
-//! Cache of known series: tag sets, found by the bytes that the client sent.
+//! A cache of series. The bytes that a client sends for the tags of a series identify the series.
 
 use ahash::RandomState;
 use hashbrown::HashTable;
 
 use crate::column::NONE;
 
-/// The number of a series in a [`RowBuilder`](crate::RowBuilder). It is valid until the cache is
-/// emptied; only interning and the beginning of a request empty the cache.
+/// The number of a series in a [`RowBuilder`](crate::RowBuilder). The number is valid until the
+/// cache is emptied, by interning a series or by the beginning of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesNumber {
     pub(crate) number: u32,
-    /// The number of times that the cache has been emptied.
+    /// How often the cache had been emptied when the number was issued.
     pub(crate) generation: u32,
 }
 
 /// A tag of a series.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tag {
-    /// Index among the tags of the table.
+    /// The index of the tag's name among the tags of the table.
     pub(crate) tag: u32,
     start: u32,
     end: u32,
@@ -26,17 +26,17 @@ pub(crate) struct Tag {
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) table: u32,
-    /// The series that followed this series last time.
+    /// The series that came after this series last time.
     next: u32,
-    /// The batch for which `slot` is valid.
+    /// The batch in which `slot` is valid.
     pub(crate) batch: u64,
-    /// Index among the series of the table's batch; [`NONE`] until a row of the series is complete.
+    /// The index of the series in the table's batch; [`NONE`] until the series has a complete row.
     pub(crate) slot: u32,
     identity: (u32, u32),
     tags: (u32, u32),
 }
 
-/// The texts of the tags of all series, in a single buffer.
+/// The texts of the tags of all series, in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct TagTexts {
     tags: Vec<Tag>,
@@ -44,19 +44,19 @@ pub(crate) struct TagTexts {
 }
 
 impl TagTexts {
-    /// Tags of a series.
+    /// The tags of a series.
     pub(crate) fn tags(&self, series: &Series) -> &[Tag] {
         slice(&self.tags, series.tags)
     }
 
-    /// Value of a tag.
+    /// The value of a tag.
     pub(crate) fn value(&self, tag: Tag) -> &str {
         let (start, end) = (tag.start as usize, tag.end as usize);
         self.text.get(start..end).unwrap_or_default()
     }
 }
 
-/// Cache of series by identity. The cache is bounded and is emptied when full.
+/// A cache of series by identity. A full cache is emptied.
 #[derive(Debug)]
 pub(crate) struct SeriesCache {
     pub(crate) entries: Vec<Series>,
@@ -64,7 +64,7 @@ pub(crate) struct SeriesCache {
     identities: Vec<u8>,
     by_identity: HashTable<u32>,
     hasher: RandomState,
-    /// The last series found.
+    /// The series that was found last.
     last: u32,
     pub(crate) generation: u32,
     series_max: usize,
@@ -81,16 +81,16 @@ impl SeriesCache {
             hasher: RandomState::new(),
             last: NONE,
             generation: 0,
-            // Numbers and places have 32 bits.
+            // Numbers of series and positions in buffers have 32 bits.
             series_max: series_max.min(1 << 30),
             bytes_max: bytes_max.min(1 << 30),
         }
     }
 
-    /// Tries the series that followed the last series before. Returns its number and the length of
-    /// its identity if `bytes` begin with the identity and a space.
+    /// Tries the series that came after the last series before. If `bytes` begin with its identity
+    /// and a space, returns its number and the length of the identity.
     #[inline]
-    pub(crate) fn guess(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
+    pub(crate) fn expected_next(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
         let next = self.entries.get(self.last as usize)?.next;
         let identity = slice(&self.identities, self.entries.get(next as usize)?.identity);
         let after = bytes.strip_prefix(identity)?;
@@ -101,7 +101,7 @@ impl SeriesCache {
         Some((next, identity.len()))
     }
 
-    /// The series of an identity.
+    /// The series with this identity.
     #[inline]
     pub(crate) fn find(&mut self, identity: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(identity);
@@ -114,7 +114,7 @@ impl SeriesCache {
         Some(found)
     }
 
-    /// Remembers that this series followed the last series.
+    /// Records that series `number` came after the last series.
     fn follow(&mut self, number: u32) {
         if let Some(last) = self.entries.get_mut(self.last as usize) {
             last.next = number;
@@ -122,7 +122,7 @@ impl SeriesCache {
         self.last = number;
     }
 
-    /// Adds a series that was not found. If the cache is full, it is emptied first.
+    /// Adds a series that is not in the cache. Empties a full cache first.
     pub(crate) fn add<'a>(
         &mut self,
         identity: &[u8],
@@ -145,7 +145,7 @@ impl SeriesCache {
         let number = place(self.entries.len());
         self.entries.push(Series {
             table,
-            // Data that cycles through its series returns to the first series.
+            // Data often cycles through its series and returns to the first series.
             next: 0,
             batch: 0,
             slot: NONE,
@@ -161,7 +161,7 @@ impl SeriesCache {
         number
     }
 
-    /// Removes the last added series.
+    /// Removes the series that was added last.
     pub(crate) fn remove_last(&mut self) {
         let Some(entry) = self.entries.pop() else { return };
         let number = self.entries.len();
@@ -178,7 +178,7 @@ impl SeriesCache {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Bytes held.
+    /// The bytes that the cache occupies.
     fn bytes(&self) -> usize {
         self.identities.len()
             + self.texts.text.len()
@@ -186,7 +186,7 @@ impl SeriesCache {
             + self.entries.len() * size_of::<Series>()
     }
 
-    /// Removes all series: earlier numbers become invalid.
+    /// Removes all series; all numbers become invalid.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.texts.tags.clear();
@@ -198,7 +198,7 @@ impl SeriesCache {
     }
 }
 
-/// An index into a buffer. The buffer is bounded by 2^30 bytes plus one series, so the index fits.
+/// A position in a buffer, in 32 bits. A buffer has at most 2^30 bytes plus one series, so it fits.
 fn place(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

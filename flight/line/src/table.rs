@@ -1,10 +1,10 @@
-//! The cached state of a table, and its rows that are not yet taken.
+//! The cached state of a table, and the rows collected for it.
 
 use std::{ops::Range, sync::Arc};
 
 use ahash::RandomState;
 use hashbrown::HashTable;
-use stratalog_model::{ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result};
 
 use crate::{
     ColumnKind, TableRows,
@@ -16,34 +16,35 @@ use crate::{
     tag::{TagColumn, TagRole},
 };
 
-/// The tick column of a new table.
+mod size;
+
+use size::value_bytes;
+
+/// The name of the time column of a new table.
 pub const TIME_COLUMN: &str = "time";
 
-/// Maximal bytes that a table reserves before the rows of a batch come.
+/// Maximal bytes that a table reserves before a batch has rows.
 const EXPECTED_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of a row besides its columns: tick, series, line, and the share of gaps in columns.
-const ROW_BYTES: usize = 32;
-
-/// Bytes of a tag value, without its text.
+/// Bytes of the value of a tag, without its text.
 pub(crate) const TAG_BYTES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) measurement: Arc<str>,
     pub(crate) definition: Option<Arc<ChronicleDefinition>>,
-    /// Tags without a column are refused.
+    /// True if the table refuses tags for which it has no column.
     pub(crate) closed: bool,
-    /// The request for which the definition was last asked.
+    /// The request in which the builder last asked for the definition.
     pub(crate) request: u64,
     pub(crate) tags: Vec<TagColumn>,
     pub(crate) columns: Vec<Column>,
-    /// Columns by name.
+    /// The numbers of the columns, by column name.
     names: HashTable<u32>,
     hasher: RandomState,
-    /// The first column of the last row.
+    /// The column of the first field in the last row.
     pub(crate) first: u32,
-    /// Names of the columns that take no NULL and are no tags.
+    /// The names of columns that take no NULL and are not tags.
     pub(crate) required: Vec<Box<str>>,
     /// True if a tag fills a column outside of the key.
     pub(crate) has_text_tags: bool,
@@ -52,24 +53,24 @@ pub(crate) struct Table {
     pub(crate) slots: Vec<u32>,
     /// The line number of each row.
     pub(crate) lines: Vec<u32>,
-    /// Rows without a time of their own.
+    /// The number of rows that have no time of their own.
     pub(crate) undated: usize,
-    /// Series of the batch.
+    /// The number of series in the batch.
     pub(crate) slots_used: u32,
-    /// Bytes of a row in a batch, NULLs included, without texts.
+    /// Bytes of one row of the batch, NULLs included, texts excluded.
     pub(crate) row_bytes: usize,
-    /// Bytes of the texts of the rows.
+    /// Bytes of the texts of all rows.
     pub(crate) text_bytes: usize,
-    /// Bytes of the rows that are included in the builder's sum.
+    /// Bytes of the rows that the builder has already added to its sum.
     pub(crate) counted_bytes: usize,
-    /// Rows of the last batch.
+    /// The number of rows of the last batch: an estimate for the next batch.
     expected: usize,
 }
 
-/// True if only one of several rows with the same key and time survives: a tag outside of the key
-/// would not keep them apart.
+/// True if the table keeps only one of several rows with the same key and time. Such a table must
+/// not store a tag outside of the key: rows that differ only in this tag would replace each other.
 pub(crate) fn loses_series(definition: &ChronicleDefinition) -> bool {
-    definition.collision.replaces() || definition.collision == Collision::First
+    definition.collision.replaces() || definition.collision.refuses()
 }
 
 impl Table {
@@ -102,39 +103,7 @@ impl Table {
         self.ticks.len()
     }
 
-    /// Approximate size of the rows as a batch: each row takes space in every column.
-    pub(crate) fn bytes(&self) -> usize {
-        self.rows() * self.row_bytes + self.text_bytes
-    }
-
-    /// Computes the bytes of a row from the present columns and tags of the batch.
-    fn measure(&mut self) {
-        let known = self.definition.iter().flat_map(|definition| &definition.columns);
-        let known: usize = known.map(|column| value_bytes(&column.column_type)).sum();
-        let new = self.columns.iter().filter(|column| column.new);
-        let new: usize = new.map(|column| value_bytes(&column.column_type)).sum();
-        let tags = self.tags.iter().filter(|tag| tag.role == TagRole::New && tag.is_used());
-        self.row_bytes = ROW_BYTES + known + new + TAG_BYTES * tags.count();
-    }
-
-    /// Checks that each row of the batch may grow by `bytes`.
-    pub(crate) fn check_growth(&self, bytes: usize, limits: &RowLimits) -> Result<()> {
-        let rows = self.rows() + 1;
-        if rows.saturating_mul(self.row_bytes + bytes) <= limits.table_bytes_max {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::LimitExceeded,
-            format!(
-                "a new column of table \"{}\" takes space in {rows} rows of the request, and the rows would exceed {} bytes",
-                excerpt(&self.measurement),
-                limits.table_bytes_max
-            ),
-        )
-        .with_hint("send lines with the same fields together, in several requests"))
-    }
-
-    /// Sets the value of a tag for a series of the batch.
+    /// Sets the value of a tag for one series of the batch.
     pub(crate) fn push_tag(&mut self, tag: u32, slot: usize, value: &str, request: u64) {
         let Some(column) = self.tags.get_mut(tag as usize) else { return };
         if column.role == TagRole::Text {
@@ -148,8 +117,9 @@ impl Table {
         column.push(slot, value);
     }
 
-    /// Sets the definition for a request. If the definition has changed, cached columns and roles
-    /// are dropped, as are new columns that the table did not get. Only valid without rows.
+    /// Sets the definition for a request. If the definition has changed, forgets cached columns,
+    /// roles of tags, and new columns that the table did not get. Only valid if the table has no
+    /// rows.
     pub(crate) fn define(
         &mut self,
         request: u64,
@@ -189,13 +159,13 @@ impl Table {
         }
     }
 
-    /// Reserves capacity for a batch like the last batch.
+    /// Reserves capacity for a batch of the size of the last batch.
     #[cold]
     pub(crate) fn start_batch(&mut self) {
         let rows = std::mem::take(&mut self.expected);
-        // A column that was large once may be small in the next batch.
+        // A column with large values in the last batch may have small values in the next batch.
         if rows.saturating_mul(self.row_bytes) > EXPECTED_BYTES_MAX {
-            self.columns.iter_mut().for_each(Column::expect_nothing);
+            self.columns.iter_mut().for_each(Column::skip_reservation);
             self.measure();
             return;
         }
@@ -206,7 +176,7 @@ impl Table {
         self.measure();
     }
 
-    /// Takes the rows out of the table.
+    /// Takes the rows, and leaves the table empty.
     pub(crate) fn take(&mut self) -> TableRows {
         self.expected = self.rows();
         (self.text_bytes, self.counted_bytes) = (0, 0);
@@ -244,7 +214,7 @@ impl Table {
         self.columns.iter_mut().for_each(|column| column.truncate(0));
     }
 
-    /// The role of a tag of this name.
+    /// The role of a tag with this name.
     fn role(&self, name: &str) -> TagRole {
         let Some(definition) = &self.definition else {
             return if name == TIME_COLUMN {
@@ -278,7 +248,7 @@ impl Table {
         }
     }
 
-    /// The number of a tag; adds the tag if it is new. `expected` is a guess of the number.
+    /// The number of a tag; adds a new tag. `expected` is the number to try first.
     pub(crate) fn tag(
         &mut self,
         name: &str,
@@ -311,7 +281,7 @@ impl Table {
         Ok(u32::try_from(found).unwrap_or(NONE))
     }
 
-    /// Removes the tags from this number on. No row may have them.
+    /// Removes all tags from number `from` on. Only valid if no row has these tags.
     pub(crate) fn remove_tags(&mut self, from: usize, total: &mut usize) {
         *total = total.saturating_sub(self.tags.len().saturating_sub(from));
         self.tags.truncate(from);
@@ -356,7 +326,7 @@ impl Table {
         Ok(number)
     }
 
-    /// Removes the columns from this number on.
+    /// Removes all columns from number `from` on.
     pub(crate) fn remove_columns(&mut self, from: usize, total: &mut usize) {
         let gone: Range<usize> = from..self.columns.len();
         for number in gone.clone() {
@@ -379,7 +349,7 @@ impl Table {
         self.measure();
     }
 
-    /// The type of the column for a field, and true if the table lacks the column.
+    /// The type of the column for a field, and whether the table lacks the column.
     fn field_type(&self, name: &str, kind: ColumnKind) -> Result<(ColumnType, bool)> {
         let table = &self.measurement;
         let taken = |message: String| Err(Error::new(ErrorKind::DatatypeMismatch, message));
@@ -413,7 +383,7 @@ impl Table {
         Ok((column.column_type.clone(), false))
     }
 
-    /// The error for a value of a kind that the column does not take.
+    /// The error for a value whose kind the column does not take.
     pub(crate) fn conflict(
         &self,
         name: &str,
@@ -441,7 +411,7 @@ impl Table {
         }
     }
 
-    /// Checks that the table has room for a further column.
+    /// Checks that the table may have another column.
     fn check_columns(&self, limits: &RowLimits) -> Result<()> {
         let known = self.definition.as_ref().map_or(1, |definition| definition.columns.len());
         let tags = self.tags.iter();
@@ -454,7 +424,8 @@ impl Table {
         Err(self.too_many_columns(limits))
     }
 
-    /// True if the cache has more tags than a table can have; most of them come from refused lines.
+    /// True if the cache has more tags of this table than a table can have, mostly from refused
+    /// lines.
     pub(crate) fn is_crowded(&self, limits: &RowLimits) -> bool {
         self.tags.len() >= 2 * limits.columns_max
     }
@@ -471,22 +442,7 @@ impl Table {
     }
 }
 
-/// Bytes of a value in a batch, without its text.
-fn value_bytes(column_type: &ColumnType) -> usize {
-    match column_type {
-        ColumnType::Boolean => 1,
-        ColumnType::BigInt
-        | ColumnType::Integer
-        | ColumnType::SmallInt
-        | ColumnType::Double
-        | ColumnType::Real
-        | ColumnType::Timestamp { .. }
-        | ColumnType::TimestampTz { .. } => 8,
-        _ => 16,
-    }
-}
-
-/// Counts a new column of any table against the limit.
+/// Counts a new column of any table against the limit of all columns.
 fn spend(limits: &RowLimits, total: &mut usize) -> Result<()> {
     if *total >= limits.columns_total_max {
         return Err(Error::new(

@@ -1,26 +1,26 @@
-//! A tag of a table, over the series of a batch.
+//! The values of one tag in a batch.
 
 use arrow::array::{Array, ArrayBuilder, StringViewArray, StringViewBuilder};
 
-/// The use of a tag's values.
+/// What happens to the values of a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TagRole {
-    /// The values fill a key column, with '' for series without the tag.
+    /// They fill a key column; a series without the tag has ''.
     Key,
-    /// The values fill a text column outside of the key, row by row as a field.
+    /// They fill a text column outside of the key, row by row, as a field does.
     Text,
-    /// The table lacks the column: the caller decides.
+    /// The table has no column for the tag: the caller decides.
     New,
-    /// The column of this name takes no tag; the text is the reason.
+    /// The table refuses the tag; the text is the reason.
     Refused(String),
 }
 
-/// The values of a tag: one value per series of the batch, and NULL for series without the tag.
+/// The values of a tag under construction: one value per series of the batch, NULL without the tag.
 #[derive(Debug)]
 pub(crate) struct TagColumn {
     pub(crate) name: Box<str>,
     pub(crate) role: TagRole,
-    /// The last request with a row that has the tag.
+    /// The last request in which a row had the tag.
     pub(crate) request: u64,
     values: StringViewBuilder,
 }
@@ -30,19 +30,19 @@ impl TagColumn {
         Self { name: name.into(), role, request: 0, values: StringViewBuilder::new() }
     }
 
-    /// True if a series of the batch has the tag.
+    /// True if any series of the batch has the tag.
     pub(crate) fn is_used(&self) -> bool {
         !self.values.is_empty()
     }
 
-    /// Sets the value of a series of the batch; series come in ascending order.
+    /// Sets the value for series number `slot` of the batch; the numbers must ascend.
     pub(crate) fn push(&mut self, slot: usize, value: &str) {
         self.pad(slot);
         self.values.append_value(value);
     }
 
-    /// The values for `slots` series; `None` if no series has the tag. The column starts empty
-    /// again.
+    /// Takes the values for the first `slots` series, and leaves the column empty. `None` if no
+    /// series has the tag.
     pub(crate) fn take(&mut self, slots: usize) -> Option<StringViewArray> {
         if self.values.is_empty() {
             return None;

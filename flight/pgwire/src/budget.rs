@@ -1,9 +1,9 @@
-//! Memory budgets for data of clients (CL-10).
+//! Budgets that bound the memory for data of clients (CL-10).
 //!
 //! ```text
 //!   named statement, named portal ─► budget of the connection ─┐
-//!                                                              ├─► given back when the
-//!   incoming message      ─────────► budget of the server ─────┘   last user drops it
+//!                                                              ├─► the bytes are free again when
+//!   incoming message      ─────────► budget of the server ─────┘   the last holder drops its claim
 //! ```
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
@@ -13,21 +13,21 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// Unit of a budget: a 32-bit number of units is enough.
+/// The unit of a budget in bytes. A semaphore counts units, because its permits have 32 bits.
 const UNIT_BYTES: usize = 1 << 10;
 
-/// Interval of a waiting claim's attempts on the wider budget.
-const ASK_EVERY: Duration = Duration::from_millis(20);
+/// How often a waiting claim asks the wider budget again.
+const CLAIM_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Bytes of a wider budget, given back on drop.
+/// A claim on a wider budget; dropping it frees the bytes.
 type WiderClaim = Box<dyn Any + Send + Sync>;
 
-/// A number of bytes, shared by claims.
+/// A limit of bytes that claims share.
 #[derive(Clone)]
 pub struct Budget {
     units: Arc<Semaphore>,
     units_max: u32,
-    /// Claims the same bytes from a wider budget; `None` if it has no room.
+    /// Claims the same bytes from a wider budget; returns `None` if the wider budget is exhausted.
     wider: Option<Arc<dyn Fn(usize) -> Option<WiderClaim> + Send + Sync>>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// Claimed bytes of a [`Budget`]; given back on drop.
+/// Bytes claimed from a [`Budget`]; dropping the claim frees the bytes.
 #[derive(Debug)]
 pub struct Claim {
     _permit: OwnedSemaphorePermit,
@@ -45,13 +45,13 @@ pub struct Claim {
 }
 
 impl Budget {
-    /// A budget of `bytes_max` without claims.
+    /// A budget of `bytes_max` bytes, all free.
     pub fn new(bytes_max: usize) -> Self {
         let units_max = units(bytes_max);
         Self { units: Arc::new(Semaphore::new(units_max as usize)), units_max, wider: None }
     }
 
-    /// The same budget inside a wider budget: each claim counts in both.
+    /// Makes each claim also count in a wider budget.
     pub fn within(
         self,
         wider: impl Fn(usize) -> Option<WiderClaim> + Send + Sync + 'static,
@@ -64,12 +64,13 @@ impl Budget {
         self.units_max as usize * UNIT_BYTES
     }
 
-    /// Currently claimed bytes.
+    /// The number of claimed bytes.
     pub fn used(&self) -> usize {
         self.bytes_max().saturating_sub(self.units.available_permits() * UNIT_BYTES)
     }
 
-    /// Claims `bytes`, if free. A claim larger than the whole budget needs the whole budget.
+    /// Claims `bytes` if they are free; otherwise returns `None`. A claim that is larger than the
+    /// budget takes the whole budget.
     pub fn claim(&self, bytes: usize) -> Option<Claim> {
         let wanted = units(bytes).min(self.units_max);
         let permit = Arc::clone(&self.units).try_acquire_many_owned(wanted).ok()?;
@@ -80,7 +81,8 @@ impl Budget {
         Some(Claim { _permit: permit, _wider: wider })
     }
 
-    /// Like [`Self::claim`], but waits for room, in the order of the claims.
+    /// Claims `bytes` as [`Self::claim`] does, but waits up to `patience` for free bytes. Waiting
+    /// claims are served in their order.
     pub async fn claim_within(&self, patience: Duration, bytes: usize) -> Option<Claim> {
         let until = Instant::now() + patience;
         let wanted = units(bytes).min(self.units_max);
@@ -94,7 +96,7 @@ impl Budget {
             if Instant::now() >= until {
                 return None;
             }
-            sleep(ASK_EVERY).await;
+            sleep(CLAIM_RETRY_INTERVAL).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A connection: messages in, answers out.
+//! A connection with a client: reads messages and writes the answers.
 
 mod copy;
 mod cursor;
@@ -27,17 +27,17 @@ use crate::{
     server::Stop,
 };
 
-/// Silence of a client before its connection frees memory.
+/// A connection frees memory after the client has been silent for this time.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// The reason for the end of a step.
+/// The reason why a step of the conversation ended early.
 #[derive(Debug)]
 pub(crate) enum StepEnd {
-    /// The statement failed; the connection goes on.
+    /// The statement failed; the connection continues.
     Error(Error),
-    /// The client has disconnected or terminated.
+    /// The client has disconnected, or has sent Terminate.
     Gone,
-    /// The connection ends, and the client gets the reason.
+    /// The connection must end; the client receives the error.
     Fatal(Error),
 }
 
@@ -47,10 +47,10 @@ impl From<Error> for StepEnd {
     }
 }
 
-/// Result of a step of the conversation.
+/// The result of a step of the conversation.
 pub(crate) type Step<T> = std::result::Result<T, StepEnd>;
 
-/// A conversation with a client.
+/// The conversation with one client.
 pub(crate) struct Connection<R, W> {
     reader: MessageReader<R>,
     writer: Option<W>,
@@ -61,22 +61,22 @@ pub(crate) struct Connection<R, W> {
     door: DoorMetrics,
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
-    /// Budget for statements and portals.
+    /// Bounds the memory of named statements and portals.
     prepared_budget: Budget,
-    /// An extended message failed: later messages are dropped until Sync.
+    /// True after a failed message of the extended protocol: messages are ignored until Sync.
     skipping: bool,
-    /// True if further statements of the same message follow the current statement.
+    /// True if the current message contains further statements.
     followed: bool,
-    /// The number of received Sync messages.
+    /// The number of Sync messages so far.
     rounds: u64,
-    /// Every round is complete: the client must send the next message.
+    /// True if the server has answered everything: the next message is the client's.
     at_rest: bool,
-    /// The client has been silent for a long time: rebuildable memory is freed.
+    /// True after a long silence of the client: memory that can be rebuilt is freed.
     resting: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// A conversation with its greeting in `out`.
+    /// A conversation whose greeting is in `out`.
     pub(crate) fn new(
         reader: MessageReader<R>,
         writer: W,
@@ -106,31 +106,31 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Answers messages until the connection ends.
+    /// Reads and answers messages until the connection ends.
     pub(crate) async fn run(&mut self) -> StepEnd {
         loop {
             if let Err(ending) = self.turn().await {
-                // Running work ends before the final message, not after it.
+                // Ends running work before the final message is sent.
                 self.portals.clear();
                 return ending;
             }
         }
     }
 
-    /// The final message to a client, and its writer. Earlier buffered output is also sent, unless
-    /// the output was cut within a message.
+    /// The final message to the client, and the socket to write it to. Buffered output comes first,
+    /// unless it was cut within a message.
     pub(crate) fn farewell(&mut self, error: &Error) -> Option<(W, Vec<u8>)> {
         self.out.error(Severity::Fatal, error).ok()?;
         Some((self.writer.take()?, std::mem::take(&mut self.out.bytes)))
     }
 
-    /// Handles a message.
+    /// Reads one message and answers it.
     async fn turn(&mut self) -> Step<()> {
         if self.stop.soft.is_cancelled() {
             return Err(shutting_down());
         }
         let inbound = self.next_message().await?;
-        // The message and the command for the end of the session may have arrived together.
+        // The command to terminate this session may have arrived together with the message.
         self.session.check_terminated().map_err(StepEnd::Fatal)?;
         let (kind, body) = match inbound {
             InboundItem::Message(kind, body) => (kind, Ok(body)),
@@ -142,7 +142,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.skipping && !matches!(kind, b'S' | b'X') {
             return Ok(());
         }
-        // The messages that run statements.
+        // These messages run statements; each counts as a request.
         let _request = match kind {
             b'Q' => Some(self.door.begin(RequestClass::Simple)),
             b'E' => Some(self.door.begin(RequestClass::Extended)),
@@ -150,7 +150,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         let answered = match body {
             Ok(body) => self.answer(kind, body).await,
-            // A client may still send data of a failed COPY.
+            // The client may send data for a COPY that has failed.
             Err(_) if matches!(kind, b'c' | b'f') => Ok(()),
             Err(error) => Err(StepEnd::Error(error)),
         };
@@ -168,11 +168,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             other => other?,
         }
-        // Clients may send any number of messages before they read the answers.
+        // A client may send any number of messages before it reads an answer.
         self.flush_if_full().await
     }
 
-    /// The next message; sends the buffered output before a wait.
+    /// The next message. Sends the buffered output before waiting.
     async fn next_message(&mut self) -> Step<InboundItem> {
         if let Some(inbound) = self.reader.buffered() {
             return Ok(inbound);
@@ -219,7 +219,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.ready()
             }
             Frontend::Flush => self.flush().await,
-            // A client may still send data of a failed COPY.
+            // The client may send data for a COPY that has failed.
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
             Frontend::Terminate => Err(StepEnd::Gone),
             Frontend::FunctionCall => Err(StepEnd::Error(
@@ -236,7 +236,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Reports an error to the client and to an open transaction block.
+    /// Sends an error to the client, and marks an open transaction block as failed.
     fn report(&mut self, error: &Error) -> Step<()> {
         self.session.check_terminated().map_err(StepEnd::Fatal)?;
         self.session.fail_transaction();
@@ -245,18 +245,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.out.error(Severity::Error, error).map_err(StepEnd::Fatal)
     }
 
-    /// The end of a command, after its notices.
+    /// Writes CommandComplete with `tag`, after the notices of the command.
     fn complete(&mut self, tag: &str) -> Result<(), Error> {
         self.notify()?;
         self.out.complete(tag)
     }
 
-    /// Sends new notices.
+    /// Writes the notices that the session has collected.
     fn notify(&mut self) -> Result<(), Error> {
         self.session.take_notices().iter().try_for_each(|notice| self.out.notice(notice))
     }
 
-    /// Sends new notices and changed settings.
+    /// Writes new notices and changed settings.
     fn tell(&mut self) -> Step<()> {
         self.notify().map_err(StepEnd::Fatal)?;
         for (name, value) in self.session.take_parameter_changes() {
@@ -265,12 +265,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Ends a round.
+    /// Writes ReadyForQuery, which ends a round.
     fn ready(&mut self) -> Step<()> {
         self.tell()?;
         let state = self.session.transaction();
         if state == TransactionState::Idle {
-            // Portals end with their transaction.
+            // A portal does not outlive its transaction.
             self.portals.clear();
         }
         self.out.ready(state).map_err(StepEnd::Fatal)?;
@@ -278,7 +278,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Sends the buffered output. Back-pressure: returns after the socket has accepted the output.
+    /// Sends the buffered output; returns when the socket has accepted all of it.
     async fn flush(&mut self) -> Step<()> {
         if self.out.bytes.is_empty() {
             return Ok(());
@@ -292,7 +292,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return Err(StepEnd::Gone);
             }
             () = self.stop.hard.cancelled() => {
-                // Cut within a message: no further message is possible.
+                // The output ends within a message, so no further message can be sent.
                 self.writer = None;
                 return Err(StepEnd::Gone);
             }
@@ -309,7 +309,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-/// Waits until a moment; `None` waits forever.
+/// Waits until `moment`; for ever if `moment` is `None`.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

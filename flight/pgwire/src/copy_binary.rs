@@ -19,16 +19,16 @@ use stratalog_text::{TextStyle, copy::CopyLimits, parse_value};
 
 use crate::{parameter::decode, types::wire_type};
 
-/// The signature of every binary COPY.
+/// The first bytes of every binary COPY.
 const SIGNATURE: [u8; 11] = *b"PGCOPY\n\xff\r\n\0";
 
 /// Bytes of the header with an empty extension.
 const HEADER_BYTES: usize = SIGNATURE.len() + 8;
 
-/// Flags above this bit change the format.
+/// Unknown flags in these bits change the format, so the parser refuses them.
 const CRITICAL_FLAGS: u32 = 0xffff_0000;
 
-/// The header of outgoing data.
+/// The header of COPY TO.
 pub(crate) fn header() -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     for (to, from) in header.iter_mut().zip(SIGNATURE) {
@@ -37,7 +37,7 @@ pub(crate) fn header() -> [u8; HEADER_BYTES] {
     header
 }
 
-/// The end of outgoing data.
+/// The trailer of COPY TO.
 pub(crate) const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 
 #[derive(Debug)]
@@ -49,18 +49,18 @@ struct ColumnReader {
     values: Vec<ScalarValue>,
 }
 
-/// The next part of the data.
+/// The part of the format that the parser expects next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedPart {
     Header,
-    /// Remaining bytes of the header's extension.
+    /// The header's extension, of which this many bytes are left.
     Extension(usize),
     Row,
     Nothing,
 }
 
-/// Converts the bytes of a binary COPY … FROM into record batches. Chunks may be cut at any
-/// position; memory is limited by the limits and the largest chunk.
+/// Converts the data of a binary COPY FROM into record batches. The data comes in chunks that may
+/// end at any byte. The memory is bounded by the limits and by the largest chunk.
 #[derive(Debug)]
 pub(crate) struct BinaryCopyParser {
     table: String,
@@ -68,8 +68,8 @@ pub(crate) struct BinaryCopyParser {
     limits: CopyLimits,
     schema: SchemaRef,
     columns: Vec<ColumnReader>,
-    /// The number of fields of each row; `None` before the first row, if the rows may omit the last
-    /// column.
+    /// The number of fields in every row. `None` before the first row if the last column is
+    /// optional.
     fields: Option<usize>,
     pending: BytesMut,
     expected: ExpectedPart,
@@ -79,13 +79,13 @@ pub(crate) struct BinaryCopyParser {
 }
 
 impl BinaryCopyParser {
-    /// Bytes of the incomplete row.
+    /// Bytes of the incomplete row at the end of the data so far.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending.capacity()
     }
 
-    /// A parser of data for `columns` of `table`. The batches have the columns in the same order,
-    /// all nullable except `required`.
+    /// A parser for `columns` of `table`. Its batches have these columns in this order; all are
+    /// nullable except the `required` columns.
     pub(crate) fn new(
         table: String,
         columns: Vec<(String, ColumnType)>,
@@ -117,8 +117,8 @@ impl BinaryCopyParser {
         }
     }
 
-    /// Allows rows without the last column, which is then NULL. The first row decides: all other
-    /// rows must have the same number of fields.
+    /// Accepts data whose rows all omit the last column, which is then NULL. The number of fields
+    /// in the first row decides.
     pub(crate) fn with_optional_last(mut self, optional: bool) -> Self {
         if optional && self.columns.len() > 1 {
             self.fields = None;
@@ -126,11 +126,11 @@ impl BinaryCopyParser {
         self
     }
 
-    /// Adds data; returns completed batches.
+    /// Parses a chunk; returns the batches that are complete.
     ///
     /// # Errors
-    /// `BadCopyFormat`, `InvalidBinaryRepresentation`, `NotNullViolation`, `LimitExceeded`, with
-    /// the line and column.
+    /// `BadCopyFormat`, `InvalidBinaryRepresentation`, `NotNullViolation`, `LimitExceeded`; each
+    /// names line and column.
     pub(crate) fn push(&mut self, data: &[u8]) -> Result<Vec<RecordBatch>> {
         self.pending.extend_from_slice(data);
         let mut batches = Vec::new();
@@ -150,13 +150,13 @@ impl BinaryCopyParser {
         Ok(batches)
     }
 
-    /// Ends the data; returns the last batch.
+    /// Ends the data; returns the last batch, if it has rows.
     ///
     /// # Errors
-    /// `BadCopyFormat` for incomplete data.
+    /// `BadCopyFormat` if the data ends within the header or a row.
     pub(crate) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         match self.expected {
-            // Like in PostgreSQL, the trailer is optional.
+            // The trailer is optional, as in PostgreSQL.
             ExpectedPart::Row | ExpectedPart::Nothing if self.pending.is_empty() => {}
             ExpectedPart::Header => return Err(self.bad_header()),
             _ => {
@@ -168,7 +168,7 @@ impl BinaryCopyParser {
         if self.batch_rows == 0 { Ok(None) } else { self.batch().map(Some) }
     }
 
-    /// Reads the next part, if complete.
+    /// Reads the next part; `false` if it is incomplete.
     fn step(&mut self) -> Result<bool> {
         match self.expected {
             ExpectedPart::Header => {
@@ -211,7 +211,7 @@ impl BinaryCopyParser {
         bad("COPY file signature not recognized").with_context(format!("COPY {}", self.table))
     }
 
-    /// Reads a row, if complete.
+    /// Reads the next row; `false` if it is incomplete.
     fn row(&mut self) -> Result<bool> {
         let Some(bytes) = self.whole_row()? else { return Ok(false) };
         if self.expected == ExpectedPart::Nothing {
@@ -243,7 +243,7 @@ impl BinaryCopyParser {
         Ok(true)
     }
 
-    /// The bytes of the next row; `None` for an incomplete row.
+    /// Takes the bytes of the next row; `None` if it is incomplete.
     fn whole_row(&mut self) -> Result<Option<Bytes>> {
         let Some((count, _)) = self.pending.split_first_chunk::<2>() else { return Ok(None) };
         let count = i16::from_be_bytes(*count);
@@ -282,7 +282,8 @@ impl BinaryCopyParser {
         Ok(Some(self.pending.split_to(end).freeze()))
     }
 
-    /// Checks the received values of an incomplete row.
+    /// Checks the complete values of an incomplete row, to find errors before the whole row is in
+    /// memory.
     fn check_fields(&mut self) -> Result<()> {
         if self.expected != ExpectedPart::Row || self.pending.len() < 2 {
             return Ok(());
@@ -328,7 +329,7 @@ impl ColumnReader {
         }
     }
 
-    /// The value of an omitted column.
+    /// NULL in the type of the omitted column.
     fn null(&self, style: &TextStyle) -> Result<ScalarValue> {
         decode(None, 1, self.wire, &self.column_type, style)
     }

@@ -1,4 +1,4 @@
-//! Rows of a batch as messages; each column has a writer, made once per batch.
+//! Encodes rows as messages. Each batch has one encoder per column.
 
 mod binary;
 
@@ -16,13 +16,13 @@ use crate::{
     types::field_type,
 };
 
-/// Format code of values as text.
+/// The protocol's code for values as text.
 pub const TEXT: i16 = 0;
 
-/// Format code of binary values.
+/// The protocol's code for binary values.
 pub const BINARY: i16 = 1;
 
-/// The format requested by a Bind message for a column.
+/// The format of a column, from the list of formats in a Bind message.
 pub fn format_of(formats: &[i16], column: usize) -> i16 {
     match formats {
         [] => 0,
@@ -31,16 +31,16 @@ pub fn format_of(formats: &[i16], column: usize) -> i16 {
     }
 }
 
-/// Writes the values of a column.
+/// Encodes the values of one column, in one format.
 enum ColumnEncoder<'a> {
     Text(ColumnWriter<'a>),
     Binary(BinaryWriter),
 }
 
-/// Minimum size of a column, and of a row's long values, for a separate memory reservation.
+/// Columns and rows with at least this many bytes of long values get their own memory reservation.
 const LONG_BYTES_MIN: usize = 256 << 10;
 
-/// The columns of a batch with long values.
+/// The columns of a batch that may have long values.
 #[derive(Debug)]
 pub(crate) struct LongValues(Vec<ArrayRef>);
 
@@ -50,7 +50,7 @@ impl LongValues {
         Self(batch.columns().iter().filter(large).cloned().collect())
     }
 
-    /// The bytes of a row's long values.
+    /// The bytes of one row in these columns.
     pub(crate) fn bytes(&self, row: usize) -> usize {
         let bytes = self.0.iter().map(|column| match column.data_type() {
             _ if column.is_null(row) => 0,
@@ -66,7 +66,7 @@ impl LongValues {
     }
 }
 
-/// The approximate bytes of an array's elements as text.
+/// The approximate length in bytes of an array's elements as text.
 fn list_bytes(elements: &ArrayRef) -> usize {
     let texts = match elements.as_string_view_opt() {
         Some(texts) => texts.iter().flatten().map(str::len).sum(),
@@ -75,7 +75,7 @@ fn list_bytes(elements: &ArrayRef) -> usize {
     texts.saturating_add(elements.len().saturating_mul(4))
 }
 
-/// Writes the rows of a batch as DataRow messages.
+/// Encodes the rows of a batch as DataRow messages.
 pub(crate) struct RowWriter<'a> {
     columns: Vec<ColumnEncoder<'a>>,
     long: LongValues,
@@ -107,11 +107,11 @@ impl<'a> RowWriter<'a> {
         Ok(Self { columns, long: LongValues::of(batch) })
     }
 
-    /// Refuses binary values whose digits beyond microseconds [`Self::write`] cuts. `schema` has the
-    /// names of the columns.
+    /// Checks that no binary value loses digits beyond microseconds in [`Self::write`]. `schema`
+    /// supplies the names of the columns for the error.
     ///
     /// # Errors
-    /// `FeatureNotSupported`.
+    /// `FeatureNotSupported` if a value has such digits.
     pub(crate) fn check_digits(&self, schema: &Schema) -> Result<()> {
         for (column, field) in self.columns.iter().zip(schema.fields()) {
             if let ColumnEncoder::Binary(writer) = column
@@ -132,18 +132,18 @@ impl<'a> RowWriter<'a> {
         Ok(())
     }
 
-    /// The bytes of a row's long values; 0 without long values.
+    /// The bytes of a row in the columns with long values.
     pub(crate) fn long_bytes(&self, row: usize) -> usize {
         self.long.bytes(row)
     }
 
-    /// Appends a DataRow. On an error, nothing is appended.
+    /// Appends a row as a DataRow message. An error leaves `out` unchanged.
     pub(crate) fn write(&self, row: usize, out: &mut OutboundBuffer) -> Result<()> {
         self.write_as(b'D', &[], row, out)
     }
 
-    /// Appends a row after `first` in a message of another kind: rows of binary COPY have the same
-    /// form.
+    /// Appends the bytes `first` and then a row, in a message of another kind. Rows of a binary
+    /// COPY have the same encoding.
     pub(crate) fn write_as(
         &self,
         kind: u8,

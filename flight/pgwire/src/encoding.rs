@@ -1,8 +1,8 @@
-//! Text of clients: always UTF-8.
+//! The encoding of clients' texts: always UTF-8.
 
 use stratalog_model::{Error, ErrorKind};
 
-/// The error for bytes outside UTF-8, or for a zero byte.
+/// The error for bytes that are not UTF-8, or that contain a zero byte.
 pub(crate) fn invalid_encoding(bytes: &[u8]) -> Error {
     let at = match std::str::from_utf8(bytes) {
         Ok(_) => 0,

@@ -1,4 +1,4 @@
-//! Messages of the client: framed, limited in size, and never trusted.
+//! Messages from the client: framed, limited in size, and validated.
 
 mod message;
 mod reader;

@@ -1,18 +1,18 @@
-//! Sockets before their start-up message.
+//! Limits the sockets that have not sent their start-up message.
 //!
 //! ```text
 //!   accepted ─► lobby ─► start-up message ─► slot ─► session
-//!                 │ full: the socket with the longest wait leaves
+//!                 │ full: the socket with the longest wait is closed
 //! ```
-//! A real client sends its start-up message at once. Any number of silent sockets only push each
-//! other out, and take no place of `connections_max`.
+//! A real client sends its start-up message at once. Silent sockets, however many, only displace each
+//! other; they do not count towards `connections_max`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Waiting sockets, in the order of their arrival.
+/// The sockets that wait, in the order of their arrival.
 #[derive(Debug, Clone)]
 pub(crate) struct Lobby {
     waiting: Arc<Mutex<WaitingSocket>>,
@@ -25,7 +25,7 @@ struct WaitingSocket {
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
-/// A place in the lobby; a drop frees the place.
+/// The place of a socket in the lobby; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct LobbyPlace {
     lobby: Lobby,
@@ -39,7 +39,8 @@ impl Lobby {
         Self { waiting: Arc::default(), places }
     }
 
-    /// A place for a new socket; in a full lobby, the socket with the longest wait leaves.
+    /// Takes a place for a new socket. In a full lobby, the socket with the longest wait loses its
+    /// place.
     pub(crate) fn enter(&self) -> LobbyPlace {
         let mut waiting = self.waiting.lock();
         while waiting.by_number.len() >= self.places
@@ -55,7 +56,7 @@ impl Lobby {
 }
 
 impl LobbyPlace {
-    /// Waits until another socket needs the place.
+    /// Waits until this socket must close because a new socket takes its place.
     pub(crate) async fn is_needed(&self) {
         self.leave.cancelled().await;
     }

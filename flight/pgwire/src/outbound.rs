@@ -1,4 +1,4 @@
-//! The output to the client, buffered before a send.
+//! The output buffer of a connection.
 
 use std::sync::Arc;
 
@@ -24,25 +24,25 @@ use stratalog_query::{
 
 use crate::types::field_type;
 
-/// The row overhead: a fraction 1/64 of its values.
-const LONGER_IN_TEXT: usize = 64;
+/// A row needs 1/64 more bytes than its values.
+const ROW_OVERHEAD_PARTS: usize = 64;
 
-/// The severity of an error for the connection.
+/// What an error means for the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// The statement failed.
+    /// The statement failed; the connection continues.
     Error,
     /// The connection ends.
     Fatal,
 }
 
-/// The output buffer.
+/// The output to a client that is not sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct OutboundBuffer {
-    /// Encoded messages. Rows are written here directly.
+    /// Encoded messages. Rows are encoded directly into this buffer.
     pub(crate) bytes: Vec<u8>,
     scratch: BytesMut,
-    /// The memory reservation of long rows, until their send.
+    /// The memory reservation of long rows; held until the rows are sent.
     charge: Option<ShareReservation>,
 }
 
@@ -56,8 +56,8 @@ impl OutboundBuffer {
         Ok(())
     }
 
-    /// Clears the buffer after a send, and shrinks it to about `bytes`: the memory of a single
-    /// large message must not stay allocated.
+    /// Clears the buffer after its bytes were sent. Shrinks it to about `bytes` bytes, so that the
+    /// memory of one large message does not stay allocated.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.charge = None;
         self.bytes.clear();
@@ -67,29 +67,29 @@ impl OutboundBuffer {
         }
     }
 
-    /// Reserves memory for a row with the given bytes of long values; 0 for a row without long
-    /// values.
+    /// Reserves memory for a row whose long values have `bytes` bytes; nothing for 0 bytes.
     pub(crate) fn make_room(&mut self, bytes: usize, share: &Arc<Share>) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
-        let bytes = bytes.saturating_add(bytes / LONGER_IN_TEXT);
+        let bytes = bytes.saturating_add(bytes / ROW_OVERHEAD_PARTS);
         let whole = self.bytes.len().saturating_add(bytes);
         match &mut self.charge {
             Some(charge) => charge.resize(whole)?,
             None => self.charge = Some(share.hold(whole)?),
         }
-        // Exactly: a growing buffer doubles its size.
+        // Exactly this size, because a growing buffer doubles.
         self.bytes.reserve_exact(bytes);
         Ok(())
     }
 
-    /// Frees the buffers, after all output was sent.
+    /// Frees all buffers. Only valid after all output was sent.
     pub(crate) fn rest(&mut self) {
         *self = Self::default();
     }
 
-    /// Begins a message with its body in `bytes`; [`Self::end`] ends the message.
+    /// Begins a message whose body the caller writes to `bytes`; returns its position for
+    /// [`Self::end`].
     pub(crate) fn begin(&mut self, kind: u8) -> usize {
         self.bytes.push(kind);
         let start = self.bytes.len();
@@ -97,7 +97,7 @@ impl OutboundBuffer {
         start
     }
 
-    /// Fills in the length of the message begun at `start`.
+    /// Ends the message that begins at `start`: writes its length.
     pub(crate) fn end(&mut self, start: usize) -> Result<()> {
         let length =
             i32::try_from(self.bytes.len().saturating_sub(start)).map_err(|_| row_too_large())?;
@@ -105,8 +105,8 @@ impl OutboundBuffer {
         Ok(())
     }
 
-    /// Drops the message begun at `start`.
-    pub(crate) fn take_back(&mut self, start: usize) {
+    /// Removes the message that begins at `start`.
+    pub(crate) fn remove_message(&mut self, start: usize) {
         self.bytes.truncate(start.saturating_sub(1));
     }
 
@@ -167,7 +167,7 @@ impl OutboundBuffer {
         self.put(&ParameterDescription::new(types))
     }
 
-    /// `format_of` returns the format code of the column at a position.
+    /// Writes RowDescription. `format_of` returns the format code for the index of a column.
     pub(crate) fn row_description(
         &mut self,
         schema: &Schema,
@@ -238,8 +238,8 @@ impl OutboundBuffer {
         add(b'c', subject.column.as_deref());
         add(b'n', subject.constraint.as_deref());
         add(b'P', error.position().map(|at| at.to_string()).as_deref());
-        // Some drivers prepare the statement again, for example pgjdbc with autosave; they
-        // recognize the error by this field.
+        // Drivers such as pgjdbc with autosave recognize the error by this field, and prepare the
+        // statement again.
         if error.message() == CACHED_PLAN_CHANGED {
             add(b'R', Some("RevalidateCachedQuery"));
         }
@@ -262,18 +262,18 @@ impl OutboundBuffer {
     }
 }
 
-/// The table and column of a field; 0 for none.
+/// Object id of the table and number of the column that a field comes from; 0 if from none.
 fn origin(field: &Field) -> (i32, i16) {
     let origin = field.metadata().get(ORIGIN_METADATA).and_then(|origin| origin.split_once('.'));
     let parsed = origin.and_then(|(table, column)| {
-        // Oids have no sign; their bits are sent.
+        // An object id is unsigned; the protocol sends its bits.
         let table: u32 = table.parse().ok()?;
         Some((table.cast_signed(), column.parse().ok()?))
     });
     parsed.unwrap_or_default()
 }
 
-/// Overwrites the four bytes at `start` with a length.
+/// Overwrites the four bytes at `start` with `length`.
 pub(crate) fn patch(bytes: &mut [u8], start: usize, length: i32) {
     if let Some(place) = bytes.get_mut(start..start + 4) {
         place.copy_from_slice(&length.to_be_bytes());
@@ -287,7 +287,7 @@ pub(crate) fn row_too_large() -> Error {
     )
 }
 
-/// Strings of the protocol end at the first zero byte.
+/// The text up to the first zero byte, because a zero byte ends a string of the protocol.
 fn without_nul(text: &str) -> String {
     text.replace('\0', " ")
 }

@@ -1,4 +1,4 @@
-//! Parameters of Bind as values.
+//! Decodes the parameters of a Bind message.
 
 mod binary;
 
@@ -23,14 +23,15 @@ use crate::{
     types::{column_type, element_of, oid},
 };
 
-/// Reads a parameter into the Arrow type of `target`. `wire` is the object id of its type on the
-/// wire: the type declared by the client, or the type of `target`. A numeric with more digits than
-/// `target` keeps the digits, and a time outside the range of nanoseconds is in microseconds: the
-/// statement accepts or refuses such values.
+/// Decodes the value of a parameter into the Arrow type of `target`. `wire` is the object id of the
+/// value's type: the type that the client has declared, or the type of `target`.
+///
+/// A numeric keeps digits that `target` has no place for, and a time outside of the range of
+/// nanoseconds stays in microseconds: the statement decides whether to accept them.
 ///
 /// # Errors
-/// PostgreSQL's error for an invalid text; `InvalidBinaryRepresentation` for binary values of a
-/// wrong length, `InvalidParameterValue` for an unknown format.
+/// PostgreSQL's error for an invalid text; `InvalidBinaryRepresentation` for a binary value of a
+/// wrong length; `InvalidParameterValue` for an unknown format.
 pub fn decode(
     value: Option<&Bytes>,
     format: i16,
@@ -62,7 +63,7 @@ pub fn decode(
     }
 }
 
-/// Parses text into the Arrow type of `target`; common types need no intermediate array.
+/// Parses a text into the Arrow type of `target`. Common types need no intermediate array.
 fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<ScalarValue> {
     Ok(match target {
         ColumnType::Text => ScalarValue::Utf8View(Some(text.to_string())),
@@ -81,7 +82,7 @@ fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<Scala
                 units => binary::timestamp(units?, unit_ns, zoned),
             }
         }
-        // Not through a one-element scalar: it would drop the element's extension type.
+        // A one-element scalar would lose the extension type of the elements.
         other @ ColumnType::Array(_) => {
             let exact = exact_type(text, other);
             let array = parse_value(Some(text), exact.as_ref().unwrap_or(other), style)?;
@@ -129,7 +130,8 @@ fn from_binary(
     if source == *target {
         return Ok(value);
     }
-    // The statement needs another type than the client's type: the text form is common to both.
+    // The client's type differs from the type in the statement; the conversion goes through the
+    // text format, which both types have.
     let array = value
         .to_array()
         .map_err(|error| Error::internal(format!("a value of type {source}: {error}")))?;
@@ -137,7 +139,7 @@ fn from_binary(
     from_text(&text.unwrap_or_default(), target, style)
 }
 
-/// The client's type with the precision from the statement: object ids contain no precision.
+/// `source` with the precision of `target`, because an object id does not contain a precision.
 fn with_precision_of(source: ColumnType, target: &ColumnType) -> ColumnType {
     match (&source, target) {
         (ColumnType::Timestamp { .. }, ColumnType::Timestamp { .. })

@@ -1,4 +1,4 @@
-//! Accepts connections, and closes them at a shutdown.
+//! Accepts connections, and ends them at a shutdown.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -26,26 +26,26 @@ use crate::{
     startup::{LONG_SECRET_MINOR, MINOR_MAX, Request, Start, negotiate},
 };
 
-/// Maximum number of sockets before the end of their start-up, including cancel requests.
+/// Maximum number of sockets that have not completed their start-up, among them cancel requests.
 const LOBBY_PLACES: usize = 256;
 
-/// Timeout of a final message.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// The time for sending a final message.
+const FINAL_MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The two steps of shutting down.
+/// The two steps of a shutdown.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
-    /// Idle connections end; running statements may finish.
+    /// First: idle connections end, and running statements may finish.
     pub(crate) soft: CancellationToken,
-    /// All work ends.
+    /// Then: all work is cancelled.
     pub(crate) hard: CancellationToken,
 }
 
-/// Serves Postgres clients on `listener` until `shutdown`. Returns when every connection has ended:
-/// idle connections end at once, running statements end after the grace period at the latest.
+/// Serves PostgreSQL clients on `listener` until `shutdown`. Idle connections then end at once;
+/// running statements may finish within the grace period. Returns when every connection has ended.
 ///
 /// # Errors
-/// `Io` when the listener fails permanently.
+/// `Io` if the listener fails permanently.
 pub async fn serve(
     listener: TcpListener,
     service: Arc<QueryService>,
@@ -69,8 +69,8 @@ pub async fn serve(
         let (socket, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // No free file descriptors, or the client has left already: the listener is not the
-                // cause. Avoid a busy loop.
+                // The cause is not the listener: the process has no free file descriptor, or the
+                // client has disconnected. A pause avoids a busy loop.
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
@@ -94,21 +94,21 @@ pub async fn serve(
     if timeout(grace, all_ended).await.is_err() {
         stop.hard.cancel();
         let all_ended = async { while connections.join_next().await.is_some() {} };
-        if timeout(FAREWELL * 2, all_ended).await.is_err() {
+        if timeout(FINAL_MESSAGE_TIMEOUT * 2, all_ended).await.is_err() {
             connections.abort_all();
         }
     }
     Ok(())
 }
 
-/// An accepted socket.
+/// A client that has connected, and the shared limits.
 struct Client {
     service: Arc<QueryService>,
     settings: Arc<PgwireSettings>,
     stop: Stop,
-    /// Budget for large messages of all clients.
+    /// The budget that the large messages of all connections share.
     room: Budget,
-    /// Permits for sessions.
+    /// Permits for sessions: `connections_max` of them.
     slots: Arc<Semaphore>,
     address: SocketAddr,
     door: DoorMetrics,
@@ -146,7 +146,8 @@ impl Client {
                     drop(place);
                     let outbound = welcome(&session, &start);
                     match outbound {
-                        // Boxed: a connection before its login uses little memory.
+                        // The future is boxed, so that a connection before its login uses little
+                        // memory.
                         Ok(outbound) => {
                             Box::pin(self.converse(socket, session, outbound)).await;
                             return drop(slot);
@@ -165,7 +166,7 @@ impl Client {
         tracing::info!(address = %self.address, error = refusal.message(), "connection refused");
         let mut outbound = OutboundBuffer::default();
         if outbound.error(Severity::Fatal, &refusal).is_ok() {
-            say_farewell(&mut socket, &outbound.bytes).await;
+            send_final_message(&mut socket, &outbound.bytes).await;
         }
     }
 
@@ -227,7 +228,7 @@ impl Client {
             self.door.failed(error.kind());
             tracing::info!(address = %self.address, error = error.message(), "connection ended");
             if let Some((mut sink, bytes)) = connection.farewell(&error) {
-                say_farewell(&mut sink, &bytes).await;
+                send_final_message(&mut sink, &bytes).await;
             }
         }
     }
@@ -241,7 +242,7 @@ fn prepare(socket: &TcpStream, settings: &PgwireSettings) -> std::io::Result<()>
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 
-/// All messages between the start-up message and the first query.
+/// The messages of the server that follow the start-up message.
 fn welcome(session: &Session, start: &Start) -> Result<OutboundBuffer> {
     let mut outbound = OutboundBuffer::default();
     let unknown = start.unknown_options();
@@ -273,19 +274,19 @@ fn welcome(session: &Session, start: &Start) -> Result<OutboundBuffer> {
     for notice in session.take_notices() {
         outbound.notice(&notice)?;
     }
-    // The changes were just reported.
+    // The greeting has just reported these settings.
     session.take_parameter_changes();
     outbound.ready(session.transaction())?;
     Ok(outbound)
 }
 
-/// Sends the final message, and continues to read for a moment: closing a socket with unread input
-/// resets the connection, and the client might never see the message.
-async fn say_farewell<S: tokio::io::AsyncWrite + Unpin>(socket: &mut S, bytes: &[u8]) {
+/// Sends the final message, then reads for a moment: to close a socket with unread input resets the
+/// connection, and the client might lose the message.
+async fn send_final_message<S: tokio::io::AsyncWrite + Unpin>(socket: &mut S, bytes: &[u8]) {
     let farewell = async {
         socket.write_all(bytes).await?;
         socket.shutdown().await
     };
-    // The client may already be gone; then the message has no receiver.
-    let _ = timeout(FAREWELL, farewell).await;
+    // The client may have disconnected.
+    let _ = timeout(FINAL_MESSAGE_TIMEOUT, farewell).await;
 }

@@ -2,38 +2,38 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of the Postgres protocol; plain values, no behaviour.
+/// Limits and defaults of the Postgres protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PgwireSettings {
-    /// Maximum number of connections; a further connection gets 53300.
+    /// Maximum number of connections; a further connection is refused with SQLSTATE 53300.
     pub connections_max: usize,
-    /// Maximum bytes of a client's message; a larger message ends its connection with 54000.
+    /// Maximum bytes of a message from a client; a larger message ends its connection with 54000.
     pub message_bytes_max: usize,
-    /// Maximum bytes of incoming large messages of all clients, at least `message_bytes_max`. The
-    /// first 128 KiB of each message do not count.
+    /// Maximum bytes of the large messages that all clients are sending, at least
+    /// `message_bytes_max`. The first 128 KiB of each message do not count.
     pub inbound_bytes_max: usize,
-    /// Maximum wait in milliseconds of a large message for room; then the message fails with 53200.
+    /// Maximum milliseconds that a large message waits for memory; then it fails with 53200.
     pub inbound_wait_ms: u64,
     /// Maximum milliseconds for the start-up of a connection.
     pub startup_timeout_ms: u64,
-    /// Milliseconds for running statements at a shutdown before their cancellation.
+    /// Milliseconds that a shutdown waits for running statements before it cancels them.
     pub shutdown_grace_ms: u64,
-    /// Seconds of silence before a client is probed; a client without an answer counts as
-    /// disconnected.
+    /// TCP probes a client after this many seconds of silence; a client that does not answer counts
+    /// as disconnected.
     pub keepalive_idle_s: u64,
-    /// Bytes of buffered results before a send.
+    /// Results are sent when this many bytes are buffered.
     pub output_buffer_bytes: usize,
     /// Maximum bytes of a line of COPY data.
     pub copy_line_bytes_max: usize,
-    /// Maximum prepared statements of a connection.
+    /// Maximum number of prepared statements of a connection.
     pub statements_max: usize,
-    /// Maximum portals of a connection.
+    /// Maximum number of portals of a connection.
     pub portals_max: usize,
-    /// Maximum estimated bytes of a connection's named statements and portals; more bytes fail with
-    /// 54000. A statement or portal larger than the limit is allowed only alone.
+    /// Maximum estimated bytes of a connection's named statements and portals; a further one fails
+    /// with 54000. One that is larger than the limit is allowed only alone.
     pub kept_bytes_max: usize,
-    /// Database of a client without a database name.
+    /// The database of a client that names no database.
     pub default_database: String,
 }
 

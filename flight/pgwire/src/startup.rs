@@ -1,58 +1,60 @@
-//! From an accepted socket to a login: the only messages without a type byte.
+//! The messages from an accepted socket to a login. These messages have no type byte.
 
 use std::collections::BTreeMap;
 
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Maximum length of a start-up packet; the same as in PostgreSQL.
+/// Maximum bytes of a start-up packet; the same as in PostgreSQL.
 const PACKET_BYTES_MAX: usize = 10_000;
 
 const SSL_REQUEST: i32 = 80_877_103;
 const GSS_REQUEST: i32 = 80_877_104;
 const CANCEL_REQUEST: i32 = 80_877_102;
 
-/// The newest supported minor version of protocol 3.
+/// The newest minor version of protocol 3 that the server supports.
 pub(crate) const MINOR_MAX: u16 = 2;
 
-/// The first minor version with a cancel secret of more than 4 bytes.
+/// The first minor version whose cancel secret may be longer than 4 bytes.
 pub(crate) const LONG_SECRET_MINOR: u16 = 2;
 
 /// Maximum bytes of a cancel secret.
 const SECRET_BYTES_MAX: usize = 256;
 
-/// The request of a client.
+/// What a client asks for with its first packets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// A session.
+    /// The client opens a session.
     Start(Start),
-    /// Cancel the running statement of another connection.
+    /// The client cancels the running statement of another connection.
     Cancel {
-        /// The connection's process id.
+        /// The process id that identifies the other connection.
         process_id: i32,
-        /// The connection's secret.
+        /// The secret of the other connection.
         secret: Vec<u8>,
     },
-    /// None: the client disconnected.
+    /// The client has disconnected without a request.
     Closed,
 }
 
 /// A start-up message.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Start {
-    /// Requested minor protocol version.
+    /// The minor protocol version that the client requests.
     pub(crate) minor: u16,
-    /// `user`, `database` and settings.
+    /// User, database and settings, by name.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
 impl Start {
-    /// Unknown protocol options; the client must be informed of them.
+    /// The names of protocol options that the server does not support; it must report them to the
+    /// client.
     pub(crate) fn unknown_options(&self) -> Vec<String> {
         self.parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect()
     }
 
-    /// Settings of the session, including settings in `options` (`-c name=value`).
+    /// The settings of the session: the parameters, and the settings in `options` (`-c
+    /// name=value`).
     pub(crate) fn settings(&self) -> Result<Vec<(String, String)>> {
         let mut settings = Vec::new();
         for (name, value) in &self.parameters {
@@ -71,10 +73,10 @@ fn violation(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ProtocolViolation, message)
 }
 
-/// Reads packets until a start-up message or a cancel request. Encryption is declined.
+/// Reads packets up to a start-up message or a cancel request. Declines encryption.
 ///
 /// # Errors
-/// The error for the client before the close.
+/// An error to send to the client before the connection ends.
 pub(crate) async fn negotiate<S>(socket: &mut S) -> Result<Request>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -97,10 +99,10 @@ where
     }
 }
 
-/// Reads a length, including itself, and the rest of the packet. `None` when the client is gone, or
-/// sent an invalid length. Like in PostgreSQL, the connection then ends without a message: a client
-/// disconnecting before its start-up, for example `client.end()` of node-postgres, has sent a
-/// Terminate message and expects no error.
+/// Reads one packet: its length, which counts itself, and its content. `None` if the client has
+/// disconnected or the length is invalid; the connection then ends without a message, as in
+/// PostgreSQL. Some clients, for example `client.end()` of node-postgres, send a Terminate message
+/// before their start-up and expect no error.
 async fn packet<S: AsyncRead + Unpin>(socket: &mut S) -> Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     if socket.read_exact(&mut length).await.is_err() {
@@ -167,7 +169,7 @@ fn string(rest: &mut &[u8]) -> Result<String> {
         .map_err(|_| Error::new(ErrorKind::InvalidEncoding, "the startup packet is not UTF-8"))
 }
 
-/// Parses `-c name=value`, `-cname=value` and `--name=value`; a backslash escapes the next
+/// Parses `-c name=value`, `-cname=value` and `--name=value`. A backslash escapes the next
 /// character.
 fn command_line(options: &str) -> Result<Vec<(String, String)>> {
     let mut words: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Names and sizes of column types on the wire.
+//! Object ids and sizes of column types in the protocol.
 
 use arrow::datatypes::Field;
 use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
@@ -37,7 +37,7 @@ pub mod oid {
     pub const FLOAT4: u32 = 700;
     /// `double precision`
     pub const FLOAT8: u32 = 701;
-    /// A literal of a still unknown type.
+    /// A literal whose type is not known yet.
     pub const UNKNOWN: u32 = 705;
     /// `character(n)`
     pub const BPCHAR: u32 = 1042;
@@ -73,7 +73,7 @@ pub mod oid {
     pub const JSONB: u32 = 3802;
 }
 
-/// The id of a type, and the id of its array type.
+/// Object ids: a type, and its array type.
 const ARRAYS: [(u32, u32); 21] = [
     (oid::BOOL, 1000),
     (oid::BYTEA, 1001),
@@ -98,23 +98,23 @@ const ARRAYS: [(u32, u32); 21] = [
     (oid::JSONB, 3807),
 ];
 
-/// The type information of a column in RowDescription.
+/// The type of a column in a RowDescription message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WireType {
     /// Object id of the type.
     pub oid: u32,
-    /// Bytes of a value; negative for types of varying size.
+    /// Bytes of a value; negative if values differ in size.
     pub size: i16,
-    /// Modifier: precision and scale; -1 for none.
+    /// The type modifier, which holds length, or precision and scale; -1 for none.
     pub modifier: i32,
 }
 
-/// Object id of the array of `element`; `text[]` for an unknown element.
+/// Object id of the array type with these elements; `text[]` for an unknown element type.
 pub fn array_of(element: u32) -> u32 {
     ARRAYS.iter().find(|(id, _)| *id == element).map_or(1009, |(_, array)| *array)
 }
 
-/// Object id of the elements of an array type; `None` for other types.
+/// Object id of the element type of an array type; `None` if `array` is not an array type.
 pub fn element_of(array: u32) -> Option<u32> {
     match array {
         0 => return None,
@@ -129,7 +129,7 @@ pub fn element_of(array: u32) -> Option<u32> {
 /// The wire type of a column type.
 pub fn wire_type(column_type: &ColumnType) -> WireType {
     let plain = |oid, size| WireType { oid, size, modifier: -1 };
-    // PostgreSQL allows at most 6 digits; Stratalog's 9 digits are sent without a modifier.
+    // PostgreSQL's modifier has at most 6 digits; a type with 9 digits gets no modifier.
     let precise = |oid, precision: u8| WireType {
         oid,
         size: 8,
@@ -163,8 +163,8 @@ pub fn wire_type(column_type: &ColumnType) -> WireType {
     }
 }
 
-/// PostgreSQL types represented by other Stratalog types: name, object id, bytes of a value, id of
-/// the array type.
+/// PostgreSQL types whose values Stratalog holds in another column type: name, object id, bytes of
+/// a value, object id of the array type.
 const NAMED: [(&str, u32, i16, u32); 32] = [
     ("aclitem", 1033, 12, 1034),
     ("anyarray", 2277, -1, 0),
@@ -200,7 +200,7 @@ const NAMED: [(&str, u32, i16, u32); 32] = [
     ("xid8", 5069, 8, 271),
 ];
 
-/// The wire type for PostgreSQL's name of a type represented by a Stratalog type.
+/// The wire type of such a PostgreSQL type, by its name.
 pub fn named_type(name: &str) -> Option<WireType> {
     let find = |name: &str| NAMED.iter().find(|(known, ..)| *known == name);
     let (oid, size) = match name.strip_suffix("[]") {
@@ -219,8 +219,8 @@ pub fn field_type(field: &Field) -> WireType {
     })
 }
 
-/// The column type meant by a client's object id. `None` when the client leaves the type to the
-/// server, or when only the statement determines the exact type (numeric).
+/// The column type for an object id from a client. `None` if the client leaves the type to the
+/// server, or if only the statement determines the exact type (numeric).
 pub fn column_type(id: u32) -> Option<ColumnType> {
     Some(match id {
         oid::BOOL => ColumnType::Boolean,

@@ -1,4 +1,4 @@
-//! A client operation that Python waits for or awaits.
+//! Operations of the client that Python code can wait for, or await.
 
 use std::{
     future::Future,
@@ -17,16 +17,16 @@ use crate::error::raised;
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 /// Number of runtime threads.
 const THREADS: usize = 2;
-/// Maximal wait of the exiting interpreter for threads that are about to attach.
+/// How long the exiting interpreter waits for threads that are about to attach.
 const ATTACH_TIME_MAX: Duration = Duration::from_secs(5);
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static ATTACHED_THREADS: AttachedThreads =
     AttachedThreads { state: Mutex::new((0, false)), changed: Condvar::new() };
 
-/// Number of runtime threads that are attached to the interpreter or about to attach, and true if
-/// the interpreter is exiting. A thread that attaches during the exit would be killed, and the
-/// process with it.
+/// The number of runtime threads that are attached to the interpreter or about to attach, and
+/// whether the interpreter is exiting. A thread that attached during the exit would crash the
+/// process.
 struct AttachedThreads {
     state: Mutex<(usize, bool)>,
     changed: Condvar,
@@ -49,7 +49,7 @@ impl AttachedThreads {
     }
 }
 
-/// Counts a thread that is attached or about to attach.
+/// Counts one thread until dropped.
 struct AttachedThread(&'static AttachedThreads);
 
 impl Drop for AttachedThread {
@@ -59,7 +59,8 @@ impl Drop for AttachedThread {
     }
 }
 
-/// Runs `tell` attached to the interpreter; waits forever if the interpreter is exiting.
+/// Runs `tell` while the thread is attached to the interpreter; never returns once the interpreter
+/// is exiting.
 async fn attached<T>(tell: impl FnOnce(Python<'_>) -> T) -> T {
     match ATTACHED_THREADS.begin() {
         Some(_teller) => Python::attach(tell),
@@ -67,7 +68,7 @@ async fn attached<T>(tell: impl FnOnce(Python<'_>) -> T) -> T {
     }
 }
 
-/// Call at the exit of the interpreter: no thread attaches from now on.
+/// The Python package calls this at the exit of the interpreter: from now on no thread attaches.
 #[pyfunction]
 pub fn interpreter_ends(py: Python<'_>) {
     py.detach(|| {
@@ -83,13 +84,13 @@ pub fn interpreter_ends(py: Python<'_>) {
 
 type Work = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>> + Send>>;
 
-/// A lazy operation: it does not start before a caller waits for it.
+/// An operation; starts when a caller waits for the result, or awaits the result.
 #[pyclass(frozen, module = "stratalog._native")]
 pub struct Call {
     work: Mutex<Option<Work>>,
 }
 
-/// A call running in the background.
+/// A running operation.
 #[pyclass(frozen, module = "stratalog._native")]
 pub struct Running {
     task: AbortHandle,
@@ -102,7 +103,7 @@ pub struct Running {
 pub fn start_runtime() -> io::Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(THREADS).thread_name("stratalog").enable_all();
-    // A module is made once for a process.
+    // Python creates the module once per process, so the runtime is not set yet.
     let _ = RUNTIME.set(runtime.build()?);
     Ok(())
 }
@@ -112,7 +113,7 @@ fn runtime() -> PyResult<&'static Runtime> {
 }
 
 impl Call {
-    /// A call with a result for Python.
+    /// An operation whose result becomes a Python object.
     pub fn new<T: Send + 'static>(
         work: impl Future<Output = stratalog_client::Result<T>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
@@ -128,7 +129,7 @@ impl Call {
         Self { work: Mutex::new(Some(Box::pin(work))) }
     }
 
-    /// A call without a result.
+    /// An operation without a result.
     pub fn done(work: impl Future<Output = stratalog_client::Result<()>> + Send + 'static) -> Self {
         Self::new(work, |py, ()| Ok(py.None()))
     }
@@ -141,7 +142,7 @@ impl Call {
 
 #[pymethods]
 impl Call {
-    /// Runs the call and returns the result; further Python threads continue meanwhile.
+    /// Runs the operation and returns its result; other Python threads continue meanwhile.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (mut work, runtime) = (self.take()?, runtime()?);
         loop {
@@ -159,8 +160,8 @@ impl Call {
         }
     }
 
-    /// Runs the call on a runtime thread, and calls `deliver` there with the result and None, or with
-    /// None and the exception.
+    /// Runs the operation on a runtime thread. Calls `deliver(result, None)` or `deliver(None,
+    /// exception)` on this thread.
     fn start(&self, deliver: Py<PyAny>) -> PyResult<Running> {
         let work = self.take()?;
         let task = runtime()?.spawn(async move {
@@ -180,7 +181,7 @@ impl Call {
         Ok(Running { task: task.abort_handle() })
     }
 
-    /// Runs the call for an asyncio coroutine.
+    /// Makes the operation awaitable in asyncio.
     fn __await__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let waiting = this.py().import("stratalog._awaited")?.call_method1("result_of", (this,))?;
         waiting.call_method0("__await__")
@@ -189,7 +190,7 @@ impl Call {
 
 #[pymethods]
 impl Running {
-    /// Cancels the call: its result is not needed.
+    /// Cancels the operation.
     fn cancel(&self) {
         self.task.abort();
     }

@@ -18,7 +18,7 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// Wraps a handle of the client.
+    /// Wraps a handle of the Rust client.
     pub fn new(chronicle: stratalog_client::Chronicle) -> Self {
         Self { chronicle }
     }
@@ -58,8 +58,8 @@ impl Chronicle {
         Call::new(recorded, |py, receipts| values::receipts(py, &receipts))
     }
 
-    /// Returns with a second call when the buffer has room; the second call waits until the event
-    /// is stored.
+    /// Appends an event when the buffer has room. The result is another call, which waits until the
+    /// event is stored.
     fn append(&self, payload: PyBackedBytes) -> Call {
         let chronicle = self.chronicle.clone();
         let taken = async move { chronicle.append(&payload).await };
@@ -69,7 +69,7 @@ impl Chronicle {
         })
     }
 
-    /// The number of rows stored since the last flush.
+    /// Waits until all appended events are stored; the result is their number since the last flush.
     fn flush(&self) -> Call {
         let chronicle = self.chronicle.clone();
         let flushed = async move { chronicle.flush().await };

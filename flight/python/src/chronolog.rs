@@ -1,4 +1,4 @@
-//! The connection.
+//! The connection to a server.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Chronolog {
     log: stratalog_client::Chronolog,
 }
 
-/// Connects.
+/// Connects to a server and logs in.
 #[pyfunction]
 #[pyo3(signature = (url, *, user=None, password=None, database=None, application_name=None, connect_seconds=None, retry_seconds=None))]
 #[expect(clippy::too_many_arguments, reason = "they are arguments by name in Python")]
@@ -65,7 +65,8 @@ impl Chronolog {
         Call::new(compared, |py, sync| values::clock_sync(py, &sync))
     }
 
-    /// The server's time, and its maximal error.
+    /// The server's time in nanoseconds since 1970, and its maximal error; None before the first
+    /// comparison.
     fn time_ns(&self) -> Option<(i64, u64)> {
         self.log.time().map(|estimate| (estimate.time_ns, estimate.error_ns))
     }
@@ -160,13 +161,13 @@ pub fn execute(client: Client, sql: String) -> Call {
     Call::new(executed, |py, count| Ok(count.into_pyobject(py)?.into_any().unbind()))
 }
 
-/// A duration from a number of seconds.
+/// A number of seconds as a duration; an error for a negative or infinite number.
 pub fn seconds(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|error| invalid(format!("{seconds} is not a number of seconds: {error}")))
 }
 
-/// Parses a server option.
+/// Parses the name of an option's value, for example of a collision rule.
 fn parsed<T: std::str::FromStr>(text: &str) -> PyResult<T>
 where
     T::Err: std::fmt::Display,

@@ -1,4 +1,4 @@
-//! Errors as Python exceptions.
+//! Python exceptions for the errors of the client.
 
 use pyo3::{create_exception, exceptions::PyException, prelude::*};
 use stratalog_client::ErrorKind;
@@ -27,11 +27,11 @@ create_exception!(
 create_exception!(stratalog, Closed, Error, "A released or expired acquisition cannot be used.");
 create_exception!(stratalog, Invalid, Error, "An argument, an option or a URL is not valid.");
 
-/// Adds the exceptions to the module.
+/// Adds the exception classes to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let error = py.get_type::<Error>();
-    // The error does not come from a server.
+    // An error that does not come from the server has no SQLSTATE.
     error.setattr("sqlstate", py.None())?;
     error.setattr("hint", py.None())?;
     error.setattr("retryable", false)?;
@@ -43,7 +43,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Invalid", py.get_type::<Invalid>())
 }
 
-/// The exception of an error.
+/// The Python exception for an error.
 pub fn raised(py: Python<'_>, error: stratalog_client::Error) -> PyErr {
     let text = error.to_string();
     let exception = match error.kind() {

@@ -1,4 +1,4 @@
-//! Plain values for arguments and results.
+//! Plain Python classes for arguments and results.
 
 use std::ops::Bound as End;
 
@@ -25,7 +25,7 @@ impl Event {
     }
 }
 
-/// Events are missing here.
+/// A gap in a subscription: events are missing here.
 #[pyclass(frozen, get_all, module = "stratalog")]
 pub struct Gap {
     gsn: u64,
@@ -126,7 +126,7 @@ pub fn event(py: Python<'_>, event: &client::Event) -> PyResult<Py<PyAny>> {
     Ok(Py::new(py, event)?.into_any())
 }
 
-/// Events, in a list.
+/// A list of events as Python objects.
 pub fn events(py: Python<'_>, events: &[client::Event]) -> PyResult<Py<PyAny>> {
     let all = events.iter().map(|one| event(py, one)).collect::<PyResult<Vec<_>>>()?;
     Ok(all.into_pyobject(py)?.into_any().unbind())
@@ -142,7 +142,7 @@ pub fn update(py: Python<'_>, update: &client::Update) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// A receipt.
+/// A receipt as a Python object.
 pub fn receipt(py: Python<'_>, receipt: &client::Receipt) -> PyResult<Py<PyAny>> {
     let receipt = Receipt {
         tick: receipt.tick,
@@ -154,13 +154,13 @@ pub fn receipt(py: Python<'_>, receipt: &client::Receipt) -> PyResult<Py<PyAny>>
     Ok(Py::new(py, receipt)?.into_any())
 }
 
-/// Receipts, in a list.
+/// A list of receipts as Python objects.
 pub fn receipts(py: Python<'_>, receipts: &[client::Receipt]) -> PyResult<Py<PyAny>> {
     let all = receipts.iter().map(|one| receipt(py, one)).collect::<PyResult<Vec<_>>>()?;
     Ok(all.into_pyobject(py)?.into_any().unbind())
 }
 
-/// A comparison of the clocks.
+/// A comparison of the clocks as a Python object.
 pub fn clock_sync(py: Python<'_>, sync: &client::ClockSync) -> PyResult<Py<PyAny>> {
     let sync = ClockSync {
         time_ns: sync.estimate.time_ns,

@@ -1,15 +1,13 @@
-//! Batches, each with an acknowledgement.
+//! Stores batches of a client and acknowledges each batch.
 //!
 //! ```text
 //!  messages ─► decoded ─► columns of the table ─► waiting ─► one append ─► durable ─► acknowledged
 //!                meanwhile, within the limits:         ▲        of all waiting batches, in order
 //! ```
 //!
-//! While an append waits for its sync, later batches are read. All received batches form the next
-//! append: a client that does not wait for acknowledgements needs one sync for many batches. Each
-//! batch is still atomic and is acknowledged separately, in order. If the batches cannot be stored
-//! together, each batch is stored separately: batches before the failing batch are stored, later
-//! batches are not.
+//! While an append waits for its sync, the call reads later batches; the later batches form the next append. A client that does not wait for acknowledgements thus needs one sync for many batches. Each
+//! batch stays atomic and gets its own acknowledgement, in order. If a group of batches cannot be
+//! stored together, the batches are stored one by one, up to the first batch that fails.
 
 mod group_append;
 
@@ -26,19 +24,19 @@ use tonic::Status;
 use self::group_append::{AppendOutcome, store};
 use crate::{caller::Caller, ingest::at, status::refused};
 
-/// Acknowledgements as JSON.
+/// The acknowledgements of a call, as JSON.
 pub(crate) type AcknowledgementStream = stream::BoxStream<'static, Result<Bytes, Status>>;
 
-/// Maximum number of waiting batches during an append, and the number of waiting bytes that stops
-/// further reads.
+/// Maximum number of batches that wait during an append.
 const WAITING_MAX: usize = 64;
+/// The call stops reading while batches with this many bytes wait.
 const WAITING_BYTES_MAX: usize = 8 << 20;
 
-/// Batches for the table of a path, acknowledged in order.
+/// Stores the batches of a call in the table at a path; acknowledges each batch, in order.
 ///
 /// # Errors
-/// `UndefinedTable`, `ProtocolViolation`. The error of a batch is reported in order and ends the
-/// call: the batches before it are stored.
+/// `UndefinedTable`, `ProtocolViolation`. The error of a batch is the last item of the stream and
+/// ends the call; the batches before it are stored.
 pub(crate) async fn by_path(
     caller: &Arc<Caller>,
     path: &[String],
@@ -78,21 +76,21 @@ pub(crate) async fn by_path(
     .boxed())
 }
 
-/// The destination of the rows.
+/// The table and session that receive the batches.
 struct IngestTarget {
     session: Arc<Session>,
     ingest: Ingest,
     what: String,
 }
 
-/// A batch ready to be stored.
+/// A batch in the columns of the table, ready to be stored.
 struct WaitingBatch {
     number: u64,
     rows: RecordBatch,
     batch_metadata: BatchMetadata,
 }
 
-/// The state of a call.
+/// The state of one call with batches.
 struct IngestCall {
     caller: Arc<Caller>,
     batches: Batches,
@@ -100,14 +98,14 @@ struct IngestCall {
     waiting: VecDeque<WaitingBatch>,
     waiting_bytes: usize,
     storing: Option<BoxFuture<'static, AppendOutcome>>,
-    /// Acknowledgements not yet sent.
+    /// Acknowledgements that the client has not received yet.
     acknowledgements: VecDeque<Bytes>,
-    /// The reason for the end of reading: the client's end, or an error.
+    /// Set when the call reads no more: the client has ended the call, or an error.
     end: Option<Result<()>>,
 }
 
 impl IngestCall {
-    /// The next acknowledgement, or the final error of the call.
+    /// The next acknowledgement; at last the error that ended the call, if any.
     async fn next(&mut self) -> Option<Result<Bytes>> {
         loop {
             if let Some(acknowledgement) = self.acknowledgements.pop_front() {
@@ -128,7 +126,7 @@ impl IngestCall {
                     arrived = self.batches.next(), if reads => arrived,
                 },
                 None if reads => self.batches.next().await,
-                // The error is reported once, as the last item.
+                // The error is returned once, after all acknowledgements.
                 None => match self.end.replace(Ok(()))? {
                     Ok(()) => return None,
                     Err(error) => return Some(Err(error)),
@@ -138,7 +136,7 @@ impl IngestCall {
         }
     }
 
-    /// Begins an append of the waiting batches, unless an append is running.
+    /// Begins an append of the waiting batches if no append is running.
     fn begin(&mut self) {
         if self.storing.is_some() || self.waiting.is_empty() {
             return;
@@ -150,7 +148,7 @@ impl IngestCall {
         self.storing = Some(store(Arc::clone(&self.table), group).boxed());
     }
 
-    /// Handles a received batch, an error or the end.
+    /// Handles the next item from the client: a batch, an error, or the end.
     async fn take(&mut self, arrived: Option<Result<ArrivedBatch>>) {
         let arrived = match arrived {
             None => return self.end = Some(Ok(())),
@@ -168,8 +166,8 @@ impl IngestCall {
         }
     }
 
-    /// Handles the end of an append: adds its acknowledgements. After an error, later batches are
-    /// not stored.
+    /// Handles the result of an append: queues its acknowledgements. After an error the call stores
+    /// no further batch.
     fn stored(&mut self, stored: AppendOutcome) {
         self.caller.touch();
         self.acknowledgements.extend(stored.acknowledgements);

@@ -1,8 +1,9 @@
-//! Replaces the gRPC library's answers to unreadable requests by answers with a SQLSTATE.
+//! Gives every error of a call a SQLSTATE.
 //!
-//! The library reads a call's single message before any code of this crate. The library answers an
-//! oversized or invalid message with a status without SQLSTATE, and with a code for a server error.
-//! Every status of this crate has a SQLSTATE: a status without SQLSTATE comes from the library.
+//! The gRPC library reads the message of a call before any code of this crate runs. It answers a
+//! message that is too large or invalid with a status without SQLSTATE, and with a gRPC code that
+//! means a defect of the server. All statuses of this crate have a SQLSTATE, so a status without
+//! one comes from the library and is replaced.
 
 use std::{
     pin::Pin,
@@ -27,11 +28,11 @@ use crate::{
     status::{SQLSTATE, refused},
 };
 
-/// A service with replaced answers, and with a memory budget for requests.
+/// The Flight service with replaced errors, and with a memory budget for its requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Answers<S> {
     pub(crate) calls: S,
-    /// Contains the memory budget.
+    /// Supplies the memory budget.
     pub(crate) service: Arc<QueryService>,
     pub(crate) door: DoorMetrics,
 }
@@ -79,7 +80,7 @@ where
     }
 }
 
-/// The replacement for a status of the library.
+/// The status that replaces a status of the library; `None` for a status without a replacement.
 fn replacement_of(status: &Status) -> Option<Status> {
     if status.metadata().contains_key(SQLSTATE) {
         return None;

@@ -1,9 +1,9 @@
-//! Callers: logins with their sessions, transactions, prepared statements and tickets.
+//! Callers: the logins of clients with their sessions, transactions, prepared statements and tickets.
 //!
 //! ```text
-//!   our own Bearer token ─────► the login of its Handshake
-//!   Basic, or no login ───────► the connection's own login, by user and database
-//!   another Bearer token ─────► like no login: users with tokens do not exist yet
+//!   Bearer token of this server ─► the login of the Handshake call that issued the token
+//!   Basic, or no login ──────────► a login of the connection, by user and database
+//!   any other Bearer token ──────► like no login: this server knows no other tokens
 //! ```
 
 mod registry;
@@ -30,10 +30,10 @@ use crate::{
     statement::SharedRows,
 };
 
-/// Maximum number of result parts with open tickets.
+/// Maximum number of parts of results that wait for their tickets.
 const TICKETS_MAX: usize = 10_000;
 
-/// A login.
+/// A login of a client.
 pub(crate) struct Caller {
     id: Uuid,
     session: Arc<Session>,
@@ -43,7 +43,7 @@ pub(crate) struct Caller {
     pub(crate) options: Mutex<CallerOptions>,
     transactions: Mutex<HashMap<Vec<u8>, OpenTransaction>>,
     statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
-    /// Running work with a number for cancellation.
+    /// The work of redeemed tickets by ticket number, for cancelling.
     running: Mutex<HashMap<u64, CancellationToken>>,
     parts: Mutex<HashMap<u64, Arc<SharedRows>>>,
     next_number: AtomicU64,
@@ -51,7 +51,7 @@ pub(crate) struct Caller {
     _watch: Watch,
 }
 
-/// A transaction.
+/// An open transaction: the session, and the watch for its termination.
 #[derive(Debug)]
 struct OpenTransaction {
     session: Arc<Session>,
@@ -65,10 +65,10 @@ impl std::fmt::Debug for Caller {
 }
 
 impl Caller {
-    /// A new login.
+    /// Opens a session for a new login.
     ///
     /// # Errors
-    /// The same as [`QueryService::connect`].
+    /// The errors of [`QueryService::connect`].
     pub(crate) fn new(
         service: &Arc<QueryService>,
         settings: &Arc<FlightSettings>,
@@ -101,17 +101,17 @@ impl Caller {
         }))
     }
 
-    /// The encoded messages shared by all subscribers.
+    /// The encoded messages of recent commits, which all subscribers share.
     pub(crate) fn encoded(&self) -> &Arc<EncodedCommits> {
         &self.encoded
     }
 
-    /// The login's id; tickets are bound to the id.
+    /// The id of the login. Only this login can redeem its tickets.
     pub(crate) fn id(&self) -> Uuid {
         self.id
     }
 
-    /// Nanoseconds since 1970.
+    /// The time of the master clock, in nanoseconds since 1970.
     pub(crate) fn now_ns(&self) -> i64 {
         self.service.parts().clock.now_ns()
     }
@@ -121,13 +121,13 @@ impl Caller {
         &self.service.parts().clock
     }
 
-    /// Notes the time of a call.
+    /// Records that the caller made a call now.
     pub(crate) fn touch(&self) {
         self.used_ns.store(self.now_ns(), Ordering::Relaxed);
     }
 
-    /// The time of the last call, in nanoseconds since 1970; the current time while a statement
-    /// runs.
+    /// The time of the caller's last call, in nanoseconds since 1970; the present time while a
+    /// statement runs.
     pub(crate) fn idle_since_ns(&self) -> i64 {
         let runs = |session: &Arc<Session>| session.is_running();
         if runs(&self.session) || self.transactions.lock().values().any(|open| runs(&open.session))
@@ -137,17 +137,16 @@ impl Caller {
         self.used_ns.load(Ordering::Relaxed)
     }
 
-    /// The session of statements outside of transactions.
+    /// The session for statements outside of transactions.
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// The session of a statement: the session of its transaction, if the statement names a
-    /// transaction.
+    /// The session for a statement: the session of `transaction`, or else of the login.
     ///
     /// # Errors
-    /// `InvalidTransactionState` for an unknown transaction; `Shutdown` for a transaction ended by
-    /// another session's command.
+    /// `InvalidTransactionState` for an unknown transaction; `Shutdown` if another session has
+    /// terminated the session.
     pub(crate) fn session_of(&self, transaction: Option<&[u8]>) -> Result<Arc<Session>> {
         let Some(id) = transaction.filter(|id| !id.is_empty()) else {
             return Ok(Arc::clone(&self.session));
@@ -162,10 +161,10 @@ impl Caller {
         }
     }
 
-    /// Stores the session of a new transaction; returns its id.
+    /// Registers the session of a new transaction; returns the transaction's id.
     ///
     /// # Errors
-    /// `LimitExceeded`.
+    /// `LimitExceeded` for too many open transactions.
     pub(crate) fn open_transaction(&self, session: Arc<Session>) -> Result<Vec<u8>> {
         let mut transactions = self.transactions.lock();
         check_room("open transactions", transactions.len(), self.settings.transactions_max)?;
@@ -176,21 +175,21 @@ impl Caller {
         Ok(id)
     }
 
-    /// Removes the session of an ending transaction.
+    /// Removes a transaction before its end, and returns the session.
     ///
     /// # Errors
-    /// The same as [`Self::session_of`].
+    /// The errors of [`Self::session_of`].
     pub(crate) fn take_transaction(&self, id: &[u8]) -> Result<Arc<Session>> {
         let open = self.transactions.lock().remove(id).ok_or_else(no_transaction)?;
-        // The watch ends here, possibly before it has closed the session.
+        // The watch of the transaction ends here. It may not have closed a terminated session yet.
         open.session.check_terminated().inspect_err(|_| open.session.close())?;
         Ok(open.session)
     }
 
-    /// Stores a prepared statement; returns its handle.
+    /// Registers a prepared statement; returns its handle.
     ///
     /// # Errors
-    /// `LimitExceeded`.
+    /// `LimitExceeded` for too many prepared statements.
     pub(crate) fn keep(&self, statement: Arc<Statement>) -> Result<Vec<u8>> {
         let mut statements = self.statements.lock();
         check_room("prepared statements", statements.len(), self.settings.statements_max)?;
@@ -212,24 +211,24 @@ impl Caller {
         })
     }
 
-    /// Removes a prepared statement. An unknown handle is already closed.
+    /// Removes a prepared statement. To close an unknown handle is no error.
     pub(crate) fn close(&self, handle: &[u8]) {
         self.statements.lock().remove(handle);
     }
 
-    /// The number of a new ticket.
+    /// The next number for a ticket.
     pub(crate) fn number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Begins the work of a ticket; the work ends with the drop of the returned value.
+    /// Begins the work of a ticket. The work counts as running until the returned value is dropped.
     pub(crate) fn redeem(self: &Arc<Self>, number: u64) -> RunningWork {
         let token = CancellationToken::new();
         self.running.lock().insert(number, token.clone());
         RunningWork { caller: Arc::clone(self), number, token }
     }
 
-    /// Cancels the work of a ticket. Returns true if any work was cancelled.
+    /// Cancels the running work of a ticket; returns true if work was running.
     pub(crate) fn cancel_ticket(&self, number: u64) -> bool {
         let shared = self.parts.lock().remove(&number);
         let running = self.running.lock().get(&number).cloned();
@@ -239,7 +238,7 @@ impl Caller {
         shared.is_some() || running.is_some()
     }
 
-    /// Stores the shared result of `count` tickets; returns their numbers.
+    /// Registers a result for `count` tickets, one per part; returns the numbers of the tickets.
     pub(crate) fn share(&self, rows: &Arc<SharedRows>, count: usize) -> Vec<u64> {
         let mut parts = self.parts.lock();
         let numbers: Vec<u64> = (0..count).map(|_| self.number()).collect();
@@ -251,10 +250,10 @@ impl Caller {
         numbers
     }
 
-    /// The result of a ticket's part; readable once.
+    /// Takes the result that ticket `number` reads a part of; each ticket works once.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` after the first read.
+    /// `ObjectNotInPrerequisiteState` for a ticket that was already redeemed.
     pub(crate) fn part(&self, number: u64) -> Result<Arc<SharedRows>> {
         self.parts.lock().remove(&number).ok_or_else(|| {
             Error::new(
@@ -265,7 +264,7 @@ impl Caller {
         })
     }
 
-    /// Ends all open work of the caller.
+    /// Ends the caller's running work, transactions and session.
     pub(crate) fn end(&self) {
         for (_, open) in self.transactions.lock().drain() {
             open.session.close();
@@ -276,7 +275,7 @@ impl Caller {
     }
 }
 
-/// The running work of a redeemed ticket.
+/// The running work of a redeemed ticket; ends with the drop.
 #[derive(Debug)]
 pub(crate) struct RunningWork {
     caller: Arc<Caller>,
@@ -290,7 +289,7 @@ impl RunningWork {
         &self.caller
     }
 
-    /// Waits for the cancellation.
+    /// Waits until the work is cancelled; returns the error for the client.
     pub(crate) async fn cancelled(&self) -> Error {
         self.token.cancelled().await;
         Error::new(ErrorKind::QueryCanceled, "canceling statement due to user request")

@@ -1,4 +1,4 @@
-//! A client's connection: a caller without a login is identified by its connection.
+//! A connection of a client. A call without a token belongs to a login of its connection.
 
 mod outbox;
 pub(crate) mod silence;
@@ -28,15 +28,15 @@ use self::{
 };
 use crate::caller::Caller;
 
-/// Maximum number of pairs of user and database on a connection.
+/// Maximum number of logins of a connection, each with another user or database.
 const CALLERS_MAX: usize = 16;
 
-/// The callers of a connection without a token, by user and database.
+/// A connection, with the logins of calls without a token.
 #[derive(Debug)]
 pub(crate) struct Peer {
     address: SocketAddr,
     callers: Mutex<HashMap<(String, String), Arc<Caller>>>,
-    /// Set until the first call.
+    /// The connection's place among silent connections; `None` after the first call.
     lobby_place: Mutex<Option<LobbyPlace>>,
 }
 
@@ -46,16 +46,16 @@ impl Peer {
         self.address
     }
 
-    /// Records a call: the connection stays when another connection needs a place.
+    /// Records that the connection has made a call: a new connection can no longer take the place.
     pub(crate) fn called(&self) {
         drop(self.lobby_place.lock().take());
     }
 
-    /// The caller of a user and database; made at the first call.
+    /// The connection's login for a user and database; the first call calls `make`.
     ///
     /// # Errors
-    /// `LimitExceeded`, and errors of `make`; `Shutdown` when another session's command has ended
-    /// the caller.
+    /// `LimitExceeded`, and errors of `make`; `Shutdown` if another session has terminated the
+    /// login's session.
     pub(crate) fn caller(
         &self,
         user: &str,
@@ -67,7 +67,7 @@ impl Peer {
         if let Some(caller) = callers.get(&name) {
             let goes_on = caller.session().check_terminated();
             let caller = Arc::clone(caller);
-            // The error is reported once: the next call opens a new session.
+            // The error is returned once; the next call opens a new session.
             goes_on.inspect_err(|_| drop(callers.remove(&name)))?;
             return Ok(caller);
         }
@@ -83,27 +83,27 @@ impl Peer {
         Ok(caller)
     }
 
-    /// Forgets a caller that closed its session.
+    /// Removes a login whose session the client has closed.
     pub(crate) fn forget(&self, caller: &Arc<Caller>) {
         self.callers.lock().retain(|_, known| !Arc::ptr_eq(known, caller));
     }
 }
 
-/// A socket with its peer and its permit among the open connections.
+/// A socket, with the peer and the permit of an open connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: TcpStream,
     outbox: Outbox,
     peer: Arc<Peer>,
     silence: Silence,
-    /// Counts the end of a silent connection, once.
+    /// Counts a connection without any call among the refused connections; counts once.
     door: Option<DoorMetrics>,
     _place: OwnedSemaphorePermit,
     _open: OpenConnection,
 }
 
 impl Connection {
-    /// An accepted socket.
+    /// A connection over a socket that the listener has accepted.
     pub(crate) fn new(
         socket: TcpStream,
         address: SocketAddr,
@@ -141,7 +141,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let Self { socket, outbox, silence, door, .. } = &mut *self;
-        outbox.looked_at(socket, context);
+        outbox.poll_kept_bytes(socket, context);
         if silence.is_over(context) {
             if let Some(door) = door.take() {
                 door.refused();
@@ -151,7 +151,7 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let read = Pin::new(socket).poll_read(context, buffer);
         let bytes = buffer.filled().len().saturating_sub(before);
-        silence.heard(bytes);
+        silence.count_received(bytes);
         read
     }
 }

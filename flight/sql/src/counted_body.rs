@@ -1,8 +1,8 @@
-//! The memory of incoming messages (CL-10).
+//! Charges incoming messages to the memory budget (CL-10).
 //!
-//! The gRPC library collects a message before any code of this crate, and before the sender is
-//! known. The bytes of an incomplete message count in the memory budget; a message without room
-//! ends its call.
+//! The gRPC library collects a whole message before any code of this crate runs, and before the
+//! client is known. Therefore the bytes of an incomplete message count in the memory budget here. If
+//! the budget is exhausted, the call of the message ends.
 //!
 //! ```text
 //!   body:  ┊flags┊length (4)┊ message … ┊flags┊length┊ message …
@@ -26,10 +26,10 @@ use crate::status::refused;
 /// Bytes before each message: flags, and the length.
 const HEADER_BYTES: usize = 5;
 
-/// Minimum size of a counted message.
+/// Messages with fewer bytes do not count in the memory budget.
 const FREE_BYTES: usize = 64 << 10;
 
-/// The body of a request with a counted incomplete message.
+/// The body of a request; counts the bytes of its incomplete message.
 #[derive(Debug)]
 pub(crate) struct CountedBody<B> {
     body: B,
@@ -96,21 +96,21 @@ where
     }
 }
 
-/// The read position in a stream of messages.
+/// Finds the boundaries of messages in a stream of bytes.
 #[derive(Debug, Default)]
 struct MessageScanner {
     header: [u8; HEADER_BYTES],
-    /// Received bytes of the header.
+    /// Bytes of the current header that have arrived.
     header_bytes: usize,
-    /// Missing bytes of the message.
+    /// Bytes of the current message that are missing.
     remaining: usize,
-    /// Received bytes of the message.
+    /// Bytes of the current message that have arrived.
     buffered: usize,
 }
 
 impl MessageScanner {
-    /// Reads more of the stream; returns the received bytes of the last message while the message
-    /// is incomplete.
+    /// Reads the next bytes of the stream. Returns the number of bytes that have arrived of an
+    /// incomplete message; 0 after a complete message.
     fn take(&mut self, mut data: &[u8]) -> usize {
         while !data.is_empty() {
             if self.remaining > 0 {

@@ -1,4 +1,4 @@
-//! FlightInfo and schemas, in wire form.
+//! Encodes schemas, and the answers to GetFlightInfo.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use stratalog_model::{Error, Result};
 
 use crate::caller::Caller;
 
-/// A schema as an IPC message.
+/// Encodes a schema as an IPC message.
 ///
 /// # Errors
-/// `Internal` for a type unknown to IPC.
+/// `Internal` for a type that IPC does not have.
 pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     let message: IpcMessage =
         SchemaAsIpc::new(schema, &IpcWriteOptions::default()).try_into().map_err(Error::from)?;
     Ok(message.0)
 }
 
-/// The answer to GetFlightInfo: a ticket for each piece of work, valid in this session for a
-/// limited time.
+/// The answer to GetFlightInfo. Each element of `work` becomes a ticket, which only this login can
+/// redeem, within a limited time.
 ///
 /// # Errors
-/// The same as [`schema_bytes`].
+/// The errors of [`schema_bytes`].
 pub(crate) fn info(
     caller: &Arc<Caller>,
     seal: &Seal,
@@ -50,7 +50,7 @@ pub(crate) fn info(
     })
 }
 
-/// A ticket for a piece of work.
+/// A sealed ticket for `work`.
 pub(crate) fn ticket(caller: &Arc<Caller>, seal: &Seal, work: TicketWork) -> Ticket {
     let lasts_ns = i64::try_from(caller.settings.ticket_ms_max.saturating_mul(1_000_000));
     let sealed = SealedTicket {

@@ -1,4 +1,5 @@
-//! Rows of a result as Flight's messages, a batch at a time: the query waits for a slow client.
+//! Encodes the rows of a result as Flight messages, batch by batch. The query waits for a slow
+//! client.
 
 use std::sync::Arc;
 
@@ -21,21 +22,21 @@ use tonic::Status;
 
 use crate::{status::refused, wire_types::convert};
 
-/// Outgoing messages of a call.
+/// The outgoing messages of a call.
 pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
 
-/// Approximate bytes of a message: gRPC clients accept 4 MiB, and a smaller message is still in the
-/// processor's caches at its send.
+/// Approximate bytes of a message. gRPC clients accept 4 MiB; a smaller message is still in the
+/// processor's caches when it is sent.
 const MESSAGE_BYTES: usize = 512 << 10;
 
-/// Encoded messages of the last commits, for subscribers.
+/// The encoded messages of the last commits, which all subscribers share.
 pub(crate) type EncodedCommits = BatchResults<Vec<FlightData>>;
 
-/// Encodes batches with a schema made by [`outgoing`](crate::wire_types::outgoing) as messages.
-/// Messages of batches for several subscribers are in `shared`.
+/// Encodes batches as messages; [`outgoing`](crate::wire_types::outgoing) has made their schema.
+/// The messages of commits that several subscribers read are in `shared`.
 ///
 /// # Errors
-/// `Internal` for a compression not built in.
+/// `Internal` for a compression that the server does not have.
 pub(crate) fn messages(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
@@ -51,7 +52,7 @@ pub(crate) fn messages(
     };
     let shares = shared.is_some();
     let steps = batches.flat_map(move |batch| match batch {
-        // Subscribers share the messages of a whole batch.
+        // Subscribers share the messages of a whole batch, so the batch is not split.
         Ok(batch) if shares => stream::iter(vec![Ok(batch)]).left_stream(),
         Ok(batch) => stream::iter(parts(batch).map(Ok)).right_stream(),
         Err(error) => stream::iter(vec![Err(error)]).left_stream(),
@@ -72,13 +73,13 @@ pub(crate) fn messages(
     Ok(stream::once(std::future::ready(Ok(first.into()))).chain(rows).boxed())
 }
 
-/// True if messages depend on earlier messages.
+/// True if the schema has dictionaries, and therefore messages depend on earlier messages.
 fn has_dictionaries(schema: &SchemaRef) -> bool {
     let nested = |field: &&Field| matches!(field.data_type(), DataType::Dictionary(..));
     schema.flattened_fields().iter().any(nested)
 }
 
-/// Splits the rows of a batch into parts of about [`MESSAGE_BYTES`].
+/// Splits a batch into parts of about [`MESSAGE_BYTES`].
 fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     let parts = batch_bytes(&batch).div_ceil(MESSAGE_BYTES).clamp(1, rows.max(1));
@@ -86,7 +87,7 @@ fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     (0..rows).step_by(step).map(move |at| batch.slice(at, step.min(rows - at)))
 }
 
-/// Encodes rows: the necessary dictionaries, and then the rows.
+/// Encodes a batch: first the necessary dictionaries, then the rows.
 fn encode(
     encoder: &mut IpcEncoder,
     rows: &RecordBatch,
@@ -96,10 +97,10 @@ fn encode(
     Ok(dictionaries.into_iter().chain([rows]).map(FlightData::from).collect())
 }
 
-/// Encodes a complete batch.
+/// Encodes a result of a single batch.
 ///
 /// # Errors
-/// The same as [`messages`].
+/// The errors of [`messages`].
 pub(crate) fn whole(batch: RecordBatch) -> Result<Messages> {
     let schema = batch.schema();
     messages(schema, stream::iter([Ok(batch)]), None, None)

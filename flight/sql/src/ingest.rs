@@ -1,4 +1,5 @@
-//! Direct ingestion of rows into tables: statement ingest.
+//! CommandStatementIngest: stores the rows of a call in a table, and creates the table if
+//! necessary.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,16 +9,16 @@ use stratalog_flight_wire::{Batches, InboundMessages};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Command, NewChronicle, NewColumn, Session, TransactionState};
 
-use crate::{caller::Caller, transaction::carry_out};
+use crate::{caller::Caller, transaction::run_command};
 
-/// The option with the key of a new table; all other options belong to CREATE TABLE … WITH.
+/// The option that names the key of a new table; all other options go into CREATE TABLE … WITH.
 const PRIMARY_KEY: &str = "primary_key";
 
-/// CommandStatementIngest: stores all rows of the call and a new table, or nothing.
+/// Stores all rows of the call, in a new table if the client wishes; or changes nothing.
 ///
 /// # Errors
-/// `UndefinedTable`, `DuplicateTable`; `FeatureNotSupported` for a replacement and for temporary
-/// tables; errors of the rows.
+/// `UndefinedTable`, `DuplicateTable`; `FeatureNotSupported` for replacing a table and for
+/// temporary tables; errors of the rows.
 pub(crate) async fn statement(
     caller: &Arc<Caller>,
     wanted: CommandStatementIngest,
@@ -47,12 +48,12 @@ pub(crate) async fn statement(
     if session.transaction() != TransactionState::Idle {
         return fill(&session, &wanted, schema, batches).await;
     }
-    // In a separate transaction block: a table without its rows must not remain.
+    // A transaction block in a session of its own: after a failure, no empty table remains.
     let session = session.twin()?;
     let done = async {
-        carry_out(&session, "BEGIN").await?;
+        run_command(&session, "BEGIN").await?;
         let count = fill(&session, &wanted, schema, batches).await?;
-        carry_out(&session, "COMMIT").await?;
+        run_command(&session, "COMMIT").await?;
         Ok(count)
     };
     let done = done.await;
@@ -116,7 +117,7 @@ async fn fill(
     Ok(i64::try_from(statement.finish().await?).unwrap_or(i64::MAX))
 }
 
-/// A table with the columns of a schema.
+/// The CREATE TABLE statement for the columns of a schema.
 fn new_table(
     session: &Session,
     schema: Option<&str>,
@@ -168,7 +169,7 @@ fn new_table(
     })
 }
 
-/// Adds the number of the batch to its error.
+/// Adds the number of the batch to an error.
 pub(crate) fn at(error: Error, batch: u64) -> Error {
     error.with_context(format!("batch {batch}"))
 }

@@ -4,8 +4,8 @@
 //! statements and prepared statements with batches of parameters, transactions, metadata, ingestion
 //! with an acknowledgement for each batch, cancellation.
 //!
-//! *What it deliberately is not*: a place to interpret SQL or to store data. No call of Flight is
-//! answered with success without its work done.
+//! *What it deliberately is not*: a place to interpret SQL or to store data. No call is answered
+//! with success before its work is done.
 //!
 //! *Data path*: call → its caller (limited by [`FlightSettings`]) → a session of
 //! [`QueryService`](stratalog_query::QueryService) → `GetFlightInfo` plans and seals a ticket →

@@ -1,4 +1,4 @@
-//! The metrics of a call, until the last byte of its answer.
+//! Measures calls up to the last byte of their answers.
 
 use std::{
     pin::Pin,
@@ -11,7 +11,8 @@ use stratalog_metrics::{DoorMetrics, RequestClass, RequestTimer};
 
 use crate::status::SQLSTATE;
 
-/// The body of an answer. The drop ends the call; an error in the trailers counts.
+/// The body of an answer. Dropping it ends the measurement; an error in the trailers counts as an
+/// error of the call.
 #[derive(Debug)]
 pub(crate) struct MeasuredBody<B> {
     body: B,
@@ -25,7 +26,7 @@ impl<B> MeasuredBody<B> {
     }
 }
 
-/// The class of a call, from the path of its request; `None` for unknown calls.
+/// The class in which a call is counted, from the path of its request; `None` for unknown calls.
 pub(crate) fn class_of(path: &str) -> Option<RequestClass> {
     Some(match path.rsplit('/').next()? {
         "GetFlightInfo" | "PollFlightInfo" | "GetSchema" | "ListFlights" => {

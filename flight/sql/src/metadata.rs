@@ -1,4 +1,4 @@
-//! Metadata: databases, schemas, tables, keys.
+//! Answers questions for metadata: databases, schemas, tables, keys.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ use crate::{
     wire_types::{convert, outgoing, plain_field},
 };
 
-/// Kinds of tables, with the names of Flight SQL and JDBC.
+/// The kinds of tables, in the words of Flight SQL and JDBC.
 const TABLE: &str = "TABLE";
 const VIEW: &str = "VIEW";
 const SYSTEM_TABLE: &str = "SYSTEM TABLE";
 
-/// Schemas with system tables.
+/// The schemas whose tables are system tables.
 const SYSTEM_SCHEMAS: [&str; 3] = ["pg_catalog", "information_schema", "stratalog"];
 
 /// True if a command asks for metadata.
-pub(crate) fn is_question(command: &Command) -> bool {
+pub(crate) fn asks_for_metadata(command: &Command) -> bool {
     matches!(
         command,
         Command::CommandGetCatalogs(_)
@@ -49,10 +49,10 @@ pub(crate) fn is_question(command: &Command) -> bool {
     )
 }
 
-/// The columns of the answer, without the answer itself.
+/// The columns of the answer to a question for metadata.
 ///
 /// # Errors
-/// `FeatureNotSupported` for a command outside metadata.
+/// `FeatureNotSupported` for a command that does not ask for metadata.
 pub(crate) fn schema_of(command: &Command, facts: &Facts) -> Result<SchemaRef> {
     Ok(match command {
         Command::CommandGetCatalogs(query) => query.into_builder().schema(),
@@ -69,10 +69,10 @@ pub(crate) fn schema_of(command: &Command, facts: &Facts) -> Result<SchemaRef> {
     })
 }
 
-/// The answer.
+/// The answer to a question for metadata.
 ///
 /// # Errors
-/// `UndefinedTable`; `Internal` when the answer cannot be encoded as columns.
+/// `UndefinedTable`; `Internal` if the answer cannot be encoded as columns.
 pub(crate) async fn answer(
     caller: &Arc<Caller>,
     command: Command,
@@ -86,7 +86,7 @@ pub(crate) async fn answer(
         Command::CommandGetSqlInfo(query) => facts.sql(&query.info),
         Command::CommandGetXdbcTypeInfo(query) => facts.types(query.data_type),
         Command::CommandGetPrimaryKeys(query) => primary_keys(caller, &query),
-        // Foreign keys do not exist.
+        // Stratalog has no foreign keys, so the answer has no rows.
         other => Ok(RecordBatch::new_empty(schema_of(&other, facts)?)),
     }
 }
@@ -95,7 +95,7 @@ fn written(error: FlightError) -> Error {
     Error::internal(format!("an answer about metadata: {error}"))
 }
 
-/// The databases. The aliases, with the oids 1 and 5, are hidden from Flight clients.
+/// The databases, without the aliases with the oids 1 and 5.
 async fn catalogs(caller: &Arc<Caller>, mut answer: GetCatalogsBuilder) -> Result<RecordBatch> {
     for row in texts(caller.session(), "SELECT datname::text FROM pg_catalog.pg_database WHERE datallowconn AND oid > 5 ORDER BY 1").await? {
         answer.append(row.into_iter().next().unwrap_or_default());
@@ -257,7 +257,7 @@ fn foreign_keys_schema() -> SchemaRef {
     ]))
 }
 
-/// The rows of a query with text columns.
+/// The rows of a query all of whose columns are texts.
 async fn texts(session: &Arc<Session>, sql: &str) -> Result<Vec<Vec<String>>> {
     let prepared = prepare(session, sql, &[]).await?;
     let Outcome::Rows(mut rows) = session.execute(&prepared, Vec::new()).await? else {

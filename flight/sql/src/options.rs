@@ -1,4 +1,4 @@
-//! Session options: settings of the session, and the form of results.
+//! The options of a session: settings of SQL, and the form of results.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,12 +11,12 @@ use stratalog_query::quoted;
 
 use crate::caller::Caller;
 
-/// Option: the number of parts of a result.
+/// The option for the number of parts of a result, each with its own ticket.
 const ENDPOINTS: &str = "stratalog.endpoints";
-/// Option: the compression of message bodies.
+/// The option for the compression of message bodies.
 const COMPRESSION: &str = "stratalog.compression";
 
-/// The form of results.
+/// The form of results for a caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallerOptions {
     endpoints: Option<usize>,
@@ -24,18 +24,18 @@ pub(crate) struct CallerOptions {
 }
 
 impl CallerOptions {
-    /// The number of parts.
+    /// The number of parts of a result.
     pub(crate) fn endpoints(&self) -> usize {
         self.endpoints.unwrap_or(1)
     }
 
-    /// The compression of message bodies.
+    /// The compression of message bodies; `None` for no compression.
     pub(crate) fn compression(&self) -> Option<CompressionType> {
         self.compression
     }
 }
 
-/// Sets options; refused options are returned, the other options are set.
+/// Sets options. Returns the refused options; all remaining options are set.
 pub(crate) fn set(caller: &Arc<Caller>, wanted: SessionOptions) -> SetOutcome {
     let mut errors = HashMap::new();
     for (name, value) in wanted.options {
@@ -79,7 +79,7 @@ fn set_one(caller: &Arc<Caller>, name: &str, value: Option<Value>) -> Result<(),
             caller.options.lock().compression = compression;
             Ok(())
         }
-        // A session cannot change its database.
+        // The database of a session cannot change; naming the present database is no error.
         "catalog" => match text {
             Some(text) if text != caller.session().login().database => Err(INVALID_VALUE),
             _ => Ok(()),
@@ -107,7 +107,7 @@ fn set_variable(caller: &Caller, name: &str, value: Option<&str>) -> Result<(), 
     })
 }
 
-/// The current options.
+/// The present values of all options.
 pub(crate) fn get(caller: &Arc<Caller>) -> SessionOptions {
     let options = caller.options.lock().clone();
     let text = |value: String| OptionValue { value: Some(Value::Text(value)) };

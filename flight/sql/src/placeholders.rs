@@ -1,14 +1,14 @@
-//! Replaces parameters `?` of JDBC and ADBC by `$1`, `$2` …
+//! Replaces the parameters `?` of JDBC and ADBC by `$1`, `$2` …
 //!
-//! PostgreSQL's `?` is an operator of jsonb. Between two operands, for example in `j ? 'key'`, it
-//! is the operator; at any other place it is a parameter. A statement with `$1` is not changed.
+//! In PostgreSQL `?` is also an operator of jsonb. A `?` between two operands, as in `j ? 'key'`,
+//! is the operator; elsewhere `?` is a parameter. A statement that contains `$1` stays unchanged.
 
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer},
 };
 
-/// Words that cannot be a left operand: a `?` after such a word is a parameter.
+/// A `?` after one of these words is a parameter, because the word cannot be a left operand.
 const WORDS_BEFORE: &[&str] = &[
     "ALL",
     "AND",
@@ -52,13 +52,13 @@ const WORDS_BEFORE: &[&str] = &[
     "USING",
 ];
 
-/// The statement with numbered parameters; the rest of its text is unchanged.
+/// The statement with numbered parameters; all other text is unchanged.
 pub(crate) fn numbered(sql: String) -> String {
     if !sql.contains('?') {
         return sql;
     }
     let dialect = PostgreSqlDialect {};
-    // The parser refuses an invalid text with its own error.
+    // The parser will report the error of an invalid text.
     let Ok(tokens) = Tokenizer::new(&dialect, &sql).tokenize_with_location() else { return sql };
     let tokens: Vec<&TokenWithSpan> =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
@@ -85,7 +85,7 @@ pub(crate) fn numbered(sql: String) -> String {
     spliced(&sql, &marks)
 }
 
-/// Replaces the characters at `marks` by `$1`, `$2` …
+/// Replaces the `?` at each location by `$1`, `$2` …
 fn spliced(sql: &str, marks: &[Location]) -> String {
     let mut text = String::with_capacity(sql.len() + marks.len() * 2);
     let mut waiting = marks.iter().peekable();

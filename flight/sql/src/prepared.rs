@@ -1,4 +1,4 @@
-//! Prepared statements, and batches of parameters bound to them.
+//! Prepared statements, and their bound parameters.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     describe::{info, schema_bytes},
     encode::{Messages, messages},
     statement::{answer, changed, changes, done, prepare, shape, until_cancelled},
-    transaction::carry_out,
+    transaction::run_command,
     wire_types::{no_columns, outgoing, plain_field},
 };
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Statement {
     }
 }
 
-/// CreatePreparedStatement.
+/// Answers CreatePreparedStatement: plans a statement, and registers its handle.
 ///
 /// # Errors
 /// Errors of the statement; `LimitExceeded`.
@@ -69,10 +69,10 @@ pub(crate) async fn create(
     Ok(result)
 }
 
-/// GetFlightInfo of a prepared statement.
+/// Answers GetFlightInfo of a prepared statement: a query gets a ticket, any other statement runs.
 ///
 /// # Errors
-/// `UndefinedPreparedStatement`; errors of the execution, if the statement changes data.
+/// `UndefinedPreparedStatement`; errors of running a statement that changes data.
 pub(crate) async fn plan(
     caller: &Arc<Caller>,
     seal: &Seal,
@@ -116,10 +116,11 @@ pub(crate) fn schema_of(caller: &Caller, handle: &[u8]) -> Result<arrow::datatyp
     Ok(shape(&caller.prepared_statement(handle)?.prepared()))
 }
 
-/// DoGet of a prepared statement: its rows for each row of parameters, in order.
+/// Answers DoGet of a prepared statement: runs it once per row of parameters, and returns all rows
+/// in order.
 ///
 /// # Errors
-/// Errors of the statement in the current state, or of the parameters.
+/// Errors of the statement, or of the parameters.
 pub(crate) async fn run(caller: &Arc<Caller>, work: PreparedWork) -> Result<Messages> {
     let statement = caller.prepared_statement(&work.handle)?;
     let running = caller.redeem(work.number);
@@ -157,22 +158,21 @@ pub(crate) async fn run(caller: &Arc<Caller>, work: PreparedWork) -> Result<Mess
     messages(schema, until_cancelled(running, parts.try_flatten().boxed()), compression, None)
 }
 
-/// Binds a batch of parameters.
+/// Binds a batch of parameters to a statement; `None` unbinds.
 ///
 /// # Errors
 /// Errors of the parameters.
 pub(crate) async fn bind(statement: &Arc<Statement>, bound: Option<BoundParameters>) -> Result<()> {
     if let Some(bound) = &bound {
         statement.adapt(bound).await?;
-        // Reports unusable values now.
+        // Converts the values to report unusable values now.
         values(&statement.session, &statement.prepared(), bound)?;
     }
     *statement.bound.lock() = bound.map(Arc::new);
     Ok(())
 }
 
-/// Executes a statement for each row of parameters, all or none; returns the number of changed
-/// rows.
+/// Runs a statement once per row of parameters, all or none; returns the number of changed rows.
 ///
 /// # Errors
 /// Errors of the statement or of the parameters; then no row is changed.
@@ -196,11 +196,11 @@ pub(crate) async fn update(
     }
     let session = statement.session.twin()?;
     let result = async {
-        carry_out(&session, "BEGIN").await?;
+        run_command(&session, "BEGIN").await?;
         let types: Vec<_> = prepared.parameter_types().iter().cloned().map(Some).collect();
         let prepared = session.prepare(prepared.parsed(), &types).await?;
         let count = each(&session, &prepared, &bound).await?;
-        carry_out(&session, "COMMIT").await?;
+        run_command(&session, "COMMIT").await?;
         Ok(count)
     };
     let result = result.await;
@@ -230,7 +230,8 @@ fn values(
     for batch in &bound.batches {
         rows.extend(session.bind_rows(prepared, batch)?);
     }
-    // A client knows the columns of the result before it sends values.
+    // The columns of the result must not change: a client learns the columns before sending
+    // parameters.
     if prepared.result().is_some() {
         for row in &rows {
             if prepared.exact(row)?.is_some() {
@@ -246,12 +247,12 @@ fn values(
 }
 
 impl Statement {
-    /// The current plan.
+    /// The statement's present plan.
     fn prepared(&self) -> Arc<Prepared> {
         Arc::clone(&self.prepared.lock())
     }
 
-    /// Plans again when the parameters' types determine otherwise unknown types.
+    /// Plans the statement again if the types of the parameters determine types that were unknown.
     async fn adapt(&self, bound: &BoundParameters) -> Result<()> {
         let prepared = self.prepared();
         if let Some(types) = Session::types_from_batch(&prepared, &bound.schema) {

@@ -1,4 +1,4 @@
-//! DoPut and DoExchange: calls with rows from a client.
+//! DoPut and DoExchange: calls in which a client sends rows.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,17 +23,18 @@ use crate::{
     status::{malformed, refused},
 };
 
-/// Maximum number of a failed call's messages read before its answer.
-const DRAINED_MAX: usize = 1_000;
+/// After a failure, at most this many further messages of the client are read.
+const DRAINED_MESSAGES_MAX: usize = 1_000;
 
-/// Maximum wait of a failed call for the messages.
-const DRAINED_FOR: Duration = Duration::from_millis(200);
+/// After a failure, further messages of the client are read for at most this time.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Acknowledgements of a call.
+/// The outgoing acknowledgements of a call.
 pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, Status>>;
 
-/// Messages until the server's shutdown. The shutdown ends the stream with an error: a client with
-/// further messages does not delay the shutdown. Earlier stored messages are acknowledged.
+/// The messages of a call, up to the shutdown of the server, which ends the stream with an error.
+/// Thus a client that keeps sending does not delay the shutdown. Messages stored before are
+/// acknowledged.
 pub(crate) fn until_shutdown(
     messages: InboundMessages,
     shutdown: &CancellationToken,
@@ -50,10 +51,10 @@ pub(crate) fn until_shutdown(
     .boxed()
 }
 
-/// Reads the descriptor in the first message, and puts the message back for its data.
+/// Reads the descriptor from the first message, and returns it with all messages.
 ///
 /// # Errors
-/// `InvalidArgument` without a first message, or without a descriptor.
+/// `InvalidArgument` if there is no message, or no descriptor.
 pub(crate) async fn opened(
     mut messages: InboundMessages,
 ) -> Result<(FlightDescriptor, InboundMessages), Status> {
@@ -69,10 +70,10 @@ pub(crate) async fn opened(
     Ok((descriptor, stream::iter([Ok(first)]).chain(messages).boxed()))
 }
 
-/// DoPut.
+/// Answers DoPut.
 ///
 /// # Errors
-/// Errors of the call; errors of the append come with the acknowledgements.
+/// Errors of the call; the stream of acknowledgements has the errors of the append.
 pub(crate) async fn put(
     caller: &Arc<Caller>,
     messages: InboundMessages,
@@ -138,7 +139,7 @@ async fn by_command(
     Ok(stream::iter([Ok(answer)]).boxed())
 }
 
-/// The messages of a call, and a handle for the rest of the messages after the reader's end.
+/// The messages of a call, for a reader, and a handle for what the reader leaves.
 fn shared(messages: InboundMessages) -> (InboundMessages, Arc<Mutex<InboundMessages>>) {
     let rest = Arc::new(Mutex::new(messages));
     let reading = stream::unfold(Arc::clone(&rest), |messages| async move {
@@ -148,19 +149,19 @@ fn shared(messages: InboundMessages) -> (InboundMessages, Arc<Mutex<InboundMessa
     (reading.boxed(), rest)
 }
 
-/// Reads messages of a failed call still in transit: otherwise some clients report only a failed
-/// send, not its reason.
+/// Reads the messages that are still in transit after a failure. Without this, some clients report
+/// only that a send failed, and not the reason.
 async fn drain(rest: &Mutex<InboundMessages>) {
     let mut rest = rest.lock().await;
     let messages = async {
-        for _ in 0..DRAINED_MAX {
+        for _ in 0..DRAINED_MESSAGES_MAX {
             if !matches!(rest.next().await, Some(Ok(_))) {
                 break;
             }
         }
     };
-    // A client waiting for the answer gets it.
-    let _ = timeout(DRAINED_FOR, messages).await;
+    // A client that waits for the answer gets it after the timeout at the latest.
+    let _ = timeout(DRAIN_TIMEOUT, messages).await;
 }
 
 fn count(record_count: i64) -> Vec<u8> {
@@ -173,10 +174,10 @@ async fn statement_update(caller: &Arc<Caller>, update: CommandStatementUpdate) 
     changed(session.execute(&prepared, Vec::new()).await?).await
 }
 
-/// DoExchange: like DoPut of a table, with the acknowledgements in messages.
+/// Answers DoExchange: like DoPut to a table, with messages for the acknowledgements.
 ///
 /// # Errors
-/// The same as [`put`].
+/// The errors of [`put`].
 pub(crate) async fn exchange(
     caller: &Arc<Caller>,
     messages: InboundMessages,
@@ -196,7 +197,7 @@ pub(crate) async fn exchange(
     Ok(flight_data.boxed())
 }
 
-/// The answer to plans that are not SQL.
+/// The error for Substrait plans.
 pub(crate) fn no_substrait() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "Substrait plans are not offered")
         .with_hint("send the query as SQL")

@@ -21,24 +21,25 @@ use crate::{
     service::Flight,
 };
 
-/// Interval of keep-alive requests on an idle connection.
-const ASK_EVERY: Duration = Duration::from_secs(30);
-/// Timeout of the answer to a keep-alive request.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// Interval of the search for expired logins.
-const EXPIRE_EVERY: Duration = Duration::from_secs(30);
-/// Flow-control window of a stream, and of a connection, in bytes.
+/// The interval of HTTP/2 keep-alive pings on an idle connection.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// The time in which a client must answer a keep-alive ping.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The interval at which expired logins are removed.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
+/// The flow-control window of a stream, in bytes.
 const STREAM_WINDOW: u32 = 4 << 20;
+/// The flow-control window of a connection, in bytes.
 const CONNECTION_WINDOW: u32 = 16 << 20;
-/// Maximum bytes of a frame: the cost per frame is about constant, but other streams of the
-/// connection wait for the end of a frame.
+/// Maximum bytes of an HTTP/2 frame. Each frame has a constant cost, but the other streams of the
+/// connection wait until a frame ends.
 const FRAME_BYTES: u32 = 256 << 10;
 
 /// Serves Flight clients on `listener` until `shutdown`. Returns when every call has ended, or
 /// after the grace period.
 ///
 /// # Errors
-/// `Io` when the listener fails permanently; `Internal` when no key for tickets can be made.
+/// `Io` if the listener fails permanently; `Internal` if the key for tickets cannot be made.
 pub async fn serve(
     listener: TcpListener,
     service: Arc<QueryService>,
@@ -60,8 +61,8 @@ pub async fn serve(
     let grace = Duration::from_millis(settings.shutdown_grace_ms);
     let serving = Server::builder()
         .concurrency_limit_per_connection(settings.calls_max)
-        .http2_keepalive_interval(Some(ASK_EVERY))
-        .http2_keepalive_timeout(Some(ANSWER_WITHIN))
+        .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
@@ -71,7 +72,7 @@ pub async fn serve(
             shutdown.clone().cancelled_owned(),
         );
     let expiring = async {
-        let mut every = tokio::time::interval(EXPIRE_EVERY);
+        let mut every = tokio::time::interval(EXPIRY_INTERVAL);
         loop {
             every.tick().await;
             callers.expire();
@@ -89,8 +90,8 @@ pub async fn serve(
     served.map_err(|error| Error::internal(format!("the Flight listener failed: {error}")))
 }
 
-/// The accepted sockets, within the limit of connections. At the limit, a new socket takes the
-/// place of the oldest silent socket, or waits.
+/// Accepts sockets. When the limit of connections is reached, a new socket takes the place of the
+/// oldest silent socket, or waits.
 fn incoming(
     listener: TcpListener,
     places: Arc<Semaphore>,
@@ -112,7 +113,8 @@ fn incoming(
                         Connection::new(socket, address, lobby.enter(), place, measured);
                     return Some((Ok(connection), (listener, places, lobby, door)));
                 }
-                // No free file descriptors, or the client has left already: avoid a busy loop.
+                // The process has no free file descriptor, or the client has disconnected. A pause
+                // avoids a busy loop.
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! Flight's calls, and their handlers.
+//! The calls of Flight, and their dispatch to handlers.
 
 mod actions;
 
@@ -32,10 +32,10 @@ use crate::{
     status::{malformed, refused},
 };
 
-/// The streamed answer of a call.
+/// The answer of a call, as a stream.
 type Pieces<T> = BoxStream<'static, Result<T, Status>>;
 
-/// The service.
+/// The implementation of Flight's service.
 #[derive(Debug)]
 pub(crate) struct Flight {
     callers: Arc<Callers>,
@@ -45,10 +45,10 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// A service over sessions of `service`.
+    /// A service whose sessions belong to `service`.
     ///
     /// # Errors
-    /// `Internal` when its facts cannot be encoded as columns.
+    /// `Internal` if the answers to GetSqlInfo cannot be encoded as columns.
     pub(crate) fn new(
         service: Arc<QueryService>,
         settings: Arc<FlightSettings>,
@@ -83,7 +83,7 @@ impl Flight {
                 prepared::plan(caller, &self.seal, handle, descriptor).await
             }
             Command::CommandStatementSubstraitPlan(_) => Err(put::no_substrait()),
-            question if metadata::is_question(&question) => {
+            question if metadata::asks_for_metadata(&question) => {
                 let schema = metadata::schema_of(&question, &self.facts).map_err(refused)?;
                 let command_bytes = question.into_any().encode_to_vec();
                 let work_items = vec![TicketWork::Metadata(command_bytes)];
@@ -142,7 +142,7 @@ impl Flight {
     }
 }
 
-/// The query SELECT * for the table of a path.
+/// `SELECT *` from the table that a descriptor's path names.
 fn whole_table(descriptor: &FlightDescriptor) -> Result<CommandStatementQuery, Status> {
     if !(1..=2).contains(&descriptor.path.len()) {
         return Err(malformed("the path of a table is [table] or [schema, table]"));
@@ -176,8 +176,8 @@ impl FlightService for Flight {
     ) -> Result<Response<Self::HandshakeStream>, Status> {
         let peer = peer(&request).cloned();
         let headers: MetadataMap = request.metadata().clone();
-        // Older clients put name and password into the first message; other clients send an empty
-        // message.
+        // Older clients send name and password in the first message; other clients send an empty
+        // message and a header.
         let first = match headers.contains_key("authorization") {
             true => None,
             false => {
@@ -241,7 +241,7 @@ impl FlightService for Flight {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<PollInfo>, Status> {
         let caller = self.caller(&request)?;
-        // Results are available at once: no further poll is necessary.
+        // A result is available at once, so the client never needs to poll again.
         let info = self.info_of(&caller, request.into_inner()).await?;
         let done = PollInfo {
             info: Some(info),

@@ -1,40 +1,40 @@
-//! Limits of the service.
+//! Limits of the Flight SQL listener.
 
 use serde::{Deserialize, Serialize};
 use stratalog_flight_wire::BatchLimits;
 
-/// Limits and defaults of the service.
+/// Limits and defaults of the Flight SQL listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlightSettings {
     /// Maximum number of connections.
     pub connections_max: usize,
-    /// Maximum number of concurrent calls of a connection.
+    /// Maximum number of concurrent calls on one connection.
     pub calls_max: usize,
     /// Maximum bytes of a client's message.
     pub message_bytes_max: usize,
-    /// Maximum number of a caller's prepared statements.
+    /// Maximum number of prepared statements of one login.
     pub statements_max: usize,
-    /// Maximum number of a caller's open transactions.
+    /// Maximum number of open transactions of one login.
     pub transactions_max: usize,
-    /// Maximum bytes of the bound parameters of a statement.
+    /// Maximum bytes of the parameters bound to one statement.
     pub bound_bytes_max: usize,
-    /// Maximum number of parts of a result.
+    /// Maximum number of parts of a result; each part has a ticket.
     pub endpoints_max: usize,
-    /// Milliseconds before a login without calls expires.
+    /// A login expires after this many milliseconds without a call.
     pub idle_ms_max: u64,
-    /// Milliseconds before a ticket expires.
+    /// A ticket expires this many milliseconds after GetFlightInfo.
     pub ticket_ms_max: u64,
-    /// Milliseconds of a shutdown's wait for running calls.
+    /// Milliseconds that a shutdown waits for running calls.
     pub shutdown_grace_ms: u64,
-    /// The database of callers without a database name.
+    /// The database of a caller that names no database.
     pub default_database: String,
-    /// The user of callers without a user name.
+    /// The user of a caller that names no user.
     pub default_user: String,
 }
 
 impl FlightSettings {
-    /// The limits for a message with rows.
+    /// The limits of a message that contains rows.
     pub(crate) fn batch_limits(&self) -> BatchLimits {
         BatchLimits::of_message(self.message_bytes_max)
     }

@@ -15,12 +15,12 @@ use arrow_flight::sql::{
 };
 use stratalog_model::{Error, Result};
 
-/// Maximum bytes of a name.
+/// Maximum bytes of the name of a table or column, as reported to clients.
 const NAME_BYTES_MAX: i64 = 63;
-/// Maximum columns of a table, of a result, in GROUP BY and ORDER BY.
+/// Maximum columns of a table, a result, a GROUP BY and an ORDER BY, as reported to clients.
 const COLUMNS_MAX: i64 = 1600;
 
-/// The facts, computed once for a server.
+/// The answers, which are the same during the life of the server.
 pub(crate) struct Facts {
     sql: SqlInfoData,
     types: XdbcTypeInfoData,
@@ -33,10 +33,10 @@ impl std::fmt::Debug for Facts {
 }
 
 impl Facts {
-    /// The facts of a server with the given maximum statement size and number of connections.
+    /// The answers of a server with these limits: bytes of a statement, and number of connections.
     ///
     /// # Errors
-    /// `Internal` when the facts cannot be encoded as columns.
+    /// `Internal` if an answer cannot be encoded as columns.
     pub(crate) fn new(statement_bytes_max: usize, connections_max: usize) -> Result<Self> {
         let written = |error| Error::internal(format!("facts about SQL: {error}"));
         Ok(Self {
@@ -45,20 +45,20 @@ impl Facts {
         })
     }
 
-    /// The facts with the given numbers; all facts for an empty list.
+    /// The answer to GetSqlInfo: the facts with these numbers; all facts if `numbers` is empty.
     ///
     /// # Errors
-    /// `Internal`.
+    /// `Internal` if the answer cannot be encoded as columns.
     pub(crate) fn sql(&self, numbers: &[u32]) -> Result<RecordBatch> {
         self.sql
             .record_batch(numbers.iter().copied())
             .map_err(|error| Error::internal(error.to_string()))
     }
 
-    /// The types with the given number; all types for `None`.
+    /// The answer to GetXdbcTypeInfo: the types with this number; all types for `None`.
     ///
     /// # Errors
-    /// `Internal`.
+    /// `Internal` if the answer cannot be encoded as columns.
     pub(crate) fn types(&self, number: Option<i32>) -> Result<RecordBatch> {
         self.types.record_batch(number).map_err(|error| Error::internal(error.to_string()))
     }
@@ -111,7 +111,7 @@ fn sql(statement_bytes_max: usize, connections_max: usize) -> SqlInfoDataBuilder
         (I::SqlMaxColumnsInTable, COLUMNS_MAX),
         (I::SqlMaxConnections, bigint(connections_max)),
         (I::SqlMaxCursorNameLength, NAME_BYTES_MAX),
-        // 0: no limit, or no known limit.
+        // 0 means no limit, or an unknown limit.
         (I::SqlMaxIndexLength, 0),
         (I::SqlDbSchemaNameLength, NAME_BYTES_MAX),
         (I::SqlMaxProcedureNameLength, NAME_BYTES_MAX),
@@ -143,7 +143,7 @@ fn sql(statement_bytes_max: usize, connections_max: usize) -> SqlInfoDataBuilder
     info
 }
 
-/// The first level of ANSI SQL-92.
+/// The level "entry" of SQL-92, as a bit number.
 const ANSI92_ENTRY: i32 = 0;
 
 const FLAGS: &[(I, bool)] = &[
@@ -240,7 +240,7 @@ const MASKS: &[(I, &[i32])] = &[
     (I::SqlSupportedConcurrenciesForResultSetScrollInsensitive, &[]),
 ];
 
-/// The possible casts between types.
+/// The types to which a value of each type can be cast, by XDBC's numbers.
 fn conversions() -> BTreeMap<i32, Vec<i32>> {
     use SqlSupportsConvert as C;
     let numbers = [
@@ -267,7 +267,7 @@ fn conversions() -> BTreeMap<i32, Vec<i32>> {
     all
 }
 
-/// A type in XDBC's form.
+/// The description of a type for GetXdbcTypeInfo.
 fn xdbc(name: &str, data_type: XdbcDataType, size: i32, quoted: bool) -> XdbcTypeInfo {
     let quote = quoted.then(|| "'".to_string());
     let number = !quoted && data_type != XdbcDataType::XdbcBit;
@@ -349,7 +349,7 @@ fn types() -> XdbcTypeInfoDataBuilder {
     types
 }
 
-/// Stratalog's words outside SQL:2003.
+/// Keywords of Stratalog that SQL:2003 does not have.
 const KEYWORDS: &[&str] = &[
     "ABORT",
     "ANALYZE",

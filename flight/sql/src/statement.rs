@@ -1,5 +1,5 @@
-//! Statements: GetFlightInfo plans a query and DoGet runs it; GetFlightInfo itself runs a statement
-//! that changes data.
+//! Statements. GetFlightInfo plans a query, and DoGet runs it. GetFlightInfo itself runs a
+//! statement that changes data.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     wire_types::{no_columns, outgoing},
 };
 
-/// Plans the only statement of a text.
+/// Plans a text that contains a single statement.
 ///
 /// # Errors
 /// `SyntaxError` for several statements; errors of the statement.
@@ -42,17 +42,17 @@ pub(crate) async fn prepare(
     }
 }
 
-/// The columns of a statement's result; no columns for a statement without rows.
+/// The columns of the result; no columns for a statement without rows.
 pub(crate) fn shape(prepared: &Prepared) -> SchemaRef {
     prepared.result().map_or_else(no_columns, |schema| outgoing(schema))
 }
 
-/// True if a second execution would have a further effect.
+/// True if running the statement twice differs from running it once.
 pub(crate) fn changes(prepared: &Prepared) -> bool {
     prepared.parsed().kind() != StatementKind::Read
 }
 
-/// GetFlightInfo of a statement.
+/// Answers GetFlightInfo of a statement.
 ///
 /// # Errors
 /// Errors of the statement.
@@ -86,9 +86,9 @@ pub(crate) async fn plan(
     info(caller, seal, &schema, work_items, !in_parts, descriptor)
 }
 
-/// The answer of GetFlightInfo for an executed statement. A statement with changes must not wait
-/// for the redemption of its ticket, and a second redemption must not execute the statement again.
-/// The ticket is for the rows of the result, if any.
+/// The answer to GetFlightInfo of a statement that has already run. A statement that changes data
+/// runs in GetFlightInfo: it must not depend on a client that redeems the ticket, or run again when
+/// the ticket is redeemed twice. The ticket is for the rows of the result, if it has any.
 ///
 /// # Errors
 /// `FeatureNotSupported` for COPY.
@@ -127,15 +127,15 @@ fn no_end() -> Error {
     .with_hint("execute SUBSCRIBE as a query: a row arrives after its commit")
 }
 
-/// The number at the end of a command's tag.
+/// The number of rows at the end of a command tag, for example in `INSERT 0 5`.
 fn count_of(tag: &str) -> i64 {
     tag.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// DoGet of a statement.
+/// Answers DoGet of a statement: runs it.
 ///
 /// # Errors
-/// Errors of the statement in the current state.
+/// Errors of the statement.
 pub(crate) async fn run(caller: &Arc<Caller>, work: StatementWork) -> Result<Messages> {
     let running = caller.redeem(work.number);
     let session = caller.session_of(work.transaction.as_deref())?;
@@ -150,7 +150,7 @@ pub(crate) async fn run(caller: &Arc<Caller>, work: StatementWork) -> Result<Mes
     answer(running, outcome)
 }
 
-/// DoGet of a text in the ticket itself, from InfluxDB 3's clients.
+/// Answers DoGet of a ticket with the SQL text, made by InfluxDB 3's clients.
 ///
 /// # Errors
 /// Errors of the statement.
@@ -159,10 +159,10 @@ pub(crate) async fn run_text(caller: &Arc<Caller>, sql: String) -> Result<Messag
     run(caller, StatementWork { sql, transaction: None, number }).await
 }
 
-/// The result of a statement, as messages.
+/// Converts the result of a statement to messages.
 ///
 /// # Errors
-/// `FeatureNotSupported` for COPY: Flight has no form for its data.
+/// `FeatureNotSupported` for COPY, because Flight has no messages for its data.
 pub(crate) fn answer(running: RunningWork, outcome: Outcome) -> Result<Messages> {
     let compression = running.caller().options.lock().compression();
     match outcome {
@@ -178,7 +178,7 @@ pub(crate) fn answer(running: RunningWork, outcome: Outcome) -> Result<Messages>
     }
 }
 
-/// Rows until their statement is cancelled.
+/// The rows of a statement; ends with an error when the statement is cancelled.
 pub(crate) fn until_cancelled(
     running: RunningWork,
     rows: impl Stream<Item = Result<RecordBatch>> + Send + Unpin + 'static,
@@ -198,11 +198,11 @@ pub(crate) fn until_cancelled(
     })
 }
 
-/// The number of rows changed by an executed statement.
+/// The number of rows that a statement has changed.
 ///
 /// # Errors
 /// `WrongObjectType` for SUBSCRIBE, because its rows never end; `FeatureNotSupported` for COPY;
-/// errors from the read of the rows.
+/// errors of reading the rows.
 pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
     match outcome {
         Outcome::Done(tag) => Ok(count_of(&tag)),
@@ -219,8 +219,8 @@ pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
     }
 }
 
-/// A result shared by several endpoints: each reader gets the next batch. The whole result comes
-/// from a single query with one snapshot, for any number of readers.
+/// A result shared by several tickets: each batch goes to the reader that asks next. A single query
+/// with a single snapshot produces the whole result, for any number of readers.
 pub(crate) struct SharedRows {
     session: Arc<Session>,
     prepared: Arc<Prepared>,
@@ -266,10 +266,10 @@ impl SharedRows {
     }
 }
 
-/// DoGet of a part.
+/// Answers DoGet of one part of a shared result.
 ///
 /// # Errors
-/// `ObjectNotInPrerequisiteState` for a part read before.
+/// `ObjectNotInPrerequisiteState` if the ticket was redeemed before.
 pub(crate) fn run_part(caller: &Arc<Caller>, number: u64) -> Result<Messages> {
     let shared = caller.part(number)?;
     let running = caller.redeem(number);

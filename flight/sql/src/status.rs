@@ -1,15 +1,15 @@
-//! Errors in gRPC's form.
+//! Converts errors to gRPC statuses.
 
 use stratalog_model::{Error, ErrorKind};
 use tonic::{Code, Status, metadata::MetadataValue};
 
-/// The metadata key of an error's SQLSTATE; every error has the key.
+/// The metadata key of the SQLSTATE; every status of this crate has this key.
 pub(crate) const SQLSTATE: &str = "sqlstate";
 
-/// Maximum bytes of a status text: the text is sent in a header.
+/// Maximum bytes of a status message, because gRPC sends it in a header.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// The status for the caller.
+/// The gRPC status of an error, for the client.
 pub(crate) fn status(error: &Error) -> Status {
     if error.kind() == ErrorKind::Internal {
         tracing::error!(%error, "a call failed because of a defect of the server");
@@ -26,12 +26,12 @@ pub(crate) fn status(error: &Error) -> Status {
     status
 }
 
-/// Like [`status`], but consumes the error.
+/// As [`status`], for use with `map_err`.
 pub(crate) fn refused(error: Error) -> Status {
     status(&error)
 }
 
-/// The status for a message not allowed by Flight.
+/// The status for a message that violates Flight's protocol.
 pub(crate) fn malformed(what: impl Into<String>) -> Status {
     status(&Error::new(ErrorKind::ProtocolViolation, what))
 }

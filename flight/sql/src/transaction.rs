@@ -1,4 +1,4 @@
-//! Transactions: each has its own session, with the settings of the caller's session.
+//! Transactions. Each transaction has its own session, with the settings of the caller's session.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use stratalog_query::{Outcome, Session, TransactionState};
 
 use crate::caller::Caller;
 
-/// BeginTransaction; returns the transaction's id.
+/// Answers BeginTransaction: returns the id of the transaction.
 ///
 /// # Errors
 /// `LimitExceeded`, `TooManyConnections`.
 pub(crate) async fn begin(caller: &Arc<Caller>) -> Result<Vec<u8>> {
     let session = caller.session().twin()?;
-    carry_out(&session, "BEGIN").await?;
+    run_command(&session, "BEGIN").await?;
     caller.open_transaction(session)
 }
 
-/// EndTransaction.
+/// Answers EndTransaction: commits or rolls back.
 ///
 /// # Errors
 /// `InvalidTransactionState` for an unknown transaction; errors of the commit; `FailedTransaction`
-/// when an earlier statement of the transaction failed and no change could be committed.
+/// if an earlier statement failed: nothing was committed.
 pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequest) -> Result<()> {
     let commits = match EndTransaction::try_from(request.action) {
         Ok(EndTransaction::Commit) => true,
@@ -36,7 +36,7 @@ pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequ
     };
     let session = caller.take_transaction(&request.transaction_id)?;
     let failed = session.transaction() == TransactionState::Failed;
-    let ended = carry_out(&session, if commits { "COMMIT" } else { "ROLLBACK" }).await;
+    let ended = run_command(&session, if commits { "COMMIT" } else { "ROLLBACK" }).await;
     session.close();
     ended?;
     if commits && failed {
@@ -48,11 +48,11 @@ pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequ
     Ok(())
 }
 
-/// Runs a command without rows and parameters.
+/// Runs a command that has neither rows nor parameters.
 ///
 /// # Errors
 /// Errors of the command.
-pub(crate) async fn carry_out(session: &Arc<Session>, sql: &str) -> Result<()> {
+pub(crate) async fn run_command(session: &Arc<Session>, sql: &str) -> Result<()> {
     for parsed in session.parse(sql)? {
         match session.run(&parsed).await? {
             Outcome::Done(_) | Outcome::Empty => {}
@@ -64,7 +64,7 @@ pub(crate) async fn carry_out(session: &Arc<Session>, sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// The answer to Flight's savepoints.
+/// The error for Flight's savepoints, which Stratalog does not support.
 pub(crate) fn no_savepoints() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "savepoints by Flight's actions are not offered")
         .with_hint("within the transaction, SAVEPOINT, ROLLBACK TO and RELEASE are statements")

@@ -1,5 +1,5 @@
-//! Columns in the form of Flight clients: internal views become plain text and bytes, because every
-//! client can read them; dictionaries are unchanged.
+//! The types of columns for Flight clients. String and binary views become plain texts and bytes,
+//! which every client can read; dictionaries stay.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use stratalog_model::{
     types::{ORIGIN_METADATA, PG_TYPE_METADATA},
 };
 
-/// Metadata of a column, with Flight SQL's names.
+/// The key of Flight SQL's metadata for the type name of a column; further keys follow.
 const TYPE_NAME: &str = "ARROW:FLIGHT:SQL:TYPE_NAME";
 const PRECISION: &str = "ARROW:FLIGHT:SQL:PRECISION";
 const SCALE: &str = "ARROW:FLIGHT:SQL:SCALE";
@@ -22,7 +22,7 @@ const IS_CASE_SENSITIVE: &str = "ARROW:FLIGHT:SQL:IS_CASE_SENSITIVE";
 const IS_READ_ONLY: &str = "ARROW:FLIGHT:SQL:IS_READ_ONLY";
 const IS_SEARCHABLE: &str = "ARROW:FLIGHT:SQL:IS_SEARCHABLE";
 
-/// The schema of a result in wire form.
+/// The schema of a result for clients.
 pub(crate) fn outgoing(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(
         schema.fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>(),
@@ -34,10 +34,10 @@ pub(crate) fn no_columns() -> SchemaRef {
     Arc::new(Schema::empty())
 }
 
-/// Converts a batch to the schema `outgoing`.
+/// Converts a batch to a schema made by [`outgoing`].
 ///
 /// # Errors
-/// `Internal` when a column has no such conversion.
+/// `Internal` if a column cannot be converted.
 pub(crate) fn convert(batch: &RecordBatch, outgoing: &SchemaRef) -> Result<RecordBatch> {
     let columns: Vec<ArrayRef> = batch
         .columns()
@@ -54,7 +54,7 @@ pub(crate) fn convert(batch: &RecordBatch, outgoing: &SchemaRef) -> Result<Recor
     RecordBatch::try_new_with_options(Arc::clone(outgoing), columns, &rows).map_err(Error::from)
 }
 
-/// A field with Flight SQL's metadata of a column.
+/// A field in its wire type, with Flight SQL's metadata.
 pub(crate) fn plain_field(field: &Field) -> Field {
     let column_type = ColumnType::from_arrow_field(field);
     let mut metadata: HashMap<String, String> = field.metadata().clone();
@@ -78,7 +78,7 @@ pub(crate) fn plain_field(field: &Field) -> Field {
         .with_metadata(metadata)
 }
 
-/// The name of a type without its digits.
+/// The name of a type without precision and scale.
 pub(crate) fn short_name(column_type: &ColumnType) -> String {
     match column_type {
         ColumnType::Numeric { .. } => "numeric".to_string(),
@@ -90,7 +90,7 @@ pub(crate) fn short_name(column_type: &ColumnType) -> String {
     }
 }
 
-/// Digits in total, and digits after the decimal point.
+/// The total number of digits, and the number of digits after the decimal point.
 fn size(column_type: &ColumnType) -> Option<(u8, u8)> {
     match column_type {
         ColumnType::SmallInt => Some((5, 0)),

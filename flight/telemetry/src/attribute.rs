@@ -1,4 +1,4 @@
-//! Values of attributes and of bodies of logs (`AnyValue`, `KeyValue`).
+//! Decodes the values of attributes and of log bodies (`AnyValue`, `KeyValue`).
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use stratalog_model::{Error, ErrorKind};
@@ -9,7 +9,7 @@ use crate::{
     wire::{Fault, Fields, once, text},
 };
 
-/// A value; nested values are decoded only when they are written.
+/// A decoded value. Nested values stay encoded until they are written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnyValue<'a> {
     Empty,
@@ -17,9 +17,9 @@ pub(crate) enum AnyValue<'a> {
     Boolean(bool),
     Integer(i64),
     Double(f64),
-    /// An `ArrayValue`.
+    /// An encoded `ArrayValue`.
     List(&'a [u8]),
-    /// A `KeyValueList`.
+    /// An encoded `KeyValueList`.
     Map(&'a [u8]),
     Bytes(&'a [u8]),
 }
@@ -37,7 +37,8 @@ impl<'a> AnyValue<'a> {
                 5 => Self::List(field.bytes()?),
                 6 => Self::Map(field.bytes()?),
                 7 => Self::Bytes(field.bytes()?),
-                // An index into a string table, which only profiles have: elsewhere no value.
+                // An index into a string table; only profiles have string tables: the value is
+                // missing.
                 8 => {
                     field.varint()?;
                     Self::Empty
@@ -52,8 +53,8 @@ impl<'a> AnyValue<'a> {
         Ok(value)
     }
 
-    /// The value as the text of a tag: text unchanged, bytes in base64, lists and maps in JSON; ''
-    /// for an empty value.
+    /// The value as the text of a tag. Text stays text, bytes become base64, lists and maps JSON,
+    /// and an empty value ''.
     pub(crate) fn to_text(self, depth_max: u32) -> Result<String, Refusal> {
         Ok(match self {
             Self::Empty => String::new(),
@@ -68,7 +69,7 @@ impl<'a> AnyValue<'a> {
         })
     }
 
-    /// The value as JSON: integers as numbers, bytes as base64 in quotes.
+    /// Appends the value as JSON: integers become numbers, bytes a base64 string.
     pub(crate) fn put_json(self, out: &mut String, depth: u32) -> Result<(), Refusal> {
         match self {
             Self::Empty => out.push_str("null"),
@@ -103,7 +104,7 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// Appends the `KeyValue`s of a field of a message as an object.
+/// Appends a JSON object of the `KeyValue`s in field `number` of a message.
 pub(crate) fn put_object(
     out: &mut String,
     message: &[u8],
@@ -150,7 +151,7 @@ pub(crate) fn float_text(value: f64) -> String {
     match value {
         f64::INFINITY => "+Inf".to_string(),
         f64::NEG_INFINITY => "-Inf".to_string(),
-        // Turns -0 into 0.
+        // The addition turns -0 into 0.
         other => (other + 0.0).to_string(),
     }
 }

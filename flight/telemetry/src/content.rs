@@ -1,4 +1,5 @@
-//! Checks of the headers that describe a body. Every error here means HTTP status 415.
+//! Checks the headers that describe a body. The caller answers every error of this module with HTTP
+//! status 415.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -23,11 +24,11 @@ impl Encoding {
     }
 }
 
-/// Checks the headers of a remote write request, each with its original value: `Content-Type`,
-/// `Content-Encoding` and `X-Prometheus-Remote-Write-Version`. The version is optional.
+/// Checks the headers of a remote write request: `Content-Type`, `Content-Encoding` and the
+/// optional `X-Prometheus-Remote-Write-Version`.
 ///
 /// # Errors
-/// `FeatureNotSupported` for anything except version 1 in snappy; the answer is status 415.
+/// `FeatureNotSupported` unless the headers mean version 1 with snappy.
 pub fn check_remote_write(
     content_type: Option<&str>,
     content_encoding: Option<&str>,
@@ -73,10 +74,10 @@ pub fn check_remote_write(
     }
 }
 
-/// Checks the header `Content-Type` of an OTLP request.
+/// The encoding that the header `Content-Type` of an OTLP request names.
 ///
 /// # Errors
-/// `FeatureNotSupported` for anything but protobuf and JSON; the answer is status 415.
+/// `FeatureNotSupported` for any type except protobuf and JSON.
 pub fn check_otlp(content_type: Option<&str>) -> Result<Encoding> {
     let written = content_type.unwrap_or_default();
     let media = written.split(';').next().unwrap_or_default().trim();

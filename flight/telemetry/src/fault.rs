@@ -1,4 +1,4 @@
-//! Errors in a part of a request, and the scope of each.
+//! Errors in a request, and the part of the request that each error refuses.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::wire::Fault;
 
-/// Maximal bytes shown of a value or name.
+/// Maximal bytes of a value or name that an error shows.
 const EXCERPT_BYTES_MAX: usize = 64;
 
-/// A part of a request that can be refused alone.
+/// The kind of a part that can be refused while the rest of the request is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Item {
     /// A time series of remote write, counted from 1.
@@ -33,16 +33,16 @@ impl fmt::Display for Item {
     }
 }
 
-/// The reason for refusing a part of a request.
+/// A refused part of a request, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryError {
-    /// The refused part, or the first of its kind.
+    /// The kind of the refused part.
     pub item: Item,
-    /// The number of the part in the request, from 1.
+    /// The number of the refused part among parts of its kind, from 1.
     pub number: u64,
     /// Class of the error.
     pub kind: ErrorKind,
-    /// The mistake, and a hint to fix it.
+    /// The mistake, and how to correct it.
     pub message: String,
 }
 
@@ -52,14 +52,14 @@ impl fmt::Display for TelemetryError {
     }
 }
 
-/// The scope of an error.
+/// An error, and the part of the request that the error refuses.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The body is malformed: the whole request is refused.
+    /// The whole request, because the body is malformed.
     Malformed(Fault),
-    /// The whole request is refused.
+    /// The whole request, for another reason.
     Request(Error),
-    /// A single series, point or record is refused.
+    /// One series, point or record.
     Item(Error),
 }
 
@@ -75,7 +75,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The message and the hint of an error, in one line.
+/// Message and hint of an error in one line.
 pub(crate) fn message_of(error: &Error) -> String {
     match error.hint() {
         None => error.message().to_string(),
@@ -83,7 +83,7 @@ pub(crate) fn message_of(error: &Error) -> String {
     }
 }
 
-/// A name or value for a message.
+/// A name or value, shortened for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     let end = text.floor_char_boundary(EXCERPT_BYTES_MAX);
     let head = text.get(..end).unwrap_or_default();
@@ -94,7 +94,7 @@ pub(crate) fn excerpt(text: &str) -> String {
     excerpt
 }
 
-/// Like [`excerpt`], for bytes that are possibly not text.
+/// Bytes that may not be valid text, shortened for a message.
 pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
     excerpt(&String::from_utf8_lossy(bytes.get(..4 * EXCERPT_BYTES_MAX).unwrap_or(bytes)))
 }

@@ -23,10 +23,10 @@ use crate::{
 
 pub(crate) use self::schema::{LOGS, METRICS, Rule};
 
-/// Converts a request.
+/// Converts the JSON body of a request to protobuf.
 ///
 /// # Errors
-/// `ProtocolViolation` with the position of invalid JSON or of an unexpected value;
+/// `ProtocolViolation`, with the position, for invalid JSON and for an unexpected value;
 /// `LimitExceeded`.
 pub(crate) fn convert(
     body: &[u8],
@@ -61,7 +61,7 @@ struct JsonConverter<'a, 'b> {
 }
 
 impl JsonConverter<'_, '_> {
-    /// The fields of an object.
+    /// Converts the fields of an object by the rules of its message.
     fn message(&mut self, rules: &'static [Rule]) -> Result<()> {
         self.scan.open(b'{')?;
         while let Some(name) = self.scan.name()? {
@@ -157,7 +157,7 @@ impl JsonConverter<'_, '_> {
     }
 }
 
-/// A number, also in quotes, which is the syntax of 64-bit integers.
+/// An integer: a JSON number, or a string as for 64-bit integers.
 fn signed(token: &Token<'_>) -> Option<i64> {
     match token {
         Token::Number(text) => text.parse().ok(),
@@ -200,7 +200,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
-/// The error of a body that is not OTLP in JSON.
+/// The error for JSON that is not OTLP: at byte `at`, `wanted` was expected.
 fn malformed(at: usize, wanted: &str, found: &str) -> Error {
     Error::new(
         ErrorKind::ProtocolViolation,

@@ -63,7 +63,7 @@
 //! | of a series | becomes |
 //! |---|---|
 //! | label `__name__` | the table, or the tag `metric` ([`Layout`]); a name of more than 63 bytes is the table of its first 46 and a hash |
-//! | other labels | tags; one with the value '' is as one that is not there |
+//! | other labels | tags; a label with the value '' counts as missing |
 //! | value of a sample | `value`, `double precision`, bit by bit: NaN, infinities, stale markers |
 //! | timestamp | the tick, milliseconds; in any order |
 //! | exemplars, metadata | nothing |

@@ -8,21 +8,22 @@ pub struct TelemetryLimits {
     /// Bytes of a body as protobuf: for remote write after decompression, for JSON after
     /// conversion.
     pub body_bytes_max: usize,
-    /// Rows of a request. A sample, a number point and a log record are one row each; a histogram
-    /// or summary makes a row for each bucket or quantile, and rows for its count and sum.
+    /// Rows of a request. A sample, a number point and a log record make one row each. A histogram
+    /// or a summary makes one row per bucket or quantile, and rows for its count and sum.
     pub rows_max: usize,
-    /// Approximate size of the rows as batches, in bytes: many tags in a table make rows wide. Also
-    /// limits the text of resources and scopes that is repeated for their series and records.
+    /// Approximate bytes of the rows as batches: many tags in a table make its rows wide. Also
+    /// limits the texts of resources and scopes, because each of their series and records repeats
+    /// them.
     pub batch_bytes_max: usize,
-    /// Nesting depth of values in attributes, in bodies of logs, and in JSON.
+    /// Nesting depth of values in attributes and log bodies, and of JSON.
     pub depth_max: u32,
     /// Errors of a request that are kept; all errors are counted.
     pub errors_max: usize,
-    /// Cached pairs of a resource and a scope. The cache is emptied when it exceeds this number.
+    /// Cached pairs of resource and scope. The cache is emptied when it exceeds this number.
     pub origins_max: usize,
-    /// Bytes of these pairs in their encoded form; works like `origins_max`.
+    /// Encoded bytes of these pairs. The cache is emptied when it exceeds this number.
     pub origins_bytes_max: usize,
-    /// Tables, columns and series.
+    /// Limits of tables, columns and series.
     pub rows: RowLimits,
 }
 

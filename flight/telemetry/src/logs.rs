@@ -1,4 +1,4 @@
-//! OTLP logs.
+//! Reads OTLP logs into rows of one table.
 //!
 //! ```text
 //! ExportLogsServiceRequest  1 resource_logs *
@@ -20,15 +20,15 @@ use crate::{
     json,
     metrics::{head, time_out_of_range},
     origin::{scope_name, service_name},
-    reader::{check_label_value, unfit},
+    reader::{check_label_value, refused_sample},
     wire::{Field, Fields, once},
 };
 
-/// The tag of a table of logs: the service that wrote the record.
+/// The tag of a table of logs: the name of the service that has written the record.
 pub const SERVICE_COLUMN: &str = "service_name";
 
-/// The columns of a table of logs besides its time and its tag, and their kinds. Missing parts of a
-/// record are NULL.
+/// The columns of a table of logs besides its time and its tag, and their kinds. A column is NULL
+/// if the record lacks this part.
 pub const LOG_COLUMNS: [(&str, ColumnKind); 12] = [
     ("severity_number", ColumnKind::Integer),
     ("severity_text", ColumnKind::Text),
@@ -44,7 +44,7 @@ pub const LOG_COLUMNS: [(&str, ColumnKind); 12] = [
     ("scope_attributes", ColumnKind::Text),
 ];
 
-/// The destination of a request's rows.
+/// Where the rows of a request go.
 #[derive(Clone, Copy)]
 struct LogTarget<'a> {
     table: &'a str,
@@ -52,7 +52,7 @@ struct LogTarget<'a> {
     tables: &'a dyn Tables,
 }
 
-/// The common values of the records of a resource and scope.
+/// What all records of a resource and scope share.
 #[derive(Debug, Default)]
 struct Source<'a> {
     service: String,
@@ -62,7 +62,7 @@ struct Source<'a> {
     scope_version: &'a str,
 }
 
-/// A record while it is read.
+/// The parts of a record, while the reader collects the parts.
 #[derive(Debug, Default)]
 struct Record<'a> {
     time_ns: u64,
@@ -126,7 +126,7 @@ impl TelemetryReader {
     ) -> Result<(), Refusal> {
         let scope = head(message, "a scope")?;
         let source = self.source(resource, scope);
-        // An error in a resource or scope applies to all its records.
+        // An error in a resource or scope refuses all its records.
         let source = match source {
             Ok(source) => Ok(source),
             Err(Refusal::Item(error)) => Err(error),
@@ -143,7 +143,7 @@ impl TelemetryReader {
                 Ok(source) => self.record(message, source, target),
                 Err(error) => Err(Refusal::Item(error.duplicate())),
             };
-            self.tally.judge(Item::LogRecord, self.items, 1, read)?;
+            self.tally.count_result(Item::LogRecord, self.items, 1, read)?;
         }
         Ok(())
     }
@@ -223,7 +223,9 @@ impl TelemetryReader {
             }
             row.commit(tick_ns, line)
         });
-        added.map_err(|error| unfit(error, target.table, &LOG_COLUMNS, target.tables).into())
+        added.map_err(|error| {
+            refused_sample(error, target.table, &LOG_COLUMNS, target.tables).into()
+        })
     }
 
     fn log_series(&mut self, service: &str, target: LogTarget<'_>) -> Result<SeriesNumber> {
@@ -249,7 +251,7 @@ impl<'a> Record<'a> {
     fn take(&mut self, field: Field<'a>) -> Result<(), Refusal> {
         match field.number {
             1 => self.time_ns = field.fixed64()?,
-            // An enum: bits above the low 32 are ignored.
+            // An enum has 32 bits, so higher bits have no meaning.
             2 => self.severity_number = field.varint()? as i32,
             3 => self.severity_text = field.text("the severity of a log record")?,
             5 => once(&mut self.body, field.bytes()?, "the body of a log record")?,
@@ -268,7 +270,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The attributes in the field `number` of a message, as JSON; `None` if there are none.
+/// The attributes in field `number` of a message as a JSON object; `None` without attributes.
 fn object(message: &[u8], number: u32, depth_max: u32) -> Result<Option<String>, Refusal> {
     let mut out = String::new();
     put_object(&mut out, message, number, depth_max)?;
@@ -279,7 +281,8 @@ fn text_value(text: &str) -> Option<FieldValue<'_>> {
     (!text.is_empty()).then_some(FieldValue::Text(text))
 }
 
-/// Bytes in hexadecimal; '' for empty or all-zero bytes, which both mean a missing id.
+/// Bytes in hexadecimal. The result is '' for no bytes and for zero bytes alone, which both mean
+/// that the id is missing.
 fn hex(bytes: &[u8]) -> String {
     let mut out = String::new();
     if bytes.iter().any(|byte| *byte != 0) {
@@ -290,7 +293,7 @@ fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// Checks that a table can hold the text.
+/// Checks that a table can store the text.
 fn check_text(column: &str, text: &str) -> Result<()> {
     if memchr::memchr(0, text.as_bytes()).is_none() {
         return Ok(());

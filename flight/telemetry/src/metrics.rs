@@ -1,4 +1,4 @@
-//! OTLP metrics.
+//! Reads OTLP metrics into rows.
 //!
 //! ```text
 //! ExportMetricsServiceRequest  1 resource_metrics *
@@ -21,14 +21,14 @@ use crate::{
     name::{METRIC_COLUMN, VALUE_COLUMN, put_metric_name},
     names::OwnerKind,
     origin::{Origin, Tags},
-    reader::unfit,
+    reader::refused_sample,
     wire::{Fault, Fields, once, put_varint, text},
 };
 
-/// The table or metric for the attributes of resources besides their names.
+/// The metric for the attributes of a resource, except the name.
 const TARGET_INFO: &str = "target_info";
 
-/// The destination of a request's rows.
+/// Where the rows of a request go.
 #[derive(Clone, Copy)]
 struct MetricTarget<'a> {
     layout: Layout<'a>,
@@ -36,13 +36,13 @@ struct MetricTarget<'a> {
     tables: &'a dyn Tables,
 }
 
-/// A metric while its points are read.
+/// The metric whose points are being read.
 #[derive(Debug, Clone, Copy)]
 struct Metric<'a> {
     origin: Origin<'a>,
     kind: OwnerKind,
     name: &'a str,
-    /// The end of the metric's part of a series identity.
+    /// The length of the beginning of a series identity that all series of the metric share.
     identity_end: usize,
 }
 
@@ -182,7 +182,7 @@ impl TelemetryReader {
                 11 => self.summary_point(point, metric, target),
                 _ => self.number_point(point, metric, target),
             };
-            self.tally.judge(Item::DataPoint, self.items, 1, read)?;
+            self.tally.count_result(Item::DataPoint, self.items, 1, read)?;
         }
         Ok(())
     }
@@ -204,8 +204,8 @@ impl TelemetryReader {
         Ok(())
     }
 
-    /// Adds a row with the attributes of the resource besides its names, at the time of its latest
-    /// point.
+    /// Adds a row of `target_info` with the attributes of the resource that do not identify it, at
+    /// the time of the resource's latest point.
     fn target_info(
         &mut self,
         resource: &[u8],
@@ -223,7 +223,7 @@ impl TelemetryReader {
                 let mut tags = self.tags(layout, TARGET_INFO)?;
                 let before = tags.as_pairs().len();
                 tags.resource(resource)?;
-                if tags.as_pairs().len() == before || !tags.resource_rest(resource)? {
+                if tags.as_pairs().len() == before || !tags.target_info_attributes(resource)? {
                     return Ok(());
                 }
                 self.intern(layout, TARGET_INFO, &tags)?
@@ -234,7 +234,7 @@ impl TelemetryReader {
             .map_err(|error| refused(error, layout, TARGET_INFO, tables).into())
     }
 
-    /// The initial tags of a series of this metric.
+    /// The tags that all series of the metric have.
     fn tags(&self, layout: Layout<'_>, metric: &str) -> Result<Tags, Refusal> {
         let single = matches!(layout, Layout::Single(_));
         let mut tags = Tags::new(single, self.limits.depth_max);
@@ -244,7 +244,7 @@ impl TelemetryReader {
         Ok(tags)
     }
 
-    /// Interns a series with the present identity.
+    /// Adds the series with the present identity to the cache.
     fn intern(
         &mut self,
         layout: Layout<'_>,
@@ -256,7 +256,7 @@ impl TelemetryReader {
     }
 }
 
-/// The resource or scope at the head of a message; empty if missing.
+/// The encoded resource or scope of a message, field 1; empty if the field is missing.
 pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8], Fault> {
     let mut fields = Fields::of(message);
     let mut head = None;
@@ -268,12 +268,12 @@ pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8]
     Ok(head.unwrap_or_default())
 }
 
-/// The error of a metric's sample, in terms of samples.
+/// The table's error for a sample, in the words of metrics.
 fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
-    unfit(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
+    refused_sample(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
 }
 
-/// The kind of a metric by the number of the field with the data.
+/// The kind of a metric, by the number of the field that has its data.
 fn owner_kind(field: u32) -> OwnerKind {
     match field {
         5 => OwnerKind::Gauge,
@@ -283,7 +283,7 @@ fn owner_kind(field: u32) -> OwnerKind {
     }
 }
 
-/// The name of a metric's table; a suffix selects a part of the metric.
+/// The name of the table for a metric, or for the part of the metric that `suffix` names.
 fn metric_name(name: &str, suffix: &str) -> String {
     let mut out = String::with_capacity(name.len() + suffix.len() + 1);
     put_metric_name(&mut out, name);

@@ -1,23 +1,24 @@
-//! OTLP names as Prometheus names, and labels whose names the table needs.
+//! Converts OTLP names to Prometheus names, and renames labels that clash with columns of the
+//! table.
 
 use std::borrow::Cow;
 
 use stratalog_line::{NAME_BYTES_MAX, TIME_COLUMN};
 use stratalog_model::chronicle::SYSTEM_COLUMNS;
 
-/// The column of samples.
+/// The column that contains the value of a sample.
 pub const VALUE_COLUMN: &str = "value";
 
-/// The tag with the metric's name, if a single table has all metrics.
+/// The tag that contains the metric's name, if one table has all metrics.
 pub const METRIC_COLUMN: &str = "metric";
 
-/// The label with the metric's name.
+/// The label of Prometheus that contains the metric's name.
 pub(crate) const NAME_LABEL: &str = "__name__";
 
-/// The prefix for a label whose name belongs to another column, as in Prometheus.
+/// The prefix of a label whose name another column needs, as in Prometheus.
 const EXPORTED: &str = "exported_";
 
-/// The table of a metric: the metric's name. If the name is too long for a table, the table is the
+/// The table of a metric. It has the name of the metric; if the name is too long for a table, the
 /// beginning of the name and sixteen hexadecimal digits of its FNV-1a hash.
 pub(crate) fn table_of(metric: &str) -> Cow<'_, str> {
     const DIGITS: usize = 16;
@@ -31,7 +32,7 @@ pub(crate) fn table_of(metric: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}_{hash:016x}", metric.get(..beginning).unwrap_or_default()))
 }
 
-/// The tag of a label.
+/// The name of the tag for a label. `single` is true if one table has all metrics.
 pub(crate) fn tag_of(label: &str, single: bool) -> String {
     let taken = label == TIME_COLUMN
         || label == VALUE_COLUMN
@@ -40,12 +41,12 @@ pub(crate) fn tag_of(label: &str, single: bool) -> String {
     if taken { exported(label) } else { label.to_string() }
 }
 
-/// The replacement name of a label whose name is reserved.
+/// The name of the tag for a label whose own name is reserved.
 pub(crate) fn exported(label: &str) -> String {
     format!("{EXPORTED}{label}")
 }
 
-/// The name of a metric with nothing but ASCII letters, digits, `_` and `:`.
+/// Appends the name of a metric, with only ASCII letters, digits, `_` and `:`.
 pub(crate) fn put_metric_name(out: &mut String, name: &str) {
     if name.starts_with(|first: char| first.is_ascii_digit()) {
         out.push('_');
@@ -53,7 +54,7 @@ pub(crate) fn put_metric_name(out: &mut String, name: &str) {
     out.extend(name.chars().map(|c| if c == ':' { c } else { plain(c) }));
 }
 
-/// The key of an attribute with nothing but ASCII letters, digits and `_`.
+/// The key of an attribute, with only ASCII letters, digits and `_`.
 pub(crate) fn label_of(key: &str) -> String {
     let digit = key.starts_with(|first: char| first.is_ascii_digit());
     let mut label = if digit { "key_" } else { "" }.to_string();

@@ -1,8 +1,9 @@
-//! Conflicts of OTLP names with the same table or column name.
+//! Detects different OTLP names that have the same table or column name.
 //!
-//! `a.b` and `a_b` both become `a_b`: rows of one metric would replace rows of the other. The first
-//! name gets the table or column; data of the other name is refused. A point with both attributes
-//! has a single tag with both values, and neither attribute owns the column afterwards.
+//! `a.b` and `a_b` both become `a_b`: without this check, rows of one metric would replace rows of
+//! the other. The first OTLP name owns the table or column; data with another name is refused. If
+//! one point has both attributes, it has a single tag with both values, and neither attribute owns
+//! the column.
 
 use std::{
     collections::HashMap,
@@ -18,24 +19,25 @@ use crate::fault::{Refusal, excerpt};
 /// Maximal number of cached names; the cache is emptied when it exceeds this number.
 const NAMES_MAX: usize = 200_000;
 
-/// The owning OTLP name of each table or column name.
+/// The OTLP name that owns each table or column name.
 type Owners = HashMap<Box<str>, Owner<Box<str>>, RandomState>;
 
-/// The registry of the OTLP names behind the names of tables and columns. Clones share the
-/// registry.
+/// The registry of owners. All clones share one registry.
 #[derive(Debug, Clone, Default)]
 pub struct Names(Arc<Mutex<Owners>>);
 
-/// An OTLP name that becomes the name of a table or column.
+/// An OTLP name that may own the name of a table or column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner<T> {
     pub(crate) kind: OwnerKind,
     pub(crate) name: T,
-    /// The part of the metric with a table of its own; '' for a whole metric, and for an attribute.
+    /// The part of the metric, if the part has its own table; '' for a whole metric and for an
+    /// attribute.
     pub(crate) suffix: &'static str,
 }
 
-/// The kind of an OTLP name, for messages only: a sender may change the kind of a metric.
+/// The kind of an OTLP name. Only messages show it, because a sender may change the kind of a
+/// metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnerKind {
     Gauge,
@@ -45,21 +47,21 @@ pub(crate) enum OwnerKind {
     Attribute,
 }
 
-/// The name of a table or column, and the OTLP name that needs the name.
+/// The name of a table or column, and the OTLP name that claims it.
 pub(crate) type Claim<'a> = (String, Owner<&'a str>);
 
 impl Names {
-    /// Claims places for the rows that `take` prepares. A refusal, also by `take`, gives no place a
-    /// new owner.
+    /// Claims table and column names for the rows that `take` prepares. If a claim or `take` fails,
+    /// no name gets a new owner.
     ///
     /// # Errors
-    /// `DuplicateObject` if another name owns a place; errors of `take`.
+    /// `DuplicateObject` if another OTLP name owns one of the names; errors of `take`.
     pub(crate) fn claim<T>(
         &self,
         claims: &[Claim<'_>],
         take: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        // The lock keeps the check and the registration together.
+        // The lock covers the check and the registration.
         let mut owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if owners.len() >= NAMES_MAX {
             owners.clear();

@@ -1,4 +1,5 @@
-//! The origin of OTLP's data (resource and scope), and the tags that the origin gives a series.
+//! The origin of OTLP data, which is a resource and a scope, and the tags that the origin adds to a
+//! series.
 
 use std::collections::HashMap;
 
@@ -14,12 +15,12 @@ use crate::{
     wire::{Fields, put_varint, text},
 };
 
-/// The identifying attributes of a resource; all other attributes go to `target_info`.
+/// The attributes that identify a resource; the rest of the attributes go to `target_info`.
 const SERVICE_NAME: &str = "service.name";
 const SERVICE_NAMESPACE: &str = "service.namespace";
 const SERVICE_INSTANCE: &str = "service.instance.id";
 
-/// A resource and a scope in their encoded form, and their number.
+/// An encoded resource and scope, and the number of the pair.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) resource: &'a [u8],
@@ -27,8 +28,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) number: u64,
 }
 
-/// Numbers of resources and scopes: a number keeps the identities of series short. A number is
-/// never reused, so series may outlive this cache.
+/// Numbers for pairs of resource and scope, which keep the identities of series short. Because no
+/// number is used twice, the cache of series may outlive this cache.
 #[derive(Debug)]
 pub(crate) struct Origins {
     numbers: HashMap<Box<[u8]>, u64, RandomState>,
@@ -76,13 +77,14 @@ impl Origins {
     }
 }
 
-/// The tags of a series, before interning.
+/// The tags of a new series.
 #[derive(Debug)]
 pub(crate) struct Tags {
     single: bool,
     depth_max: u32,
     tags: Vec<(String, String)>,
-    /// Labels of attributes with their original keys; `None` for several keys with one label.
+    /// Labels, with the attribute key that each comes from; `None` if several keys became one
+    /// label.
     keys: Vec<(String, Option<String>)>,
 }
 
@@ -91,7 +93,7 @@ impl Tags {
         Self { single, depth_max, tags: Vec::new(), keys: Vec::new() }
     }
 
-    /// Adds a tag with a name that no attribute can have; omitted if the value is empty.
+    /// Adds a tag whose name no attribute can have; adds nothing if the value is empty.
     pub(crate) fn push(&mut self, name: &str, value: String) -> Result<(), Refusal> {
         check_label_value(name, &value)?;
         if !value.is_empty() {
@@ -100,7 +102,7 @@ impl Tags {
         Ok(())
     }
 
-    /// Adds the tags `job` and `instance` of a resource.
+    /// Adds the tags `job` and `instance`, which identify the resource.
     pub(crate) fn resource(&mut self, resource: &[u8]) -> Result<(), Refusal> {
         let (mut name, mut namespace, mut instance) = Default::default();
         for (key, value) in attributes(resource, 1)? {
@@ -129,15 +131,15 @@ impl Tags {
         self.attributes(attributes, |key| label_of(&format!("otel_scope_{key}")))
     }
 
-    /// Adds the attributes of a point; `field` is their field number.
+    /// Adds the attributes of a point, which are in field number `field`.
     pub(crate) fn point(&mut self, point: &[u8], field: u32) -> Result<(), Refusal> {
         let attributes = attributes(point, field)?;
         self.attributes(attributes, label_of)
     }
 
-    /// Adds the attributes of a resource except the identifying attributes; returns true if there
-    /// are any.
-    pub(crate) fn resource_rest(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
+    /// Adds the attributes of a resource, except the identifying attributes; returns false without
+    /// any attribute.
+    pub(crate) fn target_info_attributes(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
         let mut attributes = attributes(resource, 1)?;
         attributes.retain(|(key, _)| {
             !matches!(*key, SERVICE_NAME | SERVICE_NAMESPACE | SERVICE_INSTANCE)
@@ -147,8 +149,8 @@ impl Tags {
         Ok(self.tags.len() > before)
     }
 
-    /// Adds attributes under their label names. Attributes with the same label are one tag, with
-    /// their values in the order of the keys.
+    /// Adds attributes as tags. If several keys become one label, the tag joins their values in the
+    /// order of the keys.
     fn attributes(
         &mut self,
         attributes: Vec<(&str, AnyValue<'_>)>,
@@ -192,13 +194,13 @@ impl Tags {
         Ok(())
     }
 
-    /// The labels with a single original key, and the key. A label of several keys belongs to none
-    /// of the keys: points with a single key keep their column.
+    /// The labels of a single key, with the key. A label of several keys has no owner, so that
+    /// points with only one of the keys keep their column.
     pub(crate) fn owned(&self) -> impl Iterator<Item = (&str, &str)> {
         self.keys.iter().filter_map(|(label, key)| Some((label.as_str(), key.as_deref()?)))
     }
 
-    /// Bytes of the values.
+    /// Bytes of the values of all tags.
     pub(crate) fn bytes(&self) -> usize {
         self.tags.iter().map(|(_, value)| value.len()).sum()
     }
@@ -218,7 +220,7 @@ fn too_many(attributes: usize) -> Error {
     .with_hint("send fewer attributes that differ from point to point")
 }
 
-/// Name and version of a scope.
+/// Name and version of an instrumentation scope.
 #[derive(Debug, Default)]
 pub(crate) struct ScopeName<'a> {
     pub(crate) name: &'a str,
@@ -239,7 +241,7 @@ pub(crate) fn scope_name(scope: &[u8]) -> Result<ScopeName<'_>, Refusal> {
     Ok(ScopeName { name, version: text(version, "the version of a scope")? })
 }
 
-/// The attributes in the field `number` of a message.
+/// Decodes the attributes in field `number` of a message.
 pub(crate) fn attributes(
     message: &[u8],
     number: u32,
@@ -254,7 +256,7 @@ pub(crate) fn attributes(
     Ok(attributes)
 }
 
-/// The service name of a resource; '' if missing.
+/// The name of the service of a resource; '' if missing.
 pub(crate) fn service_name(resource: &[u8], depth_max: u32) -> Result<String, Refusal> {
     let attributes = attributes(resource, 1)?;
     let service = attributes.iter().rev().find(|(key, _)| *key == SERVICE_NAME);

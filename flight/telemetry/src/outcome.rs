@@ -1,4 +1,4 @@
-//! The result of a request, for the caller and for the client.
+//! The result of reading a request.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use crate::{
     wire::{put_bytes, put_number},
 };
 
-/// Maximal number of errors in a message.
+/// Maximal number of errors that a message to the client names.
 const ERRORS_LISTED_MAX: usize = 3;
 
 /// Approximate maximal size of a message to the client, in bytes.
 const MESSAGE_BYTES_MAX: usize = 2_000;
 
-/// The kind of data of a request.
+/// The kind of data that a request contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// Prometheus remote write: samples.
@@ -30,7 +30,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The name of the counted items.
+    /// The noun for the items of a request, for messages.
     fn noun(self, count: u64) -> &'static str {
         match (self, count) {
             (Self::RemoteWrite, 1) => "sample",
@@ -43,27 +43,27 @@ impl Signal {
     }
 }
 
-/// The result of a request with a readable body.
+/// The result of reading a request whose body is readable.
 #[derive(Debug)]
 pub struct Outcome {
     /// The kind of the request.
     pub signal: Signal,
-    /// The rows, by table, in the order of their first rows. [`TableRows::line`] is the number of
-    /// the series, data point or log record of a row.
+    /// The rows by table, in the order of the tables' first rows. [`TableRows::line`] of a row is
+    /// the number of its series, data point or log record.
     pub tables: Vec<TableRows>,
-    /// The first refused parts, at most [`errors_max`](crate::TelemetryLimits::errors_max).
+    /// The first errors, at most [`errors_max`](crate::TelemetryLimits::errors_max).
     pub errors: Vec<TelemetryError>,
-    /// Number of errors, including errors that were not kept.
+    /// The number of errors, including errors that are not in `errors`.
     pub errors_count: u64,
-    /// Accepted samples, data points or log records.
+    /// The number of accepted samples, data points or log records.
     pub accepted: u64,
-    /// Refused samples, data points or log records, including native histograms of remote write. A
-    /// refused histogram or summary may have left rows in tables that had a place for them.
+    /// The number of refused samples, data points or log records, including native histograms of
+    /// remote write. Some rows of a refused histogram or summary may be among the accepted rows.
     pub rejected: u64,
 }
 
 impl Outcome {
-    /// A message in one line: the numbers of accepted and refused items, and the first errors.
+    /// One line for the client: the numbers of accepted and refused items, and the first errors.
     pub fn message(&self) -> String {
         let mut message = format!(
             "{} {} accepted, {} rejected",
@@ -74,7 +74,7 @@ impl Outcome {
         for (at, error) in self.errors.iter().take(ERRORS_LISTED_MAX).enumerate() {
             let _ = write!(message, "{} {error}", if at == 0 { ":" } else { " |" });
         }
-        // Refused names may contain control characters.
+        // Names in the message may contain control characters.
         message = message.replace(char::is_control, " ");
         let listed = self.errors.len().min(ERRORS_LISTED_MAX) as u64;
         if self.errors_count > listed {
@@ -87,10 +87,10 @@ impl Outcome {
         message
     }
 
-    /// The body of OTLP's answer to a request that was accepted, wholly or in part
-    /// (`ExportMetricsServiceResponse`, `ExportLogsServiceResponse`). With errors, it has the count
-    /// of refused items and [`Self::message`]; without errors, it is empty. Remote write has no
-    /// answer body: the result is empty.
+    /// The body of OTLP's answer to a request that was accepted, at least in part
+    /// (`ExportMetricsServiceResponse`, `ExportLogsServiceResponse`). The body has the number of
+    /// refused items and [`Self::message`] if there were errors, and is empty otherwise. For remote
+    /// write it is always empty.
     pub fn response(&self, encoding: Encoding) -> Vec<u8> {
         let field = match self.signal {
             Signal::RemoteWrite => return Vec::new(),
@@ -124,8 +124,8 @@ impl Outcome {
     }
 }
 
-/// The body of OTLP's answer to a request that failed as a whole (`google.rpc.Status`). `code` is
-/// gRPC's number, as in [`Status::grpc`](stratalog_model::error::Status::grpc).
+/// The body of OTLP's answer to a request that was refused as a whole (`google.rpc.Status`). `code`
+/// is the number of a gRPC status, as in [`Status::grpc`](stratalog_model::error::Status::grpc).
 pub fn status(code: i32, message: &str, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Protobuf => {
@@ -147,7 +147,7 @@ pub fn status(code: i32, message: &str, encoding: Encoding) -> Vec<u8> {
     }
 }
 
-/// Counts of accepted and refused items so far.
+/// The numbers of accepted and refused items so far, and the errors.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) errors: Vec<TelemetryError>,
@@ -158,7 +158,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts `count` items as refused, with their error.
+    /// Counts `count` refused items; `error` is about item `number`.
     #[cold]
     pub(crate) fn refuse(&mut self, item: Item, number: u64, count: u64, error: &Error) {
         self.rejected += count;
@@ -169,8 +169,8 @@ impl Tally {
         }
     }
 
-    /// Counts `count` items as accepted or refused, or ends the request.
-    pub(crate) fn judge(
+    /// Counts `count` items by the result of reading them; returns an error that ends the request.
+    pub(crate) fn count_result(
         &mut self,
         item: Item,
         number: u64,

@@ -1,4 +1,4 @@
-//! The reader, and the parts shared by all three kinds of requests.
+//! The reader of telemetry, with the parts that all three kinds of requests share.
 
 use std::borrow::Cow;
 
@@ -15,21 +15,21 @@ use crate::{
     wire::put_varint,
 };
 
-/// Maximal capacity kept in the buffer for bodies.
+/// Maximal capacity in bytes that the buffer for bodies keeps between requests.
 const BODY_KEPT: usize = 4 << 20;
 
-/// The interval, in rows, between two checks of the rows' bytes.
+/// The reader checks the bytes of the rows after this many rows.
 const BYTES_CHECK_ROWS: usize = 4_096;
 
-/// The choice of tables for metrics.
+/// The destination tables of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
-    /// A table per metric, with the name of the metric; labels are tags, `value` is the only field.
-    /// A name of more than [`NAME_BYTES_MAX`](stratalog_line::NAME_BYTES_MAX) bytes is cut and gets
-    /// a hash at its end.
+    /// In one table per metric, with the name of the metric. The labels are tags; `value` is the
+    /// only field. A name of more than [`NAME_BYTES_MAX`](stratalog_line::NAME_BYTES_MAX) bytes is
+    /// shortened and ends with a hash.
     PerMetric,
-    /// All metrics in the table of this name; as before, with the metric's name as the tag
-    /// `metric`.
+    /// In one table of this name. The labels are tags, and the tag `metric` contains the name of
+    /// the metric.
     Single(&'a str),
 }
 
@@ -45,8 +45,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Begins an identity: the bytes for finding a series or origin again. It starts with the kind
-    /// and the target table.
+    /// Begins an identity: bytes that identify a series or an origin in a cache. It begins with
+    /// `what`, the kind of the request, and the table.
     pub(crate) fn begin_identity(self, identity: &mut Vec<u8>, what: u8) {
         identity.clear();
         identity.push(what);
@@ -71,17 +71,17 @@ pub struct TelemetryReader {
     pub(crate) origins: Origins,
     pub(crate) names: Names,
     pub(crate) tally: Tally,
-    /// The identity of the series.
+    /// The identity of the current series.
     pub(crate) identity: Vec<u8>,
-    /// A decompressed or converted body.
+    /// The buffer of decompressed or converted bodies.
     body: Vec<u8>,
-    /// The number of rows at the last check of their bytes.
+    /// The number of rows at the last check of the rows' bytes.
     checked_rows: usize,
-    /// Bytes of text that was sent once and is stored several times.
+    /// Bytes of texts that a request has once and several rows repeat.
     text_bytes: usize,
-    /// Data points or records so far.
+    /// The number of data points or records so far.
     pub(crate) items: u64,
-    /// The latest tick of the present resource.
+    /// The latest time among the points of the current resource.
     pub(crate) latest_ns: Option<i64>,
 }
 
@@ -91,7 +91,7 @@ impl TelemetryReader {
         Self::with_names(limits, Names::default())
     }
 
-    /// A reader that shares its registry of names with other readers.
+    /// A reader with the registry of OTLP names shared by all readers.
     pub fn with_names(limits: TelemetryLimits, names: Names) -> Self {
         Self {
             names,
@@ -120,7 +120,7 @@ impl TelemetryReader {
         body
     }
 
-    /// Ends a request and returns the buffer of its body. A failed request leaves no rows.
+    /// Ends a request, and takes the buffer of its body back. A failed request leaves no rows.
     pub(crate) fn end(
         &mut self,
         body: Vec<u8>,
@@ -151,7 +151,7 @@ impl TelemetryReader {
         })
     }
 
-    /// Reads a request of OTLP in either encoding.
+    /// Reads an OTLP request in one of the two encodings.
     pub(crate) fn otlp(
         &mut self,
         body: &[u8],
@@ -170,7 +170,7 @@ impl TelemetryReader {
         self.end(converted, signal, read)
     }
 
-    /// Checks the size of a body that is not decompressed or converted.
+    /// Checks the size of a body that needs neither decompression nor conversion.
     fn check_body(&self, body: &[u8]) -> Result<(), Refusal> {
         let (bytes, bytes_max) = (body.len(), self.limits.body_bytes_max);
         if bytes <= bytes_max {
@@ -202,7 +202,7 @@ impl TelemetryReader {
         Err(Refusal::Request(too_many_bytes(bytes_max)))
     }
 
-    /// Counts text that was sent once and is stored several times.
+    /// Counts bytes of texts that several rows repeat.
     pub(crate) fn spend_text(&mut self, bytes: usize) -> Result<(), Refusal> {
         self.text_bytes = self.text_bytes.saturating_add(bytes);
         if self.text_bytes <= self.limits.batch_bytes_max {
@@ -226,14 +226,14 @@ impl TelemetryReader {
         row.commit(tick_ns, u32::try_from(line).unwrap_or(u32::MAX))
     }
 
-    /// Reports a problem without counting anything as refused.
+    /// Reports an error that refuses no item.
     pub(crate) fn warn(&mut self, item: Item, number: u64, error: &Error) {
         self.tally.refuse(item, number, 0, error);
     }
 }
 
-/// The error of a sample that its table refuses, in terms of samples.
-pub(crate) fn unfit(
+/// The error for a sample that its table refuses, in the words of samples.
+pub(crate) fn refused_sample(
     error: Error,
     table: &str,
     columns: &[(&str, ColumnKind)],
@@ -243,12 +243,12 @@ pub(crate) fn unfit(
         return error;
     }
     let Some(definition) = tables.table(table) else { return error };
-    let unfit = columns.iter().find_map(|(name, kind)| {
+    let misfit = columns.iter().find_map(|(name, kind)| {
         let column = definition.column_named(name)?;
         let tick = column.id == definition.tick_column;
         (tick || !kind.fits(&column.column_type)).then_some((name, kind, column))
     });
-    let Some((name, kind, column)) = unfit else { return error };
+    let Some((name, kind, column)) = misfit else { return error };
     Error::new(
         ErrorKind::DatatypeMismatch,
         format!(
@@ -265,7 +265,7 @@ fn too_many_bytes(bytes_max: usize) -> Error {
     too_large(format!("the rows of the request have more than {bytes_max} bytes"))
 }
 
-/// The error of a body above the size limit.
+/// The error for a body that exceeds the size limit.
 pub(crate) fn too_large(message: String) -> Error {
     Error::new(ErrorKind::LimitExceeded, message).with_hint("send the data in several requests")
 }
@@ -284,7 +284,7 @@ fn malformed(signal: Signal, fault: crate::wire::Fault) -> Error {
         .with_hint(hint)
 }
 
-/// Checks that a tag can hold the value; the error speaks of labels.
+/// Checks that a table can store the value of a label.
 pub(crate) fn check_label_value(name: &str, value: &str) -> Result<()> {
     let what = match memchr::memchr2(b'\n', 0, value.as_bytes()) {
         None => return Ok(()),

@@ -1,4 +1,4 @@
-//! Prometheus remote write 1.0.
+//! Reads Prometheus remote write 1.0 into rows.
 //!
 //! ```text
 //! WriteRequest  1 timeseries *   3 metadata *
@@ -14,19 +14,19 @@ use crate::{
     Item, Layout, Outcome, Signal, TelemetryReader,
     fault::{Refusal, excerpt, excerpt_bytes},
     name::{METRIC_COLUMN, NAME_LABEL, VALUE_COLUMN, tag_of},
-    reader::{check_label_value, too_large, unfit},
+    reader::{check_label_value, refused_sample, too_large},
     wire::{Fault, Fields, put_varint},
 };
 
 /// Nanoseconds of a millisecond.
 const MILLISECOND_NS: i64 = 1_000_000;
 
-/// Maximal expansion of snappy: a copy of three bytes produces 64 bytes.
+/// Snappy expands a body at most by this factor: a copy of three bytes produces 64 bytes.
 const SNAPPY_RATIO_MAX: usize = 22;
 
-/// A series before its labels are decoded.
+/// A series whose labels are only part of its identity, and not decoded.
 struct Shape<'a> {
-    /// The fields behind the first labels.
+    /// The fields after the labels.
     rest: Fields<'a>,
     samples: usize,
     histograms: u64,
@@ -97,11 +97,11 @@ impl TelemetryReader {
         };
         match series {
             Ok(series) => self.samples(series, message, shape, number, layout, tables),
-            // The samples of a refused series must still be well-formed.
+            // Malformed samples of a refused series still refuse the whole request.
             Err(refusal) => {
                 shape.each(|_, _| {})?;
                 let count = shape.samples as u64;
-                self.tally.judge(Item::Series, number, count, Err(refusal))
+                self.tally.count_result(Item::Series, number, count, Err(refusal))
             }
         }
     }
@@ -144,7 +144,7 @@ impl TelemetryReader {
         layout: Layout<'_>,
         tables: &dyn Tables,
     ) -> Result<(), Refusal> {
-        // After the table has refused a sample, the rest of the series is not tried.
+        // After one refused sample, the remaining samples of the series are refused without a try.
         let mut refused: Option<Error> = None;
         let (mut taken, mut left) = (0, 0);
         let mut out_of_range: Option<(i64, u64)> = None;
@@ -173,13 +173,13 @@ impl TelemetryReader {
         if let Some(error) = refused {
             let metric = metric_of(message).unwrap_or_default();
             let table = layout.table(&metric);
-            let error = unfit(error, &table, &[(VALUE_COLUMN, ColumnKind::Float)], tables);
+            let error = refused_sample(error, &table, &[(VALUE_COLUMN, ColumnKind::Float)], tables);
             self.tally.refuse(Item::Series, number, left, &error);
         }
         Ok(())
     }
 
-    /// Interns a new series.
+    /// Adds a new series to the cache.
     #[cold]
     fn new_series(&mut self, message: &[u8], layout: Layout<'_>) -> Result<SeriesNumber, Refusal> {
         let labels = labels(message)?;
@@ -212,7 +212,7 @@ impl TelemetryReader {
 }
 
 impl Shape<'_> {
-    /// Calls `sample` for each sample: value, and milliseconds since 1970.
+    /// Calls `sample` with the value and the time, in milliseconds since 1970, of each sample.
     #[inline]
     fn each(&self, mut sample: impl FnMut(f64, i64)) -> Result<(), Fault> {
         let mut fields = self.rest;
@@ -283,7 +283,7 @@ fn label(message: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Ok((name, value))
 }
 
-/// The metric of a known series.
+/// The name of the metric, for a series whose labels are valid.
 fn metric_of(message: &[u8]) -> Option<String> {
     let labels = labels(message).ok()?;
     labels.iter().find(|(name, _)| *name == NAME_LABEL).map(|(_, value)| (*value).to_string())
@@ -334,7 +334,8 @@ fn no_name(labels: &[(&str, &str)]) -> Error {
     .with_hint(format!("add the label {NAME_LABEL}"))
 }
 
-/// The error of a label whose name the table needs, if another label has the replacement name.
+/// The error for a label whose name the table needs, if the series also has a label with the
+/// replacement name.
 fn both_exported(label: &str, tag: &str) -> Error {
     Error::new(
         ErrorKind::DuplicateColumn,

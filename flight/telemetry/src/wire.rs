@@ -1,4 +1,4 @@
-//! Decodes protobuf: fields one after another, in place.
+//! Decodes protobuf in place, field by field.
 //!
 //! ```text
 //! key (varint)                     value
@@ -10,22 +10,22 @@
 
 use std::fmt;
 
-/// Errors of a malformed message.
+/// The reasons why a message is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The bytes end within a number.
+    /// The message ends within a number.
     Truncated,
     /// A varint of more than 64 bits.
     Varint,
-    /// A length beyond the end of the message.
+    /// A length that exceeds the rest of the message.
     Length { said: u64, left: usize },
     /// A key that no field can have.
     Key(u64),
-    /// A field of a type other than its definition.
+    /// A field with a wrong wire type; with the number of the field.
     Type(u32),
     /// Text that is not valid UTF-8.
     Text(&'static str),
-    /// A repeated message or choice where the definition has a single message.
+    /// A field that may occur once, and occurs again.
     Twice(&'static str),
 }
 
@@ -100,12 +100,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The value as text; `what` names the field in errors.
+    /// The value as text. `what` names the field in an error.
     pub(crate) fn text(self, what: &'static str) -> Result<&'a str, Fault> {
         text(self.bytes()?, what)
     }
 
-    /// Adds the numbers of a repeated field, packed or as single fields.
+    /// Appends the numbers of a repeated field, in packed or in single form.
     pub(crate) fn fixed64s(self, numbers: &mut Vec<u64>) -> Result<(), Fault> {
         let Value::Bytes(bytes) = self.value else {
             numbers.push(self.fixed64()?);
@@ -120,12 +120,12 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Bytes as text.
+/// Bytes as text. `what` names the text in an error.
 pub(crate) fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, Fault> {
     simdutf8::basic::from_utf8(bytes).map_err(|_| Fault::Text(what))
 }
 
-/// Stores a message that may occur only once.
+/// Stores a field that may occur only once.
 pub(crate) fn once<'a>(
     place: &mut Option<&'a [u8]>,
     bytes: &'a [u8],
@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
-    /// The next field; `None` at the end of the message. After a fault the iteration must stop.
+    /// The next field; `None` at the end of the message. After an error the caller must stop.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Field<'a>>, Fault> {
         if self.rest.is_empty() {
@@ -231,7 +231,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a field of a varint.
+/// Appends a field with a varint.
 pub(crate) fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
     put_varint(out, u64::from(number) << 3);
     put_varint(out, value);

@@ -1,16 +1,17 @@
-//! Additional data of a message with rows.
+//! The `app_metadata` of a message with rows.
 
 use serde::Deserialize;
 use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result};
 use uuid::Uuid;
 
-/// The requests of a batch, in JSON in its `app_metadata`.
+/// What the client requests for a batch: JSON in the message's `app_metadata`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchMetadata {
-    /// The producer, and the number of the batch. A batch with a number up to the producer's last
-    /// number is not stored again.
+    /// The producer, and the producer's number of the batch. The server does not store a batch
+    /// again if its number is not above the producer's last number.
     pub producer: Option<(ProducerId, u64)>,
-    /// The durability at the acknowledgement; `None` means the table's own durability.
+    /// The durability that the rows must have at the acknowledgement; `None` for the table's own
+    /// durability.
     pub durability: Option<Durability>,
 }
 
@@ -23,7 +24,7 @@ struct MetadataJson {
 }
 
 impl BatchMetadata {
-    /// Parses the metadata; empty metadata requests nothing.
+    /// Parses the metadata of a batch; empty metadata requests nothing.
     ///
     /// # Errors
     /// `InvalidParameterValue`; `InvalidTextRepresentation` for a producer that is not a UUID.

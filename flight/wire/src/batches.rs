@@ -1,4 +1,4 @@
-//! Batches from a client: decoded from untrusted IPC, within a budget.
+//! Decodes the batches of a client from IPC messages that are not trusted, within limits.
 
 use std::{
     collections::HashMap,
@@ -20,15 +20,15 @@ use tonic::{Code, Status};
 
 use crate::ipc::{self, BatchLimits, Fault, MessageContent};
 
-/// Incoming messages of a call.
+/// The messages that a client sends in a call.
 pub type InboundMessages = BoxStream<'static, Result<FlightData, Status>>;
 
-/// A batch, with the additional data of its message.
+/// A batch of rows, with the metadata of its message.
 #[derive(Debug)]
 pub struct ArrivedBatch {
-    /// The batch's number in the call, from 1.
+    /// The number of the batch in its call, from 1.
     pub number: u64,
-    /// The rows.
+    /// The rows of the batch.
     pub batch: RecordBatch,
     /// The message's `app_metadata`.
     pub metadata: Bytes,
@@ -43,11 +43,11 @@ pub struct Batches {
     number: u64,
 }
 
-/// Checks the messages of a call before the decoder reads them.
+/// Checks the messages of a call before Arrow's decoder reads them.
 struct Checks {
     limits: BatchLimits,
     schema: Option<Schema>,
-    /// Bytes of each dictionary.
+    /// The bytes of each dictionary, by its id.
     dictionaries: HashMap<i64, u64>,
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Batches {
 }
 
 impl Batches {
-    /// The batches of `messages`. Messages without data, only with a command, are skipped.
+    /// Reads batches from `messages`. Skips messages that contain only a command.
     pub fn new(
         messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static,
         limits: BatchLimits,
@@ -68,10 +68,11 @@ impl Batches {
         Self { messages, checks, decoder, schema: None, number: 0 }
     }
 
-    /// The schema: sent before any batch. `None` at the end of the call.
+    /// The schema of the batches, which the client sends before any batch. `None` if the call ends
+    /// without a schema.
     ///
     /// # Errors
-    /// The same as [`Self::next`].
+    /// As [`Self::next`].
     pub async fn schema(&mut self) -> Result<Option<SchemaRef>> {
         while self.schema.is_none() {
             match self.step().await {
@@ -86,10 +87,10 @@ impl Batches {
         Ok(self.schema.clone())
     }
 
-    /// The next batch.
+    /// The next batch; `None` at the end of the call.
     ///
     /// # Errors
-    /// `InvalidBinaryRepresentation` for messages outside the IPC format, or with wrong lengths.
+    /// `InvalidBinaryRepresentation` for a message that is not valid IPC.
     pub async fn next(&mut self) -> Option<Result<ArrivedBatch>> {
         loop {
             match self.step().await? {
@@ -100,7 +101,7 @@ impl Batches {
         }
     }
 
-    /// Reads a message; the inner `None` means a schema.
+    /// Reads one message; the inner `None` stands for a message without rows.
     async fn step(&mut self) -> Option<Result<Option<ArrivedBatch>>> {
         let message = match self.messages.next().await? {
             Ok(message) if message.data_header.is_empty() => return Some(Ok(None)),
@@ -111,7 +112,7 @@ impl Batches {
             return Some(Err(self.faulty(fault)));
         }
         let FlightData { data_header, data_body, app_metadata: metadata, .. } = message;
-        // The decoder validates; its panics on some damage must not pass beyond this call.
+        // The decoder panics on some damaged messages; the panic becomes an error.
         let decoder = AssertUnwindSafe(|| self.decoder.decode(&data_header, data_body));
         let decoded = match catch_unwind(decoder) {
             Err(_) => return Some(Err(self.unreadable("the message is damaged"))),
@@ -134,7 +135,7 @@ impl Batches {
         }
     }
 
-    /// The name of the next message in errors.
+    /// How errors name the next message.
     fn place(&self) -> String {
         match &self.schema {
             None => "the schema".to_string(),
@@ -162,10 +163,10 @@ impl Batches {
         }
     }
 
-    /// All batches, for parameters.
+    /// Collects all batches of the call, as parameters of a statement.
     ///
     /// # Errors
-    /// The same as [`Self::next`]; `LimitExceeded`.
+    /// As [`Self::next`]; `LimitExceeded` for more than `bytes_max` bytes.
     pub async fn all(mut self, bytes_max: usize) -> Result<Option<BoundParameters>> {
         let Some(schema) = self.schema().await? else { return Ok(None) };
         let (mut batches, mut bytes) = (Vec::new(), 0_usize);
@@ -187,12 +188,12 @@ impl Batches {
     }
 }
 
-/// Parameters of a prepared statement, a row for each execution.
+/// The parameters of a prepared statement: one row per execution.
 #[derive(Debug)]
 pub struct BoundParameters {
     /// The columns of the parameters.
     pub schema: SchemaRef,
-    /// The rows.
+    /// The rows of parameters, in batches.
     pub batches: Vec<RecordBatch>,
 }
 
@@ -227,13 +228,13 @@ impl Checks {
     }
 }
 
-/// The error for a message stream ended by the server.
+/// The error for a call that the server ends at its shutdown.
 pub fn shutting_down() -> Error {
     Error::new(ErrorKind::Shutdown, "terminating connection due to administrator command")
         .with_hint("acknowledged batches are stored; send the other batches again after the restart of the server")
 }
 
-/// The error for a message stream ended with a status.
+/// The error for a call that ended with a gRPC status.
 pub fn broken_off(status: &Status) -> Error {
     let shutdown = ErrorKind::Shutdown.sqlstate();
     if status

@@ -1,4 +1,4 @@
-//! Commands of descriptors and tickets, and bodies of actions.
+//! Decodes the commands of descriptors and tickets, and the bodies of actions.
 
 use arrow_flight::sql::{Any, Command, ProstMessageExt};
 use prost::Message;
@@ -7,7 +7,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 /// Decodes the command of a descriptor.
 ///
 /// # Errors
-/// `ProtocolViolation` for a command outside Flight SQL.
+/// `ProtocolViolation` for bytes that are not a command of Flight SQL.
 pub fn command_of(command: &[u8]) -> Result<Command> {
     let any = Any::decode(command).map_err(|error| {
         violation(format!("the command is not a command of Flight SQL: {error}"))
@@ -15,10 +15,10 @@ pub fn command_of(command: &[u8]) -> Result<Command> {
     Command::try_from(any).map_err(|error| violation(format!("the command is damaged: {error}")))
 }
 
-/// Decodes the request of an action, packed in Flight SQL's `Any` message.
+/// Decodes the body of an action that Flight SQL packs into an `Any` message.
 ///
 /// # Errors
-/// `ProtocolViolation`.
+/// `ProtocolViolation` for bytes that are not such a message.
 pub fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T> {
     let any = Any::decode(body).map_err(|error| damaged(T::type_url(), &error.to_string()))?;
     let unpacked = any.unpack::<T>().map_err(|error| damaged(T::type_url(), &error.to_string()))?;
@@ -26,10 +26,10 @@ pub fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T> {
         .ok_or_else(|| violation(format!("the body is {}, not {}", any.type_url, T::type_url())))
 }
 
-/// Decodes the request of an action without an `Any` message.
+/// Decodes the body of an action that is not packed into an `Any` message.
 ///
 /// # Errors
-/// `ProtocolViolation`.
+/// `ProtocolViolation` for bytes that are not such a message.
 pub fn plain<T: Message + Default>(body: &[u8]) -> Result<T> {
     T::decode(body).map_err(|error| damaged("body", &error.to_string()))
 }

@@ -1,6 +1,6 @@
-//! Checks of IPC messages before they are decoded. The decoder trusts the sender's positions of
-//! buffers, lengths of arrays and uncompressed sizes: wrong values make the decoder panic or
-//! request too much memory.
+//! Checks IPC messages before Arrow's decoder reads them. The decoder trusts the positions of
+//! buffers, the lengths of arrays and the uncompressed sizes in a message. Wrong values would make the
+//! decoder panic or allocate too much memory.
 //!
 //! ```text
 //!   header:  type, schema or nodes (rows, nulls) and buffers (offset, length)
@@ -21,10 +21,10 @@ use self::layout::Layout;
 /// Bytes of the length prefix of a compressed buffer.
 const PREFIX_BYTES: usize = 8;
 
-/// The prefix of an uncompressed buffer in a compressed batch.
+/// The value of the prefix that marks an uncompressed buffer in a compressed batch.
 const NOT_COMPRESSED: i64 = -1;
 
-/// Size limits of a message.
+/// The size limits of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
     /// Maximum rows of a batch.
@@ -34,28 +34,28 @@ pub struct BatchLimits {
 }
 
 impl BatchLimits {
-    /// The limits for a maximum message size. A row with only a time has 8 bytes. Compressed data
-    /// may expand to four times the message size.
+    /// The limits for messages of at most `message_bytes_max` bytes. A row has at least 8 bytes,
+    /// for its time; compressed data may have four times the bytes of the message.
     pub fn of_message(message_bytes_max: usize) -> Self {
         let bytes = message_bytes_max as u64;
         Self { rows_max: bytes / 8, expanded_bytes_max: bytes.saturating_mul(4) }
     }
 }
 
-/// The content of a message, as far as needed before its decoding.
+/// The kind of a message, and what the checks need to know about its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MessageContent {
-    /// A schema.
+    /// A schema message.
     Schema(Schema),
-    /// No content for this reader.
+    /// A message that this reader does not use.
     Nothing,
-    /// Values of a dictionary.
+    /// The values of a dictionary.
     Dictionary { id: i64, bytes: u64, is_delta: bool },
-    /// Rows.
+    /// A batch with rows.
     Rows,
 }
 
-/// The problem of a message.
+/// The reason for refusing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The message contradicts itself.
@@ -76,7 +76,7 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Checks a message against `schema`, if a schema came before it.
+/// Checks a message. `schema` is the schema that came before the message, if any.
 pub(crate) fn check(
     data: &FlightData,
     schema: Option<&Schema>,
@@ -117,7 +117,7 @@ pub(crate) fn check(
     }
 }
 
-/// The values of a dictionary as a column.
+/// The field whose column the values of dictionary `id` form.
 fn dictionary_of(schema: &Schema, id: i64) -> Option<Field> {
     #[expect(deprecated, reason = "where the decoder keeps a dictionary's number, it is read here")]
     let fields = schema.fields_with_dict_id(id);
@@ -126,14 +126,14 @@ fn dictionary_of(schema: &Schema, id: i64) -> Option<Field> {
     Some(Field::new(field.name(), values.as_ref().clone(), true))
 }
 
-/// The bytes with the buffers of a message.
+/// The part of a message that contains the buffers.
 struct Body<'a> {
     bytes: &'a [u8],
     limits: &'a BatchLimits,
 }
 
 impl Body<'_> {
-    /// Checks a batch of rows or of a dictionary's values; returns its uncompressed bytes.
+    /// Checks the rows of a batch, or the values of a dictionary; returns their uncompressed bytes.
     fn check<'f>(
         &self,
         batch: RecordBatch<'_>,
@@ -161,7 +161,7 @@ impl Body<'_> {
                 self.limits.expanded_bytes_max
             )));
         }
-        // The smallest value is a bit.
+        // A value has at least one bit.
         let values_max = expanded.saturating_mul(8).max(self.limits.rows_max);
         for (at, node) in batch.nodes().iter().flatten().enumerate() {
             check_node(node, values_max)

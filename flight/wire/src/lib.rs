@@ -1,4 +1,4 @@
-//! Readers for data from Flight clients: no input is trusted.
+//! Reads and validates the data that Flight clients send.
 //!
 //! *What it is*: the readers of tickets ([`SealedTicket`], [`TextTicket`]), of commands and bodies
 //! of actions ([`command`]), of session options, of batches in Arrow IPC ([`Batches`]) and of their

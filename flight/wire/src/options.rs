@@ -1,16 +1,16 @@
-//! Messages of session options, missing in the library.
+//! The messages of session options, which the arrow-flight library does not define.
 
 use std::collections::HashMap;
 
 /// A value of an option, in Flight's encoding.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OptionValue {
-    /// The value; `None` resets the option.
+    /// The value; `None` resets the option to its default.
     #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5")]
     pub value: Option<Value>,
 }
 
-/// A value of five possible types.
+/// The value of an option.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
     /// A text.
@@ -38,31 +38,31 @@ pub struct Texts {
     pub values: Vec<String>,
 }
 
-/// SetSessionOptions, and the answer to GetSessionOptions: both have one map.
+/// The request of SetSessionOptions, and the answer to GetSessionOptions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SessionOptions {
-    /// By name.
+    /// The options by name.
     #[prost(map = "string, message", tag = "1")]
     pub options: HashMap<String, OptionValue>,
 }
 
-/// The answer to SetSessionOptions: the refused options.
+/// The answer to SetSessionOptions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SetOutcome {
-    /// By name.
+    /// The refused options by name.
     #[prost(map = "string, message", tag = "1")]
     pub errors: HashMap<String, Refusal>,
 }
 
-/// The reason of a refusal.
+/// The reason for refusing an option.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Refusal {
-    /// The number of the reason.
+    /// One of the constants of this type.
     #[prost(int32, tag = "1")]
     pub value: i32,
 }
 
-/// No option has the name.
+/// No option has this name.
 pub const INVALID_NAME: i32 = 1;
 /// The option does not accept the value.
 pub const INVALID_VALUE: i32 = 2;
@@ -75,7 +75,7 @@ pub struct CloseOutcome {
 }
 
 impl CloseOutcome {
-    /// The session is closed.
+    /// Reports that the session is closed.
     pub fn now() -> Self {
         Self { status: 1 }
     }

@@ -1,15 +1,16 @@
-//! Unforgeable tokens and tickets: a text and its HMAC-SHA-256 under a key known only to this
-//! process. Another process, or this server after a restart, refuses the tokens and tickets.
+//! Seals tokens and tickets, so that clients cannot forge them: a sealed text ends with its
+//! HMAC-SHA-256. Only this process knows the key; after a restart the server refuses earlier tokens
+//! and tickets.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use stratalog_model::{Error, Result};
 use uuid::Uuid;
 
-/// Bytes of the code after the text.
+/// Bytes of the authentication code after the text.
 const CODE_BYTES: usize = 32;
 
-/// The key.
+/// The key of the authentication codes.
 #[derive(Clone)]
 pub struct Seal(Hmac<Sha256>);
 
@@ -31,15 +32,16 @@ impl Seal {
         Ok(Self(code))
     }
 
-    /// Appends the code to `text`. `purpose` distinguishes tokens from tickets.
+    /// Appends the authentication code of `text`. A text sealed for one `purpose`, for example for
+    /// tokens, is invalid for any other.
     pub fn seal(&self, purpose: &str, mut text: Vec<u8>) -> Vec<u8> {
         let code = self.code(purpose, &text).finalize().into_bytes();
         text.extend_from_slice(&code);
         text
     }
 
-    /// The text before a correct code. The time of the check does not depend on the position of an
-    /// error.
+    /// The text without its authentication code; `None` if the code is wrong. The comparison takes
+    /// constant time.
     pub fn open<'a>(&self, purpose: &str, sealed: &'a [u8]) -> Option<&'a [u8]> {
         let (text, code) = sealed.split_at_checked(sealed.len().checked_sub(CODE_BYTES)?)?;
         self.code(purpose, text).verify_slice(code).ok()?;

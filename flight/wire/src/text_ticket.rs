@@ -1,14 +1,14 @@
-//! Tickets with a query in JSON, from InfluxDB 3's clients.
+//! Tickets that contain a query as JSON, as InfluxDB 3's clients make them.
 
 use serde::Deserialize;
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// A query in the ticket itself.
+/// A ticket that contains a query.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TextTicket {
-    /// The query.
+    /// The SQL text.
     pub sql_query: String,
-    /// The database of the query.
+    /// The database in which to run the query.
     #[serde(default, alias = "namespace_name", alias = "namespace", alias = "bucket")]
     pub database: Option<String>,
     #[serde(default)]
@@ -18,7 +18,7 @@ pub struct TextTicket {
 }
 
 impl TextTicket {
-    /// Parses a ticket in JSON; `None` for a ticket in another format.
+    /// Parses a ticket in JSON; `None` if the ticket is not a JSON object.
     ///
     /// # Errors
     /// `ProtocolViolation`; `FeatureNotSupported` for another language than SQL, and for named

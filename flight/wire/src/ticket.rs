@@ -1,4 +1,4 @@
-//! Tickets: sealed, bound to their caller, and valid for a limited time.
+//! Sealed tickets: bound to a login, and valid for a limited time.
 
 use arrow_flight::{
     Ticket,
@@ -9,36 +9,36 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::seal::Seal;
 
-/// The seal's purpose for tickets.
+/// The purpose for sealing tickets.
 pub const TICKET: &str = "ticket";
 
-/// The work for DoGet.
+/// What DoGet must do for the holder of a ticket.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SealedTicket {
-    /// The caller allowed to redeem the ticket.
+    /// The id of the login that may redeem the ticket.
     #[prost(bytes = "vec", tag = "1")]
     pub caller: Vec<u8>,
     /// Expiry time in nanoseconds since 1970.
     #[prost(sfixed64, tag = "2")]
     pub expires_ns: i64,
-    /// The work.
+    /// The work to do.
     #[prost(oneof = "TicketWork", tags = "3, 4, 5, 6")]
     pub work: Option<TicketWork>,
 }
 
-/// The work of a ticket.
+/// The work that a ticket stands for.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum TicketWork {
-    /// A statement.
+    /// Run a statement.
     #[prost(message, tag = "3")]
     Statement(StatementWork),
-    /// A prepared statement with its bound parameters.
+    /// Run a prepared statement with its bound parameters.
     #[prost(message, tag = "4")]
     Prepared(PreparedWork),
-    /// A part of a result shared by several endpoints.
+    /// Return a part of a result that several tickets share; with the number of the part.
     #[prost(uint64, tag = "5")]
     Part(u64),
-    /// A query for metadata: the command itself.
+    /// Answer a question for metadata; with the encoded command.
     #[prost(bytes, tag = "6")]
     Metadata(Vec<u8>),
 }
@@ -46,13 +46,13 @@ pub enum TicketWork {
 /// A statement to run.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StatementWork {
-    /// Its text.
+    /// The SQL text.
     #[prost(string, tag = "1")]
     pub sql: String,
-    /// The transaction of the statement.
+    /// The id of the transaction; `None` outside of transactions.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub transaction: Option<Vec<u8>>,
-    /// Number for a cancellation.
+    /// The number by which a client can cancel the work.
     #[prost(uint64, tag = "3")]
     pub number: u64,
 }
@@ -60,27 +60,27 @@ pub struct StatementWork {
 /// A prepared statement to run.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PreparedWork {
-    /// Its handle.
+    /// The handle of the prepared statement.
     #[prost(bytes = "vec", tag = "1")]
     pub handle: Vec<u8>,
-    /// Number for a cancellation.
+    /// The number by which a client can cancel the work.
     #[prost(uint64, tag = "2")]
     pub number: u64,
 }
 
 impl SealedTicket {
-    /// Encodes the ticket for clients.
+    /// Encodes and seals the ticket.
     pub fn into_ticket(self, seal: &Seal) -> Ticket {
         let sealed = seal.seal(TICKET, self.encode_to_vec());
         let query = TicketStatementQuery { statement_handle: sealed.into() };
         Ticket { ticket: query.as_any().encode_to_vec().into() }
     }
 
-    /// Opens a ticket made by this process for `caller`.
+    /// Decodes a ticket that this process has sealed for `caller`.
     ///
     /// # Errors
-    /// `ProtocolViolation` for a ticket not made by GetFlightInfo; `InvalidAuthorization` for a
-    /// forged ticket, for a ticket of another caller, and for an expired ticket.
+    /// `ProtocolViolation` for a ticket that does not come from GetFlightInfo;
+    /// `InvalidAuthorization` for a ticket that is forged, expired, or of another caller.
     pub fn open(ticket: &[u8], seal: &Seal, caller: &[u8], now_ns: i64) -> Result<TicketWork> {
         let command = Any::decode(ticket).ok().and_then(|any| Command::try_from(any).ok());
         let handle = match command {

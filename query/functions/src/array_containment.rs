@@ -1,4 +1,4 @@
-//! `@>` of arrays: true if an array has all elements of another array.
+//! The operators `@>` and `<@` of arrays: whether an array contains all elements of another array.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     overlap::common_item,
 };
 
-/// The function behind `@>` and `<@`.
+/// The SQL function that implements `@>` and `<@`.
 pub fn functions() -> Vec<Function> {
     vec![Function {
         name: "arraycontains",
@@ -48,7 +48,7 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         if left.is_null(row) || right.is_null(row) {
             return Ok(None);
         }
-        // The two zeros of floats are equal.
+        // The comparison of floats must treat 0 and -0 as equal.
         let (left, right) =
             (normalize_float_zero(&left.value(row)), normalize_float_zero(&right.value(row)));
         if right.logical_null_count() > 0 {

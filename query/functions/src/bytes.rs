@@ -1,9 +1,8 @@
-//! Functions on bytes.
+//! Functions on bytea.
 
 use std::sync::Arc;
 
 use arrow::array::{Array as _, ArrayRef, AsArray, BinaryBuilder, Int32Array, Int64Array};
-use base64::{Engine as _, engine::general_purpose};
 use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
@@ -12,12 +11,13 @@ use crate::{
     function::{Arguments, Function, Parameter, text_at, text_rows},
 };
 
+mod encodings;
+
+use encodings::{convert_from, convert_to, decoded, encoded};
+
 use Parameter::{Bytes, Integer, Text};
 
-/// The number of characters in a line of base64.
-const LINE: usize = 76;
-
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let bytes = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
         Function::immutable(name, parameters, ColumnType::Bytea, description, run)
@@ -180,7 +180,7 @@ fn byte_at(bytes: &[u8], at: i64) -> Result<u8, Error> {
     place.and_then(|place| bytes.get(place)).copied().ok_or_else(|| out_of_range(at, bytes.len()))
 }
 
-/// The byte of a bit and the bit's place in the byte.
+/// The index of the byte that contains bit number `at`, and the position of the bit in this byte.
 fn bit_at(bytes: &[u8], at: i64) -> Result<(i64, i64), Error> {
     let (byte, bit) = (at.div_euclid(8), at.rem_euclid(8));
     match usize::try_from(byte).is_ok_and(|byte| byte < bytes.len()) {
@@ -220,7 +220,7 @@ fn integers(
     Ok(Arc::new(values.collect::<Result<Int32Array>>()?))
 }
 
-/// Computes bytes with another value at one place.
+/// Returns a copy of the bytes with one value replaced: bytes, position, new value.
 type ByteReplacement = fn(&[u8], i64, i64) -> Result<Vec<u8>, Error>;
 
 fn replaced(arguments: &Arguments<'_>, value: ByteReplacement) -> Result<ArrayRef> {
@@ -232,174 +232,6 @@ fn replaced(arguments: &Arguments<'_>, value: ByteReplacement) -> Result<ArrayRe
         }
         value(bytes.value(row), places.value(row), new.value(row)).map(Some)
     })
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Encoding {
-    Utf8,
-    Latin1,
-    Ascii,
-}
-
-fn encoding(name: &str, which: &str) -> Result<Encoding, Error> {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    match plain.to_ascii_lowercase().as_str() {
-        "utf8" | "unicode" => Ok(Encoding::Utf8),
-        "latin1" | "iso88591" => Ok(Encoding::Latin1),
-        "sqlascii" => Ok(Encoding::Ascii),
-        _ => Err(invalid(&format!("invalid {which} encoding name \"{name}\""))),
-    }
-}
-
-fn convert_from(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let (bytes, names) = (arguments.array(0)?.as_binary::<i32>(), arguments.text(1)?);
-    text_rows(arguments.rows, |row| {
-        let Some(name) = text_at(names, row).filter(|_| bytes.is_valid(row)) else {
-            return Ok(None);
-        };
-        let given = bytes.value(row);
-        if encoding(name, "source").map_err(failed)? == Encoding::Latin1 {
-            return Ok(Some(given.iter().copied().map(char::from).collect()));
-        }
-        match std::str::from_utf8(given) {
-            Ok(text) if !text.contains('\0') => Ok(Some(text.to_string())),
-            checked => {
-                let at = checked.err().map_or(0, |error| error.valid_up_to());
-                let shown: Vec<String> = given
-                    .get(at..)
-                    .unwrap_or_default()
-                    .iter()
-                    .take(1)
-                    .map(|byte| format!("0x{byte:02x}"))
-                    .collect();
-                Err(failed(Error::new(
-                    ErrorKind::InvalidEncoding,
-                    format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
-                )))
-            }
-        }
-    })
-}
-
-fn convert_to(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let (texts, names) = (arguments.text(0)?, arguments.text(1)?);
-    built(arguments.rows, |row| {
-        let (Some(text), Some(name)) = (text_at(texts, row), text_at(names, row)) else {
-            return Ok(None);
-        };
-        if encoding(name, "destination")? != Encoding::Latin1 {
-            return Ok(Some(text.as_bytes().to_vec()));
-        }
-        let bytes: Result<Vec<u8>, Error> = text
-            .chars()
-            .map(|letter| {
-                u8::try_from(letter).map_err(|_| {
-                    Error::new(
-                        ErrorKind::UntranslatableCharacter,
-                        format!("character \"{letter}\" has no equivalent in encoding \"LATIN1\""),
-                    )
-                })
-            })
-            .collect();
-        bytes.map(Some)
-    })
-}
-
-fn unknown_form(form: &str) -> Error {
-    invalid(&format!("unrecognized encoding: \"{form}\""))
-}
-
-fn encoded(bytes: &[u8], form: &str) -> Result<String, Error> {
-    match form.to_ascii_lowercase().as_str() {
-        "hex" => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
-        "base64" => {
-            let text = general_purpose::STANDARD.encode(bytes);
-            let mut out = String::with_capacity(text.len() + text.len() / LINE);
-            for (at, letter) in text.chars().enumerate() {
-                if at > 0 && at % LINE == 0 {
-                    out.push('\n');
-                }
-                out.push(letter);
-            }
-            Ok(out)
-        }
-        "escape" => {
-            let mut out = String::with_capacity(bytes.len());
-            for byte in bytes {
-                match byte {
-                    0 | 128.. => out.push_str(&format!("\\{byte:03o}")),
-                    b'\\' => out.push_str("\\\\"),
-                    other => out.push(char::from(*other)),
-                }
-            }
-            Ok(out)
-        }
-        _ => Err(unknown_form(form)),
-    }
-}
-
-fn decoded(text: &str, form: &str) -> Result<Vec<u8>, Error> {
-    match form.to_ascii_lowercase().as_str() {
-        "hex" => from_hex(text),
-        "base64" => {
-            let compact: String =
-                text.chars().filter(|letter| !letter.is_ascii_whitespace()).collect();
-            let is_symbol = |letter: char| letter.is_ascii_alphanumeric() || "+/=".contains(letter);
-            if let Some(letter) = compact.chars().find(|letter| !is_symbol(*letter)) {
-                return Err(invalid(&format!(
-                    "invalid symbol \"{letter}\" found while decoding base64 sequence"
-                )));
-            }
-            general_purpose::STANDARD.decode(compact).map_err(|_| {
-                invalid("invalid base64 end sequence").with_hint(
-                    "Input data is missing padding, is truncated, or is otherwise corrupted.",
-                )
-            })
-        }
-        "escape" => from_escape(text),
-        _ => Err(unknown_form(form)),
-    }
-}
-
-fn from_hex(text: &str) -> Result<Vec<u8>, Error> {
-    let mut digits = Vec::with_capacity(text.len());
-    for letter in text.chars().filter(|letter| !matches!(letter, ' ' | '\n' | '\t' | '\r')) {
-        let digit = letter.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let wrong = || invalid(&format!("invalid hexadecimal digit: \"{letter}\""));
-        digits.push(digit.ok_or_else(wrong)?);
-    }
-    match digits.as_chunks::<2>() {
-        (pairs, []) => Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect()),
-        _ => Err(invalid("invalid hexadecimal data: odd number of digits")),
-    }
-}
-
-fn from_escape(text: &str) -> Result<Vec<u8>, Error> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        match (first, after) {
-            (b'\\', [b'\\', after @ ..]) => {
-                out.push(b'\\');
-                rest = after;
-            }
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            (b'\\', _) => {
-                return Err(Error::new(
-                    ErrorKind::InvalidTextRepresentation,
-                    "invalid input syntax for type bytea",
-                ));
-            }
-            (other, after) => {
-                out.push(*other);
-                rest = after;
-            }
-        }
-    }
-    Ok(out)
 }
 
 fn trimmed(arguments: &Arguments<'_>, start: bool, end: bool) -> Result<ArrayRef> {
@@ -433,7 +265,7 @@ fn trimmed(arguments: &Arguments<'_>, start: bool, end: bool) -> Result<ArrayRef
     })
 }
 
-/// The bytes from place `from`, counted from 1, up to place `to`, exclusive.
+/// The bytes from position `from` to before position `to`; positions count from 1.
 fn slice(bytes: &[u8], from: i64, to: i64) -> &[u8] {
     let place = |at: i64| usize::try_from(at.saturating_sub(1).max(0)).unwrap_or(usize::MAX);
     let to = place(to).min(bytes.len());
@@ -498,28 +330,4 @@ fn place_of(whole: &[u8], part: &[u8]) -> i32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // The expected values are PostgreSQL 15's answers.
-    #[test]
-    fn forms_are_postgresqls() {
-        assert_eq!(encoded(&[0, 97, 92, 200], "escape").unwrap(), "\\000a\\\\\\310");
-        assert_eq!(decoded("\\000a\\\\\\310", "escape").unwrap(), [0, 97, 92, 200]);
-        assert_eq!(encoded(&[b'x'; 70], "base64").unwrap().len(), 97);
-        assert_eq!(decoded("eHh4\neA==", "base64").unwrap(), b"xxxx");
-        for (text, form) in [("a", "nosuch"), ("abc", "hex"), ("zz", "hex"), ("a?", "base64")] {
-            assert_eq!(decoded(text, form).unwrap_err().kind(), ErrorKind::InvalidParameterValue);
-        }
-    }
-
-    #[test]
-    fn places_are_those_of_postgresql() {
-        assert_eq!(slice(b"abcdef", -1, 3), b"ab");
-        assert_eq!(slice(b"abcdef", 3, i64::MAX), b"cdef");
-        assert_eq!(slice(b"abcdef", 9, i64::MAX), b"");
-        assert_eq!(place_of(b"abcdef", b"cd"), 3);
-        assert_eq!(place_of(b"abcdef", b"x"), 0);
-        assert_eq!(byte_at(b"a", 1).unwrap_err().kind(), ErrorKind::ArraySubscript);
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
-//! `upper`, `lower` and `initcap`, letter by letter, with the results of PostgreSQL's locale
-//! C.UTF-8: each letter becomes exactly one letter, and `upper('ß')` is `ß`.
+//! `upper`, `lower` and `initcap`, with the results of PostgreSQL's locale C.UTF-8: each character
+//! becomes exactly one character, so `upper('ß')` is `ß`.
 
 use arrow::array::ArrayRef;
 use datafusion::common::Result;
@@ -7,7 +7,7 @@ use stratalog_model::ColumnType;
 
 use crate::function::{Arguments, Function, Parameter, text_at, text_rows};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let declare = |name, description, run| {
         Function::immutable(name, &[&[Parameter::Text]], ColumnType::Text, description, run)
@@ -28,7 +28,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The text in small letters.
+/// The text in lower case.
 pub fn lowercase(text: &str) -> String {
     match text.is_ascii() {
         true => text.to_ascii_lowercase(),
@@ -52,14 +52,14 @@ fn words(text: &str) -> String {
         .collect()
 }
 
-/// The letter of an iterator with exactly one letter.
+/// The only character of an iterator; `None` for an iterator with several characters.
 fn only_letter(mut letters: impl Iterator<Item = char>) -> Option<char> {
     letters.next().filter(|_| letters.next().is_none())
 }
 
 fn capital(letter: char) -> char {
     only_letter(letter.to_uppercase()).unwrap_or_else(|| {
-        // Greek letters with a small iota have a capital with an iota.
+        // Greek letters with a small iota have a capital letter with an iota.
         let further = match letter {
             '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => 8,
             '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => 9,

@@ -1,5 +1,5 @@
-//! Casts with a different result in Arrow and in PostgreSQL: casts to text, from text to other
-//! types, of numbers to integers, and of floating-point numbers to numerics.
+//! Casts whose result in Arrow differs from the result in PostgreSQL: to text, from text, from
+//! numbers to integers, and from floats to numerics.
 
 use std::sync::Arc;
 
@@ -28,19 +28,19 @@ pub mod decimal;
 mod elements;
 mod rounding;
 
-/// Replaces such casts by calls of this crate's functions.
+/// A rewrite that replaces such casts by calls of this crate's functions.
 #[derive(Debug)]
 pub struct Casts {
     functions: Vec<Arc<ScalarUDF>>,
 }
 
 impl Casts {
-    /// A rewrite that calls `functions`, found by name.
+    /// A rewrite that takes the functions from `functions`, by name.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
     }
 
-    /// The function for the cast from `from` to `to`; `None` leaves the cast to Arrow.
+    /// The function for a cast of `from` to `to`; `None` if Arrow's cast is right.
     fn function(&self, from: &ColumnType, to: &ColumnType) -> Option<Arc<ScalarUDF>> {
         if let Some(name) = function_of(from, to) {
             return self.functions.iter().find(|function| function.name() == name).cloned();
@@ -63,7 +63,7 @@ impl Casts {
     }
 }
 
-/// The name of the function for the cast from `from` to `to`; `None` leaves the cast to Arrow.
+/// The name of the function for a cast of `from` to `to`; `None` if Arrow's cast is right.
 fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
     use ColumnType as T;
     match (from, to) {
@@ -94,8 +94,8 @@ fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
     }
 }
 
-/// True for casts that PostgreSQL does not have, and that Arrow carries out by the bytes, the text
-/// or the unit of a value, or by a list of one element.
+/// True for casts that PostgreSQL does not have, but Arrow does: by the bytes, the text or the unit
+/// of a value, or as a list of one element.
 fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     match (from, to) {
@@ -104,7 +104,7 @@ fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
         (T::Bytea, T::Uuid) => true,
         (T::Array(from), T::Array(to)) => is_refused(from, to),
         (_, T::Array(_)) => true,
-        // DataFusion adds a time of day to an interval by this cast.
+        // DataFusion uses this cast to add a time of day to an interval.
         (T::Time, T::Integer | T::BigInt) => false,
         (
             T::Date
@@ -127,13 +127,13 @@ fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
     }
 }
 
-/// True for further casts that PostgreSQL does not have, if a statement contains them: the planner
-/// needs some of these casts, too.
+/// True for further casts that PostgreSQL does not have. Only a cast in a statement is refused,
+/// because the planner itself needs some of these casts.
 fn is_refused_in_statement(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     match (from, to) {
         (T::Array(from), T::Array(to)) => is_refused_in_statement(from, to),
-        // The types of integers are not known yet: the literal in `5::boolean` is a bigint.
+        // The types of integers are not settled yet: the literal in `5::boolean` is a bigint.
         (T::SmallInt | T::Real | T::Double, T::Boolean)
         | (T::Boolean, T::SmallInt | T::BigInt | T::Real | T::Double | T::Numeric { .. })
         | (T::Time, T::Integer | T::BigInt)
@@ -157,8 +157,8 @@ fn is_time(data_type: &DataType) -> bool {
     )
 }
 
-/// The cast of `inner`, if the cast must round while Arrow cuts off. A timestamp with more digits
-/// than PostgreSQL's is rounded to PostgreSQL's digits before the cast takes the time of day.
+/// A cast of `inner` that rounds where Arrow would truncate: a timestamp is first rounded to
+/// PostgreSQL's digits, and then cast to the time of day.
 fn rounding(inner: &Expr, from: &FieldRef, to: &FieldRef) -> Option<Expr> {
     let cast_to = |value| Expr::Cast(Cast::new_from_field(Box::new(value), Arc::clone(to)));
     match (from.data_type(), to.data_type()) {
@@ -200,12 +200,12 @@ impl FunctionRewrite for Casts {
         let Expr::Cast(Cast { expr: inner, field }) = expr else {
             return Ok(Transformed::no(expr));
         };
-        // One derivation of the type: each derivation walks over the whole expression.
+        // The type is derived once, because each derivation walks through the whole expression.
         let from = inner.to_field(schema).map(|(_, from)| from).ok();
         let is_jsonb = |from: &FieldRef| {
             ColumnType::from_arrow_field(from).is_some_and(|from| from == ColumnType::Jsonb)
         };
-        // `TypedLiterals` reads text literals during planning.
+        // `TypedLiterals` converts literals during planning.
         let literal = match inner.as_ref() {
             Expr::Literal(value, _) => {
                 value.try_as_str().is_some() && !from.as_ref().is_some_and(is_jsonb)
@@ -233,7 +233,7 @@ impl FunctionRewrite for Casts {
         let types = types
             .and_then(|from| ColumnType::from_arrow_field(from))
             .zip(ColumnType::from_arrow_field(&field));
-        // The planner gives its own casts no name.
+        // Only casts in a statement have a field name.
         let is_written = !field.name().is_empty();
         if let Some((from, to)) = &types
             && (is_refused(from, to) || is_written && is_refused_in_statement(from, to))
@@ -243,7 +243,7 @@ impl FunctionRewrite for Casts {
                 format!("cannot cast type {from} to {to}"),
             )));
         }
-        // Constant folding of a cast would drop the metadata of the elements' field.
+        // Constant folding of this cast would drop the metadata of the elements' field.
         if given.is_some_and(|given| given.is_list() && given == field.data_type()) {
             return Ok(Transformed::yes(with_type_name(*inner, field)));
         }
@@ -260,7 +260,7 @@ impl FunctionRewrite for Casts {
     }
 }
 
-/// The value of a cast, with PostgreSQL's type name if PostgreSQL has another type.
+/// A value with the field of the cast; the field names PostgreSQL's type where it is another type.
 fn with_type_name(value: Expr, field: FieldRef) -> Expr {
     match field.metadata().contains_key(PG_TYPE_METADATA) {
         true => Expr::Cast(Cast::new_from_field(Box::new(value), field)),
@@ -268,7 +268,8 @@ fn with_type_name(value: Expr, field: FieldRef) -> Expr {
     }
 }
 
-/// Reads text as values of a type, with PostgreSQL's syntax and the session's time zone.
+/// A function that parses text as values of a type, by PostgreSQL's syntax and the session's time
+/// zone.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TextInput {
     name: String,

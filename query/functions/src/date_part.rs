@@ -1,4 +1,4 @@
-//! `extract` and `date_part`: parts of times, dates and intervals.
+//! `extract` and `date_part`: fields of times, dates and intervals, such as the year.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ mod year;
 use part::{Kind, Part};
 pub use unit::{CalendarUnit, steady_unit};
 
-/// Both functions.
+/// The functions `extract` and `date_part`.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     let of = |exact| Arc::new(ScalarUDF::new_from_impl(DatePart::new(exact)));
     vec![of(false), of(true)]
 }
 
-/// Plans `EXTRACT(part FROM time)` as a call of `extract`.
+/// Plans the syntax `EXTRACT(field FROM time)` as a call of `extract`.
 #[derive(Debug, Default)]
 pub struct Extract;
 
@@ -46,7 +46,7 @@ impl ExprPlanner for Extract {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct DatePart {
-    /// True for `extract`, which gives a numeric; false for `date_part`, which gives double
+    /// True for `extract`, whose result is numeric; false for `date_part`, whose result is double
     /// precision.
     exact: bool,
     signature: Signature,
@@ -54,16 +54,16 @@ struct DatePart {
 
 impl DatePart {
     fn new(exact: bool) -> Self {
-        // A part that depends on the time zone reads the zone from the session's settings.
+        // Fields that depend on the time zone read it from the session's settings.
         Self { exact, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
 
-/// The type that a time is cast to; `None` for types without parts.
+/// The type to which an argument is cast; `None` for a type that has no fields.
 fn source_type(given: &DataType, exact: bool) -> Option<DataType> {
     use arrow::datatypes::{IntervalUnit, TimeUnit};
     Some(match given {
-        // Like PostgreSQL: only `extract` accepts dates.
+        // Only `extract` accepts dates, like PostgreSQL.
         DataType::Date32 | DataType::Date64 if !exact => {
             DataType::Timestamp(TimeUnit::Microsecond, None)
         }
@@ -108,7 +108,7 @@ impl ScalarUDFImpl for DatePart {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        // A cast would make the unit argument no constant.
+        // After a cast, the name of the field would not be a constant.
         if let [
             unit @ (DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null),
             time,

@@ -1,4 +1,4 @@
-//! `format`: text with the placeholders `%s`, `%I` and `%L`.
+//! The function `format`, which fills the placeholders `%s`, `%I` and `%L` of a text.
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
@@ -12,14 +12,14 @@ use crate::{
     quote::{quote_ident, quote_literal},
 };
 
-/// The function.
+/// The SQL function that this module declares.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
         name,
         aliases: &[],
         parameters,
         returns: Returns::Type(ColumnType::Text),
-        // Time arguments are written in the session's zone.
+        // The text of a time argument depends on the session's zone.
         volatility: Volatility::Stable,
         description,
         run: Arc::new(run),
@@ -56,17 +56,19 @@ fn unterminated() -> Error {
     invalid("unterminated format() type specifier").with_hint("For a single \"%\" use \"%%\".")
 }
 
-/// The argument at a position from 0: `None` beyond the last argument, `Some(None)` for NULL.
+/// The value of an argument by its position from 0: `None` beyond the last argument, `Some(None)`
+/// for NULL.
 type Value<'a, 'b> = &'a dyn Fn(usize) -> Option<Option<&'b str>>;
 
-/// The source of arguments.
+/// Reads the arguments that the placeholders name.
 struct ArgumentReader<'a, 'b> {
     value: Value<'a, 'b>,
     next: usize,
 }
 
 impl<'b> ArgumentReader<'_, 'b> {
-    /// The argument `position`, counted from 1, or the argument after the last one read.
+    /// The argument at `position`, from 1; without a position, the argument after the last one
+    /// read.
     fn take(&mut self, position: Option<usize>) -> Result<Option<&'b str>, Error> {
         let at = match position {
             Some(position) => position.saturating_sub(1),
@@ -77,7 +79,7 @@ impl<'b> ArgumentReader<'_, 'b> {
     }
 }
 
-/// The text with the arguments in place of the placeholders; `room` counts the bytes.
+/// The text with its placeholders replaced by the arguments. `room` bounds the bytes.
 fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<String> {
     let mut out = String::with_capacity(format.len());
     let mut reader = ArgumentReader { value, next: 0 };
@@ -119,7 +121,7 @@ fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<Stri
     Ok(out)
 }
 
-/// The parts of a placeholder after `%`: position, width, flush left, letter.
+/// Parses a placeholder after `%`: position, width, flush left, letter.
 fn specifier(
     characters: &mut Peekable<Chars<'_>>,
     reader: &mut ArgumentReader<'_, '_>,
@@ -127,7 +129,7 @@ fn specifier(
     let (mut position, mut width, mut left) = (None, None, false);
     match digits(characters)? {
         Some(number) if characters.next_if_eq(&'$').is_some() => position = Some(checked(number)?),
-        // Without `$`, the number is the width.
+        // A number without `$` is the width.
         Some(number) => width = Some(number),
         None => {}
     }
@@ -169,7 +171,7 @@ fn checked(position: usize) -> Result<usize, Error> {
     Ok(position)
 }
 
-/// A number, if any; the format must not end directly after the number.
+/// Parses a number, if present; the format must not end directly after it.
 fn digits(characters: &mut Peekable<Chars<'_>>) -> Result<Option<usize>, Error> {
     let mut number: Option<i32> = None;
     while let Some(digit) = characters.peek().and_then(|character| character.to_digit(10)) {

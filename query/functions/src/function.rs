@@ -1,4 +1,5 @@
-//! The declaration of this project's scalar functions: one row of a table, one Rust function.
+//! Declarations of scalar functions: names, parameters, result type, description, and a Rust
+//! function.
 
 use std::{
     fmt,
@@ -9,7 +10,7 @@ use std::{
 use arrow::{
     array::{ArrayRef, AsArray, StringViewArray, StringViewBuilder},
     buffer::Buffer,
-    datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit},
+    datatypes::{DataType, Field, FieldRef},
 };
 use datafusion::{
     common::{Result, ScalarValue, plan_err},
@@ -26,43 +27,22 @@ use crate::{
     metered::expanded,
 };
 
-/// The bytes that one call may produce for one batch if arguments decide the size (CL-10).
+mod parameter;
+
+pub use parameter::Parameter;
+use parameter::fit;
+
+/// The maximum bytes of a call's result for a batch, for functions with any size of results
+/// (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
-/// Texts of at least this size are not copied into the result array.
+/// A text with at least this many bytes moves into the result array without a copy.
 const BLOCK_BYTES_MIN: usize = 1 << 20;
 
-/// Values of at least this size are charged with room for the next copy.
+/// For a value with at least this many bytes, the next copy is charged in advance.
 const GROWING_BYTES_MIN: usize = 16 << 20;
 
-/// The accepted values of a parameter; arguments are cast to the parameter's type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parameter {
-    /// Any value, without a cast.
-    Any,
-    /// Text.
-    Text,
-    /// An integer, as Int64.
-    Integer,
-    /// A number, as Float64.
-    Double,
-    /// True or false.
-    Boolean,
-    /// An interval.
-    Interval,
-    /// A timestamp with or without zone, or a date, without a cast.
-    Time,
-    /// Bytes.
-    Bytes,
-    /// A list, without a cast.
-    Array,
-    /// A whole number or a numeric, exact.
-    Numeric,
-    /// Any number of further arguments, without a cast; only as the last parameter.
-    Rest,
-}
-
-/// The SQL name of a type; Arrow's name for types without an SQL name.
+/// The name of a type in SQL; Arrow's name if SQL does not have the type.
 pub fn sql_name(data_type: &DataType) -> String {
     if matches!(data_type, DataType::Struct(_)) {
         return "record".to_string();
@@ -71,103 +51,20 @@ pub fn sql_name(data_type: &DataType) -> String {
         .map_or_else(|| data_type.to_string(), |column_type| column_type.to_string())
 }
 
-/// The types after the casts of `given` for these parameters; `None` if the arguments do not fit.
-fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<DataType>> {
-    let (fixed, rest) = match parameters.split_last() {
-        Some((Parameter::Rest, fixed)) => (fixed, true),
-        _ => (parameters, false),
-    };
-    if given.len() < fixed.len() || given.len() > fixed.len() && !rest {
-        return None;
-    }
-    let of = |at: usize| fixed.get(at).copied().unwrap_or(Parameter::Rest);
-    given.iter().enumerate().map(|(at, given)| of(at).coerce(given)).collect()
-}
-
-impl Parameter {
-    /// The type after the cast of an argument of type `given`; `None` if the argument does not fit.
-    fn coerce(self, given: &DataType) -> Option<DataType> {
-        let text = matches!(
-            given,
-            DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null
-        );
-        match self {
-            Parameter::Any | Parameter::Rest => Some(match given {
-                DataType::Null | DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-                DataType::Dictionary(_, value) => value.as_ref().clone(),
-                other => other.clone(),
-            }),
-            Parameter::Text => text.then_some(DataType::Utf8View),
-            Parameter::Integer => {
-                (given.is_integer() || given.is_null()).then_some(DataType::Int64)
-            }
-            Parameter::Double => {
-                (given.is_numeric() || given.is_null()).then_some(DataType::Float64)
-            }
-            Parameter::Boolean => {
-                (*given == DataType::Boolean || given.is_null()).then_some(DataType::Boolean)
-            }
-            Parameter::Interval => (text || matches!(given, DataType::Interval(_)))
-                .then_some(DataType::Interval(IntervalUnit::MonthDayNano)),
-            Parameter::Time => match given {
-                DataType::Timestamp(_, _) | DataType::Date32 => Some(given.clone()),
-                _ if text => {
-                    Some(DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))))
-                }
-                _ => None,
-            },
-            Parameter::Bytes => match given {
-                DataType::Binary
-                | DataType::LargeBinary
-                | DataType::BinaryView
-                | DataType::FixedSizeBinary(_)
-                | DataType::Null => Some(DataType::Binary),
-                _ => None,
-            },
-            Parameter::Array => match given {
-                DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => {
-                    Some(given.clone())
-                }
-                DataType::Null => Some(DataType::new_list(DataType::Utf8View, true)),
-                _ => None,
-            },
-            Parameter::Numeric => match given {
-                DataType::Decimal128(_, _) => Some(given.clone()),
-                DataType::Null => Some(DataType::Decimal128(38, 0)),
-                _ => given.is_integer().then_some(DataType::Decimal128(20, 0)),
-            },
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Parameter::Any => "any",
-            Parameter::Text => "text",
-            Parameter::Integer => "bigint",
-            Parameter::Double => "double precision",
-            Parameter::Boolean => "boolean",
-            Parameter::Interval => "interval",
-            Parameter::Time => "timestamp",
-            Parameter::Bytes => "bytea",
-            Parameter::Array => "anyarray",
-            Parameter::Numeric => "numeric",
-            Parameter::Rest => "variadic any",
-        }
-    }
-}
-
-/// The result type of a function.
+/// How the result type of a function is determined.
 #[derive(Debug, Clone)]
 pub enum Returns {
-    /// Always the given type.
+    /// The result always has this type.
     Type(ColumnType),
-    /// Always the given type, with another name in PostgreSQL: `name`, `oid` …
+    /// The result always has this type, which has another name in PostgreSQL, for example `name` or
+    /// `oid`.
     Known(ColumnType, &'static str),
-    /// The type of the argument at this position.
+    /// The result has the type of the argument at this index.
     Same(usize),
-    /// The result of the rule for the arguments' fields.
+    /// The function computes the result type from the fields of the arguments.
     Rule(fn(&[FieldRef]) -> Result<DataType>),
-    /// The result of the rule for the arguments' fields and the constant arguments.
+    /// The function computes the result type from the fields of the arguments and from the constant
+    /// arguments.
     Constants(fn(&[FieldRef], &[Option<&ScalarValue>]) -> DataType),
 }
 
@@ -177,16 +74,16 @@ impl From<ColumnType> for Returns {
     }
 }
 
-/// Arguments as arrays of one length.
+/// The arguments of a call, as arrays with equal lengths.
 #[derive(Debug)]
 pub struct Arguments<'a> {
-    /// One array per argument; constants are repeated.
+    /// One array per argument; the array of a constant repeats its value.
     pub arrays: Vec<ArrayRef>,
-    /// Field of each argument.
+    /// The field of each argument.
     pub fields: &'a [FieldRef],
-    /// Length of every array and of the result.
+    /// The length of every array, and of the result.
     pub rows: usize,
-    /// Type of the result.
+    /// The type of the result.
     pub result: &'a DataType,
     /// The session's settings.
     pub config: &'a Arc<ConfigOptions>,
@@ -196,7 +93,7 @@ impl Arguments<'_> {
     /// Argument `at` as text.
     ///
     /// # Errors
-    /// `Internal` if the argument is not text, against the declaration.
+    /// `Internal` if the argument is not text, because the declaration of the function is wrong.
     pub fn text(&self, at: usize) -> Result<&StringViewArray> {
         self.arrays
             .get(at)
@@ -207,7 +104,7 @@ impl Arguments<'_> {
     /// Argument `at` as integers.
     ///
     /// # Errors
-    /// As [`Arguments::text`].
+    /// The errors of [`Arguments::text`].
     pub fn integers(&self, at: usize) -> Result<&arrow::array::Int64Array> {
         self.arrays
             .get(at)
@@ -218,7 +115,7 @@ impl Arguments<'_> {
     /// Argument `at` as floating-point numbers.
     ///
     /// # Errors
-    /// As [`Arguments::text`].
+    /// The errors of [`Arguments::text`].
     pub fn doubles(&self, at: usize) -> Result<&arrow::array::Float64Array> {
         self.arrays.get(at).and_then(|array| array.as_primitive_opt()).ok_or_else(|| {
             failed(Error::internal(format!("argument {at} is not double precision")))
@@ -235,13 +132,13 @@ impl Arguments<'_> {
             .ok_or_else(|| failed(Error::internal(format!("argument {at} is missing"))))
     }
 
-    /// True if argument `at` was given.
+    /// True if the call has an argument at index `at`.
     pub fn has(&self, at: usize) -> bool {
         at < self.arrays.len()
     }
 }
 
-/// The memory of a result that grows row by row.
+/// The memory of a result that grows row by row: charges the statement, and checks the limits.
 #[derive(Debug)]
 pub struct Room {
     rows: usize,
@@ -251,25 +148,25 @@ pub struct Room {
 }
 
 impl Room {
-    /// Bytes between two charges.
+    /// The memory is charged in steps of this many bytes.
     const STEP_BYTES: usize = 1 << 20;
 
-    /// The room for a batch of `rows` rows.
+    /// The room for the result of a batch with `rows` rows.
     pub fn of(rows: usize) -> Self {
         Self { rows, charge: None, bytes: 0, charged: 0 }
     }
 
-    /// Adds the bytes of another value.
+    /// Adds `bytes` for the next value.
     ///
     /// # Errors
-    /// As [`Self::reach`].
+    /// The errors of [`Self::reach`].
     pub fn take(&mut self, bytes: usize) -> Result<()> {
         self.reach(bytes)?;
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
 
-    /// Makes sure that the next value may have `bytes` bytes.
+    /// Makes sure that the next value may have `bytes` bytes; charges the statement in advance.
     ///
     /// # Errors
     /// `LimitExceeded` for a value beyond the maximum length, `OutOfMemory`, `QueryCanceled`.
@@ -283,7 +180,7 @@ impl Room {
         }
         governor::check()?;
         governor::check_batch(bytes, self.rows).map_err(failed)?;
-        // A long value grows by copies: a new copy has up to twice the bytes so far.
+        // A value grows by copies, and the new copy may be twice as large as the value so far.
         let taken = if bytes >= GROWING_BYTES_MIN { bytes.saturating_mul(2) } else { bytes };
         match &mut self.charge {
             Some(charge) => charge.resize(taken).map_err(failed)?,
@@ -294,7 +191,7 @@ impl Room {
     }
 }
 
-/// Text, row by row; `None` is NULL.
+/// Computes a text for each row; `None` is NULL.
 ///
 /// # Errors
 /// The first error of `value`.
@@ -308,7 +205,7 @@ pub fn text_rows(
         let value = value(row)?;
         room.take(value.as_ref().map_or(0, String::len))?;
         match value {
-            // The array takes the text's buffer without a copy.
+            // The array takes over the buffer of the text.
             Some(long) if long.len() >= BLOCK_BYTES_MIN => {
                 let length = u32::try_from(long.len())
                     .map_err(|_| failed(governor::too_long("the function", long.len())))?;
@@ -321,36 +218,36 @@ pub fn text_rows(
     Ok(Arc::new(builder.finish()))
 }
 
-/// The text of row `row`; `None` for NULL.
+/// The text of a row; `None` for NULL.
 pub fn text_at(array: &StringViewArray, row: usize) -> Option<&str> {
     use arrow::array::Array;
     (!array.is_null(row)).then(|| array.value(row))
 }
 
-/// Wraps an error of this project in a DataFusion error; the error keeps its kind and SQLSTATE.
+/// Wraps an error in an error of DataFusion; kind and SQLSTATE are kept.
 pub fn failed(error: Error) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
 }
 
-/// Computes a result for all rows.
+/// A Rust function that computes the results for all rows of a batch.
 pub type Run = Arc<dyn Fn(&Arguments<'_>) -> Result<ArrayRef> + Send + Sync>;
 
-/// A scalar function.
+/// The declaration of a scalar function.
 #[derive(Clone)]
 pub struct Function {
-    /// Name.
+    /// The name of the function.
     pub name: &'static str,
-    /// Further names.
+    /// Further names of the function.
     pub aliases: &'static [&'static str],
-    /// The accepted parameter lists, in order of preference.
+    /// The parameter lists that the function accepts; the first that fits is used.
     pub parameters: &'static [&'static [Parameter]],
-    /// The result type.
+    /// How the result type is determined.
     pub returns: Returns,
-    /// The volatility: whether equal arguments give equal results.
+    /// Whether equal arguments always give equal results.
     pub volatility: Volatility,
-    /// A line for the documentation.
+    /// A description in one line, for the documentation.
     pub description: &'static str,
-    /// Computes the result for all rows.
+    /// Computes the results.
     pub run: Run,
 }
 
@@ -361,7 +258,7 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
-    /// A function with a result that depends only on the arguments.
+    /// Declares a function whose result depends only on its arguments.
     pub fn immutable(
         name: &'static str,
         parameters: &'static [&'static [Parameter]],
@@ -380,7 +277,7 @@ impl Function {
         }
     }
 
-    /// The signatures for documentation and messages.
+    /// The parameter lists as text, for the documentation and for messages.
     pub fn signatures(&self) -> Vec<String> {
         self.parameters
             .iter()
@@ -416,8 +313,8 @@ impl Function {
     }
 }
 
-/// True if the function is declared in this crate: such a function never expands a constant to one
-/// copy for each row.
+/// True if the function was declared with [`Function`]: such a function never expands a constant to
+/// a copy per row.
 pub fn is_declared(function: &ScalarUDF) -> bool {
     function.inner().is::<DeclaredFunction>()
 }

@@ -1,5 +1,5 @@
-//! The limits of the running statement on expressions: the memory for their values, and the request
-//! to stop (CL-10).
+//! Limits the expressions of a running statement: their memory, and their time by a request to stop
+//! (CL-10).
 //!
 //! ```text
 //!   statement ─► governed(future) ─► thread-local governor ─► check(), charge()
@@ -31,7 +31,7 @@ pub use charged_buffers::{array_bytes, batch_bytes, largest_list_bytes, value_by
 /// The maximum size of one value in bytes, equal to PostgreSQL's limit.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
 
-/// Smaller results are not charged.
+/// A result with fewer bytes is not charged.
 pub const CHARGED_BYTES_MIN: usize = 256 << 10;
 
 /// The target size in bytes for one call's result, if the batch can be split.
@@ -40,70 +40,71 @@ pub const SPLIT_BYTES: usize = 32 << 20;
 /// The maximum size of a constant that the planner computes, in bytes.
 pub const FOLDED_BYTES_MAX: usize = 1 << 20;
 
-/// The governor learns of so many allocated bytes before the end of a task's turn.
-const TOLD_BYTES_MIN: usize = 1 << 20;
+/// A thread reports its allocations to the governor when they exceed this number of bytes.
+const REPORTED_BYTES_MIN: usize = 1 << 20;
 
-/// Time between two checks of a paused task.
+/// How often a paused task checks whether it may continue.
 const REST: Duration = Duration::from_millis(10);
 
-/// The maximum number of charges for constants in one thread.
+/// The maximum number of constants per thread whose charges are kept.
 const CONSTANTS_MAX: usize = 32;
 
-/// The limits of one statement.
+/// The limits of one statement. The query service implements this trait.
 pub trait Governor: Debug + Send + Sync {
-    /// Fails once the statement must stop.
+    /// Checks whether the statement may continue.
     ///
     /// # Errors
-    /// `QueryCanceled`, `Shutdown`.
+    /// `QueryCanceled` or `Shutdown` if the statement must stop.
     fn check(&self) -> Result<()>;
 
-    /// Takes bytes of the memory budget.
+    /// Takes `bytes` from the memory budget.
     ///
     /// # Errors
-    /// `OutOfMemory`; after an error the budget is unchanged.
+    /// `OutOfMemory` if the budget is exhausted; the budget is then unchanged.
     fn grow(&self, bytes: usize) -> Result<()>;
 
-    /// Gives bytes back.
+    /// Gives `bytes` back to the memory budget.
     fn shrink(&self, bytes: usize);
 
-    /// Counts the bytes that the statement's threads have allocated since the last call, less the
-    /// freed bytes: memory of every kind, charged by [`Self::grow`] or not.
+    /// Receives the bytes that the statement's threads have allocated since the last call, minus
+    /// the freed bytes. These bytes include all memory, whether or not [`Self::grow`] was called
+    /// for it.
     fn allocated(&self, bytes: isize) {
         let _ = bytes;
     }
 
-    /// True if the statement's tasks must pause: memory is short, and another statement has the
-    /// turn.
+    /// True if the tasks of the statement must pause: memory is short, and another statement may
+    /// run first.
     fn rests(&self) -> bool {
         false
     }
 
-    /// Another task of the statement starts.
+    /// A further task of the statement starts.
     fn task_begins(&self) {}
 
-    /// A task has ended, and the task's memory is free.
+    /// A task of the statement has ended, and has freed its memory.
     fn task_ends(&self) {}
 }
 
-/// The mode of the current thread for expressions.
+/// How the current thread evaluates expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Evaluation {
-    /// A batch that must be evaluated as a whole.
+    /// A batch that the caller cannot split.
     #[default]
     Whole,
-    /// A batch that the caller splits after an `OutOfMemory` error.
+    /// A batch that the caller splits and tries again after `OutOfMemory`.
     Splittable,
-    /// The planner computes constants in advance.
+    /// A constant, which the planner computes in advance.
     Planning,
 }
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Governor>>> = const { RefCell::new(None) };
-    /// The bytes that the thread has allocated, less the freed bytes, since the last report to a
-    /// governor.
+    /// The bytes that this thread has allocated since its last report to a governor, minus the
+    /// freed bytes.
     static ALLOCATED: Cell<isize> = const { Cell::new(0) };
     static EVALUATION: Cell<Evaluation> = const { Cell::new(Evaluation::Whole) };
-    /// Charges for constants, with the address of each constant.
+    /// The charges for constants, by the address of each constant.
     static CONSTANTS: RefCell<Vec<(usize, Charge)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -112,21 +113,21 @@ pub fn current() -> Option<Arc<dyn Governor>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// The mode of the current thread for expressions.
+/// How the current thread evaluates expressions.
 pub fn evaluation() -> Evaluation {
     EVALUATION.get()
 }
 
-/// Counts bytes allocated for the current thread; a negative number counts freed bytes.
+/// Counts `bytes` as allocated by the current thread; a negative number for freed bytes.
 #[inline]
 pub fn count_allocated(bytes: isize) {
     ALLOCATED.set(ALLOCATED.get().wrapping_add(bytes));
 }
 
-/// Reports the allocated bytes to the current thread's governor once the number is large.
-fn tell_allocated() {
+/// Reports the allocated bytes to the governor of the current thread, if they are many.
+fn report_allocated() {
     let bytes = ALLOCATED.get();
-    if bytes.unsigned_abs() >= TOLD_BYTES_MIN {
+    if bytes.unsigned_abs() >= REPORTED_BYTES_MIN {
         CURRENT.with_borrow(|governor| {
             if let Some(governor) = governor {
                 ALLOCATED.set(0);
@@ -136,35 +137,35 @@ fn tell_allocated() {
     }
 }
 
-/// Fails once the statement of the current thread must stop.
+/// Checks whether the statement of the current thread may continue.
 ///
 /// # Errors
-/// As [`Governor::check`].
+/// The errors of [`Governor::check`].
 pub fn check() -> PlanResult<()> {
     check_statement().map_err(failed)
 }
 
-/// Like [`check`], for callers outside of DataFusion.
+/// As [`check`], with the error type of this project instead of DataFusion's.
 ///
 /// # Errors
-/// As [`Governor::check`].
+/// The errors of [`Governor::check`].
 pub fn check_statement() -> Result<()> {
-    tell_allocated();
+    report_allocated();
     CURRENT.with_borrow(|governor| governor.as_ref().map_or(Ok(()), |governor| governor.check()))
 }
 
-/// A regular [`check`] in a loop of cheap steps.
+/// Calls [`check`] once in many steps of a loop.
 #[derive(Debug, Default)]
 pub struct Pace(u32);
 
 impl Pace {
-    /// Steps between two checks.
+    /// The number of steps between two checks.
     const STEPS: u32 = 1 << 7;
 
-    /// Counts one step.
+    /// Counts a step; checks the statement if it is time.
     ///
     /// # Errors
-    /// As [`check`].
+    /// The errors of [`check`].
     pub fn step(&mut self) -> PlanResult<()> {
         self.0 = self.0.wrapping_add(1);
         match self.0 % Self::STEPS {
@@ -174,7 +175,7 @@ impl Pace {
     }
 }
 
-/// Memory charged to a statement; a drop gives the memory back.
+/// Memory that is charged to a statement; dropping the charge gives the memory back.
 #[derive(Debug)]
 pub struct Charge {
     governor: Option<Arc<dyn Governor>>,
@@ -182,7 +183,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Changes the size of the charge.
+    /// Changes the charge to `bytes`.
     ///
     /// # Errors
     /// `OutOfMemory` if the budget is exhausted.
@@ -208,28 +209,28 @@ impl Drop for Charge {
     }
 }
 
-/// Charges bytes to the statement of the current thread.
+/// Charges `bytes` to the statement of the current thread.
 ///
 /// # Errors
-/// `OutOfMemory`.
+/// `OutOfMemory` if the budget is exhausted.
 pub fn charge(bytes: usize) -> Result<Charge> {
     let mut charge = Charge { governor: current(), bytes: 0 };
     charge.resize(bytes)?;
     Ok(charge)
 }
 
-/// Charges bytes to `governor`.
+/// Charges `bytes` to the statement of `governor`.
 ///
 /// # Errors
-/// `OutOfMemory`.
+/// `OutOfMemory` if the budget is exhausted.
 pub fn charge_to(governor: &Arc<dyn Governor>, bytes: usize) -> Result<Charge> {
     let mut charge = Charge { governor: Some(Arc::clone(governor)), bytes: 0 };
     charge.resize(bytes)?;
     Ok(charge)
 }
 
-/// Keeps the charge for a constant until another function takes the constant, or until the
-/// current evaluation ends.
+/// Keeps the charge for the constant at `address` until another function takes over the constant,
+/// or until the current evaluation ends.
 pub fn keep_constant(address: usize, charge: Charge) {
     CONSTANTS.with_borrow_mut(|constants| {
         if constants.len() >= CONSTANTS_MAX {
@@ -239,7 +240,7 @@ pub fn keep_constant(address: usize, charge: Charge) {
     });
 }
 
-/// Takes the charge for a constant, if any.
+/// Takes the charge for the constant at `address`, if there is one.
 pub fn take_constant(address: usize) -> Option<Charge> {
     CONSTANTS.with_borrow_mut(|constants| {
         let at = constants.iter().position(|(known, _)| *known == address)?;
@@ -247,9 +248,9 @@ pub fn take_constant(address: usize) -> Option<Charge> {
     })
 }
 
-/// The thread state that [`within`] and [`evaluating`] restore, even after a panic.
+/// Restores the state of the thread after [`within`] and [`evaluating`], even after a panic.
 struct StateRestorer {
-    /// The outer governor, and the bytes allocated under the outer governor.
+    /// The previous governor, and the bytes allocated under it.
     governor: Option<(Option<Arc<dyn Governor>>, isize)>,
     evaluation: Evaluation,
     constants: Vec<(usize, Charge)>,
@@ -270,7 +271,7 @@ impl Drop for StateRestorer {
     }
 }
 
-/// Runs `work` under a governor.
+/// Runs `work` with `governor` as the governor of the thread.
 pub fn within<T>(governor: &Arc<dyn Governor>, work: impl FnOnce() -> T) -> T {
     let _restored = StateRestorer {
         governor: Some((CURRENT.replace(Some(Arc::clone(governor))), ALLOCATED.replace(0))),
@@ -280,7 +281,7 @@ pub fn within<T>(governor: &Arc<dyn Governor>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Evaluates expressions in the given mode; the charges for constants end with the evaluation.
+/// Runs `work` with this kind of evaluation; the charges for constants end afterwards.
 pub fn evaluating<T>(evaluation: Evaluation, work: impl FnOnce() -> T) -> T {
     let _restored = StateRestorer {
         governor: None,
@@ -290,13 +291,13 @@ pub fn evaluating<T>(evaluation: Evaluation, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs a future that plans a statement.
+/// Polls a future that plans a statement.
 pub async fn planning<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|context| evaluating(Evaluation::Planning, || future.as_mut().poll(context))).await
 }
 
-/// Runs a future under a governor.
+/// Polls a future with `governor` as the governor of the thread.
 pub async fn governed<F: Future>(governor: Arc<dyn Governor>, future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|context| within(&governor, || future.as_mut().poll(context))).await
@@ -305,12 +306,12 @@ pub async fn governed<F: Future>(governor: Arc<dyn Governor>, future: F) -> F::O
 type AnyFuture = Pin<Box<dyn Future<Output = Box<dyn Any + Send>> + Send>>;
 type AnyBlock = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// A running task of a statement, from the spawn until the task and its memory are gone.
+/// Counts a task of a statement from its start until its memory is free.
 #[derive(Debug)]
 pub struct RunningTask(Arc<dyn Governor>);
 
 impl RunningTask {
-    /// Registers another task.
+    /// Counts a further task of the statement of `governor`.
     pub fn of(governor: Arc<dyn Governor>) -> Self {
         governor.task_begins();
         Self(governor)
@@ -323,7 +324,7 @@ impl Drop for RunningTask {
     }
 }
 
-/// The future of a separate task. The future's data is dropped before the task counts as ended.
+/// The future of a task. Drops the future's data before the task counts as ended.
 struct Task<T> {
     future: Pin<Box<dyn Future<Output = T> + Send>>,
     rest: Option<Pin<Box<Sleep>>>,
@@ -353,7 +354,7 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// A future that runs as a separate task, under a governor.
+/// A future for a separate task of the statement of `governor`.
 pub fn task<F>(governor: Arc<dyn Governor>, future: F) -> impl Future<Output = F::Output> + Send
 where
     F: Future + Send + 'static,
@@ -361,7 +362,7 @@ where
     Task::new(Box::pin(future), RunningTask::of(governor))
 }
 
-/// Passes the governor on to the tasks of a plan.
+/// Passes the governor of the current thread to the tasks that a plan spawns.
 struct GovernorTracer;
 
 impl JoinSetTracer for GovernorTracer {
@@ -387,13 +388,15 @@ impl JoinSetTracer for GovernorTracer {
     }
 }
 
-/// Makes the tasks of all plans in the process inherit governors; further calls have no effect.
+/// Makes the tasks of all plans inherit their governor. Only the first call in a process has an
+/// effect.
 pub fn install() {
-    // The process has one tracer; an error means that an earlier call has installed the tracer.
+    // A process has one tracer; an error means that an earlier call has set the tracer.
     let _ = datafusion::common::runtime::set_join_set_tracer(&GovernorTracer);
 }
 
-/// Rejects a batch that the caller can split, and a constant that execution can compute instead.
+/// Checks the size of a result before it is computed: refuses a batch that the caller can split,
+/// and a constant that can be computed at execution instead.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -411,7 +414,7 @@ pub fn check_batch(bytes: usize, rows: usize) -> Result<()> {
         .with_hint("make shorter values, or process fewer rows at once"))
 }
 
-/// The error of a value past [`VALUE_BYTES_MAX`].
+/// The error for a value longer than [`VALUE_BYTES_MAX`].
 pub fn too_long(what: &str, bytes: usize) -> Error {
     Error::new(ErrorKind::LimitExceeded, "requested length too large").with_detail(format!(
         "{what} would make a value of {bytes} bytes; a value has at most {VALUE_BYTES_MAX}"

@@ -1,9 +1,9 @@
-//! Predicts the size of a function's result from the arguments, before the function allocates
+//! Predicts the size of a function's result from its arguments, before the function allocates
 //! memory.
 //!
-//! Only some functions have a prediction: functions with results far larger than the arguments, and
+//! Only functions whose results may be far larger than their arguments have a prediction, and
 //! functions that repeat a constant in every row. Any other result is at most a few times as large
-//! as the arguments in memory, and the result is charged after the call.
+//! as its arguments; it is charged after the call.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use datafusion::{
 
 use crate::governor::value_bytes;
 
-/// The bytes of an array element without its text.
+/// The bytes of an element of an array, without its text.
 const ELEMENT_BYTES: usize = 16;
 
-/// Shorter results need no exact count.
+/// Below this number of bytes, an estimate is enough.
 const EXACT_BYTES_MIN: usize = 256 << 10;
 
-/// The predicted result of a call for one batch.
+/// The predicted size of a result for one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Growth {
-    /// Bytes of all rows.
+    /// The predicted bytes of all rows.
     pub total: usize,
-    /// Bytes of the largest row.
+    /// The predicted bytes of the largest row.
     pub largest: usize,
 }
 
@@ -46,12 +46,12 @@ impl Growth {
     }
 }
 
-/// An argument, with access by row.
+/// An argument of a call, whose sizes are known row by row.
 enum SizedArgument {
-    /// The same value in every row.
+    /// A text constant; `None` for NULL.
     Text(Option<String>),
     Number(Option<i64>),
-    /// The same array or other value in every row, with its bytes.
+    /// Another constant, with its bytes.
     Sized(usize),
     Array(ArrayRef),
 }
@@ -96,7 +96,7 @@ impl SizedArgument {
         }
     }
 
-    /// The bytes of a row's value.
+    /// The bytes of the value in a row.
     fn bytes(&self, row: usize) -> usize {
         match self {
             Self::Text(text) => text.as_ref().map_or(0, String::len),
@@ -113,7 +113,7 @@ impl SizedArgument {
         }
     }
 
-    /// The elements of a row's list.
+    /// The elements of the list in a row.
     fn elements(&self, row: usize) -> Option<ArrayRef> {
         let Self::Array(array) = self else { return None };
         match array.data_type() {
@@ -132,7 +132,7 @@ impl SizedArgument {
         (0..length).map(|at| texts.text(at).map_or(0, str::len) + ELEMENT_BYTES).sum()
     }
 
-    /// A number per row; `None` for NULL.
+    /// The number in each row; `None` for NULL.
     fn numbers(&self) -> Result<Numbers> {
         Ok(match self {
             Self::Number(number) => Numbers::Same(*number),
@@ -162,31 +162,30 @@ impl Numbers {
     }
 }
 
-/// The relation between a function's result and its arguments.
+/// How the size of a function's result depends on its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// The first argument, repeated; the second argument is the number of copies.
+    /// Repeats argument 1; argument 2 is the number of copies.
     Times,
-    /// Characters of the first or the third argument; the second argument is the number of
-    /// characters.
+    /// Pads argument 1 with argument 3; argument 2 is the number of characters.
     Padded,
-    /// Spaces; the first argument is the number of characters.
+    /// Consists of spaces; argument 1 is the number of characters.
     Spaces,
-    /// The first argument with each occurrence of the second replaced by the third.
+    /// Argument 1 with each occurrence of argument 2 replaced by argument 3.
     Replaced,
-    /// The first argument with characters replaced.
+    /// Argument 1 with single characters replaced.
     Translated,
-    /// All arguments, each repeated a number of times.
+    /// All arguments, each at most this many times as long.
     Joined(usize),
-    /// All arguments behind the first, with the first between them.
+    /// All arguments after the first, separated by the first.
     JoinedBy,
-    /// The elements of the first argument, with the second between them.
+    /// The elements of argument 1, separated by argument 2.
     Elements,
-    /// The first argument as an array, split at the second.
+    /// An array: argument 1, split at argument 2.
     Split,
-    /// The first argument as elements of an array; the second argument is the number of elements.
+    /// An array whose elements are all argument 1; argument 2 is the number of elements.
     Copies,
-    /// The first argument, and copies of the third; the second is the number of copies.
+    /// Argument 1, extended with copies of argument 3; argument 2 is the number of elements.
     Resized,
 }
 
@@ -208,13 +207,13 @@ fn shape_of(name: &str) -> Option<Shape> {
             Shape::Joined(1)
         }
         "encode" | "quote_literal" | "quote_ident" | "quote_nullable" => Shape::Joined(2),
-        // A control character takes six bytes in JSON.
+        // JSON writes a control character with six bytes.
         "to_jsonb" => Shape::Joined(6),
         _ => return None,
     })
 }
 
-/// The maximum bytes of an argument in all rows.
+/// The maximum bytes of an argument over all rows.
 fn bytes_at_most(argument: &ColumnarValue, rows: usize) -> usize {
     match argument {
         ColumnarValue::Array(array) if array.data_type().is_nested() => value_bytes(array),
@@ -226,19 +225,20 @@ fn bytes_at_most(argument: &ColumnarValue, rows: usize) -> usize {
     }
 }
 
-/// The growth of a call without a prediction: a copy of each list, because elements of a list can
-/// share a text.
+/// The bytes that a call may need to copy each list in its arguments, because the elements of a
+/// list can share one text.
 pub fn copies_of_lists(arguments: &[ColumnarValue], rows: usize) -> usize {
     let lists = arguments.iter().filter(|argument| argument.data_type().is_list());
     lists.map(|list| bytes_at_most(list, rows)).fold(0, usize::saturating_add)
 }
 
-/// True if the function has a prediction: results may be much longer than the arguments.
+/// True if the function has a prediction, because its results may be much longer than its
+/// arguments.
 pub fn is_predicted(name: &str) -> bool {
     shape_of(name).is_some()
 }
 
-/// The growth of a call, if the function has a prediction.
+/// The predicted size of a call's result; `None` if the function has no prediction.
 ///
 /// # Errors
 /// A number in an argument is out of range.
@@ -313,13 +313,15 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
     })))
 }
 
-/// The fill of `lpad` and `rpad` in a row: spaces without an argument, `None` for NULL.
+/// The fill text of `lpad` and `rpad` in a row: spaces if the call has no such argument, `None` for
+/// NULL.
 fn fill_of(fill: Option<&SizedArgument>, row: usize) -> Option<&str> {
     fill.map_or(Some(" "), |fill| fill.text(row))
 }
 
-/// The lengths for a call of `lpad` or `rpad`: never negative, and no longer than the text where an
-/// empty fill adds nothing. DataFusion allocates the lengths of all rows before the first row.
+/// The second argument of a call of `lpad` or `rpad`, limited for DataFusion, which allocates the
+/// lengths of all rows before the first row. No length is negative, or longer than the text if an
+/// empty fill adds nothing.
 ///
 /// # Errors
 /// A number in an argument is out of range.
@@ -342,7 +344,7 @@ pub fn padded_lengths(arguments: &[ColumnarValue], rows: usize) -> Result<Int64A
 }
 
 impl SizedArgument {
-    /// Like [`Self::numbers`]; values other than numbers give no number.
+    /// The number in each row, as [`Self::numbers`]; `None` also for values that are not numbers.
     fn numbers_or_none(&self) -> Result<Numbers> {
         match self {
             Self::Array(array) if !array.data_type().is_integer() => Ok(Numbers::Same(None)),

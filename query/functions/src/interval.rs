@@ -1,4 +1,4 @@
-//! Functions that make and normalize intervals.
+//! Functions that make or normalize intervals.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn overflow() -> Error {
     Error::new(ErrorKind::DatetimeOverflow, "interval out of range")
 }
 
-/// Applies `change` to every interval of argument 0.
+/// Applies `change` to each interval in argument 0.
 pub(crate) fn map(
     arguments: &Arguments<'_>,
     change: fn(IntervalMonthDayNano) -> Option<IntervalMonthDayNano>,
@@ -81,7 +81,7 @@ pub(crate) fn justify_interval(interval: IntervalMonthDayNano) -> Option<Interva
     Some(IntervalMonthDayNano { months, days, nanoseconds })
 }
 
-/// `make_interval(years, months, weeks, days, hours, minutes, seconds)`.
+/// Computes `make_interval(years, months, weeks, days, hours, minutes, seconds)`.
 pub(crate) fn make(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let mut intervals = Vec::with_capacity(arguments.rows);
     for row in 0..arguments.rows {
@@ -135,7 +135,7 @@ pub(crate) fn make(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(IntervalMonthDayNanoArray::from(intervals)))
 }
 
-/// The time since midnight, as an interval.
+/// The time of day as an interval since midnight.
 pub(crate) fn of_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let times = cast(arguments.array(0)?, &DataType::Time64(TimeUnit::Nanosecond))?;
     let intervals: IntervalMonthDayNanoArray = times
@@ -144,7 +144,7 @@ pub(crate) fn of_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(intervals))
 }
 
-/// The part of an interval beyond whole days, as a time of day.
+/// The part of an interval that does not fill a day, as a time of day.
 pub(crate) fn as_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let intervals = arguments.array(0)?.as_primitive::<IntervalMonthDayNanoType>();
     let times: Time64MicrosecondArray =
@@ -152,7 +152,7 @@ pub(crate) fn as_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(times))
 }
 
-/// The present time in the format of C's `ctime`, plus microseconds and the zone.
+/// Computes `timeofday()`: the present time as C's `ctime` writes it, with microseconds and zone.
 pub(crate) fn time_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zone = style_of(arguments.config).time_zone;
     crate::function::text_rows(arguments.rows, |_| {
@@ -164,10 +164,10 @@ pub(crate) fn time_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// `age(later, earlier)`.
+/// Computes `age(later, earlier)`.
 pub(crate) fn age(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zone = style_of(arguments.config).time_zone;
-    // Days follow the session's zone, and may differ in length.
+    // Days follow the session's zone, so they may have different lengths.
     let local = |at: usize| -> Result<Vec<Option<i128>>> {
         let given = arguments.array(at)?;
         let (unit_ns, zoned) = match given.data_type() {
@@ -206,8 +206,8 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// The difference of two local times in nanoseconds since 1970, in months, days and time, all with
-/// one sign.
+/// The difference of two local times, in nanoseconds since 1970, as months, days and time with
+/// equal signs.
 fn age_of(left: i128, right: i128) -> Option<IntervalMonthDayNano> {
     let negative = left < right;
     let (later, earlier) = if negative { (right, left) } else { (left, right) };
@@ -224,7 +224,7 @@ fn age_of(left: i128, right: i128) -> Option<IntervalMonthDayNano> {
         days -= 1;
     }
     if days < 0 {
-        // Borrows days from the month of the earlier time.
+        // Borrows the days of the month in which the earlier time lies.
         days += i64::from(month_days(from.year, from.month));
         months -= 1;
     }

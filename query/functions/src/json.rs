@@ -1,7 +1,8 @@
-//! jsonb: the operators `->`, `->>`, `#>`, `#>>`, `@>`, `?` and the corresponding functions.
+//! Functions and operators of jsonb: `->`, `->>`, `#>`, `#>>`, `@>`, `?` and the corresponding
+//! functions.
 //!
-//! A jsonb value is stored as normalized text, so a read of a member scans for the member's slice,
-//! without a parsed tree and without new text.
+//! A jsonb value is stored as normalized text. To read a member, a function scans for the member
+//! and returns a slice of the text; it neither builds a tree nor writes new text.
 
 use std::sync::Arc;
 
@@ -202,7 +203,7 @@ pub fn functions() -> Vec<Function> {
     .collect()
 }
 
-/// The function's names for the type json, which is jsonb here.
+/// The names of the function for the type json, which is the same as jsonb here.
 fn names_of_json(name: &str) -> &'static [&'static str] {
     match name {
         "jsonb_extract_path" => &["json_extract_path"],
@@ -231,7 +232,7 @@ impl ElementForm {
     }
 }
 
-/// True if argument 0 is stored jsonb and therefore normalized.
+/// True if argument 0 is a jsonb column, whose values are normalized.
 fn is_normalized(arguments: &Arguments<'_>) -> bool {
     arguments
         .fields
@@ -239,7 +240,7 @@ fn is_normalized(arguments: &Arguments<'_>) -> bool {
         .is_some_and(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
 }
 
-/// Row `row` of argument 0, normalized if the argument is plain text.
+/// The jsonb value of argument 0 in a row; normalizes it if the argument is plain text.
 fn json_at<'a>(
     json: &'a StringViewArray,
     row: usize,
@@ -302,7 +303,7 @@ fn at_path(arguments: &Arguments<'_>, take: ElementForm) -> Result<ArrayRef> {
     })
 }
 
-/// The texts of row `row` of a list; `None` if the list or an element is NULL.
+/// The texts of the list in a row; `None` if the list or one of its elements is NULL.
 fn list_texts(list: &ListArray, row: usize) -> Result<Option<Vec<String>>> {
     use arrow::array::Array as _;
     if list.is_null(row) {

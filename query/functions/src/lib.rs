@@ -1,7 +1,7 @@
 //! SQL functions and operators that DataFusion lacks.
 //!
 //! *What it is*: `time_bucket`, jsonb operators, uuid, and the PostgreSQL functions that need no
-//! session; the parse of untyped literals by PostgreSQL's rules; timestamps in the session's time
+//! session; the parsing of untyped literals by PostgreSQL's rules; timestamps in the session's time
 //! zone.
 //!
 //! *What it deliberately is not*: the crate keeps no session and reads no catalog (the crate

@@ -2,7 +2,7 @@
 //! long patterns, letters with several cases, and a backslash at the end.
 //!
 //! ```text
-//!   pattern:  a % b _ c %        after a mismatch, the search goes on behind the last % passed,
+//!   pattern:  a % b _ c %        after a mismatch, the search continues after the last %,
 //!   text:     a x x b x c y      one character further: no recursion, and no memory
 //! ```
 
@@ -19,21 +19,21 @@ use crate::{
     governor,
 };
 
-/// Name of the function behind LIKE.
+/// The name of the function that replaces LIKE.
 pub const LIKE_MATCH: &str = "like_match";
 
-/// Name of the function behind ILIKE.
+/// The name of the function that replaces ILIKE.
 pub const ILIKE_MATCH: &str = "ilike_match";
 
-/// Steps between two checks whether the statement must stop.
+/// The search checks after this many steps whether the statement must stop.
 const CHECKED_STEPS: u32 = 1 << 16;
 
-/// The function behind LIKE: a text and a pattern with `\\` as the escape character.
+/// The function that replaces LIKE: a text, and a pattern whose escape character is `\\`.
 pub fn like_match() -> ScalarUDF {
     declared(LIKE_MATCH, |arguments| matches(arguments, false))
 }
 
-/// The function behind ILIKE, with the arguments of [`like_match`].
+/// The function that replaces ILIKE, with the same arguments as [`like_match`].
 pub fn ilike_match() -> ScalarUDF {
     declared(ILIKE_MATCH, |arguments| matches(arguments, true))
 }
@@ -51,7 +51,7 @@ fn matches(arguments: &Arguments<'_>, any_case: bool) -> Result<ArrayRef> {
         false => Cow::Borrowed(text),
     };
     let mut search = Search::default();
-    // Consecutive rows often have the same pattern.
+    // The pattern is often the same in consecutive rows.
     let mut pattern: Option<(&str, Cow<'_, str>)> = None;
     let one = |row: usize| {
         let (Some(text), Some(written)) = (text_at(texts, row), text_at(patterns, row)) else {
@@ -73,7 +73,7 @@ fn matches(arguments: &Arguments<'_>, any_case: bool) -> Result<ArrayRef> {
     Ok(Arc::new((0..arguments.rows).map(one).collect::<Result<BooleanArray>>()?))
 }
 
-/// A search that counts steps.
+/// A search with a count of the steps.
 #[derive(Debug, Default)]
 struct Search {
     steps: u32,
@@ -87,7 +87,7 @@ impl Search {
     fn matches(&mut self, text: &str, pattern: &str) -> Result<bool> {
         let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
         let (mut at, mut next) = (0_usize, 0_usize);
-        // Behind the last % passed: the place in the pattern, and the place in the text.
+        // After the last %: the position in the pattern, and the position in the text.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             self.steps = self.steps.wrapping_add(1);
@@ -104,7 +104,7 @@ impl Search {
                     retry = Some((next, at));
                     continue;
                 }
-                // A longer text behind % has even less room for the rest of the pattern.
+                // A later position would leave even less text for the rest of the pattern.
                 (Some(_), None) => return Ok(false),
                 (None, Some(_)) => None,
                 (Some(b'_'), Some(_)) => Some((1, character_len(text, at))),
@@ -127,7 +127,7 @@ impl Search {
     }
 }
 
-/// Bytes of the character at `start`.
+/// The number of bytes of the character at `start`.
 fn character_len(text: &[u8], start: usize) -> usize {
     let is_within = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     1 + text.get(start + 1..).map_or(0, |rest| rest.iter().take_while(is_within).count())

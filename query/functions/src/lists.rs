@@ -1,6 +1,6 @@
-//! Lists that the planner turns into rows: the functions behind `generate_subscripts`,
-//! `jsonb_object_keys` and similar functions, and behind `generate_series` with bounds from
-//! columns.
+//! Functions whose result has one row per element, such as `generate_subscripts`,
+//! `jsonb_object_keys`, and `generate_series` with bounds from columns. The functions return lists,
+//! and the planner turns the lists into rows.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn list_of(element: ColumnType) -> Returns {
     Returns::Type(ColumnType::Array(Box::new(element)))
 }
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![
         Function::immutable(
@@ -91,7 +91,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// Lists of `values` with the given lengths; a length of `None` is NULL.
+/// Lists with the given lengths, from consecutive `values`; a length of `None` makes a NULL.
 fn list(
     arguments: &Arguments<'_>,
     values: ArrayRef,
@@ -109,7 +109,7 @@ fn list(
     )?))
 }
 
-/// The lists of an argument, with 32-bit offsets.
+/// Argument 0 as lists with 32-bit offsets.
 fn lists(arguments: &Arguments<'_>) -> Result<ListArray> {
     let array = arguments.array(0)?;
     let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) =
@@ -125,7 +125,7 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     let mut values = Vec::new();
     let mut lengths = Vec::with_capacity(arguments.rows);
     for row in 0..arguments.rows {
-        // All arrays have one dimension.
+        // Every array has exactly one dimension.
         if lists.is_null(row) || dimensions.is_null(row) || dimensions.value(row) != 1 {
             lengths.push(None);
             continue;
@@ -144,8 +144,8 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     list(arguments, Arc::new(Int32Array::from(values)), &lengths)
 }
 
-/// The type of a series: numerics have the digits of the first value and of the step; times have
-/// the digits of the finer bound, at least six digits.
+/// The element type of a series. Numerics have the scale of the first value and of the step. Times
+/// have the digits of the finer bound, at least six.
 fn series_type(fields: &[FieldRef]) -> Result<DataType> {
     let data_type = |at: usize| fields.get(at).map(|field| field.data_type());
     let element = match (data_type(0), data_type(1)) {
@@ -370,7 +370,7 @@ fn keys(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     list(arguments, Arc::new(values.finish()), &lengths)
 }
 
-/// A row of an array's element `x` and the element's number `n`.
+/// The fields of a row with the element `x` of an array and its number `n`.
 fn numbered(element: &DataType) -> Fields {
     Fields::from(vec![
         Field::new("x", element.clone(), true),

@@ -1,7 +1,7 @@
-//! Untyped literals: text that takes the type of the other operand, like in PostgreSQL.
+//! Gives an untyped literal the type of the other operand, like PostgreSQL.
 //!
-//! In `time >= '2016-01-01 20:03:37.43 +0000'` this crate's parser converts the literal to the
-//! column's type. The column has no cast, so the filter can prune by tick.
+//! In `time >= '2016-01-01 20:03:37.43 +0000'` the parser of this crate converts the literal to the
+//! type of the column. Because the column itself has no cast, the scan can prune by tick.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ pub use crate::style::style_of;
 
 mod lists;
 
-/// Gives literals the type of the other operand or of the cast.
+/// A rewrite that gives each literal the type of the other operand, or of its cast.
 #[derive(Debug)]
 pub struct TypedLiterals;
 
-/// Reads `text` as a value of `column_type`, in UTC if the text has no zone.
+/// Parses `text` as a value of `column_type`; a time without a zone is in UTC.
 ///
 /// # Errors
-/// PostgreSQL's error for invalid text of the type.
+/// PostgreSQL's error for text that is not a value of the type.
 pub fn parse(text: &str, column_type: &ColumnType) -> Result<ScalarValue> {
     parse_styled(text, column_type, &TextStyle::default())
 }
@@ -57,10 +57,10 @@ pub fn scalar_of(array: &ArrayRef) -> Result<ScalarValue> {
     }
 }
 
-/// A literal of `column_type` in a session's style.
+/// Parses `text` to a literal of `column_type`, in the style of a session.
 ///
 /// # Errors
-/// PostgreSQL's error for invalid text of the type.
+/// PostgreSQL's error for text that is not a value of the type.
 pub fn read(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
     let value = parse_styled(text, column_type, style)?;
     let field = column_type.arrow_field("literal", true);
@@ -68,11 +68,11 @@ pub fn read(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<E
     Ok(Expr::Literal(value, metadata))
 }
 
-/// A literal of `column_type` before the session's style is known: a value if the style does not
-/// matter, otherwise a cast that [`TypedLiterals`] converts later.
+/// Parses `text` to a literal of `column_type` before the session is known. If the meaning depends
+/// on the session, the result is a cast that [`TypedLiterals`] converts later.
 ///
 /// # Errors
-/// PostgreSQL's error for invalid text of the type.
+/// PostgreSQL's error for text that is not a value of the type.
 pub fn read_early(text: &str, column_type: &ColumnType) -> Result<Expr> {
     if !depends_on_style(column_type) {
         return read(text, column_type, &TextStyle::default());
@@ -82,7 +82,7 @@ pub fn read_early(text: &str, column_type: &ColumnType) -> Result<Expr> {
     Ok(Expr::Cast(Cast::new_from_field(Box::new(text), field)))
 }
 
-/// True if the meaning of a text depends on the session.
+/// True if the meaning of a text of this type depends on the session, for example on its time zone.
 fn depends_on_style(column_type: &ColumnType) -> bool {
     match column_type {
         ColumnType::Date
@@ -95,7 +95,7 @@ fn depends_on_style(column_type: &ColumnType) -> bool {
     }
 }
 
-/// The numeric type with all digits of a text.
+/// The numeric type that holds all digits of a number; `None` for other text.
 pub fn numeric_type(text: &str) -> Option<ColumnType> {
     let text = text.trim();
     let whole = text.trim_start_matches(['+', '-']).bytes().take_while(u8::is_ascii_digit).count();
@@ -105,10 +105,10 @@ pub fn numeric_type(text: &str) -> Option<ColumnType> {
     fits.then_some(ColumnType::Numeric { precision, scale })
 }
 
-/// `literal` in the type of the other operand; `None` if the literal keeps its type.
+/// The literal in the type of the other operand; `None` if the literal stays text.
 ///
 /// # Errors
-/// PostgreSQL's error for invalid text of the type.
+/// PostgreSQL's error for text that is not a value of the type.
 pub fn with_type_of(
     other: &Expr,
     literal_expr: &Expr,
@@ -119,7 +119,7 @@ pub fn with_type_of(
     typed.map(|(text, column_type)| compared_literal(text, &column_type, style)).transpose()
 }
 
-/// The text of an untyped text literal.
+/// The text of a literal without a type; `None` for any other expression.
 fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(
@@ -132,7 +132,7 @@ fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The type of a literal beside `expr`; with `None` the literal stays text.
+/// The type of a literal beside `expr`; `None` if the literal stays text.
 fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     let (_, field) = expr.to_field(schema).ok()?;
     if field.data_type().is_null() {
@@ -140,13 +140,14 @@ fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     }
     match ColumnType::from_arrow_field(&field)? {
         ColumnType::Text => None,
-        // Oids and counts of unsigned types keep DataFusion's own coercion.
+        // DataFusion itself converts literals beside unsigned types, which only oids and counts
+        // have.
         _ if field.data_type().is_unsigned_integer() => None,
         other => Some(other),
     }
 }
 
-/// A literal of a comparison, with all digits.
+/// The literal for a comparison; it keeps all digits, even beyond the digits of `column_type`.
 fn compared_literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
     if matches!(column_type, ColumnType::Numeric { .. })
         && let Some(wide) = wide_number(text)
@@ -156,7 +157,7 @@ fn compared_literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> 
     literal(text, column_type, style)
 }
 
-/// A number with more than 38 digits; `None` for numbers with fewer digits, and for other texts.
+/// A number with more than 38 digits as a scalar; `None` for other texts.
 fn wide_number(text: &str) -> Option<ScalarValue> {
     let text = text.trim();
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -186,7 +187,7 @@ fn wide_number(text: &str) -> Option<ScalarValue> {
 }
 
 fn literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
-    // A comparison must not round the literal to the digits of the column.
+    // To round the literal to the digits of the column would change the comparison.
     let exact;
     let column_type = match column_type {
         ColumnType::Numeric { .. } => {
@@ -204,7 +205,7 @@ fn literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Ex
     Ok(Expr::Literal(value, metadata))
 }
 
-/// The timestamp type with nanoseconds, for a type with fewer digits.
+/// For a timestamp type with fewer digits, the same type with nanoseconds.
 fn finest(column_type: &ColumnType) -> Option<ColumnType> {
     match column_type {
         ColumnType::Timestamp { precision: 0..9 } => Some(ColumnType::Timestamp { precision: 9 }),
@@ -215,8 +216,8 @@ fn finest(column_type: &ColumnType) -> Option<ColumnType> {
     }
 }
 
-/// A time in the unit of the column if the unit keeps all digits, otherwise in nanoseconds:
-/// `'00:00:00.5'` equals no time of whole seconds.
+/// A time in the unit of the column if the unit holds all its digits; otherwise in nanoseconds, so
+/// that `'00:00:00.5'` equals no time in seconds.
 fn compared_time(
     text: &str,
     column_type: &ColumnType,
@@ -224,13 +225,13 @@ fn compared_time(
     style: &TextStyle,
 ) -> Result<ScalarValue> {
     let rounded = parse_styled(text, column_type, style)?;
-    // Times far from 1970 do not fit nanoseconds.
+    // A time far from 1970 does not fit nanoseconds.
     let Ok(exact) = parse_styled(text, finest, style) else { return Ok(rounded) };
     let widened = rounded.cast_to(&exact.data_type());
     Ok(if widened.is_ok_and(|widened| widened == exact) { rounded } else { exact })
 }
 
-/// The digits after the point of a number, up to 38.
+/// The number of digits after the point, at most 38.
 fn digits_after_point(text: &str) -> u8 {
     let text = text.trim();
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -243,7 +244,7 @@ fn digits_after_point(text: &str) -> u8 {
     u8::try_from(digits.clamp(0, 38)).unwrap_or(38)
 }
 
-/// True for a comparison operator.
+/// True if the operator is a comparison.
 pub fn compares(operator: Operator) -> bool {
     matches!(
         operator,
@@ -258,13 +259,13 @@ pub fn compares(operator: Operator) -> bool {
     )
 }
 
-/// Custom names of IS DISTINCT FROM and IS NOT DISTINCT FROM beside a text, from statements to the
-/// planner.
+/// The custom operator that stands for IS DISTINCT FROM beside a text, from the statement's rewrite
+/// to the planner.
 pub const DISTINCT: &str = "IS DISTINCT FROM";
-/// See [`DISTINCT`].
+/// The custom operator that stands for IS NOT DISTINCT FROM, as [`DISTINCT`] does.
 pub const NOT_DISTINCT: &str = "IS NOT DISTINCT FROM";
 
-/// The operator of [`DISTINCT`] or [`NOT_DISTINCT`].
+/// The operator that [`DISTINCT`] or [`NOT_DISTINCT`] stands for.
 pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     match op {
         BinaryOperator::Custom(name) if name == DISTINCT => Some(Operator::IsDistinctFrom),
@@ -273,12 +274,12 @@ pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     }
 }
 
-/// Converts a literal that needs a type at once: the planner rejects comparisons of text with such
-/// types before any rewrite runs. No such type depends on the session. The function also covers
-/// arithmetic: in `time + '1 hour'` the literal is an interval, and in `v + '1'` a number.
+/// Converts a literal that must have its type before the planner checks the expression: the planner
+/// refuses to compare text with some types, none of which depends on the session. Also converts
+/// literals in arithmetic: in `time + '1 hour'` to an interval, and in `v + '1'` to a number.
 ///
 /// # Errors
-/// PostgreSQL's error for invalid text of the type.
+/// PostgreSQL's error for text that is not a value of the type.
 pub(crate) fn typed_early(
     binary: &RawBinaryExpr,
     schema: &DFSchema,
@@ -349,10 +350,10 @@ pub(crate) fn typed_early(
     }))
 }
 
-/// A text literal beside an array, as an array of the same type; other expressions unchanged.
+/// A text literal beside an array as an array of the same type; any other expression unchanged.
 ///
 /// # Errors
-/// PostgreSQL's error for invalid array text of the type.
+/// PostgreSQL's error for text that is not an array of the type.
 pub(crate) fn array_beside(expr: &Expr, beside: &Expr, schema: &DFSchema) -> Result<Expr> {
     match (text_of(expr), type_beside(beside, schema)) {
         (Some(text), Some(column_type @ ColumnType::Array(_))) => read_early(text, &column_type),
@@ -445,8 +446,8 @@ fn between_expr(
     })
 }
 
-/// Replaces a cast of a literal by the value. DataFusion's casts read text known only at execution,
-/// and functions of this crate read such text for uuid and jsonb.
+/// Replaces the cast of a literal by its value. DataFusion's casts parse texts that are known only
+/// at execution; for uuid and jsonb, functions of this crate parse them.
 fn cast_expr(cast: Cast, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     match (text_of(&cast.expr), ColumnType::from_arrow_field(&cast.field)) {
         (Some(_), None | Some(ColumnType::Text)) | (None, _) => {
@@ -454,7 +455,7 @@ fn cast_expr(cast: Cast, config: &ConfigOptions) -> Result<Transformed<Expr>> {
         }
         (Some(text), Some(column_type)) => {
             let value = parse_styled(text, &column_type, &style_of(config))?;
-            // The cast's type can differ in details that this project's types do not distinguish.
+            // The type in the cast may differ in details that [`ColumnType`] does not have.
             let value = if value.data_type() == *cast.field.data_type() {
                 value
             } else {

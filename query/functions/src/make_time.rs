@@ -24,10 +24,10 @@ use Parameter::{Double, Integer, Text};
 const SECOND_US: i64 = 1_000_000;
 const DAY_US: i64 = 86_400 * SECOND_US;
 
-/// The last year with timestamps.
+/// The last year of a timestamp in PostgreSQL.
 const YEAR_MAX: i64 = 294_276;
 
-/// The last year with dates.
+/// The last year of a date in PostgreSQL.
 const DATE_YEAR_MAX: i64 = 5_874_897;
 
 /// The first year of Julian days, 4713 BC.
@@ -37,7 +37,7 @@ fn overflow(what: &str, value: &str) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: {value}"))
 }
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, returns, volatility, description, zoned: bool| Function {
         name,
@@ -123,8 +123,8 @@ fn run(arguments: &Arguments<'_>, zoned: bool) -> Result<ArrayRef> {
     Ok(Arc::new(if zoned { times.with_timezone("UTC") } else { times }))
 }
 
-/// A zone by name, or as hours and minutes east of Greenwich with a sign: unlike in `AT TIME ZONE`,
-/// `+02` is east.
+/// A zone by its name, or as signed hours and minutes: `+02` lies east of Greenwich, although in
+/// `AT TIME ZONE` it lies west.
 fn zone_argument(name: &str) -> Result<TimeZone> {
     let (sign, digits) = match (name.strip_prefix('+'), name.strip_prefix('-')) {
         (Some(digits), _) => (1, digits),
@@ -207,7 +207,7 @@ struct TimeParts {
 }
 
 impl TimeParts {
-    /// Microseconds since 1970.
+    /// The time in microseconds since 1970.
     fn micros(&self) -> Result<i64, Error> {
         let civil = self.civil(DATE_YEAR_MAX, "date")?;
         if civil.year > YEAR_MAX {
@@ -233,7 +233,7 @@ impl TimeParts {
         let Self { year, month, day, .. } = *self;
         let date = self.date();
         match (u32::try_from(month), u32::try_from(day)) {
-            // The year before 1 is 1 BC.
+            // The year before year 1 is -1, so year 0 is invalid.
             (Ok(month), Ok(day)) if year != 0 => {
                 let year = if year < 0 { year.saturating_add(1) } else { year };
                 let in_reach = year.clamp(YEAR_MIN, year_max);
@@ -248,7 +248,7 @@ impl TimeParts {
         }
     }
 
-    /// Microseconds since midnight.
+    /// The time of day in microseconds since midnight.
     fn micros_of_day(&self) -> Result<i64, Error> {
         let Self { hour, minute, seconds, .. } = *self;
         let within = (0..=24).contains(&hour)

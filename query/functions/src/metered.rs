@@ -1,5 +1,5 @@
-//! Metered function calls: the result is predicted, charged to the statement, and rejected beyond
-//! the limits (CL-10).
+//! Meters function calls: predicts the size of each result, charges the memory to the statement, and
+//! refuses results beyond the limits (CL-10).
 //!
 //! ```text
 //!   arguments ─► prediction ─► value too long? ─► 54000
@@ -10,19 +10,16 @@
 use std::{hash::Hash, sync::Arc};
 
 use arrow::{
-    array::{
-        Array, ArrayRef, AsArray, ListArray, StringArray, StringBuilder, StringViewArray,
-        StringViewBuilder, UInt32Array,
-    },
+    array::{Array, ArrayRef, AsArray, ListArray, UInt32Array},
     compute::{cast, take},
-    datatypes::{DataType, Field, FieldRef},
+    datatypes::{DataType, FieldRef},
 };
 use datafusion::{
     common::{DFSchema, ExprSchema, Result, ScalarValue, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{
         BinaryExpr, ColumnarValue, Documentation, Expr, ExprSchemable, Operator, ReturnFieldArgs,
-        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
         expr_rewriter::FunctionRewrite,
         interval_arithmetic::Interval,
         simplify::{ExprSimplifyResult, SimplifyContext},
@@ -38,10 +35,14 @@ use crate::{
     growth::{self, Growth},
 };
 
-/// A constant in every row of a batch. A long text is in memory once.
+mod text_concat;
+
+use text_concat::TextConcat;
+
+/// A constant as an array of `rows` rows. A long text is in memory only once.
 ///
 /// # Errors
-/// As `ScalarValue::to_array_of_size`.
+/// The errors of `ScalarValue::to_array_of_size`.
 pub fn expanded(value: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     match value {
         ColumnarValue::Scalar(
@@ -89,7 +90,7 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     let taken: Vec<_> = arguments.args.iter().filter_map(take_charge).collect();
     let known = addresses(&arguments.args);
     let promised = Arc::clone(&arguments.return_field);
-    // DataFusion's wrapper rejects a list without the metadata of the element field.
+    // DataFusion's own wrapper would refuse a list whose element field lacks its metadata.
     let result = function.inner().invoke_with_args(arguments)?;
     let result = with_elements_of(promised.data_type(), result)?;
     drop(taken);
@@ -99,11 +100,11 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     }
 }
 
-/// A list with the element field of the promised type: functions on arrays drop the metadata that
-/// marks bytes as uuid and text as jsonb.
+/// A list with the element field of the type `promised`. DataFusion's functions on arrays drop the
+/// metadata of this field, which marks bytes as uuid and text as jsonb.
 ///
 /// # Errors
-/// A value of another type than promised, a defect of the function.
+/// The value has another type than promised, because the function has a defect.
 fn with_elements_of(promised: &DataType, value: ColumnarValue) -> Result<ColumnarValue> {
     let DataType::List(element) = promised else { return Ok(value) };
     if value.data_type() == *promised {
@@ -130,7 +131,7 @@ fn is_constant(value: &ColumnarValue) -> bool {
     matches!(value, ColumnarValue::Scalar(_))
 }
 
-/// The bytes of a long constant.
+/// The bytes of a constant if it is long; otherwise 0.
 fn constant_bytes(value: &ColumnarValue) -> usize {
     match value {
         ColumnarValue::Scalar(value) => Some(scalar_bytes(value)).filter(|bytes| *bytes > 256),
@@ -154,7 +155,7 @@ pub fn scalar_bytes(value: &ScalarValue) -> usize {
     }
 }
 
-/// The memory address of a constant.
+/// The address of a constant in memory.
 fn address(value: &ScalarValue) -> usize {
     match value {
         ScalarValue::Utf8(Some(text))
@@ -178,7 +179,7 @@ fn take_charge(value: &ColumnarValue) -> Option<governor::Charge> {
     }
 }
 
-/// The addresses of the buffers of large arguments: a result can share such buffers.
+/// The addresses of the buffers of large arguments, which the result may share.
 fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
     fn collect(data: &arrow::array::ArrayData, into: &mut Vec<usize>) {
         into.extend(data.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
@@ -195,7 +196,8 @@ fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
     found
 }
 
-/// Rejects a batch that must be split, or a batch beyond the address range of the result type.
+/// Refuses a result that is too large: a batch that must be split, or a batch that exceeds the
+/// offsets of its type.
 fn refuse(growth: Growth, rows: usize, result: &DataType) -> Result<()> {
     governor::check_batch(growth.total, rows).map_err(failed)?;
     let narrow = matches!(result, DataType::Utf8 | DataType::Binary | DataType::List(_));
@@ -220,7 +222,8 @@ fn settle_array(
     }
     let mut bytes = governor::array_bytes(&array.to_data(), known);
     if is_list {
-        // Elements can share a text until a function copies the list.
+        // Elements may share a text; a function that copies the list also copies the text for each
+        // element.
         bytes = bytes.max(governor::value_bytes(&array));
         if bytes > VALUE_BYTES_MAX {
             let largest = governor::largest_list_bytes(&array);
@@ -268,7 +271,7 @@ fn resized(charge: &mut Option<governor::Charge>, bytes: usize) -> Result<govern
     }
 }
 
-/// Replaces functions with results of any length by metered functions. Must be the last rewrite.
+/// A rewrite that meters each function whose results may have any length. Must be the last rewrite.
 #[derive(Debug)]
 pub struct Metering {
     concat: Arc<ScalarUDF>,
@@ -276,7 +279,7 @@ pub struct Metering {
 
 impl Default for Metering {
     fn default() -> Self {
-        let concat = TextConcat { signature: Signature::any(2, Volatility::Immutable) };
+        let concat = TextConcat::new();
         Self { concat: metered(Arc::new(ScalarUDF::new_from_impl(concat))) }
     }
 }
@@ -332,12 +335,12 @@ fn joins_texts(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> bool {
     }
 }
 
-/// Wraps a function with the meter.
+/// A metered version of a function.
 pub fn metered(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(MeteredFunction { inner: function }))
 }
 
-/// A function with all calls through [`invoke`]; everything else comes from the inner function.
+/// Wraps a function: each call goes through [`invoke`], and everything else to the inner function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct MeteredFunction {
     inner: Arc<ScalarUDF>,
@@ -369,7 +372,7 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        // The planner asks again for each level of a deep expression.
+        // The planner calls this for each level of a deep expression.
         governor::check()?;
         self.inner.return_field_from_args(arguments)
     }
@@ -384,7 +387,7 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 
     fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // The simplified form of such a function would skip the prediction.
+        // DataFusion's simplified form of these functions would not be metered.
         if growth::is_predicted(self.name()) {
             return Ok(ExprSimplifyResult::Original(arguments));
         }
@@ -412,107 +415,6 @@ impl ScalarUDFImpl for MeteredFunction {
 
     fn documentation(&self) -> Option<&Documentation> {
         self.inner.documentation()
-    }
-}
-
-/// The operator `||` of texts, as a function.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct TextConcat {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for TextConcat {
-    fn name(&self) -> &str {
-        "text_concat"
-    }
-
-    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
-        let shown: Vec<String> =
-            arguments.iter().map(|argument| argument.schema_name().to_string()).collect();
-        Ok(shown.join(" || "))
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        Ok(arguments.first().cloned().unwrap_or(DataType::Utf8View))
-    }
-
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let types: Vec<DataType> =
-            arguments.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [left, right] = arguments.args.as_slice() else {
-            return Err(failed(Error::internal("|| takes two values")));
-        };
-        if let (ColumnarValue::Scalar(left), ColumnarValue::Scalar(right)) = (left, right) {
-            let joined = match (left.try_as_str().flatten(), right.try_as_str().flatten()) {
-                (Some(left), Some(right)) => Some([left, right].concat()),
-                _ => None,
-            };
-            return Ok(ColumnarValue::Scalar(match arguments.return_field.data_type() {
-                DataType::Utf8View => ScalarValue::Utf8View(joined),
-                _ => ScalarValue::Utf8(joined),
-            }));
-        }
-        let (left, right) = (Side::of(left)?, Side::of(right)?);
-        let rows = 0..arguments.number_rows;
-        let mut text = String::new();
-        let mut join = |row: usize, append: &mut dyn FnMut(Option<&str>)| {
-            let (Some(left), Some(right)) = (left.at(row), right.at(row)) else {
-                return append(None);
-            };
-            text.clear();
-            text.push_str(left);
-            text.push_str(right);
-            append(Some(&text));
-        };
-        Ok(ColumnarValue::Array(match arguments.return_field.data_type() {
-            DataType::Utf8View => {
-                let mut joined = StringViewBuilder::with_capacity(rows.len());
-                rows.for_each(|row| join(row, &mut |text| joined.append_option(text)));
-                Arc::new(joined.finish()) as ArrayRef
-            }
-            _ => {
-                let mut joined = StringBuilder::new();
-                rows.for_each(|row| join(row, &mut |text| joined.append_option(text)));
-                Arc::new(joined.finish())
-            }
-        }))
-    }
-}
-
-/// One side of `||`.
-enum Side<'a> {
-    Same(Option<&'a str>),
-    View(&'a StringViewArray),
-    Text(&'a StringArray),
-}
-
-impl<'a> Side<'a> {
-    fn of(value: &'a ColumnarValue) -> Result<Self> {
-        let texts = match value {
-            ColumnarValue::Scalar(value) => value.try_as_str().map(Side::Same),
-            ColumnarValue::Array(array) => array
-                .as_string_view_opt()
-                .map(Side::View)
-                .or_else(|| array.as_string_opt::<i32>().map(Side::Text)),
-        };
-        texts.ok_or_else(|| failed(Error::internal("|| takes two texts")))
-    }
-
-    fn at(&self, row: usize) -> Option<&'a str> {
-        match self {
-            Self::Same(text) => *text,
-            Self::View(texts) => texts.is_valid(row).then(|| texts.value(row)),
-            Self::Text(texts) => texts.is_valid(row).then(|| texts.value(row)),
-        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
 
 use Parameter::{Any, Array, Double, Integer, Interval, Text, Time};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let volatile = |name,
                     parameters,
@@ -34,7 +34,7 @@ pub fn functions() -> Vec<Function> {
             ..Function::immutable(name, parameters, returns, description, run)
         }
     };
-    // A result that depends on the session's time zone is constant only within a statement.
+    // A result that depends on the session's time zone is constant only within one statement.
     let stable = |name,
                   parameters,
                   returns: ColumnType,
@@ -236,7 +236,8 @@ fn like_escape(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// A LIKE pattern with another escape character, or without any, as a pattern with backslashes.
+/// Rewrites a LIKE pattern with the escape character `escape`, or without any, to one that uses
+/// backslashes.
 pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     let mut written = String::with_capacity(pattern.len());
     let mut rest = pattern.chars();
@@ -267,7 +268,7 @@ fn clock_timestamp(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(TimestampMicrosecondArray::from_iter_values(times).with_timezone("UTC")))
 }
 
-/// Reads argument 0 as values of `column_type`.
+/// Parses the texts of argument 0 as values of `column_type`.
 fn parsed(arguments: &Arguments<'_>, column_type: &ColumnType) -> Result<ArrayRef> {
     let text = arguments.text(0)?;
     let mut builder = stratalog_text::ColumnBuilder::new(column_type, arguments.rows);
@@ -297,11 +298,11 @@ fn quoted(arguments: &Arguments<'_>, null: Option<&str>) -> Result<ArrayRef> {
     })
 }
 
-/// A type's name without the precision of timestamps or the digits of numeric.
+/// The name of a type without precision and scale.
 fn plain_name(field: &Field) -> String {
     match ColumnType::from_arrow_field(field) {
         _ if field.data_type().is_null() => "unknown".to_string(),
-        // Counts are unsigned in DataFusion; SQL has no unsigned type.
+        // DataFusion's counts are unsigned; SQL has no unsigned types.
         _ if *field.data_type() == DataType::UInt64 => ColumnType::BigInt.to_string(),
         Some(ColumnType::Timestamp { .. }) => "timestamp without time zone".to_string(),
         Some(ColumnType::TimestampTz { .. }) => "timestamp with time zone".to_string(),

@@ -1,4 +1,5 @@
-//! `to_char` of numbers and `to_number`, with PostgreSQL's patterns like `FM999,990.00`.
+//! `to_char` of numbers, and `to_number`: PostgreSQL's patterns for numbers, for example
+//! `FM999,990.00`.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::{
 mod reading;
 mod writing;
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![Function {
         name: "to_number",
@@ -34,7 +35,7 @@ pub fn functions() -> Vec<Function> {
     }]
 }
 
-/// The pattern decides the digits behind the point.
+/// The result type of `to_number`: the pattern determines the digits after the point.
 fn number_type(_: &[FieldRef], constants: &[Option<&ScalarValue>]) -> DataType {
     let pattern = constants.get(1).copied().flatten().and_then(|text| text.try_as_str().flatten());
     let scale = pattern.and_then(|pattern| Pattern::read(pattern).ok()).and_then(|pattern| {
@@ -63,7 +64,7 @@ fn to_number(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(numbers.with_precision_and_scale(precision, scale)?))
 }
 
-/// `to_char(number, pattern)`.
+/// Computes `to_char(number, pattern)`.
 ///
 /// # Errors
 /// The error of an invalid pattern.
@@ -103,7 +104,7 @@ pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// The pattern of the previous row.
+/// The pattern of the previous row, already parsed.
 #[derive(Default)]
 struct CachedPattern(Option<(String, Pattern)>);
 
@@ -118,21 +119,21 @@ impl CachedPattern {
     }
 }
 
-/// One piece of a pattern.
+/// An element of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece {
     Nine,
     Zero,
-    /// `.` or `D`.
+    /// The decimal point: `.` or `D`.
     Point,
     Comma,
-    /// `G`.
+    /// The group separator of the locale: `G`.
     Group,
-    /// `L`.
+    /// The currency symbol: `L`.
     Currency,
     Minus,
     Plus,
-    /// `SG`.
+    /// The sign: `SG`.
     Sign,
     Ordinal {
         upper: bool,
@@ -143,7 +144,7 @@ enum Piece {
     Letter(char),
 }
 
-/// The position of the sign for `S`.
+/// Where the sign of `S` is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Locale {
     None,
@@ -151,25 +152,25 @@ enum Locale {
     Behind,
 }
 
-/// A pattern.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a part of the pattern's language")]
 struct Pattern {
     pieces: Vec<Piece>,
-    /// Digits before the point.
+    /// The number of digits before the point.
     before: usize,
-    /// Digits behind the point.
+    /// The number of digits after the point.
     behind: usize,
-    /// The digits behind `V`: the power of ten that multiplies the number.
+    /// The number of digits after `V`: the number is multiplied by this power of ten.
     multiplied: usize,
     point: bool,
-    /// `FM`: without padding spaces.
+    /// `FM`: the result has no padding spaces.
     filled: bool,
-    /// `0`: the first and the last digit position, counted from 0, with forced zeros. The first is
-    /// `usize::MAX` if the pattern has zeros behind the point alone.
+    /// The first and last digit position, counted from 0, between which zeros are forced (`0`). The
+    /// first is `usize::MAX` if only positions after the point force zeros.
     zeros: Option<(usize, usize)>,
     sign: Locale,
-    /// Digits before `S`.
+    /// The number of digits before `S`.
     before_sign: usize,
     minus: bool,
     plus: bool,
@@ -177,7 +178,7 @@ struct Pattern {
     roman: Option<bool>,
     exponent: bool,
     multiplies: bool,
-    /// `B` before the digits: without effect. A pattern with `EEEE` and a leading `B` is an error.
+    /// `B` before the digits. Without effect, but forbidden together with `EEEE`.
     blank: bool,
 }
 
@@ -231,7 +232,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// Reads letters in quotes; returns the text after the quotes.
+    /// Reads literal text in quotes; returns the text after the quotes.
     fn quoted<'a>(&mut self, text: &'a str) -> &'a str {
         let mut escaped = false;
         for (at, letter) in text.char_indices() {
@@ -382,11 +383,11 @@ enum Keyword {
     Multiplied,
     Exponent,
     Blank,
-    /// `C` and `SP` write nothing and read nothing.
+    /// `C` and `SP`, which neither write nor read anything.
     Ignored,
 }
 
-/// A keyword precedes its own prefixes.
+/// A keyword comes before keywords that are its prefixes.
 const KEYWORDS: &[(&str, Keyword)] = &[
     (",", Keyword::Comma),
     (".", Keyword::Point),
@@ -410,7 +411,7 @@ const KEYWORDS: &[(&str, Keyword)] = &[
     ("V", Keyword::Multiplied),
 ];
 
-/// A keyword has one case: `Mi` is two letters.
+/// True if the text starts with the keyword, all letters in one case: `Mi` is no keyword.
 fn starts(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|start| start == word || start == word.to_ascii_lowercase())
 }

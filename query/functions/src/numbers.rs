@@ -1,4 +1,4 @@
-//! Exact functions on numbers: `factorial`, `scale` and similar functions, and functions of
+//! Exact functions on numbers, such as `factorial` and `scale`, and trigonometric functions in
 //! degrees.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::{
 
 use Parameter::{Double, Integer, Numeric};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let of_degrees = |name, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
         Function::immutable(name, &[&[Double]], ColumnType::Double, description, run)
@@ -209,7 +209,7 @@ fn inverse(value: f64, function: impl Fn(f64) -> f64) -> Result<f64, Error> {
     }
 }
 
-/// The sine of an angle between 0 and 90 degrees; exact for 30 and 90 degrees.
+/// The sine of an angle from 0 to 90 degrees; exact at 30 and 90 degrees.
 fn sine_of_quarter(angle: f64) -> f64 {
     let sine = |angle: f64| (angle * (std::f64::consts::PI / 180.0)).sin();
     match angle <= 30.0 {
@@ -218,7 +218,7 @@ fn sine_of_quarter(angle: f64) -> f64 {
     }
 }
 
-/// The cosine of an angle between 0 and 60 degrees.
+/// The cosine of an angle from 0 to 60 degrees; exact at 60 degrees.
 fn cosine_of_part(angle: f64) -> f64 {
     let rest = |angle: f64| 1.0 - (angle * (std::f64::consts::PI / 180.0)).cos();
     1.0 - rest(angle) / rest(60.0) / 2.0

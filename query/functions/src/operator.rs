@@ -1,5 +1,5 @@
-//! The operators of jsonb, `&&` of arrays, and literals that need a type before the planner checks
-//! a plan.
+//! Plans operators of jsonb and arrays, and literals that must have a type before the planner
+//! checks the expression.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use stratalog_model::ColumnType;
 
 use crate::literal;
 
-/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `||` and `?` on jsonb, and `&&` on arrays, as
-/// function calls.
+/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `||` and `?` of jsonb, and `&&` of arrays, as calls
+/// of functions.
 #[derive(Debug)]
 pub struct JsonOperators {
     functions: Vec<Arc<ScalarUDF>>,
 }
 
 impl JsonOperators {
-    /// Operators that call `functions`, found by name.
+    /// A planner that takes the functions from `functions`, by name.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
     }
@@ -34,7 +34,7 @@ impl JsonOperators {
         Some(function.call(vec![left, right]))
     }
 
-    /// A call that is true if the array `whole` has all elements of the array `part`.
+    /// The call that tells whether the array `whole` contains all elements of the array `part`.
     fn contains(&self, whole: &Expr, part: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         let left = literal::array_beside(whole, part, schema)?;
         let right = literal::array_beside(part, whole, schema)?;
@@ -55,7 +55,7 @@ fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
         .is_ok_and(|(_, field)| ColumnType::from_arrow_field(&field) == Some(ColumnType::Jsonb))
 }
 
-/// True if `||` joins two values of jsonb; a constant beside jsonb is also jsonb.
+/// True if `||` joins two jsonb values. A constant beside jsonb counts as jsonb.
 fn joins_jsonb(expr: &RawBinaryExpr, schema: &DFSchema) -> bool {
     let (left, right) = (is_jsonb(&expr.left, schema), is_jsonb(&expr.right, schema));
     left && (right || matches!(expr.right, Expr::Literal(..)))
@@ -93,7 +93,7 @@ impl ExprPlanner for JsonOperators {
             (BinaryOperator::HashMinus, _) => "jsonb_delete_path",
             (BinaryOperator::Minus, _) if is_jsonb(&expr.left, schema) => "jsonb_delete",
             (BinaryOperator::StringConcat, _) if joins_jsonb(&expr, schema) => "jsonb_concat",
-            // A NULL without a type beside an array is an array.
+            // A NULL without a type beside an array counts as an array.
             (BinaryOperator::StringConcat, _)
                 if is_null(&expr.left) && is_array(&expr.right, schema) =>
             {
@@ -150,7 +150,8 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
-/// Plans subscripts of jsonb; the planner would treat them like subscripts of lists and rows.
+/// Plans subscripts of jsonb, which DataFusion's planner would take for subscripts of lists and
+/// rows.
 #[derive(Debug)]
 pub struct JsonSubscripts(JsonOperators);
 
@@ -193,7 +194,8 @@ impl ExprPlanner for JsonSubscripts {
     }
 }
 
-/// No element precedes the first element; the planner would count from the end.
+/// The index of an element: a negative index finds nothing, although DataFusion would count from
+/// the end.
 fn from_first(key: Expr) -> Expr {
     if let Expr::Literal(ScalarValue::Int64(Some(0..)), _) = key {
         return key;
@@ -204,7 +206,7 @@ fn from_first(key: Expr) -> Expr {
 }
 
 /// The function and the argument for a subscript of jsonb: `j['key']`, `j[0]`. A subscript is one
-/// step of a path: `j['0']` can also be an element, and `j[0]` can be a member.
+/// step of a path, so `j['0']` may also be an element, and `j[0]` a member.
 fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str, Expr)> {
     match access {
         GetFieldAccess::NamedStructField { name } => {
@@ -220,7 +222,7 @@ fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str
     }
 }
 
-/// The right side of `#>` and `#>>` in the form `'{a,b,0}'`, as an array of text.
+/// The right operand of `#>` or `#>>`, written as `'{a,b,0}'`, as an array of texts.
 fn path_literal(expr: &RawBinaryExpr) -> Option<Expr> {
     if !matches!(
         expr.op,

@@ -1,5 +1,5 @@
-//! Ordered-set aggregates: `mode()` and `percentile_disc(fraction)`, both
-//! `WITHIN GROUP (ORDER BY value)`.
+//! The ordered-set aggregates `mode()` and `percentile_disc(fraction)`, both with `WITHIN GROUP
+//! (ORDER BY value)`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::{failed, function::sql_name};
 
-/// The aggregates, each with a line of documentation.
+/// The aggregates, each with its description for the documentation.
 pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
     let declare = |name, description, takes| {
         (AggregateUDF::new_from_impl(OrderedSet::new(name, takes)), description)
@@ -40,12 +40,12 @@ pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
     ]
 }
 
-/// The value that the aggregate returns.
+/// Which value an aggregate returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum OrderedSetResult {
     /// The most frequent value.
     Mode,
-    /// The value at a fraction; the fraction is the second argument.
+    /// The value at the fraction in the second argument.
     Percentile,
 }
 
@@ -144,17 +144,17 @@ impl AggregateUDFImpl for OrderedSet {
     }
 }
 
-/// The bytes of an entry of the tree without the value.
+/// The bytes of an entry in the tree, without the value.
 const ENTRY_BYTES: usize = size_of::<(OwnedRow, i64)>() * 3 / 2 + 16;
 
-/// The number of occurrences of each value, in the order of the values.
+/// How often each value occurs, in the order of the values.
 #[derive(Debug)]
 struct Counts {
     takes: OrderedSetResult,
     data_type: DataType,
     converter: RowConverter,
     counts: BTreeMap<OwnedRow, i64>,
-    /// The total number of values.
+    /// The number of values, with repetitions.
     total: i64,
     fraction: Option<f64>,
     bytes: usize,
@@ -174,7 +174,7 @@ impl Counts {
         })
     }
 
-    /// NULLs are not counted.
+    /// Counts the values; NULLs do not count. `counts` gives the number of each value, otherwise 1.
     fn add(&mut self, values: &ArrayRef, counts: Option<&Int64Array>) -> Result<()> {
         let rows = self.converter.convert_columns(&[Arc::clone(values)])?;
         for (at, row) in rows.iter().enumerate() {
@@ -242,7 +242,7 @@ impl Counts {
 
 impl Accumulator for Counts {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        // The ordering expressions follow the arguments.
+        // The values to sort come after the arguments.
         if self.takes == OrderedSetResult::Percentile {
             self.set_fraction(values.get(1))?;
         }

@@ -1,4 +1,4 @@
-//! `&&`: true if two arrays have an element in common.
+//! The operator `&&` of arrays: whether two arrays have an element in common.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -16,7 +16,7 @@ use stratalog_model::ColumnType;
 
 use crate::function::{Arguments, Function, Parameter, Returns, sql_name};
 
-/// The function behind `&&`.
+/// The SQL function that implements `&&`.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
         name,
@@ -49,7 +49,7 @@ fn item_of(list: &DataType) -> &DataType {
     }
 }
 
-/// The type for the comparison of elements of both arrays; text and numbers cannot be compared.
+/// The type in which the elements of both arrays are compared; an error for text and numbers.
 pub(crate) fn common_item(left: &DataType, right: &DataType, operator: &str) -> Result<DataType> {
     let (left, right) = (item_of(left), item_of(right));
     let is_text =
@@ -64,7 +64,7 @@ pub(crate) fn common_item(left: &DataType, right: &DataType, operator: &str) -> 
     }
 }
 
-/// NULL elements equal nothing.
+/// Computes `&&`. A NULL element equals nothing.
 fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let (left, right) = (arguments.array(0)?, arguments.array(1)?);
     let item = common_item(left.data_type(), right.data_type(), "&&")?;
@@ -76,7 +76,7 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         if left.is_null(row) || right.is_null(row) {
             return Ok(None);
         }
-        // The two zeros of floats are equal.
+        // The comparison of floats must treat 0 and -0 as equal.
         let (left, right) =
             (normalize_float_zero(&left.value(row)), normalize_float_zero(&right.value(row)));
         let (left_rows, right_rows) = (

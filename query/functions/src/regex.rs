@@ -1,8 +1,8 @@
 //! PostgreSQL's regular expressions ("advanced" expressions), and the functions that use them.
 //!
 //! ```text
-//!   pattern ─► syntax: the engine's spelling ─► engine: linear, unless there are back-references
-//!                                                or look-around ─► functions
+//!   pattern ─► syntax: translated for the engine ─► engine: linear, or backtracking if there are
+//!                                                    back-references or look-around ─► functions
 //! ```
 
 use std::{
@@ -14,26 +14,28 @@ use stratalog_model::Result;
 
 mod calls;
 mod engine;
+mod flags;
+mod rows;
 mod syntax;
 
 pub use calls::functions;
 pub(crate) use engine::{Expression, MatchSpans};
-pub(crate) use syntax::Flags;
+pub(crate) use flags::Flags;
 pub use syntax::plain;
 
-/// The maximum number of cached compiled expressions.
+/// The maximum number of compiled expressions in the cache.
 const CACHED_EXPRESSIONS_MAX: usize = 128;
 
-/// Compiled expressions by their pattern and flags.
+/// Compiled expressions by pattern and flags.
 type ExpressionCache = HashMap<(String, Flags), Arc<Expression>>;
 
-/// The cache for all sessions.
+/// The cache, which all sessions share.
 static EXPRESSION_CACHE: LazyLock<Mutex<ExpressionCache>> = LazyLock::new(Mutex::default);
 
-/// The compiled expression of a pattern.
+/// The compiled expression for a pattern, from the cache if possible.
 ///
 /// # Errors
-/// `InvalidRegularExpression`.
+/// `InvalidRegularExpression` for an invalid pattern.
 pub(crate) fn compiled(pattern: &str, flags: Flags) -> Result<Arc<Expression>> {
     let key = (pattern.to_string(), flags);
     if let Some(known) = EXPRESSION_CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -48,15 +50,15 @@ pub(crate) fn compiled(pattern: &str, flags: Flags) -> Result<Arc<Expression>> {
     Ok(expression)
 }
 
-/// The expression of the previous row.
+/// The pattern of the previous row, and its compiled expression.
 #[derive(Debug, Default)]
 pub(crate) struct LastExpression(Option<(String, Flags, Arc<Expression>)>);
 
 impl LastExpression {
-    /// The compiled expression of a pattern.
+    /// The compiled expression for a pattern; reuses the previous row's.
     ///
     /// # Errors
-    /// `InvalidRegularExpression`.
+    /// `InvalidRegularExpression` for an invalid pattern.
     pub(crate) fn expression(&mut self, pattern: &str, flags: Flags) -> Result<Arc<Expression>> {
         match &self.0 {
             Some((last, with, expression)) if last == pattern && *with == flags => {

@@ -1,4 +1,5 @@
-//! Registers everything in a session, and lists everything for the documentation.
+//! Registers the functions and rewrites of this crate in a session, and lists the functions for the
+//! documentation.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use crate::{
     time_bucket::TimeBucket, time_pattern, zone,
 };
 
-/// One function, for the documentation.
+/// The documentation of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionPage {
-    /// Name.
+    /// The name of the function.
     pub name: String,
-    /// `name(parameter, …)`, one for each list of parameters.
+    /// The signatures: `name(parameter, …)` for each parameter list.
     pub signatures: Vec<String>,
-    /// A description in one line.
+    /// The description of the function in one line.
     pub description: String,
 }
 
@@ -54,7 +55,7 @@ fn all() -> Vec<Arc<ScalarUDF>> {
     functions
 }
 
-/// Registers functions and rewrites. [`operators`] returns the planner of operators.
+/// Registers all functions and rewrites; [`operators`] returns the planner of operators.
 ///
 /// # Errors
 /// The registry accepts no functions.
@@ -72,13 +73,13 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     registry.register_function_rewrite(Arc::new(TypedLiterals))
 }
 
-/// The planner of operators, which must precede DataFusion's planner: DataFusion plans `@>`, `<@`
-/// and `||` of arrays with functions that treat NULL like other elements.
+/// The planner of operators. It must come before DataFusion's planner, whose functions for `@>`,
+/// `<@` and `||` of arrays treat NULL as an ordinary element.
 pub fn operators() -> JsonOperators {
     JsonOperators::new(all())
 }
 
-/// Every function of this crate, by name.
+/// The documentation of all functions of this crate, by name.
 pub fn documentation() -> Vec<FunctionPage> {
     let mut pages: Vec<FunctionPage> = declared()
         .into_iter()

@@ -1,4 +1,4 @@
-//! Series of times: the steps of `generate_series`.
+//! The series of times that `generate_series` returns.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::common::Result;
@@ -9,9 +9,8 @@ use crate::{failed, zone::later};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// Times from a first time to a last time, both in nanoseconds since 1970. Each time is the
-/// previous time plus a step by the calendar of a zone, so a day has the length of the zone's local
-/// day.
+/// Times from a first to a last time, in nanoseconds since 1970. Each time is the previous time
+/// plus a step in the calendar of a zone, so a day may have more or fewer than 24 hours.
 #[derive(Debug, Clone)]
 pub struct TimeSeries {
     next_ns: Option<i128>,
@@ -22,6 +21,8 @@ pub struct TimeSeries {
 }
 
 impl TimeSeries {
+    /// A series with `step`.
+    ///
     /// # Errors
     /// `InvalidParameterValue` for a step of length zero.
     pub fn new(
@@ -62,8 +63,8 @@ mod tests {
         let zone = TimeZone::parse_setting("America/New_York").unwrap();
         let day = IntervalMonthDayNano::new(0, 1, 0);
         let hour = 3_600_000_000_000_i128;
-        // From 2024-03-09 02:30 at -05: the next day skips this local time, and later days keep the
-        // replacing time.
+        // 2024-03-09 02:30 at -05. The clocks skip this local time on the next day, and later days
+        // keep the time that replaced it.
         let first = 1_709_969_400_000_000_000_i128;
         let times: Vec<i128> =
             TimeSeries::new(first, first + 72 * hour, day, zone).unwrap().collect();

@@ -1,4 +1,4 @@
-//! `SIMILAR TO`: the pattern of the SQL standard as a regular expression.
+//! The operator `SIMILAR TO`: converts a pattern of the SQL standard to a regular expression.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
 };
 
-/// The function behind `SIMILAR TO`.
+/// The SQL function that implements `SIMILAR TO`.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
         name,
@@ -41,7 +41,7 @@ pub fn functions() -> Vec<Function> {
     )]
 }
 
-/// The escape character; `None` for the empty string.
+/// The escape character; `None` for an empty text.
 fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
@@ -51,9 +51,9 @@ fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
     }
 }
 
-/// The regular expression, anchored at both ends; a dot also matches a line break. The text between
-/// two escaped double quotes becomes the capture group, and the text before the group matches as
-/// little as possible.
+/// The regular expression for a pattern: anchored at both ends, with dots that match newlines. The
+/// part between two escaped double quotes becomes the capture group; the part before the group
+/// matches the shortest text.
 fn expression(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let quote = escape.map(|escape| format!("{escape}\""));
@@ -79,7 +79,7 @@ fn expression(pattern: &str, escape: Option<char>) -> String {
                 in_class = false;
                 out.push(']');
             }
-            // Named classes stay; the engine's set operations are no part of SQL.
+            // Named classes are copied; set operations of the engine are not part of SQL.
             '[' if in_class && characters.peek() == Some(&':') => {
                 out.push('[');
                 for named in characters.by_ref() {
@@ -116,7 +116,7 @@ fn expression(pattern: &str, escape: Option<char>) -> String {
     out
 }
 
-/// A character after the escape character: classes like `\d` stay unchanged.
+/// Appends the character after an escape character; classes such as `\d` keep their meaning.
 fn literal(character: char, out: &mut String) {
     if character.is_ascii_alphanumeric()
         || character.is_ascii_punctuation() && !matches!(character, '<' | '>' | '_')

@@ -1,4 +1,5 @@
-//! `pg_sleep`: waits without holding a thread, so that a cancelled statement stops at once.
+//! The function `pg_sleep`. It waits without blocking a thread, so that a cancelled statement stops
+//! at once.
 
 use std::{
     hash::{Hash, Hasher},
@@ -18,7 +19,7 @@ use datafusion::{
 };
 use std::sync::Arc;
 
-/// The longest sleep of one call.
+/// The longest sleep of one call in seconds.
 const SECONDS_MAX: f64 = 3_600.0;
 
 /// The function `pg_sleep(seconds)`.

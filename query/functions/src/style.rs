@@ -1,5 +1,5 @@
-//! The session's style for reading and writing values, stored in the settings of plans for
-//! functions and rules.
+//! The session's style of reading and writing values, in DataFusion's settings, for functions and
+//! rules.
 
 use std::any::Any;
 
@@ -9,7 +9,7 @@ use datafusion::{
 };
 use stratalog_text::{TextStyle, TimeZone};
 
-/// A session's style.
+/// The style of a session, as an extension of DataFusion's settings.
 #[derive(Debug, Clone)]
 struct SessionStyle(TextStyle);
 
@@ -39,12 +39,12 @@ impl ExtensionOptions for SessionStyle {
     }
 }
 
-/// Stores the session's style in the settings of plans; the style has no value for `now`.
+/// Stores the style in the settings. The stored style has no value for `now`.
 pub fn set_style(config: &mut ConfigOptions, style: TextStyle) {
     config.extensions.insert(SessionStyle(TextStyle { now_ns: None, ..style }));
 }
 
-/// The session's style in the settings.
+/// The style in the settings.
 pub fn style_of(config: &ConfigOptions) -> TextStyle {
     if let Some(SessionStyle(style)) = config.extensions.get() {
         return style.clone();

@@ -1,4 +1,4 @@
-//! Values as text in PostgreSQL's form.
+//! Converts values to text in PostgreSQL's format.
 
 use arrow::{
     array::{ArrayRef, StringViewBuilder},
@@ -10,31 +10,31 @@ use stratalog_text::ColumnWriter;
 
 use crate::{failed, function::Arguments, literal::style_of};
 
-/// Argument 0 as text, in the style of the session.
+/// Argument 0 as text, in the session's style.
 ///
 /// # Errors
-/// `FeatureNotSupported` for types without an SQL name.
+/// `FeatureNotSupported` for a type that SQL does not have.
 pub(crate) fn texts(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     texts_of(arguments, 0)
 }
 
-/// The field of argument `at`, with the argument's present type.
+/// The field of argument `at`, with the type after the argument's cast.
 ///
 /// # Errors
 /// `Internal` if there are fewer arguments.
 pub(crate) fn field_of(arguments: &Arguments<'_>, at: usize) -> Result<Field> {
     let given = arguments.array(at)?.data_type().clone();
     Ok(match arguments.fields.get(at) {
-        // The argument was cast; the other properties of the field still hold.
+        // A cast changes only the type of the field.
         Some(field) => field.as_ref().clone().with_data_type(given),
         None => Field::new("text", given, true),
     })
 }
 
-/// Argument `at` as text.
+/// Argument `at` as text, in the session's style.
 ///
 /// # Errors
-/// As [`texts`].
+/// The errors of [`texts`].
 pub(crate) fn texts_of(arguments: &Arguments<'_>, at: usize) -> Result<ArrayRef> {
     let array = arguments.array(at)?;
     let style = style_of(arguments.config);

@@ -1,4 +1,4 @@
-//! `normalize`, `unistr` and `levenshtein`.
+//! The functions `normalize`, `unistr` and `levenshtein`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
 
 use Parameter::Text;
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![
         Function::immutable(
@@ -56,8 +56,8 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The Levenshtein distance. One row of the matrix is in memory; a statement can stop after each
-/// row.
+/// The Levenshtein distance of two texts. Only one row of the matrix is in memory, and the
+/// statement can be cancelled after each row.
 fn distance(left: &str, right: &str) -> Result<i32> {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

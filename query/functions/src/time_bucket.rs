@@ -4,7 +4,7 @@
 //!            origin        +width      +2·width
 //!   ──┬────────┼────────────┼────────────┼──────▶ time
 //!     │        [ bucket 0   )[ bucket 1  )
-//!     └ windows go on below the origin in the same rhythm
+//!     └ windows before the origin have the same width
 //! ```
 //!
 //! Windows of days and shorter count from Monday 2000-01-03, windows of months from
@@ -42,8 +42,8 @@ mod window;
 
 pub use window::{Window, Windows};
 
-/// The length in nanoseconds of the windows of `time_bucket(width, time [, third])` over times of a
-/// type; `None` for months, and for invalid arguments.
+/// The width in nanoseconds of the windows of `time_bucket(width, time [, third])`, for times of
+/// the type `times`; `None` for months and for invalid arguments.
 pub fn width_ns(width: &ScalarValue, third: Option<&ScalarValue>, times: &DataType) -> Option<i64> {
     let windows = windows_of(Some(width.clone()), third.cloned(), third.is_some(), times);
     windows.ok().flatten()?.width_ns()
@@ -146,7 +146,7 @@ impl ScalarUDFImpl for TimeBucket {
             None => None,
             Some(DataType::Interval(_)) => Some(INTERVAL),
             Some(DataType::Timestamp(_, _) | DataType::Date32) => Some(time.clone()),
-            // The kind of a text is decided when the value is known.
+            // The value of a text decides whether it is an origin or an offset.
             Some(text) if is_text(text) => Some(DataType::Utf8),
             Some(_) => return unfit(),
         };
@@ -182,7 +182,7 @@ impl ScalarUDFImpl for TimeBucket {
         }
     }
 
-    /// Buckets follow the order of the times, so groups of sorted events stream.
+    /// Buckets ascend with the times, so that groups over sorted events can be streamed.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         let constant = |at: usize| {
             inputs.get(at).is_none_or(|input| input.sort_properties == SortProperties::Singleton)
@@ -193,8 +193,8 @@ impl ScalarUDFImpl for TimeBucket {
         }
     }
 
-    /// `time_bucket(w, t) = b` means `b <= t AND t < b + w` if `b` is the start of a window:
-    /// comparisons with buckets therefore prune by time.
+    /// Rewrites `time_bucket(w, t) = b` to `b <= t AND t < b + w` if `b` is the start of a window,
+    /// so that a comparison with a bucket prunes by time.
     fn preimage(
         &self,
         args: &[Expr],
@@ -231,7 +231,7 @@ impl ScalarUDFImpl for TimeBucket {
     }
 }
 
-/// The stored number of a time or integer constant.
+/// The integer that represents a constant time or integer.
 fn raw(value: &ScalarValue) -> Option<i64> {
     match value {
         ScalarValue::TimestampSecond(value, _)
@@ -267,7 +267,7 @@ fn of_raw(value: i64, data_type: &DataType) -> Option<ScalarValue> {
     })
 }
 
-/// Nanoseconds of one stored unit of a time type; `None` for integers.
+/// The nanoseconds of one unit of a time type; `None` for integers.
 fn unit_ns(data_type: &DataType) -> Option<i64> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => Some(1_000_000_000),
@@ -343,7 +343,7 @@ fn interval_of(value: &ScalarValue) -> Result<IntervalMonthDayNano> {
     }
 }
 
-/// Each row has its own width or origin: rare, so computed row by row.
+/// Computes buckets row by row, for the rare case that width or origin is not constant.
 fn varying(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
     let arrays = args
         .args
@@ -381,7 +381,7 @@ fn bucket_array(array: &ArrayRef, windows: &Windows) -> Result<ArrayRef> {
     {
         let times: &PrimitiveArray<T> = array.as_primitive();
         let buckets: PrimitiveArray<T> = match windows.in_whole_units() {
-            // NULL rows hold arbitrary numbers: wrapping arithmetic does not fail on them.
+            // The numbers in NULL rows are arbitrary; wrapping arithmetic never fails on them.
             Some(fast) if fast.covers(times.values()) => times.unary(|time| fast.start(time)),
             _ => times.try_unary(|time| windows.start(time)).map_err(failed)?,
         };

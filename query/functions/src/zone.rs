@@ -1,9 +1,9 @@
-//! Timestamps in time zones: `AT TIME ZONE`, and the session's zone in `date_trunc`,
-//! `date_part` and casts.
+//! Timestamps in time zones: `AT TIME ZONE`, and the session's zone in `date_trunc`, `date_part`
+//! and casts.
 //!
-//! A timestamptz is stored and typed in UTC. Functions that depend on the session's local time
-//! (setting `TimeZone`) compute with the local time: `date_trunc('day', t)` becomes `timezone(zone,
-//! date_trunc('day', timezone(zone, t)))` unless the zone is UTC.
+//! A timestamptz is stored in UTC. Functions of the local time use the setting `TimeZone`: unless
+//! the zone is UTC, `date_trunc('day', t)` becomes `timezone(zone, date_trunc('day', timezone(zone,
+//! t)))`.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) use shift::later;
 
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     vec![
         Function {
@@ -69,14 +69,14 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// True for a timestamptz plus or minus an interval.
+/// True if the expression adds an interval to a timestamptz, or subtracts one.
 fn shifts(binary: &BinaryExpr, schema: &DFSchema) -> bool {
     matches!(binary.op, Operator::Plus | Operator::Minus)
         && is_zoned(&binary.left, schema)
         && matches!(binary.right.get_type(schema), Ok(DataType::Interval(_)))
 }
 
-/// A constant interval without days and months has the same length in every zone.
+/// True for a constant interval without days and months, which has the same length in every zone.
 fn is_time_of_day(interval: &Expr) -> bool {
     match interval {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => {
@@ -164,7 +164,7 @@ pub(crate) fn zone_of(name: &str) -> Result<TimeZone> {
     })
 }
 
-/// Computes functions of the local time in the session's zone.
+/// A rewrite that makes functions of the local time use the session's zone.
 #[derive(Debug)]
 pub struct SessionZone {
     timezone: Option<Arc<ScalarUDF>>,
@@ -172,7 +172,7 @@ pub struct SessionZone {
 }
 
 impl SessionZone {
-    /// A rewrite that calls `timezone` from `functions`.
+    /// A rewrite that takes the function `timezone` from `functions`.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
         let named =
             |name| functions.iter().find(|function| function.name() == name).map(Arc::clone);
@@ -184,7 +184,7 @@ fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "utc" | "Z" | "+00:00" | "+00" | "GMT" | "Etc/UTC")
 }
 
-/// True if `expr` is a timestamptz in the type used here: in UTC.
+/// True if `expr` is a timestamptz, whose Arrow type is in UTC.
 fn is_zoned(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(
         expr.get_type(schema),
@@ -229,7 +229,7 @@ impl FunctionRewrite for SessionZone {
                 if matches!(call.name(), "date_trunc" | "date_part" | "extract")
                     && call.args.len() == 2
                     && call.args.get(1).is_some_and(|time| is_zoned(time, schema))
-                    && !is_of_instant(&call) =>
+                    && !is_zone_independent(&call) =>
             {
                 let truncates = call.name() == "date_trunc";
                 let instant = call.args.get(1).cloned().unwrap_or_default();
@@ -238,7 +238,7 @@ impl FunctionRewrite for SessionZone {
                 if let Some(time) = call.args.get_mut(1) {
                     *time = shown.clone();
                 }
-                // A unit known only for each row is compared row by row.
+                // A unit that differs by row is compared at execution.
                 let unit = call.args.first().filter(|unit| !is_literal(unit)).cloned();
                 let of_instant = match (&unit, truncates) {
                     (Some(unit), false) => {
@@ -306,7 +306,7 @@ impl FunctionRewrite for SessionZone {
     }
 }
 
-/// Rejects a frame of days or months in a zone: the planner computes such frames in UTC.
+/// Refuses a window frame of days or months in a zone, because DataFusion would compute it in UTC.
 fn check_frame(window: &WindowFunction, schema: &DFSchema, zone: &TimeZone) -> Result<()> {
     let parameters = &window.params;
     let frame = &parameters.window_frame;
@@ -333,7 +333,7 @@ fn check_frame(window: &WindowFunction, schema: &DFSchema, zone: &TimeZone) -> R
     )))
 }
 
-/// `date_trunc(unit, time, zone)` truncates the local time of the zone.
+/// Plans `date_trunc(unit, time, zone)`, which truncates the local time of the zone.
 fn in_zone(
     expr: Expr,
     timezone: &Option<Arc<ScalarUDF>>,
@@ -354,7 +354,7 @@ fn in_zone(
     if let Some(time) = call.args.get_mut(1) {
         let mut inner = std::mem::take(time);
         if is_plain(&inner, schema) {
-            // A time without zone is in the session's zone.
+            // A time without a zone is a local time of the session's zone.
             let session = style_of(config).time_zone.to_string();
             let session = Expr::Literal(ScalarValue::Utf8(Some(session)), None);
             if is_date(&inner, schema) {
@@ -378,7 +378,7 @@ fn in_zone(
     }))
 }
 
-/// True if a `date_trunc` changes neither the day nor the offset of the zone.
+/// True if truncation to this unit changes neither the day nor the offset of the zone.
 fn is_below_day(call: &ScalarFunction) -> bool {
     let unit = match call.args.first() {
         Some(Expr::Literal(unit, _)) => unit.try_as_str().flatten().unwrap_or_default(),
@@ -422,7 +422,7 @@ const UNITS_BELOW_DAY: [&str; 25] = [
     "usecs",
 ];
 
-/// The parts of an instant that do not depend on the local time of a zone.
+/// The fields that do not depend on a zone.
 const PARTS_OF_INSTANT: [&str; 6] =
     ["epoch", "timezone", "timezone_hour", "timezone_minute", "timezone_h", "timezone_m"];
 
@@ -430,22 +430,22 @@ fn is_literal(unit: &Expr) -> bool {
     matches!(unit, Expr::Literal(_, _))
 }
 
-/// `these` if the unit has one of these names, otherwise `others`.
+/// A CASE: `these` if the unit has one of these names, otherwise `others`.
 fn unit_choice(unit: Expr, names: &[&str], these: Expr, others: Expr) -> Result<Expr> {
     let name = datafusion::functions::string::lower().call(vec![unit]);
     let names = names.iter().map(|name| lit(*name)).collect();
     when(name.in_list(names, false), these).otherwise(others)
 }
 
-/// Subtracts from an instant the part that `cut` removes from the local time `shown`: in a repeated
-/// hour, each of the two hours has its own start.
+/// Subtracts from `instant` the time that truncation has removed from the local time `shown`. In an
+/// hour that the clocks repeat, both hours thus have their own start.
 fn cut_off(instant: Expr, shown: Expr, cut: Expr) -> Expr {
     instant - (shown - cut)
 }
 
-/// True for parts of the instant: seconds since 1970 are equal in every zone, and the offset of a
-/// zone belongs to the instant, not to the local time.
-fn is_of_instant(call: &ScalarFunction) -> bool {
+/// True for fields that do not depend on the local time: seconds since 1970 are the same in every
+/// zone, and the offset of a zone belongs to the instant.
+fn is_zone_independent(call: &ScalarFunction) -> bool {
     let part = match call.args.first() {
         Some(Expr::Literal(part, _)) => part.try_as_str().flatten().unwrap_or_default(),
         _ => return false,

@@ -1,4 +1,5 @@
-//! PostgreSQL types in casts that another type represents here.
+//! PostgreSQL types that no column can have. A cast to a type of this kind gives a value of a
+//! representing type.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
 
 use crate::spec::type_of;
 
-/// A type and its array type.
+/// A PostgreSQL type, and the array type of its elements.
 const TYPES: [(&str, &str); 21] = [
     ("aclitem", "aclitem[]"),
     ("bpchar", "bpchar[]"),
@@ -33,8 +34,8 @@ const TYPES: [(&str, &str); 21] = [
     ("xid8", "xid8[]"),
 ];
 
-/// PostgreSQL's name of a type that no column can have, and the representing type; `None` for every
-/// other type.
+/// For a PostgreSQL type that no column can have: the representing column type, and the name.
+/// `None` for every other type.
 pub fn catalog_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
     let of_array = |found: &(&str, &'static str)| (type_of(found.1), found.1);
     match sql_type {
@@ -51,7 +52,7 @@ fn find(sql_type: &DataType) -> Option<&'static (&'static str, &'static str)> {
         DataType::JSON => "json".to_string(),
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             let ident = name.0.last()?.as_ident()?;
-            // Without quotes, char is another type.
+            // Without quotes, `char` means `character(1)`.
             if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("char") {
                 return None;
             }
@@ -62,10 +63,10 @@ fn find(sql_type: &DataType) -> Option<&'static (&'static str, &'static str)> {
     TYPES.iter().find(|(name, _)| *name == word)
 }
 
-/// The result field of a cast; `known` is PostgreSQL's type name if another type represents the
-/// type.
+/// The field of a cast's result. `known` is the name of the PostgreSQL type if another type
+/// represents it.
 pub fn cast_field(column_type: &ColumnType, known: Option<&str>) -> FieldRef {
-    // The new name hides the value's earlier name: the cast is explicit.
+    // The metadata of the value's earlier type must not stay, because the cast is explicit.
     let field: Field = column_type.arrow_field("cast", true);
     let Some(known) = known else { return Arc::new(field) };
     let mut metadata = field.metadata().clone();
@@ -73,7 +74,7 @@ pub fn cast_field(column_type: &ColumnType, known: Option<&str>) -> FieldRef {
     Arc::new(field.with_metadata(metadata))
 }
 
-/// The representing type for PostgreSQL's type name in a field's metadata.
+/// The column type that represents the PostgreSQL type with this name.
 pub fn stands_for(name: &str) -> ColumnType {
     type_of(name)
 }

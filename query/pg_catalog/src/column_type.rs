@@ -1,4 +1,4 @@
-//! Column types with the numbers and names of `pg_type`.
+//! The types of columns as rows of `pg_type`: oids, names, modifiers.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -6,7 +6,7 @@ use stratalog_model::ColumnType;
 
 use crate::spec::TYPES;
 
-/// A base type of `pg_type`.
+/// A row of `pg_type` that is not an array type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BaseType {
     pub(crate) oid: i64,
@@ -30,7 +30,7 @@ pub(crate) struct BaseType {
     pub(crate) align: &'static str,
     pub(crate) storage: &'static str,
     pub(crate) collation: i64,
-    /// The SQL name, which may contain spaces.
+    /// The name of the type in SQL, which may contain spaces.
     pub(crate) sql_name: &'static str,
 }
 
@@ -65,7 +65,7 @@ impl BaseType {
     }
 }
 
-/// The base types, by oid.
+/// The base types in the order of their oids.
 pub(crate) static BASE_TYPES: LazyLock<Vec<BaseType>> =
     LazyLock::new(|| TYPES.lines().filter_map(BaseType::read).collect());
 
@@ -76,22 +76,22 @@ static BY_ARRAY: LazyLock<HashMap<i64, BaseType>> = LazyLock::new(|| {
     BASE_TYPES.iter().filter(|base| base.array != 0).map(|base| (base.array, *base)).collect()
 });
 
-/// The base type of an oid.
+/// The base type with this oid.
 pub(crate) fn base_type(oid: i64) -> Option<&'static BaseType> {
     BY_OID.get(&oid)
 }
 
-/// The element type of an array type's oid.
+/// The element type of the array type with this oid.
 pub(crate) fn element_of_array(oid: i64) -> Option<&'static BaseType> {
     BY_ARRAY.get(&oid)
 }
 
-/// The collation of a type or of its elements; 0 for types without collation.
+/// The oid of the collation of a type, or of an array type's elements; 0 if the type has none.
 pub(crate) fn collation_of(oid: i64) -> i64 {
     base_type(oid).or(element_of_array(oid)).map_or(0, |base| base.collation)
 }
 
-/// The oid of a type name in `regtype` syntax.
+/// The oid of the type with this name, in the syntax of `regtype`.
 pub(crate) fn oid_of_name(name: &str) -> Option<i64> {
     let name = name.trim().strip_prefix("pg_catalog.").unwrap_or(name.trim());
     let name = name.trim_matches('"').to_ascii_lowercase();
@@ -119,7 +119,7 @@ pub(crate) fn oid_of_name(name: &str) -> Option<i64> {
     })
 }
 
-/// The oid of a column type.
+/// The oid of a column type in `pg_type`.
 pub fn type_oid(column_type: &ColumnType) -> u32 {
     match column_type {
         ColumnType::Boolean => 16,
@@ -144,8 +144,8 @@ pub fn type_oid(column_type: &ColumnType) -> u32 {
     }
 }
 
-/// The type modifier: the digits of numeric and of timestamps; -1 for no modifier, and for the
-/// default nanoseconds of timestamps.
+/// The type modifier of a column type: the precision and scale of numeric, the digits of
+/// timestamps. -1 for no modifier, and for timestamps with nanoseconds, which are the default.
 pub(crate) fn type_modifier(column_type: &ColumnType) -> i64 {
     match column_type {
         ColumnType::Numeric { precision, scale } => {
@@ -160,10 +160,10 @@ pub(crate) fn type_modifier(column_type: &ColumnType) -> i64 {
     }
 }
 
-/// The name of a type in the form of `format_type`: `numeric(10,2)`, `text[]`.
+/// The name of a type as `format_type` returns it, for example `numeric(10,2)` or `text[]`.
 pub fn type_name(oid: i64, modifier: Option<i64>) -> String {
     match (oid, modifier) {
-        // Without a length, `character` and `bit` would mean length 1.
+        // `character` and `bit` without a length mean length 1.
         (1042, Some(..0)) => return "bpchar".to_string(),
         (1560, Some(..0)) => return "\"bit\"".to_string(),
         _ => {}

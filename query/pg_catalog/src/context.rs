@@ -1,28 +1,28 @@
-//! The inputs of one session's system tables and functions.
+//! What the system tables and functions of a session read from.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use stratalog_model::{
-    ChronicleId, Clock, EventStore, Result, TierName, files::DataFiles, store::ChronicleStatus,
+    ChronicleId, Clock, EventStore, Result, files::DataFiles, store::ChronicleStatus,
 };
 use stratalog_visor_core::{Acquisitions, Catalog, CatalogState};
 
 /// A session in `pg_stat_activity` and `stratalog.sessions`.
 #[derive(Debug, Clone, Default)]
 pub struct SessionRow {
-    /// The session number for cancel requests.
+    /// The number of the session, which cancel requests name.
     pub process_id: i32,
-    /// User.
+    /// The user of the session.
     pub user: String,
-    /// Database.
+    /// The database of the session.
     pub database: String,
-    /// The client's name for itself.
+    /// The name that the client gave itself.
     pub application_name: String,
-    /// Address of the client; `None` for an in-process client.
+    /// The address of the client; `None` for a client in this process.
     pub client_address: Option<String>,
     /// `active`, `idle`, `idle in transaction` or `idle in transaction (aborted)`.
     pub state: String,
-    /// The running statement, or the last statement.
+    /// The text of the running statement, or else of the last statement.
     pub query: String,
     /// The start of the session, in microseconds since 1970.
     pub connected_us: i64,
@@ -30,86 +30,87 @@ pub struct SessionRow {
     pub query_us: Option<i64>,
     /// The start of the transaction block, in microseconds since 1970.
     pub transaction_us: Option<i64>,
-    /// Twice the latency that the client measured; 0 without a measurement.
+    /// Twice the latency that the client has measured, in microseconds; 0 if it has measured none.
     pub round_trip_us: u64,
-    /// The session's running COPY.
+    /// The COPY that the session is running, if any.
     pub copy: Option<CopyRow>,
 }
 
 /// A running COPY in `pg_stat_progress_copy`.
 #[derive(Debug, Clone)]
 pub struct CopyRow {
-    /// `COPY FROM` or `COPY TO`.
+    /// The name in the column `command`: `COPY FROM` or `COPY TO`.
     pub command: &'static str,
-    /// The table; `None` for a query.
+    /// The table of the COPY; `None` for a query.
     pub table: Option<ChronicleId>,
-    /// Bytes of data so far.
+    /// Bytes of COPY data so far.
     pub bytes: u64,
-    /// Rows so far.
+    /// The number of rows so far.
     pub rows: u64,
-    /// The number of excluded rows.
+    /// The number of rows that a WHERE clause has excluded.
     pub excluded: u64,
 }
 
-/// The sessions of the server.
+/// Access to all sessions of the server.
 pub trait SessionsView: Send + Sync + std::fmt::Debug {
     /// All sessions.
     fn sessions(&self) -> Vec<SessionRow>;
-    /// Cancels the running statement of a session; true if the session exists
-    /// (`pg_cancel_backend`).
+    /// Cancels the running statement of a session (`pg_cancel_backend`); false if no session has
+    /// the number.
     ///
     /// # Errors
-    /// `ReadOnlyTransaction` for a session that may only read.
+    /// `ReadOnlyTransaction` if the calling session may only read.
     fn cancel(&self, process_id: i32) -> Result<bool>;
-    /// Ends a session; false if no session has the number.
+    /// Ends a session (`pg_terminate_backend`); false if no session has the number.
     ///
     /// # Errors
-    /// Like [`Self::cancel`].
+    /// The errors of [`Self::cancel`].
     fn terminate(&self, process_id: i32) -> Result<bool>;
 }
 
 /// A setting in `pg_settings`.
 #[derive(Debug, Clone, Default)]
 pub struct SettingRow {
-    /// Name.
+    /// The name of the setting.
     pub name: String,
-    /// The current value in SHOW's format.
+    /// The value in SHOW's form.
     pub value: String,
-    /// Value of a new session.
+    /// The value of a new session.
     pub reset_value: String,
-    /// The effect of the setting.
+    /// What the setting does.
     pub description: String,
     /// True if SET may change the setting.
     pub changeable: bool,
-    /// `bool`, `enum`, `integer` or `string`.
+    /// The type of the values: `bool`, `enum`, `integer` or `string`.
     pub kind: &'static str,
-    /// The unit of a number; `None` for plain numbers and other kinds.
+    /// The unit of the number; `None` for a number without a unit, and for other types.
     pub unit: Option<&'static str>,
-    /// The least and the greatest valid number.
+    /// The smallest and the largest valid number; `None` for other types.
     pub range: Option<(i64, i64)>,
-    /// The valid words.
+    /// The valid words; `None` for other types.
     pub words: Option<Vec<String>>,
 }
 
-/// The settings of one session.
+/// Access to the settings of one session.
 pub trait SettingsView: Send + Sync + std::fmt::Debug {
-    /// The value in SHOW's format; `None` for an unknown name.
+    /// The value in SHOW's form; `None` if no setting has the name.
     fn get(&self, name: &str) -> Option<String>;
-    /// Sets a value, for the transaction only if `local`; returns the effective value.
+    /// Sets a value, until the end of the transaction if `local`. Returns the value that is now in
+    /// effect.
     ///
     /// # Errors
     /// `UndefinedObject`, `InvalidParameterValue`, `CannotChangeNow`.
     fn set(&self, name: &str, value: &str, local: bool) -> Result<String>;
-    /// All settings, by name.
+    /// All settings in the order of their names.
     fn list(&self) -> Vec<SettingRow>;
 }
 
 /// A cursor in `pg_cursors`.
 #[derive(Debug, Clone, Default)]
 pub struct CursorRow {
-    /// The cursor's name.
+    /// The name of the cursor.
     pub name: String,
-    /// The text of the DECLARE.
+    /// The text of the statement DECLARE.
     pub statement: String,
     /// True for a cursor WITH HOLD.
     pub holds: bool,
@@ -117,40 +118,40 @@ pub struct CursorRow {
     pub scrolls: bool,
     /// True for a BINARY cursor.
     pub is_binary: bool,
-    /// The time of the DECLARE, in microseconds since 1970.
+    /// When the cursor was declared, in microseconds since 1970.
     pub declared_us: i64,
 }
 
-/// The cursors of one session.
+/// Access to the cursors of one session.
 pub trait CursorsView: fmt::Debug + Send + Sync {
-    /// The open cursors, by name.
+    /// The open cursors in the order of their names.
     fn cursors(&self) -> Vec<CursorRow>;
 }
 
 /// A prepared statement in `pg_prepared_statements`.
 #[derive(Debug, Clone, Default)]
 pub struct PreparedRow {
-    /// The statement's name.
+    /// The name of the statement.
     pub name: String,
-    /// The statement's text.
+    /// The text of the statement.
     pub statement: String,
-    /// The time of the preparation, in microseconds since 1970.
+    /// When the statement was prepared, in microseconds since 1970.
     pub prepared_us: i64,
     /// The oids of the parameter types.
     pub parameter_types: Vec<i64>,
-    /// True for PREPARE, false for a protocol message.
+    /// True if SQL's PREPARE prepared the statement; false if a message of the protocol did.
     pub from_sql: bool,
 }
 
-/// The prepared statements of one session.
+/// Access to the prepared statements of one session.
 pub trait PreparedView: fmt::Debug + Send + Sync {
-    /// The named prepared statements, by name.
+    /// The named prepared statements in the order of their names.
     fn prepared(&self) -> Vec<PreparedRow>;
 }
 
-/// The catalog in one session's view.
+/// Access to the catalog in the view of a session.
 pub trait CatalogView: fmt::Debug + Send + Sync {
-    /// The current state; a state never changes after its return.
+    /// The present state. A returned state never changes.
     fn state(&self) -> Arc<CatalogState>;
 }
 
@@ -160,14 +161,14 @@ impl CatalogView for Catalog {
     }
 }
 
-/// The inputs of one session's system tables and functions.
+/// The inputs of a session's system tables and functions.
 #[derive(Debug, Clone)]
 pub struct CatalogContext {
     /// The catalog of databases, schemas and chronicles.
     pub catalog: Arc<dyn CatalogView>,
-    /// The store, for numbers of events.
+    /// The store, for the numbers of events and bytes.
     pub store: Arc<dyn EventStore>,
-    /// The files of the data directory; `None` without a directory.
+    /// The files of the data directory; `None` if there is no directory.
     pub files: Option<Arc<dyn DataFiles>>,
     /// The acquisitions of chronicles.
     pub acquisitions: Arc<Acquisitions>,
@@ -181,20 +182,20 @@ pub struct CatalogContext {
     pub cursors: Arc<dyn CursorsView>,
     /// The prepared statements of this session.
     pub prepared: Arc<dyn PreparedView>,
-    /// Database that the session is connected to.
+    /// The database that the session uses.
     pub database: String,
-    /// The database name in the client's connection; may be an alias.
+    /// The name of the database that the client has given, which may be an alias.
     pub connected_to: String,
-    /// User.
+    /// The user of the session.
     pub user: String,
-    /// Number of this session (`pg_backend_pid()`).
+    /// The number of the session (`pg_backend_pid()`).
     pub process_id: i32,
-    /// The start of the server, in microseconds since 1970.
+    /// When the server was started, in microseconds since 1970.
     pub server_started_us: i64,
 }
 
 impl CatalogContext {
-    /// The oid of a database's name or alias.
+    /// The oid of the database with this name or alias.
     pub(crate) fn database_oid(&self, name: &str) -> Option<u32> {
         let state = self.state();
         state.database_names().find(|(_, known)| *known == name).map(|(oid, _)| oid)
@@ -205,11 +206,11 @@ impl CatalogContext {
         self.catalog.state()
     }
 
-    /// Events and bytes of each table, in memory and in files.
+    /// The numbers of events and bytes of each table, in memory and in files.
     pub(crate) fn table_numbers(&self) -> Vec<ChronicleStatus> {
         let mut in_files: HashMap<ChronicleId, u64> = HashMap::new();
         for piece in self.store.pieces() {
-            if piece.tier != TierName::Journal {
+            if piece.tier.has_pieces() {
                 *in_files.entry(piece.chronicle).or_default() += piece.bytes;
             }
         }
@@ -220,8 +221,8 @@ impl CatalogContext {
         numbers
     }
 
-    /// The existing schemas for the lookup of unqualified names. No user has a schema, so `$user`
-    /// is no schema.
+    /// The schemas in which an unqualified name is looked up, without schemas that do not exist.
+    /// `$user` adds no schema, because no user has a schema.
     pub(crate) fn search_path(&self, state: &CatalogState) -> Vec<String> {
         let setting =
             self.settings.get("search_path").unwrap_or_else(|| "\"$user\", public".into());

@@ -1,7 +1,7 @@
-//! The rows of each system table.
+//! Computes the rows of each system table.
 //!
-//! A table outside of these lists is empty, correctly: the database has no triggers, policies,
-//! publications, enums or foreign servers.
+//! A table that is in neither list is always empty, because the database has no such objects: no
+//! triggers, policies, publications, enums or foreign servers.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -34,8 +34,9 @@ pub(crate) use running::address_and_port;
 type FixedFill = fn(&mut Rows<'_>) -> Result<()>;
 type LiveFill = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
 
-/// Constant rows, by schema and table.
+/// The functions for tables whose rows never change, by schema and table.
 const FIXED: &[(&str, &str, FixedFill)] = &[
+    ("information_schema", "sql_features", information::sql_features),
     ("pg_catalog", "pg_am", server::access_methods),
     ("pg_catalog", "pg_attribute", attribute::of_system_tables),
     ("pg_catalog", "pg_cast", functions::casts),
@@ -51,7 +52,7 @@ const FIXED: &[(&str, &str, FixedFill)] = &[
     ("stratalog", "keywords", own::keywords),
 ];
 
-/// Rows that depend on the state, by schema and table.
+/// The functions for tables whose rows depend on the state, by schema and table.
 const LIVE: &[(&str, &str, LiveFill)] = &[
     ("information_schema", "character_sets", information::character_sets),
     ("information_schema", "columns", information::columns),
@@ -125,15 +126,15 @@ static FIXED_BATCHES: LazyLock<HashMap<i64, RecordBatch>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The constant rows of `table`.
+/// The rows of a table whose rows never change; `None` for any other table.
 pub(crate) fn fixed(table: &Table) -> Option<&'static RecordBatch> {
     FIXED_BATCHES.get(&table.oid)
 }
 
-/// Adds the rows of `table` that depend on the state.
+/// Adds the rows of a table that depend on the state.
 ///
 /// # Errors
-/// `Internal`: the rows do not fit the table.
+/// `Internal` if the rows do not fit the columns of the table.
 pub(crate) fn live(table: &Table, context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     match LIVE.iter().find(|(schema, name, _)| *schema == table.schema && *name == table.name) {
         Some((_, _, fill)) => fill(context, rows),
@@ -141,7 +142,7 @@ pub(crate) fn live(table: &Table, context: &CatalogContext, rows: &mut Rows<'_>)
     }
 }
 
-/// True if `table` has no row in any state: queries over the table need no plan.
+/// True if the table is empty in every state: queries over the table need no plan.
 pub(crate) fn is_always_empty(schema: &str, name: &str) -> bool {
     let known = SYSTEM_TABLES.iter().any(|table| table.schema == schema && table.name == name);
     known

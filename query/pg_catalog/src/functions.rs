@@ -1,4 +1,4 @@
-//! Functions that need the session or the catalog.
+//! SQL functions that need the session or the catalog.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ mod session;
 mod size;
 mod tools;
 
-/// Registers the functions of one session.
+/// Registers the functions of a session.
 ///
 /// # Errors
 /// The registry accepts no functions.
@@ -37,7 +37,7 @@ pub fn register_functions(
         .chain(tools::functions(context))
         .chain(log::functions(context))
         .collect();
-    crate::procedure::tell_names(functions.iter().map(|function| function.name).collect());
+    crate::procedure::register_names(functions.iter().map(|function| function.name).collect());
     for mut function in functions {
         if let Some((column_type, pg_type)) = known_type(function.name) {
             function.returns = Returns::Known(column_type, pg_type);
@@ -47,7 +47,7 @@ pub fn register_functions(
     Ok(())
 }
 
-/// The result type of a function, if the type is specific to PostgreSQL.
+/// The result type of a function whose result is a PostgreSQL type that no column can have.
 pub(crate) fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
     match function {
         "current_database"
@@ -79,16 +79,16 @@ pub(crate) fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
     }
 }
 
-/// Computes a function from the context, for all rows.
+/// Computes the results of a function for all rows.
 type Compute = fn(&CatalogContext, &Arguments<'_>) -> Result<ArrayRef>;
 
-/// Declares functions over one context.
+/// Declares functions of a context.
 struct Declare<'a> {
     context: &'a Arc<CatalogContext>,
 }
 
 impl Declare<'_> {
-    /// A function with a result that may change between statements.
+    /// Declares a function whose result may differ between two statements.
     fn stable(
         &self,
         name: &'static str,
@@ -111,7 +111,7 @@ impl Declare<'_> {
     }
 }
 
-/// The same text in every row.
+/// A column with the same text in every row.
 fn same_text(arguments: &Arguments<'_>, text: &str) -> Result<ArrayRef> {
     text_rows(arguments.rows, |_| Ok(Some(text.to_string())))
 }
@@ -148,13 +148,13 @@ fn no_text(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     text_rows(arguments.rows, |_| Ok(None))
 }
 
-/// Argument `at` of row `row` as an oid.
+/// Argument `at` in row `row` as an oid.
 fn oid_at(arguments: &Arguments<'_>, at: usize, row: usize) -> Result<Option<i64>> {
     let numbers = arguments.integers(at)?;
     Ok((!numbers.is_null(row)).then(|| numbers.value(row)))
 }
 
-/// A text derived from the oid in argument 0.
+/// Computes a text from the oid in argument 0.
 fn text_of_oid(
     arguments: &Arguments<'_>,
     text: impl Fn(i64) -> Option<String>,
@@ -162,12 +162,12 @@ fn text_of_oid(
     text_rows(arguments.rows, |row| Ok(oid_at(arguments, 0, row)?.and_then(&text)))
 }
 
-/// A boolean derived from the oid in argument 0; `None` is NULL.
+/// Computes a boolean from the oid in argument 0; `None` becomes NULL.
 fn test_of_oid(arguments: &Arguments<'_>, test: impl Fn(i64) -> Option<bool>) -> Result<ArrayRef> {
     truths(arguments, |row| Ok(oid_at(arguments, 0, row)?.and_then(&test)))
 }
 
-/// Booleans, row by row; `None` is NULL.
+/// Computes a boolean for each row; `None` becomes NULL.
 fn truths(
     arguments: &Arguments<'_>,
     truth: impl Fn(usize) -> Result<Option<bool>>,

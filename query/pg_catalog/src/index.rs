@@ -1,4 +1,4 @@
-//! Indexes in `pg_index`: the index of a primary key, and secondary indexes.
+//! The indexes of a table for `pg_index`: of its primary key, and secondary indexes.
 
 use stratalog_functions::quote_ident;
 use stratalog_model::{ChronicleDefinition, ColumnDefinition, IndexKind};
@@ -8,20 +8,20 @@ use crate::{oid, relation::key_columns};
 /// One index of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Index<'a> {
-    /// The index's oid.
+    /// The oid of the index.
     pub(crate) oid: i64,
-    /// The index's name.
+    /// The name of the index.
     pub(crate) name: String,
-    /// The access method.
+    /// The access method: name and oid.
     pub(crate) method: (&'static str, i64),
-    /// The index's columns in order.
+    /// The columns of the index, in its order.
     pub(crate) columns: Vec<&'a ColumnDefinition>,
     /// True for the index of the primary key.
     pub(crate) primary: bool,
     chronicle: &'a ChronicleDefinition,
 }
 
-/// The indexes of a table; the primary key's index comes first.
+/// The indexes of a table; the index of the primary key is first.
 pub(crate) fn indexes(chronicle: &ChronicleDefinition) -> impl Iterator<Item = Index<'_>> {
     let primary = chronicle.primary_key.then(|| Index {
         oid: oid::index(chronicle.id),
@@ -46,18 +46,18 @@ pub(crate) fn indexes(chronicle: &ChronicleDefinition) -> impl Iterator<Item = I
 }
 
 impl Index<'_> {
-    /// True if no two events have the same values in the index's columns.
+    /// True if two events never have equal values in the columns of the index.
     pub(crate) fn is_unique(&self) -> bool {
         self.primary && self.chronicle.key_is_unique()
     }
 
-    /// `attnum`s of the index's columns, from 1.
+    /// The `attnum` of each column of the index; the first column of a table has 1.
     pub(crate) fn numbers(&self) -> Vec<i64> {
         let places = self.columns.iter().filter_map(|column| self.chronicle.position(column.id));
         places.map(|at| i64::try_from(at).unwrap_or(i64::MAX).saturating_add(1)).collect()
     }
 
-    /// The CREATE statement for the index.
+    /// The CREATE statement of the index.
     pub(crate) fn definition(&self) -> String {
         let columns: Vec<String> =
             self.columns.iter().map(|column| quote_ident(&column.name)).collect();

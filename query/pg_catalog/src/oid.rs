@@ -1,4 +1,4 @@
-//! Oids: stable numbers of the objects in `pg_catalog`.
+//! The oids of objects in `pg_catalog`. An object keeps its oid.
 //!
 //! ```text
 //!   11 …        fixed by PostgreSQL          16384 …       tables (visor/core)
@@ -9,94 +9,94 @@
 
 use stratalog_model::{ChronicleId, ColumnId, chronicle::COLUMNS_MAX};
 
-/// Schemas that every database has.
+/// The schemas of every database: name and oid.
 pub(crate) const SYSTEM_SCHEMAS: &[(&str, i64)] =
     &[("pg_catalog", 11), ("information_schema", 13_207), ("stratalog", 13_999)];
 
-/// Schema `pg_catalog`.
+/// The oid of the schema `pg_catalog`.
 pub(crate) const SYSTEM_CATALOG: i64 = 11;
-/// Schema `public`.
+/// The oid of the schema `public`.
 pub(crate) const PUBLIC: i64 = 2_200;
-/// The one role.
+/// The oid of the only role.
 pub(crate) const ROLE: i64 = 10;
-/// The access method of chronicles.
+/// The oid of the access method of chronicles.
 pub(crate) const ACCESS_CHRONICLE: i64 = 2;
-/// The access method shown for keys.
+/// The oid of the access method `btree`, which the index of a primary key shows.
 pub(crate) const ACCESS_BTREE: i64 = 403;
-/// The access methods of secondary indexes.
+/// The oid of the access method of Bloom indexes.
 pub(crate) const ACCESS_BLOOM: i64 = 13_996;
-/// See [`ACCESS_BLOOM`].
+/// The oid of the access method of inverted indexes.
 pub(crate) const ACCESS_INVERTED: i64 = 13_997;
-/// Languages of functions.
+/// The languages of functions: oid and name.
 pub(crate) const LANGUAGES: [(i64, &str); 2] = [(12, "internal"), (14, "sql")];
-/// Tablespaces.
+/// The tablespaces: oid and name.
 pub(crate) const TABLESPACES: [(i64, &str); 2] = [(TABLESPACE, "pg_default"), (1_664, "pg_global")];
-/// The tablespace of everything.
+/// The oid of the tablespace that contains everything.
 pub(crate) const TABLESPACE: i64 = 1_663;
-/// `pg_class` itself, the target of comments on tables.
+/// The oid of the table `pg_class`, to which comments on tables refer.
 pub(crate) const CLASS: i64 = 1_259;
-/// `pg_namespace` itself.
+/// The oid of the table `pg_namespace`.
 pub(crate) const NAMESPACE: i64 = 2_615;
-/// `pg_constraint` itself.
+/// The oid of the table `pg_constraint`.
 pub(crate) const CONSTRAINT: i64 = 2_606;
-/// `pg_attrdef` itself.
+/// The oid of the table `pg_attrdef`.
 pub(crate) const DEFAULT: i64 = 2_604;
-/// `pg_extension` itself.
+/// The oid of the table `pg_extension`.
 pub(crate) const EXTENSION: i64 = 3_079;
-/// The extension that owns this project's schema.
+/// The oid of the extension to which the schema `stratalog` belongs.
 pub(crate) const OWN_EXTENSION: i64 = 13_998;
-/// The collation of text.
+/// The oid of the collation of texts.
 pub(crate) const COLLATION: i64 = 100;
 
-/// The first function.
+/// The oid of the first function that PostgreSQL does not have.
 pub(crate) const FUNCTION_FIRST: i64 = 15_000;
 
-/// A chronicle's table.
+/// The oid of a chronicle's table.
 pub(crate) fn table(id: ChronicleId) -> i64 {
     i64::from(stratalog_visor_core::catalog::oid_of(id))
 }
 
-/// The index of a chronicle's primary key.
+/// The oid of the index of a chronicle's primary key.
 pub(crate) fn index(id: ChronicleId) -> i64 {
     2_000_000_000 + i64::from(id.0)
 }
 
-/// The first oid of secondary indexes.
+/// The first oid of a secondary index.
 const SECONDARY_INDEX_FIRST: i64 = 2_250_000_000;
 
-/// The number of oids for the secondary indexes of one chronicle.
+/// How many oids each chronicle has for its secondary indexes.
 const SECONDARY_INDEXES: i64 = 1_024;
 
-/// The number of chronicles with distinct oids for secondary indexes: two chronicles with ids so
-/// far apart share the oids.
+/// For how many chronicles the oids of secondary indexes differ: two chronicles whose ids differ by
+/// this number have the same oids.
 const INDEXED_CHRONICLES: i64 = 240_000;
 
-/// A secondary index of a chronicle, by its number.
+/// The oid of the secondary index of a chronicle with this number.
 pub(crate) fn secondary_index(id: ChronicleId, number: u32) -> i64 {
     SECONDARY_INDEX_FIRST
         + i64::from(id.0) % INDEXED_CHRONICLES * SECONDARY_INDEXES
         + i64::from(number) % SECONDARY_INDEXES
 }
 
-/// The chronicle of a secondary index's oid.
+/// The chronicle whose secondary index has this oid.
 pub(crate) fn of_secondary_index(number: i64) -> Option<ChronicleId> {
     let place = number.checked_sub(SECONDARY_INDEX_FIRST)?;
     let id = u32::try_from(place.checked_div(SECONDARY_INDEXES)?).ok()?;
     (i64::from(id) < INDEXED_CHRONICLES).then_some(ChronicleId(id))
 }
 
-/// The constraint of a chronicle's primary key.
+/// The oid of the constraint of a chronicle's primary key.
 pub(crate) fn constraint(id: ChronicleId) -> i64 {
     3_000_000_000 + i64::from(id.0)
 }
 
-/// The default of a column.
+/// The oid of the default of a column.
 pub(crate) fn default(id: ChronicleId, column: ColumnId) -> i64 {
     let columns = i64::try_from(COLUMNS_MAX).unwrap_or(1_600);
     3_500_000_000 + (i64::from(id.0) * columns + i64::from(column.0)) % 700_000_000
 }
 
-/// The first oid of row types.
+/// The first oid of a row type.
 const ROW_TYPE_FIRST: i64 = 2_000_000_000;
 
 /// The oid of the type of a table's rows.
@@ -104,7 +104,7 @@ pub(crate) fn row_type(id: stratalog_model::ChronicleId) -> i64 {
     ROW_TYPE_FIRST + i64::from(id.0)
 }
 
-/// The first oid of array types of row types.
+/// The first oid of an array type whose elements are rows.
 const ROW_ARRAY_TYPE_FIRST: i64 = 2_500_000_000;
 
 /// The oid of the type of arrays of a table's rows.

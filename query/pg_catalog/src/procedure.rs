@@ -1,5 +1,5 @@
-//! Functions in `pg_proc`: first PostgreSQL's functions with a name that exists here, under
-//! PostgreSQL's oids, then the functions of this project alone.
+//! The functions in `pg_proc`: PostgreSQL's functions whose names exist here, with PostgreSQL's
+//! oids, and then the functions that PostgreSQL does not have.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -14,12 +14,12 @@ use crate::{
     spec::FUNCTIONS,
 };
 
-/// A function.
+/// A function as a row of `pg_proc`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Procedure {
     pub(crate) oid: i64,
     pub(crate) name: String,
-    /// `f`, `a` or `w`.
+    /// The kind: `f` for a function, `a` for an aggregate, `w` for a window function.
     pub(crate) kind: &'static str,
     pub(crate) strict: bool,
     pub(crate) returns_set: bool,
@@ -71,8 +71,8 @@ impl Procedure {
         Some(read)
     }
 
-    /// A function that PostgreSQL does not have.
-    fn of_ours(oid: i64, name: String, kind: &'static str, page: Page) -> Self {
+    /// A function that PostgreSQL does not have, with its documentation.
+    fn beyond_postgresql(oid: i64, name: String, kind: &'static str, page: Page) -> Self {
         Self {
             oid,
             name,
@@ -86,13 +86,13 @@ impl Procedure {
         }
     }
 
-    /// The parameters in SQL syntax.
+    /// The parameters as SQL text.
     pub(crate) fn arguments(&self) -> String {
         let [arguments, _, _] = &self.written;
         arguments.clone().unwrap_or_else(|| self.types())
     }
 
-    /// The parameters without defaults.
+    /// The parameters as SQL text, without their defaults.
     pub(crate) fn identity_arguments(&self) -> String {
         let [_, arguments, _] = &self.written;
         arguments.clone().unwrap_or_else(|| self.types())
@@ -104,7 +104,7 @@ impl Procedure {
         names.join(", ")
     }
 
-    /// The result type in SQL syntax.
+    /// The result type as SQL text.
     pub(crate) fn result(&self) -> String {
         let [_, _, result] = &self.written;
         result.clone().unwrap_or_else(|| {
@@ -114,22 +114,22 @@ impl Procedure {
     }
 }
 
-/// The documentation of a function of this project.
+/// The documentation of a function that PostgreSQL does not have.
 #[derive(Debug, Default)]
 struct Page {
     description: String,
     parameters: Option<String>,
 }
 
-/// Names of the functions of a session; all sessions have the same functions.
+/// The names of functions that need a session. All sessions have the same functions.
 static OF_SESSIONS: OnceLock<Vec<&'static str>> = OnceLock::new();
 
-/// Registers the names of functions that need a session.
-pub(crate) fn tell_names(names: Vec<&'static str>) {
+/// Registers the names of functions that need a session; called when a session is made.
+pub(crate) fn register_names(names: Vec<&'static str>) {
     OF_SESSIONS.get_or_init(|| names);
 }
 
-/// All known names, with their kind and documentation.
+/// The functions that exist here: by name, their kind and documentation.
 fn known_functions() -> BTreeMap<String, (&'static str, Page)> {
     let mut known: BTreeMap<String, (&str, Page)> = BTreeMap::new();
     for page in stratalog_functions::documentation() {
@@ -161,7 +161,7 @@ fn known_functions() -> BTreeMap<String, (&'static str, Page)> {
     known
 }
 
-/// Functions that the planner interprets itself, or that are rewritten.
+/// Functions without a registration: the planner or a rewrite handles these functions.
 const SERIES: [&str; 18] = [
     "bool_and",
     "bool_or",
@@ -183,7 +183,7 @@ const SERIES: [&str; 18] = [
     "unnest",
 ];
 
-/// Input and output functions of types.
+/// The names of the functions that read and write values of a type.
 fn of_types() -> HashSet<&'static str> {
     let own = BASE_TYPES.iter().flat_map(|base| {
         let in_out = [base.input, base.output, base.receive, base.send];
@@ -205,7 +205,7 @@ fn of_types() -> HashSet<&'static str> {
     .collect()
 }
 
-/// All functions, by name; PostgreSQL's functions come first.
+/// All functions by name; PostgreSQL's functions come first.
 pub(crate) static PROCEDURES: LazyLock<Vec<Procedure>> = LazyLock::new(|| {
     let mut known = known_functions();
     let of_types = of_types();
@@ -219,7 +219,9 @@ pub(crate) static PROCEDURES: LazyLock<Vec<Procedure>> = LazyLock::new(|| {
     }
     known.retain(|name, _| !found.contains(name));
     let own = known.into_iter().zip(oid::FUNCTION_FIRST..);
-    all.extend(own.map(|((name, (kind, page)), oid)| Procedure::of_ours(oid, name, kind, page)));
+    all.extend(
+        own.map(|((name, (kind, page)), oid)| Procedure::beyond_postgresql(oid, name, kind, page)),
+    );
     all
 });
 
@@ -227,16 +229,16 @@ static BY_OID: LazyLock<HashMap<i64, &'static Procedure>> =
     LazyLock::new(|| PROCEDURES.iter().map(|procedure| (procedure.oid, procedure)).collect());
 
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Procedure>> = LazyLock::new(|| {
-    // The first function wins for each name.
+    // Of several functions with one name, the first counts.
     PROCEDURES.iter().rev().map(|procedure| (procedure.name.as_str(), procedure)).collect()
 });
 
-/// The function of an oid.
+/// The function with this oid.
 pub(crate) fn procedure(oid: i64) -> Option<&'static Procedure> {
     BY_OID.get(&oid).copied()
 }
 
-/// The first function of a name.
+/// The first function with this name.
 pub(crate) fn procedure_of_name(name: &str) -> Option<&'static Procedure> {
     BY_NAME.get(name).copied()
 }

@@ -1,4 +1,4 @@
-//! Tables and indexes of users and of the system, as relations of `pg_class`.
+//! The relations of `pg_class`: tables of users, their indexes, and system tables.
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
@@ -15,12 +15,12 @@ use crate::{
     spec::{SYSTEM_TABLES, Table},
 };
 
-/// The user's table of a `regclass` text: a name in SQL syntax, searched in the system tables and
-/// then along `search_path` if unqualified; or an oid.
+/// The user's table that a `regclass` text names: an oid, or a name in SQL syntax. An unqualified
+/// name is looked up among the system tables, and then along `search_path`.
 ///
 /// # Errors
-/// `UndefinedTable`, `WrongObjectType` if the relation is no user's table, `FeatureNotSupported`
-/// for a table of another database.
+/// `UndefinedTable`; `WrongObjectType` if the relation is not a table of a user;
+/// `FeatureNotSupported` for a table of another database.
 pub fn table_of_regclass(
     state: &CatalogState,
     database: &str,
@@ -59,19 +59,19 @@ pub fn table_of_regclass(
     }
 }
 
-/// The relation of an oid in `pg_class`.
+/// A relation of `pg_class`.
 #[derive(Debug, Clone)]
 pub(crate) enum Relation {
-    /// A user's table.
+    /// A table of a user.
     Table(Arc<ChronicleDefinition>),
-    /// An index of a user's table, by oid: the primary key's index, or a secondary index.
+    /// An index of a user's table, by its oid: of the primary key, or a secondary index.
     Index(Arc<ChronicleDefinition>, i64),
     /// A system table.
     System(&'static Arc<Table>),
 }
 
 impl Relation {
-    /// The relation of an oid.
+    /// The relation with this oid.
     pub(crate) fn of_oid(state: &CatalogState, database: &str, number: i64) -> Option<Self> {
         if let Some(table) = SYSTEM_TABLES.iter().find(|table| table.oid == number) {
             return Some(Self::System(table));
@@ -92,8 +92,8 @@ impl Relation {
         found.then_some(Self::Index(indexed, number))
     }
 
-    /// The relation of a name in SQL syntax, searched in the system tables and then along `path` if
-    /// unqualified.
+    /// The relation with this name in SQL syntax. An unqualified name is looked up among the system
+    /// tables, and then along `path`.
     pub(crate) fn of_name(
         state: &CatalogState,
         database: &str,
@@ -122,7 +122,7 @@ impl Relation {
         }
     }
 
-    /// The relation's oid.
+    /// The oid of the relation.
     pub(crate) fn oid(&self) -> i64 {
         match self {
             Self::Table(chronicle) => oid::table(chronicle.id),
@@ -131,7 +131,7 @@ impl Relation {
         }
     }
 
-    /// The relation's schema.
+    /// The schema of the relation.
     pub(crate) fn schema(&self) -> &str {
         match self {
             Self::Table(chronicle) | Self::Index(chronicle, _) => &chronicle.schema,
@@ -139,7 +139,7 @@ impl Relation {
         }
     }
 
-    /// The relation's name.
+    /// The name of the relation.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Table(chronicle) => chronicle.name.clone(),
@@ -148,7 +148,7 @@ impl Relation {
         }
     }
 
-    /// The index, if the relation is an index.
+    /// The index; `None` if the relation is a table.
     pub(crate) fn index(&self) -> Option<Index<'_>> {
         match self {
             Self::Index(chronicle, number) => indexes(chronicle).find(|index| index.oid == *number),
@@ -156,14 +156,14 @@ impl Relation {
         }
     }
 
-    /// True if the unqualified name finds the relation.
+    /// True if the name of the relation without its schema finds the relation.
     pub(crate) fn is_visible(&self, state: &CatalogState, database: &str, path: &[String]) -> bool {
         Self::of_name(state, database, path, &quote_ident(&self.name()))
             .is_some_and(|found| found.oid() == self.oid())
     }
 
-    /// The relation's name in `regclass` format: qualified if the unqualified name does not find
-    /// the relation.
+    /// The name in the output of `regclass`: with the schema if the name alone does not find the
+    /// relation.
     pub(crate) fn display(&self, state: &CatalogState, database: &str, path: &[String]) -> String {
         let name = quote_ident(&self.name());
         if self.is_visible(state, database, path) {
@@ -174,7 +174,8 @@ impl Relation {
     }
 }
 
-/// The parts of a name in SQL syntax, in lower case where unquoted; `None` if the text is no name.
+/// The parts of a name in SQL syntax; a part without quotes becomes lower case. `None` if the text
+/// is not a name.
 pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut part = String::new();
@@ -195,7 +196,7 @@ pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
                 if !any {
                     return None;
                 }
-                // Spaces around the dot have no meaning.
+                // Spaces around the dot are ignored.
                 while chars.next_if(|c| c.is_whitespace()).is_some() {}
                 parts.push(std::mem::take(&mut part));
                 any = false;
@@ -219,7 +220,7 @@ fn only_blanks_before(rest: &Peekable<Chars<'_>>, wanted: char) -> bool {
     rest.clone().find(|c| !c.is_whitespace()) == Some(wanted)
 }
 
-/// A column's default in PostgreSQL's format: a quoted constant carries its type.
+/// The default of a column in PostgreSQL's form, for example `'a'::text`.
 pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
     let default = column.default_sql.as_deref()?;
     let inside = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
@@ -234,7 +235,7 @@ pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
     })
 }
 
-/// Columns of the primary key: the key columns, then the tick.
+/// The columns of the primary key: the key columns, then the tick column.
 pub(crate) fn key_columns(chronicle: &ChronicleDefinition) -> Vec<&ColumnDefinition> {
     chronicle
         .key_columns
@@ -244,7 +245,7 @@ pub(crate) fn key_columns(chronicle: &ChronicleDefinition) -> Vec<&ColumnDefinit
         .collect()
 }
 
-/// `attnum`s of the primary key, from 1.
+/// The `attnum` of each column of the primary key; the first column of a table has 1.
 pub(crate) fn key_numbers(chronicle: &ChronicleDefinition) -> Vec<i64> {
     key_columns(chronicle)
         .into_iter()
@@ -253,7 +254,7 @@ pub(crate) fn key_numbers(chronicle: &ChronicleDefinition) -> Vec<i64> {
         .collect()
 }
 
-/// The columns of the primary key as an SQL list.
+/// The columns of the primary key as SQL text.
 pub(crate) fn key_list(chronicle: &ChronicleDefinition) -> String {
     let names: Vec<String> =
         key_columns(chronicle).into_iter().map(|column| quote_ident(&column.name)).collect();

@@ -1,7 +1,7 @@
 //! Rewrites SQL from PostgreSQL's clients to SQL for DataFusion.
 //!
-//! Each rule is general: no rule recognizes a whole statement. The rules, in the order of their
-//! application during a walk from the top of the tree:
+//! Each rule rewrites a construct, wherever it occurs; no rule recognizes a whole statement. A walk
+//! from the top of the tree applies the rules in this order:
 //!
 //! | written | becomes |
 //! |---|---|
@@ -34,15 +34,15 @@ mod row_json;
 mod subquery;
 mod system_columns;
 
-/// Rewrites a statement in place. Statements without PostgreSQL's catalogs and types stay
-/// unchanged.
+/// Rewrites a statement in place. A statement that uses neither PostgreSQL's catalogs nor its types
+/// stays unchanged.
 pub fn rewrite(statement: &mut Statement) {
     let ControlFlow::Continue(()) = statement.visit(&mut SchemaQualifiers);
     let mut rewriter = Rewriter::default();
     let ControlFlow::Continue(()) = statement.visit(&mut rewriter);
 }
 
-/// True if a CTE of a query has the name of a system table.
+/// True if a CTE of the query has the name of a system table.
 fn shadows(query: &Query) -> bool {
     let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
     ctes.any(|cte| {
@@ -51,7 +51,7 @@ fn shadows(query: &Query) -> bool {
     })
 }
 
-/// Rewrites `pg_catalog.pg_class.relname` to `pg_class.relname`.
+/// Removes the schema from a column: `pg_catalog.pg_class.relname` becomes `pg_class.relname`.
 struct SchemaQualifiers;
 
 impl VisitorMut for SchemaQualifiers {
@@ -70,14 +70,14 @@ impl VisitorMut for SchemaQualifiers {
 
 #[derive(Debug, Default)]
 struct Rewriter {
-    /// True if a CTE seen so far has the name of a system table: then a table name alone does not
-    /// prove that the table is empty.
+    /// True if a CTE so far has the name of a system table. A name without a schema may then mean
+    /// the CTE, which need not be empty.
     shadowed: bool,
-    /// The positions of subqueries of `ANY` and `ALL`, which are no scalar subqueries.
+    /// The positions of subqueries of `ANY` and `ALL`, which are not scalar subqueries.
     sets: Vec<usize>,
 }
 
-/// The walk never stops early.
+/// The result type of the walk, which never stops early.
 type Flow = ControlFlow<std::convert::Infallible>;
 
 impl VisitorMut for Rewriter {
@@ -140,7 +140,7 @@ impl VisitorMut for Rewriter {
     }
 }
 
-/// Removes `pg_catalog.` or `information_schema.` in front of a name.
+/// Removes the schema `pg_catalog` or `information_schema` from a name.
 fn without_system_schema(name: &mut ObjectName) {
     let system = name.0.first().and_then(|part| part.as_ident()).is_some_and(|first| {
         matches!(first.value.to_ascii_lowercase().as_str(), "pg_catalog" | "information_schema")
@@ -150,13 +150,13 @@ fn without_system_schema(name: &mut ObjectName) {
     }
 }
 
-/// Replaces an expression by the result of `change`.
+/// Replaces an expression by `change` of it.
 fn replace(expr: &mut Expr, change: impl FnOnce(Expr) -> Expr) {
     let old = std::mem::replace(expr, build::null());
     *expr = change(old);
 }
 
-/// Operators with a schema, collations and comparisons with function oids.
+/// Rewrites operators with a schema, collations, and comparisons with the oids of functions.
 fn operator(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } => {
@@ -203,13 +203,13 @@ fn plain_operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// Columns with function oids, shown as names; no function shows as `-`.
+/// Columns that hold the oid of a function and show its name; `-` for no function.
 static FUNCTION_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
     columns.filter(|column| column.pg_type == Some("regproc")).map(|column| column.name).collect()
 });
 
-/// Columns of type name.
+/// Columns whose type is `name`.
 static NAME_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
     columns.filter(|column| column.pg_type == Some("name")).map(|column| column.name).collect()
@@ -232,8 +232,8 @@ fn is_one_of(expr: &Expr, columns: &HashSet<&'static str>) -> bool {
     name.is_some_and(|name| columns.contains(name.value.as_str()))
 }
 
-/// Rewrites `typreceive <> 0` to a comparison with the name of no function, and `p.oid = typinput`
-/// to a comparison with the function's oid.
+/// Rewrites `typreceive <> 0` to a comparison with `-`, the name for no function, and `p.oid =
+/// typinput` to a comparison with the oid of the function in `typinput`.
 fn function_oid(column: &mut Expr, number: &mut Expr) {
     if !is_function_column(column) || is_function_column(number) {
         return;
@@ -252,7 +252,7 @@ fn oid_of(column: &mut Expr) {
     replace(column, |column| build::call("to_regproc", vec![column]));
 }
 
-/// The name of a function call with an argument list.
+/// The name of the function that an expression calls, if it is a call with an argument list.
 fn called(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Function(function) if !matches!(function.args, FunctionArguments::Subquery(_)) => {

@@ -1,4 +1,4 @@
-//! Rows of system tables, written by column name, collected into Arrow columns.
+//! Collects the rows of a system table, whose values are set by column name, into Arrow columns.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ pub(crate) enum Value {
     Null,
     /// A boolean.
     Bool(bool),
-    /// Any integer, oid or time (microseconds since 1970).
+    /// An integer, an oid, or a time in microseconds since 1970.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
     /// Text.
     Text(String),
@@ -31,7 +31,7 @@ pub(crate) enum Value {
     Ints(Vec<i64>),
     /// An array of texts.
     Texts(Vec<String>),
-    /// An interval, in seconds.
+    /// An interval in seconds.
     Seconds(i64),
 }
 
@@ -83,7 +83,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// The collected rows of one table.
+/// The rows of one system table, while they are collected.
 #[derive(Debug)]
 pub(crate) struct Rows<'a> {
     table: &'a Table,
@@ -92,24 +92,24 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// An empty collection.
+    /// A collection without rows.
     pub(crate) fn new(table: &'a Table) -> Self {
         let builders =
             table.columns.iter().map(|column| Builder::new(&column.column_type)).collect();
         Self { table, builders, count: 0 }
     }
 
-    /// The first of these column names in the table.
+    /// The first of these column names that the table has.
     pub(crate) fn first_of(&self, names: &[&'static str]) -> &'static str {
         let has = |name: &str| self.table.columns.iter().any(|column| column.name == name);
         names.iter().copied().find(|name| has(name)).unwrap_or_default()
     }
 
-    /// Adds a row. Columns missing in `values` are NULL if the table allows NULL, otherwise 0,
+    /// Adds a row. A column that is not in `values` is NULL if the table allows it, otherwise 0,
     /// false or empty.
     ///
     /// # Errors
-    /// `Internal` if `values` has an unknown column or a value of another type.
+    /// `Internal` if `values` names an unknown column, or has a value of a wrong type.
     pub(crate) fn push(&mut self, values: &[(&str, Value)]) -> Result<()> {
         let mut named = 0_usize;
         for (column, builder) in self.table.columns.iter().zip(&mut self.builders) {
@@ -141,7 +141,7 @@ impl<'a> Rows<'a> {
     /// The rows as a batch.
     ///
     /// # Errors
-    /// `Internal`: the columns do not fit the schema.
+    /// `Internal` if the values do not fit the schema of the table.
     pub(crate) fn finish(mut self) -> Result<RecordBatch> {
         let columns: Vec<ArrayRef> = self.builders.iter_mut().map(Builder::finish).collect();
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(self.count));
@@ -174,10 +174,10 @@ enum Builder {
     Time(TimestampMicrosecondBuilder),
     Text(StringViewBuilder),
     Texts(ListBuilder<StringViewBuilder>),
-    /// The last step narrows the elements to another integer type.
+    /// Integers, which are at last cast to the type of the elements.
     Ints(ListBuilder<Int64Builder>, DataType),
     Interval(IntervalMonthDayNanoBuilder),
-    /// Values of a type without non-NULL values in any table: the number of NULLs.
+    /// A column of a type that only has NULLs: their number.
     Nulls(usize, DataType),
 }
 
@@ -205,7 +205,7 @@ impl Builder {
         }
     }
 
-    /// Appends the value; true if the value fits.
+    /// Appends a value; returns false if it does not fit the column.
     fn append(&mut self, value: &Value) -> bool {
         match (self, value) {
             (Self::Bool(builder), Value::Bool(value)) => builder.append_value(*value),
@@ -267,7 +267,7 @@ impl Builder {
             Self::Nulls(count, data_type) => new_null_array(data_type, *count),
             Self::Ints(builder, data_type) => {
                 let array: ArrayRef = Arc::new(builder.finish());
-                // The integers fit, because the rows were made for columns of this type.
+                // The integers fit, because they were made for a column of this type.
                 arrow::compute::cast(&array, data_type).unwrap_or(array)
             }
         }

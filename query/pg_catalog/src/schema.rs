@@ -1,4 +1,4 @@
-//! The three system schemas.
+//! The three system schemas of a session.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,11 +13,11 @@ use crate::{CatalogContext, spec::SYSTEM_TABLES, table::SystemTable};
 /// The system schemas of one session.
 #[derive(Debug, Clone)]
 pub struct Schemas {
-    /// PostgreSQL's system tables.
+    /// The schema `pg_catalog`.
     pub pg_catalog: Arc<dyn SchemaProvider>,
-    /// The schema of the SQL standard.
+    /// The schema `information_schema`.
     pub information_schema: Arc<dyn SchemaProvider>,
-    /// The schema of this project.
+    /// The schema `stratalog`.
     pub stratalog: Arc<dyn SchemaProvider>,
 }
 

@@ -1,4 +1,4 @@
-//! System tables as data: name, oid, columns.
+//! The definitions of system tables as data: name, oid, columns.
 
 use std::sync::{Arc, LazyLock};
 
@@ -26,13 +26,13 @@ pub(crate) const TYPES: &str = include_str!("spec/types.txt");
 /// SQL.
 pub(crate) const FUNCTIONS: &str = include_str!("spec/functions.txt");
 
-/// Operators whose types all exist here, one operator a line. The fields, separated by tabs: oid,
-/// name, kind, merges, hashes, left type, right type, result type, commutator, negator, function,
+/// Operators of existing types, one operator a line. The fields, separated by tabs: oid, name,
+/// kind, merges, hashes, left type, right type, result type, commutator, negator, function,
 /// estimators.
 pub(crate) const OPERATORS: &str = include_str!("spec/operators.txt");
 
-/// Casts between types that exist here, one cast a line. The fields, separated by tabs: oid,
-/// source, target, function, context, method.
+/// Casts between existing types, one cast a line. The fields, separated by tabs: oid, source,
+/// target, function, context, method.
 pub(crate) const CASTS: &str = include_str!("spec/casts.txt");
 
 /// Operator classes of btree, one class a line. The fields, separated by tabs: oid, name, family,
@@ -43,12 +43,17 @@ pub(crate) const OPERATOR_CLASSES: &str = include_str!("spec/opclasses.txt");
 /// word may be a name without AS.
 pub(crate) const KEYWORDS: &str = include_str!("spec/keywords.txt");
 
-/// The specification of a table.
+/// Features of the SQL standard, one feature a line, with the names of PostgreSQL. The fields,
+/// separated by tabs: feature, number within the feature, name of the feature, name. Only supported
+/// features are listed.
+pub(crate) const SQL_FEATURES: &str = include_str!("spec/sql_features.txt");
+
+/// The definition of a system table.
 #[derive(Debug)]
 pub(crate) struct Spec {
     pub(crate) name: &'static str,
     pub(crate) oid: i64,
-    /// `name type[?], …`
+    /// The columns as text: `name type[?], …`, where `?` marks a nullable column.
     pub(crate) columns: &'static str,
 }
 
@@ -57,20 +62,20 @@ pub(crate) struct Spec {
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) column_type: ColumnType,
-    /// The column's type in PostgreSQL, if another type represents the type here.
+    /// The type of the column in PostgreSQL, if another type represents it here.
     pub(crate) pg_type: Option<&'static str>,
     pub(crate) nullable: bool,
 }
 
 impl Column {
-    /// The oid of the column's type.
+    /// The oid of the type of the column.
     pub(crate) fn type_number(&self) -> i64 {
         let known = self.pg_type.and_then(oid_of_name);
         known.unwrap_or_else(|| i64::from(type_oid(&self.column_type)))
     }
 
     fn arrow_field(&self) -> Field {
-        // The planner treats every column as nullable: outer joins and defaults stay simple.
+        // All columns are nullable for the planner, which keeps outer joins and defaults simple.
         let field = self.column_type.arrow_field(self.name, true);
         let Some(pg_type) = self.pg_type else { return field };
         let mut metadata = field.metadata().clone();
@@ -85,13 +90,13 @@ pub(crate) struct Table {
     pub(crate) schema: &'static str,
     pub(crate) name: &'static str,
     pub(crate) oid: i64,
-    /// `r` or `v`.
+    /// The kind of the relation: `r` for a table, `v` for a view.
     pub(crate) kind: &'static str,
     pub(crate) columns: Vec<Column>,
     pub(crate) arrow: SchemaRef,
 }
 
-/// The representing type for PostgreSQL's type name.
+/// The column type for the name of a PostgreSQL type; another type may represent it.
 pub(crate) fn type_of(name: &str) -> ColumnType {
     match name {
         "bool" => ColumnType::Boolean,
@@ -114,8 +119,8 @@ pub(crate) fn type_of(name: &str) -> ColumnType {
     }
 }
 
-/// True if the type exists here and needs no representing type.
-fn is_ours(name: &str) -> bool {
+/// True if a column here can have the type with this name.
+fn is_column_type(name: &str) -> bool {
     const OURS: [&str; 11] = [
         "bool",
         "int2",
@@ -141,7 +146,7 @@ impl Table {
             .map(|(name, kind_name)| {
                 let nullable = kind == "v" || kind_name.ends_with('?');
                 let kind_name = kind_name.trim_end_matches('?');
-                let pg_type = (!is_ours(kind_name)).then_some(kind_name);
+                let pg_type = (!is_column_type(kind_name)).then_some(kind_name);
                 Column { name, column_type: type_of(kind_name), pg_type, nullable }
             })
             .collect();
@@ -157,12 +162,13 @@ impl Table {
     }
 }
 
-/// Every system table, by schema and name.
+/// All system tables by schema and name.
 pub(crate) static SYSTEM_TABLES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
-    let sources: [(&str, &str, &'static [Spec]); 4] = [
+    let sources: [(&str, &str, &'static [Spec]); 5] = [
         ("pg_catalog", "r", tables::TABLES),
         ("pg_catalog", "v", views::VIEWS),
         ("information_schema", "v", information_schema::INFORMATION_SCHEMA),
+        ("information_schema", "r", information_schema::INFORMATION_TABLES),
         ("stratalog", "v", own::OWN),
     ];
     let mut all: Vec<Arc<Table>> = sources
@@ -175,7 +181,7 @@ pub(crate) static SYSTEM_TABLES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
     all
 });
 
-/// The system table of a name.
+/// The system table with this name.
 pub(crate) fn system_table(schema: &str, name: &str) -> Option<&'static Arc<Table>> {
     let tables: &'static [Arc<Table>] = &SYSTEM_TABLES;
     let at =

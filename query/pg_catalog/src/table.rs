@@ -1,4 +1,4 @@
-//! The system table for DataFusion's scans: each execution builds the rows anew.
+//! System tables as tables of DataFusion. Each scan computes the rows again.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use stratalog_functions::failed;
 
 use crate::{CatalogContext, fill, rows::Rows, spec::Table};
 
-/// One system table of one session.
+/// A system table in one session.
 #[derive(Debug, Clone)]
 pub(crate) struct SystemTable {
     table: &'static Arc<Table>,

@@ -16,6 +16,7 @@ use super::walk::{self, Change, Flow};
 mod arrays;
 mod casts;
 mod conditions;
+mod empty_lists;
 mod expressions;
 mod first_last;
 mod forms;
@@ -25,6 +26,7 @@ mod json_aggregates;
 mod lateral;
 pub mod merged_columns;
 mod normal_forms;
+mod oids;
 mod operators;
 pub mod positions;
 pub mod preserved_orders;
@@ -44,13 +46,15 @@ mod windows;
 /// # Errors
 /// `FeatureNotSupported` for forms without a plan; an error in a time.
 pub fn normalize(statement: &mut impl VisitMut, style: &TextStyle) -> Result<()> {
-    let mut normalizer = Normalizer { style, error: None };
+    let mut normalizer = Normalizer { style, empty_queries: Vec::new(), error: None };
     let _ = walk::change(statement, &mut normalizer);
     normalizer.error.map_or(Ok(()), Err)
 }
 
 struct Normalizer<'a> {
     style: &'a TextStyle,
+    /// The names of the WITH queries without columns.
+    empty_queries: Vec<String>,
     error: Option<Error>,
 }
 
@@ -70,6 +74,8 @@ impl Change for Normalizer<'_> {
                 "SELECT … FOR UPDATE or FOR SHARE is not supported: events never change",
             )));
         }
+        empty_lists::name_queries(query, &mut self.empty_queries);
+        empty_lists::of_sets(query, &self.empty_queries);
         self.go_on(volatile::read_once(query))?;
         recursive::type_constants(query);
         self.go_on(sorting::write_out(query))?;
@@ -95,6 +101,7 @@ impl Change for Normalizer<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
+        empty_lists::without_wildcards(select, &self.empty_queries);
         forms::group_all(select);
         // Again, for the branches of a UNION.
         self.go_on(windows::write_out(select, None))?;
@@ -123,11 +130,16 @@ impl Change for Normalizer<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         forms::between(expr);
+        groups::lift_grouping(expr);
+        if let Expr::Exists { subquery, .. } = expr {
+            empty_lists::of_sets(subquery, &self.empty_queries);
+        }
         self.go_on(forms::subquery_without_columns(expr))?;
         tuples::of_rows(expr);
         arrays::cast_elements(expr);
         self.go_on(
-            arrays::membership(expr)
+            oids::respell(expr)
+                .and_then(|()| arrays::membership(expr))
                 .and_then(|()| conditions::respell(expr))
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| rows::respell(expr))

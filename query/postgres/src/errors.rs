@@ -13,16 +13,20 @@ mod message;
 mod names;
 pub mod place;
 mod plan;
+mod signature;
 pub mod syntax;
 pub mod times;
+mod unary;
+mod unicode_escapes;
 
 pub use plan::{no_function, no_operator};
 
 /// The client's error for a DataFusion error.
 pub fn from_datafusion(error: DataFusionError) -> Error {
     match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-            from_datafusion(*inner)
+        DataFusionError::Context(_, inner) => from_datafusion(*inner),
+        DataFusionError::Diagnostic(note, inner) => {
+            unary::no_sign(&note.message).unwrap_or_else(|| from_datafusion(*inner))
         }
         DataFusionError::Shared(shared) => match Arc::try_unwrap(shared) {
             Ok(inner) => from_datafusion(inner),
@@ -58,8 +62,9 @@ pub fn to_datafusion(error: Error) -> DataFusionError {
 
 fn from_shared(error: &DataFusionError) -> Error {
     match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-            from_shared(inner)
+        DataFusionError::Context(_, inner) => from_shared(inner),
+        DataFusionError::Diagnostic(note, inner) => {
+            unary::no_sign(&note.message).unwrap_or_else(|| from_shared(inner))
         }
         DataFusionError::Shared(inner) => from_shared(inner),
         DataFusionError::Collection(errors) => match errors.first() {
@@ -135,7 +140,7 @@ fn not_implemented(text: &str) -> Error {
     if let Some(join) = text.strip_prefix("Unsupported JOIN operator ") {
         return unsupported_join(join);
     }
-    if let Some(known) = plan::planner_error(&text) {
+    if let Some(known) = plan::planner_error(&text).or_else(|| unary::unknown_operator(&text)) {
         return known;
     }
     let unsupported =

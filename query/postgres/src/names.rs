@@ -1,7 +1,8 @@
 //! Names: identifiers folded like PostgreSQL's, and the names of result columns.
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Value,
+    AccessExpr, BinaryOperator, DataType, Expr, Ident, ObjectName, ObjectNamePart, Query,
+    SelectItem, SetExpr, TrimWhereField,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -201,75 +202,117 @@ pub fn name_of_item(item: &SelectItem) -> String {
 
 /// PostgreSQL's name for the column of an expression without an alias.
 fn name_of(expr: &Expr) -> Option<String> {
+    named(expr).map(|(name, _)| name)
+}
+
+/// The source of a name. A cast keeps a name from the operand, but not the name of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NameSource {
+    Operand,
+    Type,
+}
+
+/// PostgreSQL's name for the column of an expression, and the source of the name.
+fn named(expr: &Expr) -> Option<(String, NameSource)> {
+    let name = match expr {
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return named(inner),
+        Expr::Cast { expr, data_type, .. } => {
+            let of_type = || (type_name(data_type), NameSource::Type);
+            return Some(of_operand(expr).unwrap_or_else(of_type));
+        }
+        Expr::Case { else_result, .. } => {
+            let otherwise = else_result.as_deref().and_then(of_operand);
+            return Some(otherwise.unwrap_or_else(|| ("case".to_string(), NameSource::Type)));
+        }
+        Expr::TypedString(typed) => return Some((type_name(&typed.data_type), NameSource::Type)),
+        Expr::Interval(_) => return Some(("interval".to_string(), NameSource::Type)),
+        Expr::Identifier(ident) => fold(ident),
+        Expr::CompoundIdentifier(idents) => fold(idents.last()?),
+        Expr::Function(function) => match function.name.0.last()? {
+            ObjectNamePart::Identifier(ident) => fold(ident),
+            ObjectNamePart::Function(_) => return None,
+        },
+        Expr::Subquery(query) => subquery_name(&query.body),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(ident)) => Some(fold(ident)),
+                _ => None,
+            });
+            match field {
+                Some(field) => field,
+                None => return named(root),
+            }
+        }
+        Expr::Trim { trim_where, .. } => match trim_where {
+            Some(TrimWhereField::Leading) => "ltrim".to_string(),
+            Some(TrimWhereField::Trailing) => "rtrim".to_string(),
+            Some(TrimWhereField::Both) | None => "btrim".to_string(),
+        },
+        other => form_name(other)?.to_string(),
+    };
+    Some((name, NameSource::Operand))
+}
+
+/// The name of an expression, unless a type gives the name.
+fn of_operand(expr: &Expr) -> Option<(String, NameSource)> {
+    named(expr).filter(|(_, source)| *source == NameSource::Operand)
+}
+
+/// The name of an expression with a form of its own.
+fn form_name(expr: &Expr) -> Option<&'static str> {
     match expr {
-        Expr::Identifier(ident) => Some(fold(ident)),
-        Expr::CompoundIdentifier(idents) => idents.last().map(fold),
-        Expr::Function(function) => match function.name.0.last() {
-            Some(ObjectNamePart::Identifier(ident)) => Some(fold(ident)),
-            _ => None,
-        },
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => name_of(inner),
-        Expr::Cast { expr, data_type, .. } => name_of(expr).or_else(|| Some(type_name(data_type))),
-        Expr::Case { else_result, .. } => else_result
-            .as_deref()
-            .and_then(name_of)
-            .filter(|_| {
-                matches!(
-                    else_result.as_deref(),
-                    Some(Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_))
-                )
-            })
-            .or_else(|| Some("case".to_string())),
-        Expr::Extract { .. } => Some("extract".to_string()),
-        Expr::Position { .. } => Some("position".to_string()),
-        Expr::Substring { shorthand: true, .. } => Some("substr".to_string()),
-        Expr::Substring { .. } => Some("substring".to_string()),
-        Expr::Trim { .. } => Some("btrim".to_string()),
-        Expr::Overlay { .. } => Some("overlay".to_string()),
-        Expr::Ceil { .. } => Some("ceil".to_string()),
-        Expr::Floor { .. } => Some("floor".to_string()),
-        Expr::Exists { .. } => Some("exists".to_string()),
-        Expr::Array(_) => Some("array".to_string()),
-        Expr::Tuple(_) => Some("row".to_string()),
-        Expr::AtTimeZone { .. } => Some("timezone".to_string()),
-        Expr::TypedString(typed) => Some(type_name(&typed.data_type)),
-        Expr::Interval(_) => Some("interval".to_string()),
-        Expr::Value(value) => match value.value {
-            Value::Boolean(_) => Some("bool".to_string()),
-            _ => None,
-        },
-        Expr::Subquery(query) => subquery_name(query),
-        Expr::CompoundFieldAccess { root, .. } => name_of(root),
+        Expr::Extract { .. } => Some("extract"),
+        Expr::Position { .. } => Some("position"),
+        Expr::Substring { shorthand: true, .. } => Some("substr"),
+        Expr::Substring { .. } => Some("substring"),
+        Expr::Overlay { .. } => Some("overlay"),
+        Expr::Ceil { .. } => Some("ceil"),
+        Expr::Floor { .. } => Some("floor"),
+        Expr::Exists { negated: false, .. } => Some("exists"),
+        Expr::Array(_) => Some("array"),
+        Expr::Tuple(_) => Some("row"),
+        Expr::AtTimeZone { .. } => Some("timezone"),
+        Expr::IsNormalized { negated: false, .. } => Some("is_normalized"),
+        Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => Some("overlaps"),
         _ => None,
     }
 }
 
-fn subquery_name(query: &Query) -> Option<String> {
-    match query.body.as_ref() {
-        SetExpr::Select(select) => match select.projection.as_slice() {
-            [item @ (SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })] => {
-                Some(name_of_item(item))
-            }
-            _ => None,
-        },
-        _ => None,
+/// The name of the first column of a query.
+fn subquery_name(body: &SetExpr) -> String {
+    match body {
+        SetExpr::Select(select) => select.projection.first().map(name_of_item).unwrap_or_default(),
+        SetExpr::SetOperation { left, .. } => subquery_name(left),
+        SetExpr::Query(query) => subquery_name(&query.body),
+        SetExpr::Values(_) => "column1".to_string(),
+        _ => "?column?".to_string(),
     }
 }
 
 fn type_name(data_type: &DataType) -> String {
     let text = data_type.to_string().to_ascii_lowercase();
     let bare = text.split(['(', '[']).next().unwrap_or(&text).trim();
+    let bare = bare.strip_prefix("pg_catalog.").unwrap_or(bare).trim_matches('"');
+    let digits = || text.split(['(', ')']).nth(1)?.trim().parse::<u32>().ok();
     match bare {
         "int" | "integer" | "int4" => "int4",
         "bigint" | "int8" => "int8",
         "smallint" | "int2" => "int2",
+        "float" if digits().is_some_and(|digits| digits < 25) => "float4",
         "double precision" | "double" | "float" | "float8" => "float8",
         "real" | "float4" => "float4",
         "boolean" | "bool" => "bool",
         "decimal" | "dec" => "numeric",
-        "character varying" => "varchar",
+        "character varying" | "char varying" => "varchar",
+        "character" | "char" => "bpchar",
+        "timestamp" | "time" if text.contains(" with time zone") => {
+            return format!("{bare}tz");
+        }
         "timestamp with time zone" => "timestamptz",
         "timestamp without time zone" => "timestamp",
+        "time with time zone" => "timetz",
+        "time without time zone" => "time",
+        interval if interval.starts_with("interval") => "interval",
         other => other,
     }
     .to_string()

@@ -34,6 +34,7 @@ use crate::{
 };
 
 mod arrays;
+pub mod columns;
 mod context_types;
 mod exact_numerics;
 
@@ -224,6 +225,11 @@ struct DeclaredCasts<'a> {
 }
 
 impl Change for DeclaredCasts<'_> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        columns::name_items(select);
+        ControlFlow::Continue(())
+    }
+
     // After the children: the walk does not visit the placeholder inside of the new cast again.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Cast { expr: inner, data_type, .. } = expr

@@ -25,6 +25,7 @@ mod alter;
 mod balance;
 mod body_insert;
 mod call;
+mod chains;
 mod copy_options;
 mod depth;
 mod dialect;
@@ -117,6 +118,11 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         {
             return Err(error_at_token(sql, at, error));
         }
+        let wrong = |wrong: Option<TokenWithSpan>| {
+            wrong.map_or_else(|| at_end(sql, semicolon), |token| at_token(sql, &token))
+        };
+        queries::check(part).map_err(wrong)?;
+        let chain_continuations = chains::continuations(part);
         let compares_distinct = rewrite::compares_distinct(part);
         let escapes_by_parameter = escape::has_parameter(part);
         let has_adjacent_signs = prefixes::has_adjacent_signs(part);
@@ -127,9 +133,6 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         if is_own {
             acquire::separate(&mut tokens);
         }
-        let wrong = |wrong: Option<TokenWithSpan>| {
-            wrong.map_or_else(|| at_end(sql, semicolon), |token| at_token(sql, &token))
-        };
         let copy_options = copy_options::cut(&mut tokens).map_err(wrong)?;
         let mut positions = Positions::cut(&mut tokens).map_err(wrong)?;
         let dropping = drop_mode::cut(&mut tokens).unwrap_or_default();
@@ -154,6 +157,15 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         expansion::check(&statement)?;
         if compares_distinct {
             distinct::end_operands(&mut statement);
+        }
+        if !chain_continuations.is_empty()
+            && let Some(token) = chains::continuation(&statement, &chain_continuations)
+        {
+            let (start, end) =
+                (lines.offset(sql, token.span.start), lines.offset(sql, token.span.end));
+            let written = sql.get(start..end).unwrap_or_default();
+            let message = format!("syntax error at or near \"{written}\"");
+            return Err(error_at_token(sql, token, Error::new(ErrorKind::SyntaxError, message)));
         }
         if escapes_by_parameter {
             escape::into_patterns(&mut statement);

@@ -85,6 +85,7 @@ use crate::{
             ntile,
             peers::PeerFrames,
             sliding_windows,
+            time_of_day_frames::TimeOfDayFrames,
             window_keys::WindowKeys,
         },
     },
@@ -244,6 +245,7 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(inputs)).map_err(from_datafusion)?;
     let peers = PeerFrames;
     state.register_function_rewrite(Arc::new(peers)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(TimeOfDayFrames)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
     let jsonb_key = state.udf(stratalog_functions::JSONB_KEY).map_err(from_datafusion)?;
     let like = state.udf("regexp_like").map_err(from_datafusion)?;

@@ -357,6 +357,9 @@ impl Session {
                 prepared.guess(plan.guesses());
                 prepared.plan = Plan::Insert(Box::new(plan));
             }
+            statement if explain::is_of_prepared(statement) => {
+                prepared.result = Some(text_schema("QUERY PLAN"));
+            }
             Statement::Explain { .. } => {
                 let (plan, types) = explain::plan(self, &parsed, &declared_types).await?;
                 prepared.result = Some(text_schema("QUERY PLAN"));
@@ -512,6 +515,9 @@ impl Session {
             Statement::Prepare { .. } => work.guard(setting::prepare(self, parsed)).await,
             Statement::Deallocate { name, .. } => setting::deallocate(self, name),
             Statement::Execute { .. } => Box::pin(setting::execute(self, statement, work)).await,
+            explain if explain::is_of_prepared(explain) => {
+                Box::pin(setting::explain_execute(self, explain, work)).await
+            }
             Statement::Fetch { .. } => work.guard(cursor::fetch(self, statement, work)).await,
             Statement::Close { cursor } => cursor::close(self, cursor),
             Statement::Lock(tree) => lock::run(self, tree),

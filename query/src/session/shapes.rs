@@ -133,7 +133,7 @@ impl Session {
     ///
     /// # Errors
     /// The errors of [`Session::parse`].
-    pub(super) fn whole(&self, parsed: &Arc<Parsed>) -> Result<Arc<Parsed>> {
+    pub(crate) fn whole(&self, parsed: &Arc<Parsed>) -> Result<Arc<Parsed>> {
         if parsed.shape().is_none() {
             return Ok(Arc::clone(parsed));
         }

@@ -6,6 +6,7 @@ use arrow::array::{RecordBatch, StringArray};
 use datafusion::{
     logical_expr::LogicalPlan,
     physical_plan::display::DisplayableExecutionPlan,
+    scalar::ScalarValue,
     sql::sqlparser::ast::{Statement, UtilityOption},
 };
 use futures::{StreamExt, stream};
@@ -17,7 +18,7 @@ use stratalog_postgres::{
 
 use super::query;
 use crate::{
-    Outcome, Parsed, Rows, RowsTag, Session,
+    Outcome, Parsed, Prepared, Rows, RowsTag, Session,
     service::StoppablePlan,
     session::{text_schema, work::Work},
 };
@@ -51,9 +52,28 @@ pub async fn plan(
     parsed: &Arc<Parsed>,
     declared_types: &[Option<ColumnType>],
 ) -> Result<(Explain, Vec<Option<ColumnType>>)> {
-    let Statement::Explain { analyze, verbose, statement, format, options, .. } =
-        parsed.statement()
-    else {
+    let (statement, analyze, verbose) = explained(parsed.statement())?;
+    let Statement::Query(tree) = statement else {
+        return Err(Error::not_yet("EXPLAIN of anything but a query"));
+    };
+    let planner = session.enter_planner(parsed.system_columns()).await?;
+    let (query, types) =
+        query::plan(&planner, tree, declared_types, parsed.system_columns()).await?;
+    Ok((Explain { query, analyze, verbose }, types))
+}
+
+/// True for EXPLAIN EXECUTE: the execution plans the prepared query.
+pub fn is_of_prepared(statement: &Statement) -> bool {
+    matches!(statement, Statement::Explain { statement, .. }
+        if matches!(**statement, Statement::Execute { .. }))
+}
+
+/// The statement of an EXPLAIN, and the options ANALYZE and VERBOSE.
+///
+/// # Errors
+/// `FeatureNotSupported` and `SyntaxError` for the other options.
+pub fn explained(statement: &Statement) -> Result<(&Statement, bool, bool)> {
+    let Statement::Explain { analyze, verbose, statement, format, options, .. } = statement else {
         return Err(Error::internal("not an EXPLAIN"));
     };
     if format.is_some() {
@@ -63,13 +83,36 @@ pub async fn plan(
     for option in options.iter().flatten() {
         apply(option, &mut analyze, &mut verbose)?;
     }
-    let Statement::Query(tree) = statement.as_ref() else {
+    Ok((statement, analyze, verbose))
+}
+
+/// Runs EXPLAIN EXECUTE, the `statement`, for a prepared query and the values of its parameters.
+///
+/// # Errors
+/// `FeatureNotSupported` for other statements than queries; the errors of the query.
+pub async fn run_prepared(
+    session: &Session,
+    statement: &Statement,
+    (kept, values): (Arc<Prepared>, Vec<ScalarValue>),
+    work: &Arc<Work>,
+) -> Result<Outcome> {
+    let (_, analyze, verbose) = explained(statement)?;
+    let whole = session.whole(kept.parsed())?;
+    let Statement::Query(tree) = whole.statement() else {
         return Err(Error::not_yet("EXPLAIN of anything but a query"));
     };
-    let planner = session.enter_planner(parsed.system_columns()).await?;
-    let (query, types) =
-        query::plan(&planner, tree, declared_types, parsed.system_columns()).await?;
-    Ok((Explain { query, analyze, verbose }, types))
+    if query::body_insert(tree).is_some() {
+        return Err(Error::not_yet("EXPLAIN of anything but a query"));
+    }
+    let declared_types: Vec<Option<ColumnType>> =
+        kept.parameter_types().iter().cloned().map(Some).collect();
+    let (query, types) = {
+        let planner = session.enter_planner(whole.system_columns()).await?;
+        query::plan(&planner, tree, &declared_types, whole.system_columns()).await?
+    };
+    let types = parameters::or_text(types);
+    let values = parameters::bind(&types, values, true)?;
+    run(session, &Explain { query, analyze, verbose }, &types, &values, work).await
 }
 
 fn apply(option: &UtilityOption, analyze: &mut bool, verbose: &mut bool) -> Result<()> {
@@ -108,7 +151,7 @@ pub async fn run(
     session: &Session,
     explain: &Explain,
     types: &[ColumnType],
-    values: &[datafusion::scalar::ScalarValue],
+    values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     explain.query.check(values)?;

@@ -27,7 +27,7 @@ use datafusion::{
 };
 use futures::StreamExt;
 use stratalog_model::{
-    ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result, TakenKeyAction,
     store::{AppendOptions, CommittedAppend, OnConflict},
 };
 use stratalog_postgres::{
@@ -332,23 +332,22 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
         }
     }
     match &conflict.action {
-        OnConflictAction::DoNothing => match chronicle.collision {
-            Collision::First => Ok(OnConflict::Skip),
+        OnConflictAction::DoNothing => match chronicle.collision.on_taken_key() {
+            TakenKeyAction::Refuse => Ok(OnConflict::Skip),
             // No conflict is possible if the table keeps every event.
-            Collision::All if conflict.conflict_target.is_none() => Ok(OnConflict::Skip),
-            Collision::All => Err(no_such_constraint()),
-            Collision::Last | Collision::Merge | Collision::Next => Err(Error::new(
+            TakenKeyAction::Share if conflict.conflict_target.is_none() => Ok(OnConflict::Skip),
+            TakenKeyAction::Share => Err(no_such_constraint()),
+            TakenKeyAction::Replace | TakenKeyAction::Move => Err(Error::new(
                 ErrorKind::FeatureNotSupported,
                 format!(
                     "ON CONFLICT DO NOTHING is not supported in a table with collision = '{}'",
                     chronicle.collision
                 ),
             )
-            .with_hint(match chronicle.collision {
-                Collision::Merge => "a new event replaces the event with the same key, and keeps the earlier values where the new event has NULL: omit ON CONFLICT, or create a table with collision = 'first'",
-                Collision::Last => "a new event replaces the event with the same key: omit ON CONFLICT, or create a table with collision = 'first'",
-                _ => "an event with a taken key moves to the next free time: omit ON CONFLICT, or create a table with collision = 'first'",
-            })),
+            .with_hint(format!(
+                "{}: omit ON CONFLICT, or create a table with collision = 'first'",
+                chronicle.collision.effect()
+            ))),
         },
         OnConflictAction::DoUpdate(_) => Err(Error::new(
             ErrorKind::FeatureNotSupported,

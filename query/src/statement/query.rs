@@ -164,6 +164,7 @@ pub async fn plan(
     declared_types: &[Option<ColumnType>],
     mentioned: &[usize],
 ) -> Result<(Query, Vec<Option<ColumnType>>)> {
+    let written = tree;
     let mut tree = tree.clone();
     let as_of_sealed = sealed::take(&mut tree)?;
     refuse(&tree)?;
@@ -176,6 +177,9 @@ pub async fn plan(
     system_columns::hide(&mut tree, mentioned)?;
     let counts = super::replays::expand(&mut tree, planner, mentioned)?;
     // The number of events of a playback is now a LIMIT.
+    if count > 0 {
+        parameters::columns::cast_in_values(&mut tree, &declared_types);
+    }
     parameters::cast_to_declared(&mut tree, &mut declared_types);
     complexity::check(&tree)?;
     ambiguous_names::check(&tree)?;
@@ -186,6 +190,7 @@ pub async fn plan(
     let mut statement = Statement::Query(Box::new(tree));
     dialect::normalize(&mut statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut statement);
+    ambiguous_names::check_wildcards(planner.state(), &statement).await?;
     let plan = match Box::pin(planner.logical(&statement)).await {
         // Wildcards with a repeated column.
         Err(error)
@@ -209,6 +214,15 @@ pub async fn plan(
         planned => planned?,
     };
     let parameters::Types { types, guesses } = parameters::types(&plan, &declared_types, count)?;
+    if types
+        .iter()
+        .zip(&declared_types)
+        .any(|(found, declared)| declared.is_none() && found.is_some())
+        && parameters::columns::is_in_nested_sets(written)
+    {
+        // Again, with the types that the other branches give.
+        return Box::pin(self::plan(planner, written, &types, mentioned)).await;
+    }
     let tables = tables(&plan)?;
     let chronicles: Vec<ChronicleId> = tables.iter().map(|table| table.id).collect();
     if as_of_sealed {

@@ -7,6 +7,7 @@ use arrow::{
     array::{RecordBatch, StringArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
+use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     ContextModifier, DiscardObject, Expr, Ident, Reset, ResetStatement, Set,
     SetSessionAuthorizationParamKind, Statement, UnaryOperator, Value,
@@ -22,9 +23,12 @@ use stratalog_text::{
     IntervalStyle, TimeZone, parse::interval::parse_interval, write::interval::Interval,
 };
 
-use super::{explain::text_rows, transaction};
+use super::{
+    explain::{self, text_rows},
+    transaction,
+};
 use crate::{
-    Notice, Outcome, Parsed, PreparedBy, Rows, RowsTag, Session, TransactionState,
+    Notice, Outcome, Parsed, Prepared, PreparedBy, Rows, RowsTag, Session, TransactionState,
     session::{text_schema, work::Work},
 };
 
@@ -357,6 +361,33 @@ pub async fn execute(
     statement: &Statement,
     work: &Arc<Work>,
 ) -> Result<Outcome> {
+    let (kept, values) = executed(session, statement, work).await?;
+    session.execute(&kept, values).await
+}
+
+/// EXPLAIN EXECUTE name (values).
+///
+/// # Errors
+/// `UndefinedPreparedStatement`, and the errors of the query.
+pub async fn explain_execute(
+    session: &Session,
+    statement: &Statement,
+    work: &Arc<Work>,
+) -> Result<Outcome> {
+    let (execute, ..) = explain::explained(statement)?;
+    let prepared = executed(session, execute, work).await?;
+    explain::run_prepared(session, statement, prepared, work).await
+}
+
+/// The prepared statement of an EXECUTE, and the values of its parameters.
+///
+/// # Errors
+/// `UndefinedPreparedStatement`, and an error in a value.
+async fn executed(
+    session: &Session,
+    statement: &Statement,
+    work: &Arc<Work>,
+) -> Result<(Arc<Prepared>, Vec<ScalarValue>)> {
     let Statement::Execute { name: Some(name), parameters, .. } = statement else {
         return Err(Error::new(ErrorKind::SyntaxError, "EXECUTE needs a name"));
     };
@@ -372,5 +403,5 @@ pub async fn execute(
     }
     let values =
         work.guard(super::insert::constants(session, parameters, kept.parameter_types())).await?;
-    session.execute(&kept, values).await
+    Ok((kept, values))
 }

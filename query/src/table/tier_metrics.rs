@@ -8,14 +8,11 @@ use std::sync::{
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet};
 use stratalog_model::{TierName, tier::ScanMetrics};
 
-/// The tiers, from the newest events to the oldest.
-const TIERS: [TierName; 3] = [TierName::Journal, TierName::Tablet, TierName::Story];
-
 /// Adds the counts of each tier with parts to read or to prune: `tablet_parts_read`,
 /// `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`, `tablet_keys_read`; for stories
 /// also `story_cells_used`.
 pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
-    for tier in TIERS {
+    for tier in TierName::ALL {
         let metrics = scan.of(tier);
         let (read, pruned) = (value(&metrics.parts_read), value(&metrics.parts_pruned));
         if read == 0 && pruned == 0 {
@@ -29,7 +26,7 @@ pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
             ("keys_read", value(&metrics.keys)),
             ("cells_used", value(&metrics.cells)),
         ] {
-            if what == "cells_used" && tier != TierName::Story {
+            if what == "cells_used" && !tier.has_cells() {
                 continue;
             }
             let count = Count::new();

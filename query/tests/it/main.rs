@@ -13,6 +13,7 @@
 mod acquire;
 mod aggregates;
 mod as_of;
+mod conformance;
 mod copy;
 mod counted_rows;
 mod crashes;

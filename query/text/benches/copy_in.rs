@@ -1,4 +1,5 @@
-//! COPY text and CSV of TSBS's cpu shape into record batches, on one core.
+//! Benchmark: parses COPY text and CSV in the shape of TSBS's cpu data into record batches, on one
+//! core.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! Doubles as text, on one core: measurements with few decimals, and doubles of all digits.
+//! Benchmark: writes doubles as text on one core: measurements with few decimals, and doubles with
+//! all digits.
 
 #![expect(clippy::unwrap_used, reason = "benches fail as tests do")]
 

@@ -1,4 +1,4 @@
-//! Arrow columns built from text.
+//! Builds Arrow columns from texts.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// Builds one Arrow array of a column type from texts.
+/// Builds an Arrow array of one column type from texts.
 #[derive(Debug)]
 pub struct ColumnBuilder {
     kind: BuilderKind,
@@ -73,7 +73,7 @@ enum BuilderKind {
 }
 
 impl ColumnBuilder {
-    /// A builder with room for `rows` values.
+    /// An empty builder with capacity for `rows` values.
     pub fn new(column_type: &ColumnType, rows: usize) -> Self {
         let kind = match column_type {
             ColumnType::Boolean => BuilderKind::Boolean(BooleanBuilder::with_capacity(rows)),
@@ -136,12 +136,11 @@ impl ColumnBuilder {
         }
     }
 
-    /// Parses a value and appends the result. An error leaves the builder unchanged except for the
-    /// elements of an array in front of the bad element: after an error the builder must be
-    /// dropped.
+    /// Parses a text and appends the value. After an error the builder must be dropped, because it
+    /// may contain some elements of an invalid array.
     ///
     /// # Errors
-    /// PostgreSQL's error for invalid text of the type.
+    /// PostgreSQL's error for text that is not a value of the type.
     #[inline]
     pub fn append_text(&mut self, text: &str, style: &TextStyle) -> Result<()> {
         match &mut self.kind {
@@ -199,7 +198,8 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Like [`Self::append_text`], but invalid text appends NULL, and the builder stays usable.
+    /// Parses a text and appends the value; appends NULL if the text is invalid. After an error the
+    /// builder stays usable.
     ///
     /// # Errors
     /// As [`Self::append_text`].
@@ -207,7 +207,7 @@ impl ColumnBuilder {
         let read = self.append_text(text, style);
         if read.is_err() {
             match &mut self.kind {
-                // The NULL hides the elements in front of the bad element.
+                // The NULL hides the elements that come before the invalid element.
                 BuilderKind::Array { child, offsets, nulls, .. } => {
                     let end = i32::try_from(child.len()).map_err(|_| {
                         Error::internal("a batch of arrays has more than 2^31 elements")
@@ -248,7 +248,7 @@ impl ColumnBuilder {
         self.len() == 0
     }
 
-    /// The array of the values so far; the builder starts empty again.
+    /// The values so far as an array; the builder is empty afterwards.
     pub fn finish(&mut self) -> ArrayRef {
         match &mut self.kind {
             BuilderKind::Boolean(builder) => Arc::new(builder.finish()),
@@ -294,10 +294,10 @@ impl ColumnBuilder {
     }
 }
 
-/// Parses one value into an array of length 1; `None` is NULL.
+/// Parses one text to an array of length 1; `None` becomes NULL.
 ///
 /// # Errors
-/// PostgreSQL's error for invalid text of the type.
+/// PostgreSQL's error for text that is not a value of the type.
 pub fn parse_value(
     text: Option<&str>,
     column_type: &ColumnType,

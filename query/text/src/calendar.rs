@@ -1,4 +1,4 @@
-//! Days and civil dates of the proleptic Gregorian calendar, over all of `i64`'s useful range.
+//! Converts between days and dates of the proleptic Gregorian calendar.
 
 use arrow::datatypes::TimeUnit;
 
@@ -17,21 +17,21 @@ pub const POSTGRES_EPOCH_DAYS: i64 = 10_957;
 /// Seconds between 1970-01-01 and 2000-01-01.
 pub const POSTGRES_EPOCH_SECONDS: i64 = POSTGRES_EPOCH_DAYS * DAY_SECONDS;
 
-/// Julian day number of 1970-01-01.
+/// The Julian day number of 1970-01-01.
 pub const UNIX_EPOCH_JULIAN: i64 = 2_440_588;
 
-/// A calendar date; the year is astronomical (0 is 1 BC).
+/// A date of the calendar. Year 0 is 1 BC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Civil {
-    /// Astronomical year.
+    /// The year; 0 is 1 BC.
     pub year: i64,
-    /// 1 … 12.
+    /// The month, from 1 to 12.
     pub month: u32,
-    /// 1 … 31.
+    /// The day of the month, from 1 to 31.
     pub day: u32,
 }
 
-/// Days from 1970-01-01 to a date. The date need not be normalized; see [`is_valid`].
+/// The number of days from 1970-01-01 to a date. Day and month may be out of range, as in month 13.
 #[inline]
 pub fn days_of(civil: Civil) -> i64 {
     let year = if civil.month <= 2 { civil.year - 1 } else { civil.year };
@@ -63,8 +63,9 @@ pub fn civil_of(days: i64) -> Civil {
 
 const MICROSECOND_NS: i128 = 1_000;
 
-/// A time in nanoseconds since 1970, rounded to the nearest unit, like PostgreSQL: a tie between two
-/// microseconds rounds to the even one, any other tie away from 2000.
+/// A time in nanoseconds since 1970 as a number of units, rounded to the nearest as in PostgreSQL:
+/// halves of a microsecond round to the even microsecond, halves of other units round away from the
+/// year 2000.
 pub fn nearest_units(time_ns: i128, unit_ns: i128) -> i128 {
     let (whole, rest) = (time_ns.div_euclid(unit_ns), time_ns.rem_euclid(unit_ns));
     let base_ns = i128::from(POSTGRES_EPOCH_SECONDS) * i128::from(SECOND_NS);
@@ -77,7 +78,7 @@ pub fn nearest_units(time_ns: i128, unit_ns: i128) -> i128 {
     whole + i128::from(up)
 }
 
-/// Days of a month.
+/// The number of days in a month.
 #[inline]
 pub fn month_days(year: i64, month: u32) -> u32 {
     match month {
@@ -92,7 +93,7 @@ pub fn month_days(year: i64, month: u32) -> u32 {
     }
 }
 
-/// True if month and day exist.
+/// True if the month has this day.
 #[inline]
 pub fn is_valid(civil: Civil) -> bool {
     (1..=12).contains(&civil.month)
@@ -100,7 +101,7 @@ pub fn is_valid(civil: Civil) -> bool {
         && civil.day <= month_days(civil.year, civil.month)
 }
 
-/// The number of units in a second.
+/// How many of these units a second has.
 pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,

@@ -1,4 +1,4 @@
-//! COPY's text and CSV, in and out.
+//! COPY's text and CSV formats, for input and output.
 
 mod encoding;
 mod options;
@@ -17,11 +17,12 @@ pub use self::{
     writer::{CopyRows, CopyWriter},
 };
 
-/// The hint for an unclosed quote.
+/// The hint for a quote that is not closed.
 pub const UNTERMINATED_HINT: &str =
     "End the value with a quote; write a quote that belongs to a value twice.";
 
-/// The position of an unclosed quote: the first line of the record, and the line of the quote.
+/// The detail for a quote that is not closed: the first line of its record, and the line of the
+/// quote.
 pub fn unterminated_detail(record_line: u64, quote_line: u64) -> String {
     if record_line == quote_line {
         return format!("The quote on line {quote_line} is never closed.");

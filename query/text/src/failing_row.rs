@@ -1,4 +1,4 @@
-//! A row that violates a constraint, in the form of error messages.
+//! Shows a row that violates a constraint, for error messages.
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -7,10 +7,10 @@ use arrow::{
 
 use crate::{TextStyle, write_value};
 
-/// The maximum number of shown bytes of a value, equal to PostgreSQL's limit.
+/// The maximum bytes of a value in the message, as in PostgreSQL.
 const SHOWN_BYTES_MAX: usize = 64;
 
-/// The DETAIL of an error about one row of these columns: `Failing row contains (1, a, null).`
+/// The DETAIL of an error about a row, for example `Failing row contains (1, a, null).`
 pub fn failing_row<'a>(
     columns: impl IntoIterator<Item = (&'a ArrayRef, &'a FieldRef)>,
     row: usize,

@@ -1,4 +1,5 @@
-//! JSON in the form of `jsonb`: validated, keys sorted and unique, numbers exact.
+//! Normalizes JSON as jsonb does: validates it, sorts keys, removes equal keys, and keeps numbers
+//! exact.
 
 mod reader;
 
@@ -6,22 +7,22 @@ use stratalog_model::Result;
 
 pub use self::reader::Json;
 
-/// The maximum accepted nesting of arrays and objects.
+/// The maximum nesting depth of arrays and objects.
 pub const DEPTH_MAX: usize = 512;
 
-/// The normalized text of a JSON document in PostgreSQL's form of `jsonb`: object keys ordered by
-/// length, then bytes, with the last of equal keys; numbers without exponent; one space after `,`
-/// and `:`.
+/// The text of a JSON document in the form that PostgreSQL prints for `jsonb`. Keys are ordered by
+/// length and then by bytes, and of equal keys the last counts; numbers have no exponent; a space
+/// follows `,` and `:`.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` with the position of the mistake in the detail.
+/// `InvalidTextRepresentation`; its detail has the position of the mistake.
 pub fn normalize_jsonb(text: &str) -> Result<String> {
     let mut out = String::with_capacity(text.len() + 16);
     append_jsonb(text, &mut out)?;
     Ok(out)
 }
 
-/// Like [`normalize_jsonb`], but appends to `out`; an error leaves `out` unchanged.
+/// Appends the result of [`normalize_jsonb`] to `out`. An error leaves `out` unchanged.
 ///
 /// # Errors
 /// As [`normalize_jsonb`].

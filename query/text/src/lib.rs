@@ -1,15 +1,14 @@
-//! Values in PostgreSQL's text forms, and the COPY formats built from these values.
+//! Converts values to and from PostgreSQL's text format, and reads and writes COPY data.
 //!
-//! *What it is*: column-at-a-time writers over Arrow arrays ([`ColumnWriter`]), builders
-//! that read text into Arrow columns with PostgreSQL's rules and errors
-//! ([`ColumnBuilder`]), and incremental readers and writers of COPY's text and CSV
-//! ([`copy`]).
+//! *What it is*: column-at-a-time writers over Arrow arrays ([`ColumnWriter`]), builders that read
+//! text into Arrow columns with PostgreSQL's rules and errors ([`ColumnBuilder`]), and incremental
+//! readers and writers of COPY's text and CSV ([`copy`]).
 //!
 //! *What it deliberately is not*: the crate opens no file or socket, plans no SQL, does not know
 //! DataFusion, and keeps no session: the session's settings arrive as a [`TextStyle`].
 //!
-//! *Data path*: bytes → [`copy::CopyParser`] → [`ColumnBuilder`] per column →
-//! `RecordBatch`; and back: `RecordBatch` → [`ColumnWriter`] per column → bytes.
+//! *Data path*: bytes → [`copy::CopyParser`] → [`ColumnBuilder`] per column → `RecordBatch`; and
+//! back: `RecordBatch` → [`ColumnWriter`] per column → bytes.
 
 pub mod builder;
 pub mod calendar;

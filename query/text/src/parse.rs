@@ -1,4 +1,4 @@
-//! Parses values with PostgreSQL's rules and errors.
+//! Parses values by PostgreSQL's rules, with PostgreSQL's errors.
 
 pub mod array;
 pub mod binary;
@@ -11,7 +11,7 @@ pub use words::abbreviated;
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The error for invalid text of a type.
+/// The error for text that is not a value of the type.
 pub(crate) fn invalid_syntax(type_name: &str, text: &str) -> Error {
     Error::new(
         ErrorKind::InvalidTextRepresentation,
@@ -19,7 +19,7 @@ pub(crate) fn invalid_syntax(type_name: &str, text: &str) -> Error {
     )
 }
 
-/// At most 200 characters of a value, for messages, because a value can be very large.
+/// The first 200 characters of a value, for messages, because a value may be very long.
 pub(crate) fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
     const SHOWN_MAX: usize = 200;
     match text.char_indices().nth(SHOWN_MAX) {
@@ -28,15 +28,16 @@ pub(crate) fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Trims the whitespace of C's `isspace`; PostgreSQL skips this whitespace around most values.
+/// The text without the white space around it, which PostgreSQL ignores for most types (C's
+/// `isspace`).
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| matches!(c, ' ' | '\t'..='\r'))
 }
 
-/// Reads a boolean: a prefix of true, false, yes, no; on, off; 1, 0; in any case.
+/// Parses a boolean: a prefix of true, false, yes or no; on or off; 1 or 0; in upper or lower case.
 ///
 /// # Errors
-/// `InvalidTextRepresentation`.
+/// `InvalidTextRepresentation` for any other text.
 pub fn parse_boolean(text: &str) -> Result<bool> {
     match text {
         "t" | "true" | "1" => return Ok(true),
@@ -54,7 +55,7 @@ pub fn parse_boolean(text: &str) -> Result<bool> {
     if prefix_of("false") || prefix_of("no") || trimmed == "0" {
         return Ok(false);
     }
-    // "o" alone would be a prefix of both words.
+    // The text "o" is ambiguous, so these words have no prefixes.
     if trimmed.eq_ignore_ascii_case("on") {
         return Ok(true);
     }

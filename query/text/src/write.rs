@@ -1,4 +1,4 @@
-//! Writes values in PostgreSQL's text forms, column by column.
+//! Writes values in PostgreSQL's text format, column by column.
 
 pub mod datetime;
 mod extents;
@@ -13,8 +13,8 @@ use self::source::Source;
 pub use self::source::type_name;
 use crate::{TextStyle, style::ByteaOutput};
 
-/// Writes the values of one Arrow array. The constructor makes all decisions that depend on the
-/// array's type.
+/// Writes the values of one Arrow array as text. `new` chooses the conversion by the type, once per
+/// array.
 #[derive(Debug)]
 pub struct ColumnWriter<'a> {
     source: Source<'a>,
@@ -22,23 +22,23 @@ pub struct ColumnWriter<'a> {
 }
 
 impl<'a> ColumnWriter<'a> {
-    /// A writer of `array`. The SQL type is the result of
+    /// A writer for `array`, whose SQL type is the result of
     /// [`ColumnType::from_arrow_field`](stratalog_model::ColumnType::from_arrow_field) for `field`.
     ///
     /// # Errors
-    /// `FeatureNotSupported` if no SQL type fits.
+    /// `FeatureNotSupported` if the field has no SQL type.
     pub fn new(array: &'a dyn Array, field: &Field, style: &'a TextStyle) -> Result<Self> {
         Ok(Self { source: Source::new(array, field)?, style })
     }
 
-    /// True if row `row` is NULL. `row` must be below the array's length.
+    /// True if row `row`, which must exist, is NULL.
     #[inline]
     pub fn is_null(&self, row: usize) -> bool {
         self.source.is_null(row)
     }
 
-    /// Appends the text of row `row`, which must be below the array's length. For NULL, returns
-    /// `false` and appends nothing.
+    /// Appends the text of row `row`, which must exist. For NULL, appends nothing and returns
+    /// `false`.
     #[inline]
     pub fn write(&self, row: usize, out: &mut Vec<u8>) -> bool {
         if self.source.is_null(row) {
@@ -49,10 +49,10 @@ impl<'a> ColumnWriter<'a> {
     }
 }
 
-/// The text of one value; `None` for NULL. For many values, a [`ColumnWriter`] is better.
+/// The text of a single value; `None` for NULL. For many values, use a [`ColumnWriter`].
 ///
 /// # Errors
-/// `FeatureNotSupported` if no SQL type fits the field.
+/// `FeatureNotSupported` if the field has no SQL type.
 pub fn write_value(
     array: &dyn Array,
     row: usize,
@@ -73,7 +73,7 @@ fn push_hex(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[digit(byte >> 4), digit(byte)]);
 }
 
-/// Appends bytes in the session's form of bytea.
+/// Appends bytes in one of the output formats of bytea.
 pub fn write_bytea(bytes: &[u8], style: ByteaOutput, out: &mut Vec<u8>) {
     match style {
         ByteaOutput::Hex => {
@@ -100,7 +100,7 @@ pub fn write_bytea(bytes: &[u8], style: ByteaOutput, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a UUID; any other length than 16 bytes becomes plain hexadecimal digits.
+/// Appends a UUID. Bytes of another length than 16 become plain hexadecimal digits.
 pub fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     for (at, byte) in bytes.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
@@ -110,7 +110,7 @@ pub fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends an array element, quoted if the array syntax needs quotes.
+/// Appends an element of an array, in quotes if the syntax of arrays needs them.
 pub(crate) fn write_element(text: &[u8], out: &mut Vec<u8>) {
     let plain = !text.is_empty()
         && !text.eq_ignore_ascii_case(b"null")

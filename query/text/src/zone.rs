@@ -1,4 +1,4 @@
-//! Time zones: names of the tz database, and fixed offsets.
+//! Time zones: zones of the tz database, and constant offsets.
 
 use std::{fmt, str::FromStr};
 
@@ -8,21 +8,22 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::calendar::{Civil, DAY_SECONDS, civil_of, days_of};
 
-/// The zone database ends in 2100. Rules refer to months and weekdays, so the lookup of later years
-/// uses one of these 28 years, with the same length and the same first weekday.
+/// The zone database ends in 2100. The rules of zones refer to months and weekdays, so a later year
+/// has the rules of one of 28 years from this one on: the one with the same length and the same
+/// first weekday.
 const CYCLE_FIRST_YEAR: i64 = 2060;
 const CYCLE_YEARS: i64 = 28;
 
-/// Before this time, in seconds since 1970, no time zones existed.
+/// No time zones existed before this time, in seconds since 1970.
 const SECONDS_MIN: i64 = -100_000_000_000;
 
-/// The maximum offset from UTC in seconds, equal to PostgreSQL's maximum (15:59:59).
+/// The largest offset from UTC in seconds: 15:59:59, as in PostgreSQL.
 const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
 
-/// A time zone.
+/// The time zone of a session, or of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeZone {
-    /// A zone of the tz database, daylight saving included.
+    /// A zone of the tz database, with daylight saving time.
     Named(Tz),
     /// A constant offset from UTC.
     Fixed {
@@ -31,20 +32,20 @@ pub enum TimeZone {
     },
 }
 
-/// A zone of the tz database at one instant.
+/// A zone of the tz database at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneName {
-    /// The zone's name.
+    /// The name of the zone.
     pub name: &'static str,
-    /// The abbreviation at the instant: `CET`; a number if the zone has no abbreviation.
+    /// The abbreviation at this time, for example `CET`; a number if the zone has none.
     pub abbreviation: String,
-    /// The offset at the instant, in seconds east of Greenwich.
+    /// The offset at this time, in seconds east of Greenwich.
     pub east_seconds: i32,
-    /// True if daylight saving time is in effect at the instant.
+    /// True if daylight saving time applies at this time.
     pub is_summer: bool,
 }
 
-/// The zones of the tz database at an instant, given in seconds since 1970.
+/// All zones of the tz database at a time in seconds since 1970.
 pub fn zone_names(utc_seconds: i64) -> Vec<ZoneName> {
     let instant = DateTime::from_timestamp(within_database(utc_seconds), 0).unwrap_or_default();
     let at = |zone: &Tz| {
@@ -63,16 +64,16 @@ impl TimeZone {
     /// Coordinated Universal Time.
     pub const UTC: TimeZone = TimeZone::Named(Tz::UTC);
 
-    /// A zone `east_seconds` east of Greenwich; `None` beyond 15:59:59.
+    /// A zone with a constant offset; `None` if the offset exceeds 15:59:59.
     pub fn fixed(east_seconds: i32) -> Option<Self> {
         (east_seconds.abs() <= OFFSET_SECONDS_MAX).then_some(Self::Fixed { east_seconds })
     }
 
-    /// Reads the value of the setting `TimeZone`: a name of the tz database in any case, a
-    /// number of hours east, or a POSIX offset with its inverted sign (`UTC-3`, `-03:30`).
+    /// Parses a value of the setting `TimeZone`: a name of the tz database in any case, a number of
+    /// hours east of Greenwich, or a POSIX offset, which counts west (`UTC-3`, `-03:30`).
     ///
     /// # Errors
-    /// `InvalidParameterValue`.
+    /// `InvalidParameterValue` for any other text.
     pub fn parse_setting(text: &str) -> Result<Self> {
         let trimmed = text.trim();
         if let Some(named) = Self::named(trimmed) {
@@ -88,8 +89,8 @@ impl TimeZone {
         .with_hint("use a name like Europe/Berlin, or a number of hours east of UTC"))
     }
 
-    /// The setting `TimeZone` in SHOW's format: a name of the tz database in the database's
-    /// spelling, a POSIX offset in upper case, a number as a POSIX offset.
+    /// The value of the setting `TimeZone` as SHOW prints it: a name as the tz database spells it,
+    /// or a POSIX offset in upper case, even for a number.
     ///
     /// # Errors
     /// As [`Self::parse_setting`].
@@ -104,7 +105,7 @@ impl TimeZone {
         Ok(spelled.map_or_else(|| trimmed.to_ascii_uppercase(), |zone| zone.name().to_string()))
     }
 
-    /// The zone of a tz database name in any case; `None` for an unknown name.
+    /// The zone with this name in the tz database, in any case; `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("utc")
             || name.eq_ignore_ascii_case("gmt")
@@ -127,7 +128,7 @@ impl TimeZone {
             .map(Self::Named)
     }
 
-    /// Seconds east of Greenwich at an instant, given in seconds since 1970.
+    /// The offset at a time in seconds since 1970, in seconds east of Greenwich.
     pub fn offset_at(&self, utc_seconds: i64) -> i32 {
         match self {
             Self::Fixed { east_seconds } => *east_seconds,
@@ -140,7 +141,7 @@ impl TimeZone {
         }
     }
 
-    /// The zone's abbreviation at an instant, given in seconds since 1970: `CEST`, `+03`.
+    /// The abbreviation at a time in seconds since 1970, for example `CEST` or `+03`.
     pub fn abbreviation_at(&self, utc_seconds: i64) -> String {
         let named = match self {
             Self::Named(zone) => DateTime::from_timestamp(within_database(utc_seconds), 0)
@@ -155,16 +156,16 @@ impl TimeZone {
             crate::write::datetime::write_offset(self.offset_at(utc_seconds), &mut text);
             let text = String::from_utf8(text).unwrap_or_default();
             match self {
-                // The tz database writes +0545.
+                // The tz database writes an offset as +0545.
                 Self::Named(_) => text.replace(':', ""),
                 Self::Fixed { .. } => text,
             }
         })
     }
 
-    /// The offset in seconds east of Greenwich at the local time `local_seconds` (since 1970). An
-    /// ambiguous hour counts as standard time, and a skipped hour uses the offset before the
-    /// change, like in PostgreSQL.
+    /// The offset at a local time, which is in seconds since 1970, in seconds east of Greenwich. As
+    /// in PostgreSQL, an hour that the clocks repeat counts as standard time, and an hour that they
+    /// skip has the offset before the change.
     pub fn offset_of_local(&self, local_seconds: i64) -> i32 {
         match self {
             Self::Fixed { east_seconds } => *east_seconds,
@@ -181,7 +182,7 @@ impl TimeZone {
     }
 }
 
-/// A time inside of the zone database with the same rules as the given time, in seconds.
+/// A time with the same rules for which the zone database has data, in seconds since 1970.
 fn within_database(seconds: i64) -> i64 {
     let days = seconds.div_euclid(DAY_SECONDS);
     let year = civil_of(days).year;
@@ -204,15 +205,15 @@ fn local_offset(zone: &Tz, local: &NaiveDateTime, local_seconds: i64) -> i32 {
         MappedLocalTime::Ambiguous(first, second) => {
             first.fix().local_minus_utc().min(second.fix().local_minus_utc())
         }
-        // No zone skips more than a day: the offset one day earlier is the offset before the
+        // No zone skips more than a day, so the offset a day earlier is the offset before the
         // change.
         MappedLocalTime::None => TimeZone::Named(*zone).offset_at(local_seconds - 86_400),
     }
 }
 
 impl TimeZone {
-    /// The zone's name for Arrow's types and functions: a name of the tz database, or `+hh:mm` east
-    /// of Greenwich. Arrow's form has no seconds.
+    /// The zone for Arrow's types and functions: a name of the tz database, or `+hh:mm` east of
+    /// Greenwich, without seconds.
     pub fn arrow_name(&self) -> String {
         match self {
             Self::Named(zone) => zone.name().to_string(),
@@ -226,11 +227,11 @@ impl TimeZone {
 }
 
 impl TimeZone {
-    /// The zone of a name from [`Self::arrow_name`]; `None` for any other name.
+    /// The zone whose [`Self::arrow_name`] is `name`; `None` for any other name.
     pub fn of_arrow(name: &str) -> Option<Self> {
         match (Self::named(name), posix(name)) {
             (Some(named), _) => Some(named),
-            // Arrow's sign counts east of Greenwich.
+            // In Arrow, a positive offset lies east of Greenwich.
             (None, Some(Self::Fixed { east_seconds })) => Self::fixed(-east_seconds),
             _ => None,
         }
@@ -238,7 +239,7 @@ impl TimeZone {
 }
 
 impl fmt::Display for TimeZone {
-    /// The text of `SHOW TimeZone`.
+    /// The text that `SHOW TimeZone` prints.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(zone) => f.write_str(zone.name()),
@@ -253,19 +254,20 @@ impl fmt::Display for TimeZone {
     }
 }
 
-/// `5`, `-3.5`: hours east.
+/// Parses hours east of Greenwich, for example `5` or `-3.5`.
 fn hours(text: &str) -> Option<TimeZone> {
     let hours: f64 = text.parse().ok()?;
     if !(-16.0..=16.0).contains(&hours) {
         return None;
     }
     let tenths = (hours * 3600.0).round();
-    // Within ±57,600 because of the check above.
+    // The check above has bounded the number to ±57,600.
     #[expect(clippy::cast_possible_truncation, reason = "bounded by 16 hours")]
     TimeZone::fixed(tenths as i32)
 }
 
-/// `UTC-3`, `<+03>-03`, `-03:30`: POSIX counts west of Greenwich.
+/// Parses a POSIX zone, for example `UTC-3`, `<+03>-03` or `-03:30`; the offset counts west of
+/// Greenwich.
 fn posix(text: &str) -> Option<TimeZone> {
     let rest = match text.strip_prefix('<') {
         Some(quoted) => quoted.split_once('>')?.1,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use stratalog_metrics::MoveMetrics;
 use stratalog_model::{
     Acquirers, Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Decision, Error,
-    ErrorKind, EventStore, Gsn, Log, ProducerId, Result, Tick,
+    ErrorKind, EventStore, Gsn, Log, ProducerId, Result, Tick, Tier,
     store::{
         AppendOptions, ChronicleStatus, DeletedArea, MoveCounts, MoveStatus, PieceStatus,
         PreparedDelete, Snapshot, StoreStatus, Watermarks,
@@ -131,6 +131,12 @@ impl Engine {
     /// Also records the following moves in `metrics`.
     pub fn measure_moves(&self, metrics: MoveMetrics) {
         self.mover.move_history.measure_by(metrics);
+    }
+
+    /// The tiers with events of a chronicle, the lowest tier first, and the visible gsn: a snapshot
+    /// before the merge of its tiers.
+    pub fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
+        PinnedSnapshot::new(self.publisher.published()).tiers(chronicle)
     }
 
     /// Moves the beginning of the journal to the first needed frame. Returns the bytes freed.

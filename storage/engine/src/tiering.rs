@@ -25,4 +25,6 @@ pub mod piece_numbers;
 pub mod prefetch;
 pub mod pressure_flush;
 pub mod rewrite;
+pub mod sweep;
+pub mod target;
 pub mod write_throttle;

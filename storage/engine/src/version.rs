@@ -14,10 +14,10 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{Gsn, GsnRange, Tick, TickRange, TickRanges, tier::Extent};
+use stratalog_model::{Gsn, GsnRange, Tick, TickRange, TickRanges, invariant, tier::Extent};
 
 use self::{fence::Fence, lost_positions::LostPositions};
-use crate::{events::batch::MemoryBatch, version::piece_set::PieceSet};
+use crate::{events::batch::MemoryBatch, sabotage, version::piece_set::PieceSet};
 
 pub mod compact;
 pub mod fence;
@@ -97,6 +97,13 @@ impl Version {
     /// Adds a batch, committed after all batches of this version. Only for a version without
     /// readers.
     pub fn push(&mut self, batch: Arc<MemoryBatch>, rows_sealed: usize) {
+        let last = self.batches().next_back().map_or(0, |last| last.last_gsn());
+        invariant!(
+            OrderedScans,
+            last < batch.first_gsn(),
+            "a batch from gsn {} on follows gsn {last}",
+            batch.first_gsn()
+        );
         self.tail.push(batch);
         if self.tail.len() > TAIL_BATCHES_MAX {
             let large = self.tail.iter().take_while(|batch| batch.weight() >= rows_sealed).count();
@@ -200,6 +207,12 @@ impl Version {
             epoch: self.epoch + 1,
             open_from: self.open_from,
         };
+        invariant!(
+            OneOwner,
+            next.batches().next().is_none_or(|batch| batch.first_gsn() > through)
+                || sabotage::active("border-off"),
+            "the journal and the pieces own events before gsn {through}"
+        );
         next.drop_idle_fences();
         next
     }

@@ -32,6 +32,7 @@ impl AlignedBuffer {
 
     /// The bytes, for sharing.
     pub(crate) fn freeze(self) -> Bytes {
+        debug_assert!(self.start + self.len <= self.bytes.len());
         Bytes::from_owner(self)
     }
 }
@@ -63,6 +64,7 @@ pub(crate) fn used_len(bytes: &[u8]) -> usize {
 
 /// At most 4096 zeros.
 pub(crate) fn zeros(len: usize) -> &'static [u8] {
+    debug_assert!(len <= ZEROS.len(), "{len} zeros in one piece");
     ZEROS.get(..len).unwrap_or(&ZEROS)
 }
 

@@ -43,6 +43,8 @@ impl Continuation {
     ) -> Self {
         let mut record = Vec::with_capacity(frame::HEADER_BYTES as usize);
         Header::continued(partition, Lsn(last.0 + 1), last).encode(seed, &mut record);
+        debug_assert_eq!(record.len() as u64, frame::HEADER_BYTES);
+        debug_assert!(offset.is_multiple_of(frame::ALIGNMENT), "a record at offset {offset}");
         Self { file, path, offset, record }
     }
 

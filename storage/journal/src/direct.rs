@@ -35,6 +35,7 @@ impl Staging {
             self.start = self.bytes.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
         }
         let count = bytes.len().min(STAGED_BYTES - self.len);
+        debug_assert!(self.start + self.len + count <= self.bytes.len());
         let at = self.start + self.len;
         if let (Some(room), Some(bytes)) = (self.bytes.get_mut(at..at + count), bytes.get(..count))
         {
@@ -111,6 +112,11 @@ impl<'a> Direct<'a> {
     fn write_staged(&mut self) -> io::Result<()> {
         let staged = self.staging.staged();
         let (blocks, tail) = staged.split_at(staged.len() / BLOCK_BYTES * BLOCK_BYTES);
+        debug_assert!(
+            blocks.is_empty() || self.at.is_multiple_of(BLOCK_BYTES as u64),
+            "a direct write at {}",
+            self.at
+        );
         if !blocks.is_empty() {
             self.file.write_direct_at(blocks, self.at)?;
             self.writes += 1;

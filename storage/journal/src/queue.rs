@@ -300,6 +300,7 @@ impl SharedQueue {
             return pending.complete(Err(error));
         }
         state.submitted = true;
+        debug_assert!(pending.frame.payload.len() as u64 <= self.place.settings.frame_bytes_max);
         state.queued_bytes += pending.extent();
         let synced = pending.durability >= Durability::Disk;
         state.queue.push_back(pending);
@@ -425,6 +426,7 @@ impl SharedQueue {
             .min(state.queue.len());
         let group: Vec<PendingFrame> = state.queue.drain(..count).collect();
         state.queued_bytes -= group.iter().map(PendingFrame::extent).sum::<u64>();
+        debug_assert!(!state.queue.is_empty() || state.queued_bytes == 0);
         group
     }
 }

@@ -109,14 +109,17 @@ impl<'a> FrameReader<'a> {
             return Ok(Step::Stop(Stop::DamagedPayload(header)));
         }
         payload.truncate(header.payload_bytes as usize);
+        debug_assert_eq!(payload.len(), header.payload_bytes as usize);
         let offset = self.offset;
         self.offset += header.extent();
+        debug_assert!(self.offset <= self.end, "a frame ends behind its segment");
         Ok(Step::Record { offset, header, checksum, payload })
     }
 
     /// The next `len` bytes, or fewer at the end of the file.
     fn view(&mut self, len: u64) -> io::Result<Bytes> {
         let len = len.min(self.end.saturating_sub(self.offset));
+        debug_assert!(self.chunk_at <= self.offset, "the chunk begins behind the reader");
         let mut from = (self.offset - self.chunk_at).min(self.chunk.len() as u64);
         if self.chunk.len() as u64 - from < len {
             self.fill(from, len)?;
@@ -130,6 +133,7 @@ impl<'a> FrameReader<'a> {
     fn fill(&mut self, from: u64, len: u64) -> io::Result<()> {
         let wanted = len.max(CHUNK_BYTES).min(self.end.saturating_sub(self.offset));
         let left = self.chunk.slice(from as usize..);
+        debug_assert!(left.len() as u64 <= wanted, "a chunk without room for the bytes at hand");
         let mut buffer = AlignedBuffer::zeroed(wanted as usize);
         if let Some(head) = buffer.as_mut().get_mut(..left.len()) {
             head.copy_from_slice(&left);

@@ -313,6 +313,7 @@ fn settle(
     file: &dyn DiskFile,
     tail: &Tail,
 ) -> io::Result<()> {
+    debug_assert!(tail.unattested_offset <= tail.offset && tail.offset <= tail.torn_end);
     let rewrite =
         tail.unattested_offset < tail.offset && !sabotaged!(place.settings, RecoveredUnsynced);
     if rewrite {
@@ -362,6 +363,7 @@ pub(crate) fn erase(
     start: u64,
     end: u64,
 ) -> io::Result<()> {
+    debug_assert!(start <= end, "nothing to erase from {start} to {end}");
     if !preallocated {
         return file.set_len(start);
     }

@@ -93,6 +93,7 @@ pub(crate) fn make_spare(
     }
     // Leaves half of a scarce disk to the lower tiers.
     let preallocated = wanted.min((free / 2).max(least));
+    debug_assert!(needed <= preallocated, "{preallocated} bytes for {needed}");
     let made = file.preallocate(preallocated).and_then(|()| file.sync_all());
     if let Err(error) = made {
         if error.kind() == io::ErrorKind::Unsupported {

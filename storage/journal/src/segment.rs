@@ -61,6 +61,7 @@ impl SegmentHeader {
         out.resize(HEADER - 4, 0);
         let checksum = crc32c::crc32c(&out);
         out.put_u32_le(checksum);
+        debug_assert_eq!(out.len(), HEADER);
         (out, checksum)
     }
 

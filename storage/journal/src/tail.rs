@@ -19,7 +19,7 @@
 
 use std::{collections::VecDeque, io, path::Path};
 
-use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
+use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId, invariant};
 
 use crate::{
     JournalSettings, aligned,
@@ -122,6 +122,7 @@ pub(crate) fn examine(
     let mut reader = FrameReader::new(file, segment);
     reader.checksums_ignored = sabotaged!(settings, ChecksumIgnored);
     let run = follow(&mut reader, segment, &mut |header, offset, _| {
+        debug_assert!(header.durable < header.lsn, "a frame attests itself");
         attested = attested.max(header.durable);
         while landmarks.get(1).is_some_and(|(lsn, _)| *lsn <= attested) {
             landmarks.pop_front();
@@ -150,6 +151,12 @@ pub(crate) fn examine(
         Some((_, at)) if attested < last => *at,
         _ => last_marks.unwrap_or(offset),
     };
+    debug_assert!(unattested_offset <= offset && offset <= beyond.used_end);
+    invariant!(
+        AcknowledgedIsRecovered,
+        before <= attested && attested <= last,
+        "frame {attested} is attested in a segment from {before} to {last}"
+    );
     Ok(Tail {
         offset,
         last,

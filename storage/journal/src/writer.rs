@@ -98,6 +98,15 @@ impl Writer {
     pub(crate) fn new(place: JournalPlace, recovered: RecoveredJournal) -> Option<Self> {
         let RecoveredJournal { segments, file, tail, continuation } = recovered;
         let (last, sealed) = segments.split_last()?;
+        debug_assert!(segment::HEADER_BYTES <= tail.offset && tail.offset <= tail.torn_end);
+        debug_assert!(tail.offset <= last.bytes, "the tail is behind the end of its segment");
+        invariant!(
+            AcknowledgedIsRecovered,
+            tail.attested <= tail.last,
+            "frame {} is durable, and the journal ends at {}",
+            tail.attested,
+            tail.last
+        );
         let preallocated = last.header.preallocated > 0;
         Some(Self {
             file,
@@ -140,6 +149,14 @@ impl Writer {
         if self.written > self.durable && !sabotaged!(self.place.settings, RotationUnsynced) {
             self.sync()?;
         }
+        invariant!(
+            halt AcknowledgedIsRecovered,
+            self.written == self.durable || sabotaged!(self.place.settings, RotationUnsynced),
+            "segment {} is left at frame {}, durable up to {}",
+            self.number,
+            self.written,
+            self.durable
+        );
         let header = SegmentHeader {
             partition: self.place.settings.partition,
             number: SegmentId(self.number.0 + 1),
@@ -183,6 +200,7 @@ impl Writer {
         self.zeroed = self.position;
         // The existence of a segment attests that all earlier frames are durable.
         self.attested = self.written;
+        debug_assert!(extent <= self.room(), "a new segment has no room for {extent} bytes");
         self.write_continuation()
     }
 
@@ -225,6 +243,13 @@ impl Writer {
     pub(crate) fn write(&mut self, group: &[PendingFrame]) -> Result<(), WriterFailure> {
         let start = self.position;
         let end = start + group.iter().map(PendingFrame::extent).sum::<u64>();
+        // Recovery does not look behind the end of a segment.
+        invariant!(
+            halt AcknowledgedIsRecovered,
+            end <= self.limit,
+            "a group ends at {end}, after its segment's {}",
+            self.limit
+        );
         let large = end - start >= self.place.settings.direct_bytes_min;
         let direct = large && self.preallocated && syncs(group);
         let written =
@@ -233,16 +258,11 @@ impl Writer {
             Ok(checksum) => checksum,
             Err(error) => return Err(self.undo(start, end, error)),
         };
-        invariant!(
-            AcknowledgedIsRecovered,
-            end <= self.limit,
-            "a group ends at {end}, after its segment's {}",
-            self.limit
-        );
         let before = self.written;
         self.written = Lsn(before.0 + group.len() as u64);
         self.checksum = checksum;
         self.position = end;
+        debug_assert!(self.position.is_multiple_of(frame::ALIGNMENT));
         self.attested = self.attested.max(self.durable);
         if syncs(group)
             && let Err(fault) = self.sync()
@@ -276,6 +296,7 @@ impl Writer {
             direct.push(zeros(frame::padding_bytes(frame.payload.len())))?;
         }
         let (end, writes) = direct.finish()?;
+        debug_assert_eq!(end, self.position + group.iter().map(PendingFrame::extent).sum::<u64>());
         self.writes += writes;
         self.zeroed = self.zeroed.max(end);
         Ok(checksum)
@@ -318,6 +339,12 @@ impl Writer {
         if !buffer.is_empty() {
             write(&buffer)?;
         }
+        let extents = group.iter().map(PendingFrame::extent).sum::<u64>();
+        debug_assert_eq!(
+            at,
+            self.position + extents + zeros as u64,
+            "bytes of a group are missing"
+        );
         self.zeroed = self.zeroed.max(at);
         self.buffer = buffer;
         Ok(checksum)
@@ -410,6 +437,15 @@ impl Writer {
     /// Fills in the writer's part of the status.
     pub(crate) fn report(&self, status: &mut LogStatus) {
         status.written = self.written;
+        invariant!(
+            AcknowledgedIsRecovered,
+            self.durable <= self.written && self.first.0 <= self.written.0 + 1,
+            "durable up to {}, written up to {}, from {} on",
+            self.durable,
+            self.written,
+            self.first
+        );
+        debug_assert!(self.sealed.iter().is_sorted_by_key(|segment| segment.first));
         status.durable = self.durable;
         let sealed: u64 = self.sealed.iter().map(|segment| segment.bytes).sum();
         status.stored_bytes = sealed + self.position;
@@ -444,6 +480,12 @@ impl Writer {
         while self.releases_from().is_some_and(|next| next <= before) {
             released.extend(self.sealed.pop_front());
         }
+        let kept = self.sealed.front().map_or(self.first, |segment| segment.first);
+        invariant!(
+            halt AcknowledgedIsRecovered,
+            released.is_empty() || kept <= before,
+            "frames from {before} on are needed, and the log begins at {kept}"
+        );
         released
     }
 
@@ -484,7 +526,13 @@ impl Writer {
             used_bytes: self.position,
             bytes: if self.preallocated { self.limit } else { self.position },
         });
+        debug_assert!(extents.is_sorted_by_key(|extent| extent.first));
         extents
+    }
+
+    /// Last durable lsn.
+    pub(crate) fn durable(&self) -> Lsn {
+        self.durable
     }
 
     /// Last lsn written.

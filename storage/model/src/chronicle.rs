@@ -217,7 +217,7 @@ impl ChronicleDefinition {
         if self.key_columns.contains(&self.tick_column) {
             return Err(invalid("the tick column appears twice in the primary key".to_string()));
         }
-        if !self.primary_key && self.collision != Collision::All {
+        if !self.primary_key && self.collision.is_unique() {
             return Err(invalid(format!(
                 "collision = '{}' needs a PRIMARY KEY whose last column is the tick",
                 self.collision
@@ -313,7 +313,7 @@ impl ChronicleDefinition {
     /// Whether the collision key identifies at most one visible event: an optimizer may treat the
     /// key as unique. False under `all`.
     pub fn key_is_unique(&self) -> bool {
-        self.collision != Collision::All
+        self.collision.is_unique()
     }
 
     /// Arrow schema of the user's columns at the current schema version: the schema of the rows of

@@ -225,6 +225,8 @@ kinds! {
     DuplicateColumn = "42701", false, InvalidArgument;
     /// A column name of more than one relation.
     AmbiguousColumn = "42702", false, InvalidArgument;
+    /// Several functions or operators for these argument types.
+    AmbiguousFunction = "42725", false, InvalidArgument;
     /// A table named twice in FROM, or a name given twice in WITH.
     DuplicateAlias = "42712", false, InvalidArgument;
     /// A nonexistent column.

@@ -1,7 +1,8 @@
 //! The registry of promises (design: CL-1 … CL-10).
 //!
 //! Code names each kept promise with [`invariant!`](crate::invariant!): a broken promise panics in
-//! debug builds; release builds count and log the defect.
+//! debug builds; release builds count and log the defect. Where the next step could lose data, a
+//! broken promise panics in release builds too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,9 +61,29 @@ pub fn report(promise: Promise, detail: std::fmt::Arguments<'_>) {
     debug_assert!(false, "CL-{} broken: {detail}", promise.number());
 }
 
-/// States that a promise holds here: `invariant!(OrderedScans, a <= b, "{a} after {b}")`.
+/// Like [`report`], and panics in release builds too.
+#[doc(hidden)]
+#[cold]
+#[track_caller]
+#[expect(clippy::panic, reason = "a step further could lose data")]
+pub fn halt(promise: Promise, detail: std::fmt::Arguments<'_>) -> ! {
+    report(promise, detail);
+    panic!("CL-{} broken: {detail}", promise.number());
+}
+
+/// States that a promise holds here: `invariant!(OrderedScans, a <= b, "{a} after {b}")`. With
+/// `halt`, a broken promise panics in release builds too: for places where the next step could lose
+/// data, and where a panic stops the step.
 #[macro_export]
 macro_rules! invariant {
+    (halt $promise:ident, $condition:expr, $($detail:tt)+) => {
+        if !$condition {
+            $crate::invariant::halt(
+                $crate::invariant::Promise::$promise,
+                format_args!($($detail)+),
+            );
+        }
+    };
     ($promise:ident, $condition:expr, $($detail:tt)+) => {
         if !$condition {
             $crate::invariant::report(

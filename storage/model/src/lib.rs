@@ -17,6 +17,7 @@ pub mod batch;
 pub mod batch_results;
 pub mod chronicle;
 pub mod clock;
+pub mod collision;
 pub mod disk;
 pub mod durability;
 pub mod error;
@@ -42,6 +43,7 @@ pub mod values;
 pub use acceptance::Acceptance;
 pub use chronicle::{ChronicleDefinition, ColumnDefinition};
 pub use clock::{Clock, ClockReading};
+pub use collision::{Collision, TakenKeyAction};
 pub use disk::{Disk, DiskFile};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Result, Status, Subject};
@@ -52,7 +54,7 @@ pub use id::{
 };
 pub use index::{IndexDefinition, IndexKind};
 pub use log::{Frame, FrameKind, Log};
-pub use option::{Collision, LatePolicy, TickSource};
+pub use option::{LatePolicy, TickSource};
 pub use range::{TickRange, TickRanges};
 pub use store::{
     Acquirers, Append, CommittedAppend, Decision, EventStore, PreparedAppend, Snapshot,

@@ -220,6 +220,7 @@ pub struct LogStatus {
 impl LogStatus {
     /// The full segments with only frames below `before`: [`Log::release`] frees them.
     pub fn releasable(&self, before: Lsn) -> &[FullSegment] {
+        debug_assert!(self.full_segments.is_sorted_by_key(|segment| segment.end));
         let count = self.full_segments.partition_point(|segment| segment.end <= before);
         self.full_segments.get(..count).unwrap_or_default()
     }

@@ -1,65 +1,10 @@
-//! Options that are fixed or set per chronicle (F5, F25, F75, F91, F92).
+//! Options that are fixed or set per chronicle (F5, F75, F91, F92).
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
-
-/// The rule for a second event with the same collision key (F25: semantics A to D).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Collision {
-    /// A: all events are kept, in arrival order.
-    All,
-    /// B: readers see the last event to arrive.
-    Last,
-    /// C: the first event is kept, later events are rejected (23505).
-    First,
-    /// D: the first event keeps the tick, later events take the next free ticks.
-    Next,
-    /// B, by column: the last event to arrive takes the values of the earlier event where the last
-    /// event has NULL.
-    Merge,
-}
-
-impl Collision {
-    /// True if the later of two events with the same key and tick replaces the earlier event.
-    pub fn replaces(self) -> bool {
-        matches!(self, Collision::Last | Collision::Merge)
-    }
-}
-
-impl fmt::Display for Collision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Collision::All => "all",
-            Collision::Last => "last",
-            Collision::First => "first",
-            Collision::Next => "next",
-            Collision::Merge => "merge",
-        })
-    }
-}
-
-impl FromStr for Collision {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text.to_ascii_lowercase().as_str() {
-            "all" => Ok(Collision::All),
-            "last" => Ok(Collision::Last),
-            "first" => Ok(Collision::First),
-            "next" => Ok(Collision::Next),
-            "merge" => Ok(Collision::Merge),
-            _ => Err(Error::new(
-                ErrorKind::InvalidParameterValue,
-                format!("collision = '{text}' is unknown"),
-            )
-            .with_hint("use 'all', 'first', 'last', 'merge' or 'next'")),
-        }
-    }
-}
 
 /// The rule for events behind the stored events (F92).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

@@ -119,6 +119,7 @@ impl TickRanges {
                 _ => merged.push(range),
             }
         }
+        debug_assert!(merged.is_sorted_by(|before, after| before.end < after.start));
         Self(merged)
     }
 
@@ -185,6 +186,7 @@ impl TickRanges {
                 b.next();
             }
         }
+        debug_assert!(result.is_sorted_by(|before, after| before.end < after.start));
         Self(result)
     }
 

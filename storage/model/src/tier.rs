@@ -31,13 +31,33 @@ pub enum TierName {
     Story,
 }
 
-impl fmt::Display for TierName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl TierName {
+    /// Every tier, from the newest events to the oldest.
+    pub const ALL: [TierName; 3] = [TierName::Journal, TierName::Tablet, TierName::Story];
+
+    /// The value of `_tier`.
+    pub fn name(self) -> &'static str {
+        match self {
             TierName::Journal => "journal",
             TierName::Tablet => "tablet",
             TierName::Story => "story",
-        })
+        }
+    }
+
+    /// True if the tier keeps its events in pieces: files that a manifest names.
+    pub fn has_pieces(self) -> bool {
+        self != TierName::Journal
+    }
+
+    /// True if the pieces have cells: precomputed aggregates.
+    pub fn has_cells(self) -> bool {
+        self == TierName::Story
+    }
+}
+
+impl fmt::Display for TierName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -216,7 +236,8 @@ impl Extent {
 pub trait Split: Send + Sync {
     /// Hull of the ticks that a read may return.
     fn ticks(&self) -> TickRange;
-    /// Maximum number of rows.
+    /// Maximum number of rows, on average over the splits of a piece: the sum over all splits of a
+    /// request is at least the number of its rows.
     fn rows_max(&self) -> usize;
     /// Reads the split: in (tick, seq) order, or in reverse order, if the request orders; otherwise
     /// in any order. The columns are the columns of [`ScanRequest::schema`]; if the request orders,

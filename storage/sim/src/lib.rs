@@ -2,7 +2,8 @@
 //!
 //! *What it is*: [`FaultyDisk`], a disk in memory with a page cache, power cuts and failing calls;
 //! [`SabotageDisk`], a disk that lies; [`power_cut`], a test of the journal, repeatable by seed;
-//! and the program `crash`, which kills a real server and checks the recovered data.
+//! the program `crash`, which kills a real server and checks the recovered data; and
+//! [`conformance`], the suites that each log, tier and store must pass.
 //!
 //! *What it deliberately is not*: the crate is not part of the product; the server links nothing
 //! of the crate.
@@ -12,6 +13,7 @@
 //!   seed ─► script of appends and accidents ─► Journal on FaultyDisk ─► reopen ─► CL-1?
 //! ```
 
+pub mod conformance;
 pub mod faulty_disk;
 pub mod power_cut;
 pub mod random;

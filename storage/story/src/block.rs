@@ -47,6 +47,7 @@ impl Blocks {
     /// Verifies whole blocks from `start` on; on failure returns the range of the first damaged
     /// block.
     pub(crate) fn verify(&self, start: u64, bytes: &[u8]) -> Result<(), Range<u64>> {
+        debug_assert!(start.is_multiple_of(BLOCK_BYTES), "no block begins at {start}");
         let first = (start / BLOCK_BYTES) as usize;
         let blocks = bytes.chunks(BLOCK_BYTES as usize);
         for (number, block) in (first..).zip(blocks) {

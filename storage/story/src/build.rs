@@ -273,6 +273,8 @@ impl Builder {
             return Err(Error::internal(format!("story {} has no rows", self.name)));
         };
         let mut built = self.totals();
+        debug_assert!(!self.groups.is_empty() && built.ticks.0 <= built.ticks.1);
+        debug_assert!(built.gsns.0 <= built.gsns.1);
         // The end of the last row group may still be in the writer's own buffer.
         if let Err(error) = writer.sync() {
             return Err(self.failed_with(writer.inner_mut().take_failure(), error.into()));
@@ -310,6 +312,7 @@ impl Builder {
         sink.sync().map_err(|error| self.cannot_write(error))?;
         built.bytes = sink.bytes();
         built.checksum = sink.tail_checksum();
+        debug_assert!(built.tail_at < built.bytes, "the tail begins behind the end of the file");
         Ok(built)
     }
 

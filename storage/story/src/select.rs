@@ -67,6 +67,7 @@ impl Selection {
                 own.next();
             }
         }
+        debug_assert!(kept.last().is_none_or(|last| last.end <= self.total));
         Self { ranges: kept, total: self.total }
     }
 

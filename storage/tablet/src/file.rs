@@ -90,6 +90,7 @@ pub(crate) fn header(
     out.resize(HEADER_BYTES - 4, 0);
     let seed = crc32c::crc32c(&out);
     out.put_u32_le(seed);
+    debug_assert_eq!(out.len(), HEADER_BYTES);
     (out, seed)
 }
 
@@ -103,6 +104,7 @@ fn end(blocks: u32, rows: u64, bytes: u64, checksum: u32, seed: u32) -> Vec<u8> 
     out.put_u32_le(checksum);
     let own = crc32c::crc32c_append(seed, &out);
     out.put_u32_le(own);
+    debug_assert_eq!(out.len(), END_BYTES);
     out
 }
 
@@ -184,6 +186,9 @@ impl Builder {
             summary,
         };
         let (mut bytes, checksum) = head.encode(self.seed);
+        debug_assert_eq!(bytes.len(), head_bytes, "the head of block {}", head.number);
+        debug_assert!(head.offset.is_multiple_of(ALIGNMENT as u64));
+        debug_assert!(head.sections.is_sorted_by(|a, b| a.end() <= b.offset));
         bytes.extend_from_slice(&payload);
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
         self.file.write_all_at(&bytes, head.offset).map_err(|error| self.failed("write", error))?;
@@ -201,6 +206,11 @@ impl Builder {
     /// # Errors
     /// `DiskFull`, `Io`. Then the tablet does not exist.
     pub fn finish(mut self) -> Result<(BuiltTablet, Vec<BlockHead>)> {
+        debug_assert_eq!(self.heads.len() as u64, u64::from(self.built.blocks));
+        debug_assert_eq!(
+            self.heads.iter().map(|head| u64::from(head.summary.rows)).sum::<u64>(),
+            self.built.rows
+        );
         let built = &mut self.built;
         let end = end(built.blocks, built.rows, built.bytes, built.checksum, self.seed);
         let at = built.bytes;

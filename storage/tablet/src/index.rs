@@ -176,6 +176,7 @@ fn entry(key: &[u8], head: &BlockHead, seed: u32) -> Vec<u8> {
     value.put_u32_le(0);
     value.put_u64_le(head.offset);
     value.extend_from_slice(&bytes);
+    debug_assert_eq!(value.len(), 12 + bytes.len());
     let checksum = checksum_of(key, &value);
     if let Some(slot) = value.get_mut(..4) {
         slot.copy_from_slice(&checksum.to_le_bytes());

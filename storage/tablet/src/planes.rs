@@ -33,6 +33,7 @@ fn split_by<const W: usize>(bytes: &[u8]) -> Vec<u8> {
         out.extend(words.iter().filter_map(|word| word.get(plane)));
     }
     out.extend_from_slice(rest);
+    debug_assert_eq!(out.len(), bytes.len());
     out
 }
 

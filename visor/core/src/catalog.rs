@@ -278,6 +278,7 @@ impl Catalog {
         // thread publishes the state and releases the turn.
         let published = Arc::clone(&self.state);
         self.submit(change, move || {
+            debug_assert!(published.read().version() <= after.version(), "definitions go back");
             *published.write() = after;
             drop(turn);
         })

@@ -158,6 +158,11 @@ impl MasterClock {
         let issue = Issue::begin(settings, now, floor_ns, lease.mark());
         let start_ns = issue.start_ns();
         let lease_ns = start_ns.saturating_add(issue.lease_ns(LEASE_NS));
+        invariant!(
+            TimeForward,
+            floor_ns.is_none_or(|floor_ns| floor_ns <= start_ns) && start_ns <= lease_ns,
+            "time starts at {start_ns}, with a lease up to {lease_ns}"
+        );
         lease.write_marked(lease_ns, issue.mark())?;
         let state = State {
             issue,
@@ -245,6 +250,12 @@ impl MasterClock {
             }
         }
         let issued_ns = time_ns.min(state.lease_ns);
+        invariant!(
+            TimeForward,
+            issued_ns <= state.lease_ns,
+            "{issued_ns} is behind the lease, {}",
+            state.lease_ns
+        );
         invariant!(TimeForward, issued_ns >= state.issued_ns, "{issued_ns}");
         state.issued_ns = issued_ns;
         now

@@ -1,6 +1,6 @@
-//! The list of all metrics. The page docs/metrics.md is generated from the list.
+//! The list of all metrics, from which docs/metrics.md is generated.
 
-/// A metric.
+/// The description of a metric.
 #[derive(Debug)]
 pub struct Metric {
     /// The name. The samples of a histogram add `_bucket`, `_sum` and `_count`.
@@ -11,7 +11,7 @@ pub struct Metric {
     pub labels: &'static [&'static str],
     /// The unit of the values.
     pub unit: &'static str,
-    /// The meaning.
+    /// What the metric measures.
     pub help: &'static str,
     /// The upper bounds of a histogram's buckets, inclusive; durations in nanoseconds.
     pub buckets: &'static [u64],

@@ -109,18 +109,18 @@ impl RequestClass {
     }
 }
 
-/// The series of all doors.
+/// The time series of all doors.
 #[derive(Debug)]
 pub(crate) struct DoorSeries {
-    /// By door.
+    /// Open connections, by door.
     connections: Vec<Gauge>,
     accepted: Vec<Counter>,
     refused: Vec<Counter>,
-    /// By class of requests.
+    /// Durations, by class of requests.
     requests: Vec<Histogram>,
-    /// The classes of SQLSTATEs, sorted.
+    /// The classes of SQLSTATEs (their first two characters), sorted.
     classes: Vec<&'static str>,
-    /// By door, then by class of SQLSTATEs.
+    /// Errors, by door and then by class of SQLSTATEs.
     errors: Vec<Counter>,
 }
 
@@ -165,7 +165,7 @@ impl DoorMetrics {
         Self { door, series }
     }
 
-    /// Counts an accepted connection; the connection is open until the drop of the result.
+    /// Counts an accepted connection. The connection counts as open until the result is dropped.
     pub fn connected(&self) -> OpenConnection {
         if let Some(accepted) = self.series.accepted.get(self.door as usize) {
             accepted.inc();
@@ -182,7 +182,7 @@ impl DoorMetrics {
         }
     }
 
-    /// Begins a request; the request ends with the drop of the result.
+    /// Begins the measurement of a request; the request ends when the result is dropped.
     pub fn begin(&self, class: RequestClass) -> RequestTimer {
         let histogram = self.series.requests.get(class as usize).cloned();
         RequestTimer { histogram, stopwatch: Stopwatch::start() }
@@ -193,8 +193,8 @@ impl DoorMetrics {
         self.failed_with(kind.sqlstate());
     }
 
-    /// Counts an error sent to the client with the given SQLSTATE. A class that no [`ErrorKind`] has
-    /// does not count.
+    /// Counts an error sent to the client by its SQLSTATE. A SQLSTATE whose class no [`ErrorKind`]
+    /// has is not counted.
     pub fn failed_with(&self, sqlstate: &str) {
         let DoorSeries { classes, errors, .. } = &*self.series;
         let found = classes.binary_search_by(|class| (*class).cmp(sqlstate.get(..2).unwrap_or("")));
@@ -206,7 +206,7 @@ impl DoorMetrics {
     }
 }
 
-/// An open connection.
+/// Counts a connection as open until dropped.
 #[derive(Debug)]
 pub struct OpenConnection(Gauge);
 
@@ -216,7 +216,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// A running request.
+/// Measures a request until dropped.
 #[derive(Debug)]
 pub struct RequestTimer {
     histogram: Option<Histogram>,

@@ -1,4 +1,4 @@
-//! Histograms without locks.
+//! Histograms that take no lock.
 
 use std::{
     fmt,
@@ -14,29 +14,29 @@ use prometheus_client::{
     metrics::{MetricType, TypedMetric},
 };
 
-/// Counts of observed values by bucket. Clones share the counts.
+/// Counts observed values by bucket. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Histogram(Arc<BucketCounts>);
 
 #[derive(Debug)]
 struct BucketCounts {
-    /// Upper bounds, inclusive, in ascending order.
+    /// The upper bounds of the buckets, inclusive and ascending.
     bounds: &'static [u64],
-    /// Observed units in a unit of the output.
+    /// How many observed units make one unit of the output.
     scale: f64,
-    /// A count for each bound, and a last count for larger values.
+    /// The count of each bucket, and at last the count of values above all bounds.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
 impl Histogram {
-    /// An empty histogram. The output divides bounds and sum by `scale`.
+    /// An empty histogram. The output is in units of `scale` observed units.
     pub(crate) fn new(bounds: &'static [u64], scale: f64) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self(Arc::new(BucketCounts { bounds, scale, counts, sum: AtomicU64::new(0) }))
     }
 
-    /// Counts a value.
+    /// Adds a value to the histogram.
     pub fn observe(&self, value: u64) {
         let BucketCounts { bounds, counts, sum, .. } = &*self.0;
         let at = bounds.partition_point(|bound| *bound < value);
@@ -67,7 +67,7 @@ impl EncodeMetric for Histogram {
         let bounds = bounds.iter().map(|bound| *bound as f64 / scale).chain([f64::INFINITY]);
         let counts = counts.iter().map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        // The sum of the same loads: the count never disagrees with the buckets.
+        // From the same reads as the buckets, so that the count always agrees with them.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = sum.load(Ordering::Relaxed) as f64 / scale;
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)

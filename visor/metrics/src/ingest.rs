@@ -1,4 +1,4 @@
-//! Line protocol and telemetry.
+//! The metrics of line protocol, telemetry, and SQL over HTTP.
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 

@@ -1,4 +1,4 @@
-//! Journals: syncs, groups, waits.
+//! The metrics of the journals: syncs, groups, waits.
 
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -32,7 +32,7 @@ impl JournalName {
     }
 }
 
-/// The metrics of a journal. The default metrics belong to no registry.
+/// The metrics of one journal. Metrics made by `default` appear on no page.
 #[derive(Debug, Clone)]
 pub struct JournalMetrics {
     syncs: Histogram,
@@ -72,25 +72,25 @@ impl JournalMetrics {
             .collect()
     }
 
-    /// Records a sync that began with `stopwatch`.
+    /// Records a sync; `stopwatch` was started at its beginning.
     pub fn synced(&self, stopwatch: Stopwatch) {
         self.syncs.observe_duration(stopwatch.elapsed());
     }
 
-    /// Records a written group.
+    /// Records a group of appends, written together.
     pub fn wrote_group(&self, events: u64, bytes: u64) {
         self.group_events.observe(events);
         self.group_bytes.observe(bytes);
     }
 
-    /// Begins the wait of an append; the wait ends with the drop of the result.
+    /// Counts an append as waiting until the result is dropped.
     pub fn wait(&self) -> WaitingAppend {
         self.waiting.inc();
         WaitingAppend(self.waiting.clone())
     }
 }
 
-/// An append that waits for room.
+/// Counts an append as waiting for room until dropped.
 #[derive(Debug)]
 pub struct WaitingAppend(Gauge);
 

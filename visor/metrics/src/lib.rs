@@ -64,7 +64,7 @@ impl Metrics {
         Arc::new(Self { registry: registrar.into(), doors, journals, queries, moves, ingest })
     }
 
-    /// The metrics of a door.
+    /// The metrics of one door.
     pub fn door(&self, door: Door) -> DoorMetrics {
         DoorMetrics::new(door, Arc::clone(&self.doors))
     }
@@ -90,7 +90,7 @@ impl Metrics {
         &self.ingest
     }
 
-    /// All metrics in Prometheus' text format. The values of `status` are the values of this moment.
+    /// All metrics in Prometheus' text format; `status` is the present state of the server.
     pub fn page(&self, status: &ServerStatus<'_>) -> String {
         let mut page = String::new();
         status::write(status, &mut page);
@@ -100,7 +100,7 @@ impl Metrics {
     }
 }
 
-/// The value of a series on a page of [`Metrics::page`]; `None` for an unknown series.
+/// The value of a series on a page that [`Metrics::page`] has made; `None` for an unknown series.
 pub fn value_on_page(page: &str, series: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }

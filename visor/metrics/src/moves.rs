@@ -1,4 +1,4 @@
-//! Moves of events between the tiers.
+//! The metrics of moves of events between the tiers.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{
 const KINDS: [MoveKind; 5] =
     [MoveKind::Flush, MoveKind::Merge, MoveKind::Archive, MoveKind::Retention, MoveKind::Index];
 
-/// The metrics of moves. The default metrics belong to no registry.
+/// The metrics of moves. Metrics made by `default` appear on no page.
 #[derive(Debug, Clone)]
 pub struct MoveMetrics {
-    /// By kind.
+    /// Durations, by kind of move.
     seconds: Vec<Histogram>,
     bytes: Vec<Histogram>,
     failures: Vec<Counter>,

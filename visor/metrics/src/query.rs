@@ -1,4 +1,4 @@
-//! Statements: planning, execution, results.
+//! The metrics of statements: planning, execution, results.
 
 use std::sync::Arc;
 
@@ -43,9 +43,9 @@ pub struct QueryMetrics(Arc<QuerySeries>);
 
 #[derive(Debug)]
 struct QuerySeries {
-    /// By step.
+    /// Durations of planning, by step.
     planning: Vec<Histogram>,
-    /// By kind of statements.
+    /// Durations of execution, by class of statements.
     execution: Vec<Histogram>,
     rows: Histogram,
     cancelled: Counter,
@@ -65,26 +65,26 @@ impl QueryMetrics {
         }))
     }
 
-    /// Records a step of planning.
+    /// Records a step of planning; `stopwatch` was started at its beginning.
     pub fn planned(&self, step: PlanningStep, stopwatch: Stopwatch) {
         if let Some(histogram) = self.0.planning.get(step as usize) {
             histogram.observe_duration(stopwatch.elapsed());
         }
     }
 
-    /// Records the end of a statement.
+    /// Records the end of a statement; `stopwatch` was started at its beginning.
     pub fn executed(&self, class: StatementClass, stopwatch: Stopwatch) {
         if let Some(histogram) = self.0.execution.get(class as usize) {
             histogram.observe_duration(stopwatch.elapsed());
         }
     }
 
-    /// Records the size of a result.
+    /// Records the number of rows of a result.
     pub fn returned(&self, rows: u64) {
         self.0.rows.observe(rows);
     }
 
-    /// Counts the error that ended a statement, if the error is a cancel or a lack of memory.
+    /// Counts the error that ended a statement, if it is a cancellation or a lack of memory.
     pub fn failed(&self, kind: ErrorKind) {
         match kind {
             ErrorKind::QueryCanceled => {

@@ -1,4 +1,4 @@
-//! Registers the metrics of the list, with all of their series.
+//! Registers the metrics of the catalogue with all of their series.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ const SECOND_NS: f64 = 1e9;
 #[derive(Debug, Default)]
 pub(crate) struct Registrar(Registry);
 
-/// Values behind a series: clones share the value.
+/// The value of a series; clones share the value.
 pub(crate) trait Instrument:
     EncodeMetric + TypedMetric + Clone + fmt::Debug + Send + Sync + 'static
 {
-    /// The value of a new series.
+    /// A new value for a series of this metric.
     fn of(metric: &Metric) -> Self;
 }
 
@@ -45,14 +45,14 @@ impl Instrument for Histogram {
 }
 
 impl Registrar {
-    /// A metric without labels.
+    /// Registers a metric without labels.
     pub(crate) fn one<I: Instrument>(&mut self, metric: &Metric) -> I {
         let instrument = I::of(metric);
         self.add(metric, vec![(Vec::new(), instrument.clone())]);
         instrument
     }
 
-    /// A metric with a series for each list of label values, in the order of the lists.
+    /// Registers a metric with one series for each list of label values, in the order of the lists.
     pub(crate) fn each<I: Instrument, const N: usize>(
         &mut self,
         metric: &Metric,
@@ -68,7 +68,7 @@ impl Registrar {
     }
 
     fn add<I: Instrument>(&mut self, metric: &Metric, series: Vec<(SeriesLabels, I)>) {
-        // The registry appends both.
+        // The registry appends the unit and `_total` to the name.
         let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
         let help = metric.help.strip_suffix('.').unwrap_or(metric.help);
         self.0.register(name, help, FixedSeries(series));
@@ -81,10 +81,10 @@ impl From<Registrar> for Registry {
     }
 }
 
-/// The labels of a series, with their values.
+/// The labels of a series and their values.
 type SeriesLabels = Vec<(&'static str, String)>;
 
-/// The series of a metric, fixed at the start, in their order: a read takes no lock.
+/// The series of a metric. They are fixed at the start, so that reading takes no lock.
 #[derive(Debug)]
 struct FixedSeries<I>(Vec<(SeriesLabels, I)>);
 

@@ -1,4 +1,4 @@
-//! Metrics that are read from the state of the server at the moment of a scrape.
+//! Metrics whose values are read from the state of the server when the page is made.
 
 use std::fmt::Write as _;
 
@@ -9,25 +9,25 @@ use crate::{Metric, catalogue};
 /// The state of the server.
 #[derive(Debug)]
 pub struct ServerStatus<'a> {
-    /// The store.
+    /// The status of the store.
     pub store: &'a StoreStatus,
-    /// The clock.
+    /// The status of the clock.
     pub clock: &'a ClockStatus,
-    /// Open sessions.
+    /// The number of open sessions.
     pub sessions: u64,
-    /// Sessions with a running statement.
+    /// The number of sessions with a running statement.
     pub sessions_running: u64,
-    /// Running moves.
+    /// The number of running moves.
     pub moves_running: u64,
-    /// Failed moves among the last thousand moves.
+    /// The number of failed moves among the last thousand moves.
     pub moves_failed: u64,
-    /// Nanoseconds since the start.
+    /// Nanoseconds since the start of the server.
     pub up_ns: i64,
 }
 
 type Value = fn(&ServerStatus<'_>) -> u64;
 
-/// The values, in the order of the page.
+/// The metrics and how each is read, in the order of the page.
 const VALUES: &[(Metric, Value)] = &[
     (catalogue::UP, |s| seconds(s.up_ns)),
     (catalogue::SESSIONS, |s| s.sessions),
@@ -60,8 +60,8 @@ fn seconds(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0) / 1_000_000_000
 }
 
-/// Appends the metrics to a page. The registry cannot hold these metrics: some counters have names
-/// without `_total`, and keep their names.
+/// Appends these metrics to a page. The registry cannot hold them, because some counters have names
+/// without `_total`, which must stay.
 pub(crate) fn write(status: &ServerStatus<'_>, page: &mut String) {
     for (Metric { name, kind, help, .. }, value) in VALUES {
         let value = value(status);

@@ -19,7 +19,7 @@ fn page_of(metrics: &Metrics) -> String {
     })
 }
 
-/// Name, labels and value of each sample.
+/// The name, labels and value of each sample on a page.
 fn samples(page: &str) -> Vec<(String, BTreeMap<String, String>, f64)> {
     let sample = |line: &str| {
         let (series, value) = line.rsplit_once(' ').unwrap();
@@ -79,7 +79,7 @@ fn the_page_contains_the_list_and_nothing_else() {
 
 #[test]
 fn every_sample_has_two_fields() {
-    // Simple readers split a line at its only space.
+    // Simple readers expect exactly one space in a line.
     let page = page_of(&Metrics::new());
     for line in page.lines().filter(|line| !line.starts_with('#')) {
         assert_eq!(line.split_whitespace().count(), 2, "{line}");
@@ -97,7 +97,7 @@ fn a_histogram_counts_each_value_once() {
     let page = page_of(&metrics);
     let below =
         |bound: &str| value(&page, &format!("stratalog_query_rows_bucket{{le=\"{bound}\"}}"));
-    // Bounds are inclusive, and counts are cumulative.
+    // The bounds are inclusive, and the counts include lower buckets.
     assert_eq!([below("0"), below("1"), below("10"), below("100")], [1.0, 2.0, 4.0, 5.0]);
     assert_eq!(below("+Inf"), 6.0);
     assert_eq!(value(&page, "stratalog_query_rows_count"), 6.0);
@@ -205,7 +205,7 @@ fn each_journal_has_its_series() {
     drop(waiting);
     let page = page_of(&metrics);
     assert_eq!(value(&page, "stratalog_journal_appends_waiting{log=\"catalog\"}"), 0.0);
-    // Metrics without a registry count for nobody.
+    // Metrics without a registry can be counted, but appear nowhere.
     JournalMetrics::default().wrote_group(1, 1);
     MoveMetrics::default().failed(MoveKind::Index, Duration::from_nanos(1));
 }

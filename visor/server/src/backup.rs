@@ -17,8 +17,8 @@ use stratalog_story::{Objects, RemoteSettings};
 
 pub(crate) use allowed_places::AllowedPlaces;
 pub(crate) use command::{
-    BackupArguments, BackupsArguments, RestoreArguments, by_operator, run_backup, run_backups,
-    run_restore,
+    BackupArguments, BackupsArguments, RestoreArguments, operator_remote_settings, run_backup,
+    run_backups, run_restore,
 };
 
 /// Makes backups of one database.
@@ -27,11 +27,11 @@ pub struct DatabaseBackups {
     pub(crate) source: Source,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) remote: RemoteSettings,
-    /// The allowed places for backups of clients.
+    /// Where clients may put backups.
     pub(crate) allowed: AllowedPlaces,
 }
 
-/// Cancels the backup when the waiting caller is gone.
+/// Cancels the backup when dropped, because the caller of the backup no longer waits.
 struct CancelOnDrop(Arc<Watch>);
 
 impl Drop for CancelOnDrop {
@@ -41,8 +41,8 @@ impl Drop for CancelOnDrop {
 }
 
 impl DatabaseBackups {
-    /// Makes a backup in the place of a URL or path. The work ends soon after the returned future
-    /// is dropped; `watch` shows the progress.
+    /// Makes a backup at the place of a URL or a path. `watch` receives the progress. Dropping the
+    /// future cancels the backup soon afterwards.
     ///
     /// # Errors
     /// `InvalidParameterValue` for an invalid place, or a place in the data directory; errors of
@@ -77,8 +77,8 @@ impl DatabaseBackups {
         Ok(saved)
     }
 
-    /// Refuses a folder in the data directory, except in the folder of backups: a start refuses or
-    /// removes unknown entries of the data directory.
+    /// Refuses a folder inside the data directory, except in its folder of backups: a start refuses
+    /// or removes unknown entries of the data directory.
     fn check_outside(&self, folder: &Path) -> Result<()> {
         let (disk, directory) = (&self.source.disk, &self.source.directory);
         if !lies_in(disk, folder, directory) || self.allowed.is_own(disk, folder) {
@@ -96,7 +96,7 @@ impl DatabaseBackups {
     }
 }
 
-/// True if `folder`, even before its creation, lies in `directory`.
+/// True if `folder` lies in `directory`; also works before `folder` exists.
 fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
     let directory = disk.canonical(directory);
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
@@ -108,7 +108,7 @@ fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
 impl Backups for DatabaseBackups {
     fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<FinishedBackup>> {
         Box::pin(async move {
-            // Opening a store may ask for credentials: already an access.
+            // Opening an object store may already send a request for credentials.
             if Objects::is_url(url) {
                 self.allowed.remote(url)?;
             }
@@ -121,7 +121,7 @@ impl Backups for DatabaseBackups {
                 .with_detail("the folder is on the machine of the server")
                 .with_hint("write a path that begins with /, or the URL of an object store"));
             }
-            // Outside of the allowed places, an error would reveal existing files.
+            // An error about a place that is not allowed would reveal which files exist.
             let place = match place.local() {
                 Some(folder) => {
                     let folder = self.allowed.folder(&self.source.disk, folder)?;

@@ -27,9 +27,9 @@ use crate::{
     settings::{Layers, Settings},
 };
 
-/// Exit status when something is damaged.
+/// The exit status if something is damaged.
 const DAMAGED: u8 = 1;
-/// Exit status when a check was impossible for a reason without a status of its own.
+/// The exit status if the check was not possible, for a reason that has no exit status of its own.
 const UNCHECKED: u8 = 7;
 
 /// Looks at a data directory that no server holds.
@@ -57,11 +57,11 @@ pub struct CheckArguments {
     repair: bool,
 }
 
-/// `stratalog check`.
+/// Runs `stratalog check`.
 pub fn run(arguments: &CheckArguments) -> ExitCode {
     quiet_index();
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::from(UNCHECKED) };
-    // Open connections to an object store need a single runtime.
+    // The connections to an object store must stay on one runtime.
     let _entered = runtime.enter();
     match check(arguments) {
         Ok(Severity::Damaged) => ExitCode::from(DAMAGED),
@@ -82,7 +82,8 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     }
 }
 
-/// sled may panic on damaged files; the check reports the panic as a line.
+/// Suppresses the message of a panic: sled may panic on damaged files, and the report has a line
+/// for it.
 fn quiet_index() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -140,7 +141,7 @@ fn check(arguments: &CheckArguments) -> std::result::Result<Severity, StartError
     Ok(after.state())
 }
 
-/// Waits for a future on a thread that may block.
+/// Blocks the thread until a future has completed. Only for threads that may block.
 fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     stratalog_engine::BlockingPool::new()?.block_on(future)
 }

@@ -39,7 +39,7 @@ enum Command {
     /// Print a page of the manual, generated from the program
     #[command(hide = true)]
     Docs {
-        /// The page.
+        /// The page of the manual to print.
         #[arg(value_enum)]
         page: Page,
     },
@@ -50,7 +50,7 @@ enum Page {
     Settings,
 }
 
-/// Parses the command line and runs the command.
+/// Parses the command line, runs the command, and returns the exit status of the process.
 pub fn run() -> ExitCode {
     match CommandLine::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),

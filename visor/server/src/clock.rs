@@ -1,4 +1,4 @@
-//! `stratalog clock`: the clock of a data directory that no server holds.
+//! `stratalog clock`: shows or corrects the clock of a data directory that no server has open.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -27,7 +27,7 @@ pub(crate) struct ClockArguments {
     correct: bool,
 }
 
-/// `stratalog clock`.
+/// Runs `stratalog clock`.
 pub(crate) fn run(arguments: &ClockArguments) -> ExitCode {
     match clock(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -85,7 +85,7 @@ fn print_correction(correction: Correction) {
     println!("ticks sealed between the two times can change again");
 }
 
-/// Formats a time in a form readable by SQL.
+/// A time as text that SQL can read.
 fn text_of(ns: i64) -> String {
     chrono::DateTime::from_timestamp_nanos(ns).format("%Y-%m-%d %H:%M:%S%.6f+00").to_string()
 }

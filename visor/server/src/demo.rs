@@ -1,5 +1,5 @@
-//! `stratalog demo`: load, query, move, kill, recover, compare; in a single run, on a temporary
-//! directory.
+//! `stratalog demo`: loads rows, queries them, moves them between tiers, kills the server,
+//! recovers, and compares; on a temporary directory.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -24,13 +24,13 @@ use queries::QUERY_TYPES;
 
 use crate::sql::error::SqlError;
 
-/// Connections that load.
+/// Number of connections that load rows at the same time.
 const CONNECTIONS: usize = 2;
-/// Points in time of one COPY statement.
+/// Number of points in time in one COPY statement.
 const STEPS_PER_COPY: usize = 200;
-/// Number of runs of each query, with other hosts and windows each time.
+/// Number of runs of each query; each run has other hosts and times.
 const RUNS: usize = 5;
-/// 2016-01-01T00:00:00Z, the start time of TSBS.
+/// 2016-01-01T00:00:00Z in nanoseconds since 1970, where the data of TSBS begins.
 const START_NS: i64 = 1_451_606_400_000_000_000;
 
 /// Shows what Stratalog does, in about a minute.
@@ -47,12 +47,12 @@ pub struct DemoArguments {
     seed: u64,
 }
 
-/// `stratalog demo`.
+/// Runs `stratalog demo`.
 pub fn run(arguments: &DemoArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     let outcome = runtime.block_on(async {
         let directory = tempfile::Builder::new().prefix("stratalog-demo-").tempdir()?;
-        // Signal handlers exist before the first file.
+        // The signal handlers are in place before the first file exists.
         let result = tokio::select! {
             biased;
             () = interrupted() => Ok(false),
@@ -76,7 +76,7 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     }
 }
 
-/// Ctrl-C, or `kill`.
+/// Completes at Ctrl-C or SIGTERM.
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     match signal(SignalKind::terminate()) {
@@ -86,7 +86,7 @@ async fn interrupted() {
                 _ = terminate.recv() => {}
             }
         }
-        // Without a handler, `kill` ends the process at once.
+        // Without a handler, SIGTERM ends the process immediately.
         Err(_) => {
             let _ = tokio::signal::ctrl_c().await;
         }
@@ -176,7 +176,7 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
     Ok(())
 }
 
-/// The typed name of this program, with `~` for the home directory to keep lines short.
+/// The path of this program for the user to type, with `~` for the home directory.
 fn program_as_typed() -> String {
     let program = std::env::args().next().unwrap_or_else(|| "stratalog".to_string());
     match std::env::var("HOME") {
@@ -199,13 +199,13 @@ async fn connect(server: &ServerProcess) -> Result<Client, SqlError> {
         .application_name("stratalog demo");
     let (client, connection) = config.connect(NoTls).await?;
     tokio::spawn(async move {
-        // Ends when the server is killed; statements then report the error themselves.
+        // The connection breaks when the server is killed; statements report this error.
         let _ = connection.await;
     });
     Ok(client)
 }
 
-/// Loads all rows; returns the elapsed seconds.
+/// Loads all rows; returns the elapsed time in seconds.
 async fn load(server: &ServerProcess, shape: &CpuShape) -> Result<f64, SqlError> {
     connect(server).await?.batch_execute(&create_table("cpu")).await?;
     let bar = if io::stderr().is_terminal() {
@@ -257,7 +257,7 @@ async fn load(server: &ServerProcess, shape: &CpuShape) -> Result<f64, SqlError>
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Runs every type of query and prints a line for each type.
+/// Runs each type of query, and prints one line per type.
 async fn ask_all(client: &Client, shape: &CpuShape) -> Result<(), SqlError> {
     println!(
         "   {:<21}  {:<26} {:>8} {:>7} {:>7}",
@@ -279,7 +279,7 @@ async fn ask_all(client: &Client, shape: &CpuShape) -> Result<(), SqlError> {
         println!(
             "   {:<21}  {:<26} {:>8} {:>7.2} {:>7.2}",
             query_type.name,
-            query_type.asks_for(),
+            query_type.description(),
             grouped(rows),
             ms(0),
             ms(times.len() / 2)
@@ -299,7 +299,7 @@ async fn count_rows(client: &Client, sql: &str) -> Result<u64, SqlError> {
     Ok(rows)
 }
 
-/// The hosts with the highest mean in the last hour of the data.
+/// The hosts with the highest mean in the last hour of the data, as text.
 async fn busiest(client: &Client, shape: &CpuShape) -> Result<String, SqlError> {
     let sql = format!(
         "SELECT hostname, round(avg(usage_user)) FROM cpu WHERE time >= TIMESTAMPTZ '{}' \
@@ -316,13 +316,13 @@ async fn busiest(client: &Client, shape: &CpuShape) -> Result<String, SqlError> 
     Ok(hosts.join(", "))
 }
 
-/// Values that must not change.
+/// Sums over the data that no move and no crash may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Checksums {
     rows: u64,
-    /// Sum of all metrics of all rows.
+    /// The sum of all metrics in all rows.
     sum: u64,
-    /// CRC32C of the counts, sums and time-weighted sums of every host.
+    /// CRC32C of the count, sum and time-weighted sum of each host.
     crc: u32,
 }
 
@@ -335,7 +335,7 @@ impl std::fmt::Display for Checksums {
 
 async fn checksums(client: &Client) -> Result<Checksums, SqlError> {
     let sums: Vec<String> = METRICS.iter().map(|metric| format!("sum({metric})")).collect();
-    // Weighted by time, to detect exchanged values.
+    // The weights by time detect values that were exchanged.
     let weighted: Vec<String> = METRICS
         .iter()
         .map(|metric| format!("sum({metric} * CAST(extract(epoch FROM time) AS BIGINT))"))
@@ -367,7 +367,7 @@ async fn checksums(client: &Client) -> Result<Checksums, SqlError> {
     Ok(checksums)
 }
 
-/// `2016000` as `2,016,000`.
+/// Formats a number with separators: `2016000` becomes `2,016,000`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

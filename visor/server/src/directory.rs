@@ -44,10 +44,10 @@ pub(crate) mod usage;
 /// Format version of new directories, and the newest readable version.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The first version ever written.
+/// The first format version.
 const FORMAT_VERSION_FIRST: u32 = 1;
 
-/// First version with a manifest.
+/// The first format version with a manifest.
 const MANIFEST_SINCE: u32 = 2;
 
 const FORMAT: &str = "FORMAT";
@@ -66,25 +66,25 @@ const INDEX: &str = "index";
 const CLOCK: &str = "clock";
 const SPILL: &str = "spill";
 
-/// Folder with backups of clients.
+/// The folder for the backups that clients make.
 pub(crate) const BACKUPS: &str = "backups";
 
-/// Allowed entries of a directory before the first start: files of an interrupted start, and
-/// entries of a fresh file system.
-const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
+/// A directory may contain these entries before its first start: files of an interrupted start, and
+/// entries of a new file system.
+const FRESH_ENTRIES: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
-/// Additional allowed entries when FORMAT.new exists.
+/// A directory with FORMAT.new may also contain these entries.
 const PARTS: [&str; 11] =
     [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL, ID, ID_NEW];
 
-/// Entries made by every version before FORMAT: a directory with all of them but without FORMAT has
-/// lost FORMAT.
+/// Every version makes these entries before FORMAT. A directory that has all of them, but no
+/// FORMAT, has lost FORMAT.
 const PARTS_FIRST: [&str; 3] = [CATALOG, JOURNAL, CLOCK];
 
-/// A data directory locked by this process. A drop releases the lock.
+/// A data directory that this process has locked. Dropping the value releases the lock.
 pub struct DataDirectory {
     path: PathBuf,
-    /// The version of a directory completed by an earlier process.
+    /// The format version of a directory that was complete before this process opened it.
     made: Option<u32>,
     _lock: Box<dyn Send + Sync>,
 }
@@ -96,7 +96,7 @@ impl std::fmt::Debug for DataDirectory {
 }
 
 impl DataDirectory {
-    /// Refuses a directory at `path` without a database; changes nothing.
+    /// Refuses a path that has no database; changes nothing.
     ///
     /// # Errors
     /// [`StartError::NoDatabase`], or errors of the disk.
@@ -119,13 +119,13 @@ impl DataDirectory {
         Err(StartError::NoDatabase { path: path.to_path_buf(), exists: is_there(path)? })
     }
 
-    /// Locks the directory at `path`; begins to make a missing or empty directory.
+    /// Locks the directory at `path`; begins a new database in a missing or empty directory.
     ///
     /// # Errors
     /// [`StartError::ForeignDirectory`] and [`StartError::FormatMissing`], before any write to the
     /// directory; [`StartError::DirectoryLocked`]; [`StartError::NewerFormat`];
-    /// [`StartError::UnknownFormat`]; [`StartError::DamagedFormat`]; [`StartError::OlderFormat`]; or
-    /// errors of the disk.
+    /// [`StartError::UnknownFormat`]; [`StartError::DamagedFormat`]; [`StartError::OlderFormat`];
+    /// or errors of the disk.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Self, StartError> {
         let failed = |action: &str, error: io::Error| {
             StartError::from(Error::io(format!("cannot {action} {}", path.display()), error))
@@ -138,7 +138,7 @@ impl DataDirectory {
         if !has(FORMAT) && !unfinished && PARTS_FIRST.into_iter().all(has) {
             return Err(StartError::FormatMissing { path: path.to_path_buf() });
         }
-        let ours = |name: &str| HARMLESS.contains(&name) || begun && PARTS.contains(&name);
+        let ours = |name: &str| FRESH_ENTRIES.contains(&name) || begun && PARTS.contains(&name);
         if !has(FORMAT)
             && let Some(foreign) = names.iter().find(|name| !ours(name))
         {
@@ -160,8 +160,8 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    /// Locks the existing directory at `path` without a change. Also returns the error of a wrong
-    /// FORMAT.
+    /// Locks the existing directory at `path`, and changes nothing else. Returns the directory, and
+    /// the error of its file FORMAT, if any.
     ///
     /// # Errors
     /// [`StartError::NoDatabase`], [`StartError::DirectoryLocked`], [`StartError::NewerFormat`],
@@ -179,8 +179,8 @@ impl DataDirectory {
         }
         let names = disk.list(path).map_err(|error| failed("list the data directory", error))?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
-        // A directory without FORMAT may have lost the file, or may never have been complete. Only
-        // the first case is accepted.
+        // Without FORMAT, the directory may have lost the file, or may never have been complete. A
+        // check is possible only in the first case.
         let parts = PARTS_FIRST.into_iter().all(has);
         if !has(FORMAT) && (!parts || has(FORMAT_NEW)) {
             return Err(none(true));
@@ -215,17 +215,18 @@ impl DataDirectory {
         })
     }
 
-    /// True if an earlier process completed the directory: then every part must exist.
+    /// True if the directory was complete before this process opened it: then every part must
+    /// exist.
     pub fn is_made(&self) -> bool {
         self.made.is_some()
     }
 
-    /// Like [`Self::is_made`], for a process of a version with manifests.
+    /// True if the directory was complete before, in a format version that has a manifest.
     pub fn has_manifest(&self) -> bool {
         self.made.is_some_and(|version| version >= MANIFEST_SINCE)
     }
 
-    /// Marks the directory complete, after all its parts are made and durable.
+    /// Writes FORMAT: the directory is complete. Only valid after all parts are durable.
     ///
     /// # Errors
     /// Errors of the disk.
@@ -241,67 +242,67 @@ impl DataDirectory {
         Ok(())
     }
 
-    /// The file with the format version.
+    /// The path of the file with the format version.
     pub fn format(&self) -> PathBuf {
         self.path.join(FORMAT)
     }
 
-    /// A possible leftover of an interrupted start.
+    /// The path of FORMAT.new, which an interrupted start leaves behind.
     pub fn format_new(&self) -> PathBuf {
         self.path.join(FORMAT_NEW)
     }
 
-    /// The directory itself.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Journal of the catalog.
+    /// The folder of the catalog's journal.
     pub fn catalog(&self) -> PathBuf {
         self.path.join(CATALOG)
     }
 
-    /// Journal of events.
+    /// The folder of the journal of events.
     pub fn journal(&self) -> PathBuf {
         self.path.join(JOURNAL)
     }
 
-    /// Journal of the manifest.
+    /// The folder of the manifest's journal.
     pub fn manifest(&self) -> PathBuf {
         self.path.join(MANIFEST)
     }
 
-    /// Block files.
+    /// The folder of block files.
     pub fn tablets(&self) -> PathBuf {
         self.path.join(TABLETS)
     }
 
-    /// Stories, unless an object store holds the stories.
+    /// The folder of stories; empty if an object store holds the stories.
     pub fn stories(&self) -> PathBuf {
         self.path.join(STORIES)
     }
 
-    /// Incomplete stories.
+    /// The folder of incomplete stories.
     pub fn spool(&self) -> PathBuf {
         self.path.join(SPOOL)
     }
 
-    /// Index of the block files.
+    /// The folder of the index of block files.
     pub fn index(&self) -> PathBuf {
         self.path.join(INDEX)
     }
 
-    /// The clock's files.
+    /// The folder of the clock's lease.
     pub fn clock(&self) -> PathBuf {
         self.path.join(CLOCK)
     }
 
-    /// Intermediate results of queries.
+    /// The folder for intermediate results of queries.
     pub fn spill(&self) -> PathBuf {
         self.path.join(SPILL)
     }
 
-    /// Removes leftovers of an earlier process's queries.
+    /// Removes intermediate results that an earlier process has left behind.
     pub fn empty_spill(&self) -> Result<(), StartError> {
         let spill = self.spill();
         match std::fs::remove_dir_all(&spill) {
@@ -317,8 +318,8 @@ impl DataDirectory {
         }
     }
 
-    /// Writes the process id for a second server. The write is not synced: the id serves only a
-    /// message, and the lock itself ends with the process.
+    /// Writes this process's id into LOCK, for the error message of another server. The id needs no
+    /// sync: the lock itself ends with the process.
     fn note_holder(&self, disk: &Arc<dyn Disk>) -> io::Result<()> {
         let file = disk.open(&self.path.join(LOCK))?;
         file.set_len(0)?;
@@ -366,8 +367,9 @@ impl DataDirectory {
         Ok(version)
     }
 
-    /// Names a part with data that only version 2 writes. An interrupted upgrade from version 1
-    /// leaves a manifest without records, and no tablets and stories.
+    /// The name of a part whose data only format version 2 writes; `None` if no part has such data.
+    /// An interrupted upgrade from version 1 leaves a manifest without records, and no tablets or
+    /// stories.
     fn version_2_data(&self, disk: &Arc<dyn Disk>) -> Result<Option<&'static str>, Error> {
         let failed =
             |path: &Path, error| Error::io(format!("cannot read {}", path.display()), error);
@@ -386,7 +388,7 @@ impl DataDirectory {
                 CheckEvent::Fault(fault) if fault.error.kind() == ErrorKind::Io => {
                     return Err(fault.error);
                 }
-                // A folder without segments is a fault of the folder.
+                // A manifest folder without segments is a fault, but not data.
                 CheckEvent::Fault(fault) => recorded |= fault.path != manifest,
             }
             Ok(())
@@ -404,8 +406,8 @@ impl DataDirectory {
         })
     }
 
-    /// Makes FORMAT.new durable before the first part. Without the file, existing parts would look
-    /// like foreign files.
+    /// Makes FORMAT.new durable before any part exists. Otherwise a later start would take the
+    /// parts for files of another program.
     fn begin(&self, disk: &Arc<dyn Disk>) -> io::Result<()> {
         let new = self.path.join(FORMAT_NEW);
         let file = if disk.exists(&new)? { disk.open(&new)? } else { disk.create(&new)? };
@@ -421,7 +423,7 @@ impl DataDirectory {
     }
 }
 
-/// Contents of the file FORMAT of a directory of `version`.
+/// The content of FORMAT for format version `version`.
 pub fn format_text(version: u32) -> String {
     format!("{MAGIC}\nversion {version}\n{}\n", checksum_line(version))
 }

@@ -1,5 +1,4 @@
-//! All parts of a database, opened on one directory and connected to each other, without any
-//! listener.
+//! Opens all parts of a database on one data directory and connects them, without any listener.
 
 use std::{
     cell::Cell,
@@ -31,27 +30,28 @@ use crate::{
     settings::{Settings, available_memory_bytes},
 };
 
-/// Segment size of the catalog's journal: DDL is small.
+/// The segment size of the catalog's journal in bytes. The journal is small, because only DDL
+/// writes to it.
 const CATALOG_SEGMENT_BYTES: u64 = 32 << 20;
-/// Cache size for metadata of stories: about a megabyte per story.
+/// The size in bytes of the cache for metadata of stories; a story needs about a megabyte.
 const STORY_HEADS_BYTES: usize = 64 << 20;
-/// The manifest's journal leaves only a fraction of the reserved free space: 1 divided by this
-/// value.
+/// The manifest may use most of the free space that appends leave: it keeps only 1 divided by this
+/// value of the reserve free.
 const MANIFEST_FREE_SHARE: u64 = 4;
-/// Number of protocols with a connection limit each: no protocol takes the sessions of another
-/// protocol.
+/// Number of protocols. Each has its own limit of connections, so that no protocol takes the
+/// sessions of another.
 const DOORS: usize = 4;
-/// Sessions of the process itself, in addition to client sessions.
+/// Number of sessions for the process itself, in addition to the sessions of clients.
 const SESSIONS_OWN: usize = 16;
 
-/// A database in this process. A drop closes the database: submitted data is first written and
-/// synced.
+/// A database in this process. Dropping the value closes the database, after all submitted data is
+/// written and synced.
 pub struct Embedded {
     service: Arc<QueryService>,
     store: Arc<dyn EventStore>,
     catalog: Arc<Catalog>,
     clock: Arc<MasterClock>,
-    /// `None` after the close.
+    /// The mover of events between tiers; `None` after the close.
     grapher: Option<Grapher>,
     /// The journals of events, of the manifest and of the catalog, in this order.
     journals: Vec<Arc<dyn Log>>,
@@ -76,7 +76,7 @@ impl Embedded {
         Self::open_if(settings, |_, _| Ok(())).await
     }
 
-    /// Like [`Self::open`], but makes no new database.
+    /// Opens as [`Self::open`] does, but never makes a new database.
     ///
     /// # Errors
     /// [`StartError`]; `NoDatabase` for a directory without a database.
@@ -152,7 +152,7 @@ impl Embedded {
             Some(owned),
             known.decision(),
             &|| match stranger.get() {
-                Some(id) => Err(unknown_to_the_catalog(id, &directory)),
+                Some(id) => Err(unknown_chronicle(id, &directory)),
                 None => Ok(()),
             },
         )?;
@@ -203,17 +203,17 @@ impl Embedded {
         })
     }
 
-    /// SQL, for every protocol.
+    /// The query service, which all protocols use.
     pub fn service(&self) -> &Arc<QueryService> {
         &self.service
     }
 
-    /// The events, for benches and tests.
+    /// The store of events, for benchmarks and tests.
     pub fn store(&self) -> &Arc<dyn EventStore> {
         &self.store
     }
 
-    /// The catalog, for benches and tests.
+    /// The catalog, for benchmarks and tests.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
@@ -223,16 +223,16 @@ impl Embedded {
         &self.backups
     }
 
-    /// The data directory.
+    /// The path of the data directory.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// Cancels running statements, writes and syncs submitted data, and releases the directory.
-    /// Blocks.
+    /// Blocks the calling thread.
     ///
     /// # Errors
-    /// Errors of a journal's last write.
+    /// Errors of the last write of a journal.
     pub fn close(mut self) -> Result<(), StartError> {
         self.close_parts()
     }
@@ -260,7 +260,7 @@ impl Drop for Embedded {
     }
 }
 
-/// The place of stories, and the cache size for read stories.
+/// Where the stories are, and the size of the cache for their columns.
 #[derive(Debug, Clone)]
 pub(crate) struct StoryPlace<'a> {
     /// The URL of an object store; empty for the data directory.
@@ -269,7 +269,7 @@ pub(crate) struct StoryPlace<'a> {
     pub(crate) cache_bytes: u64,
 }
 
-/// The open durable parts of a data directory.
+/// The open parts of a data directory that hold durable data.
 pub(crate) struct DurableParts {
     clock: Arc<MasterClock>,
     commands: Arc<Journal>,
@@ -280,7 +280,7 @@ pub(crate) struct DurableParts {
 }
 
 impl DurableParts {
-    /// Opens the parts of a complete directory; every part must exist. For a new directory, makes
+    /// Opens the parts. In a complete directory every part must exist; for a new directory, makes
     /// the parts and then marks the directory complete.
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
@@ -304,7 +304,7 @@ impl DurableParts {
         let all = made.then_some(RequiredSegments::First);
         let commands = journal(JournalName::Catalog, directory.catalog(), catalog_settings, all)?;
         let found = directory.has_manifest().then_some(RequiredSegments::Any);
-        // A move frees space: it may use space reserved from appends.
+        // Moves free space, so they may use the space that is reserved against appends.
         let edit_settings = JournalSettings {
             free_bytes_min: catalog_settings.free_bytes_min / MANIFEST_FREE_SHARE,
             ..catalog_settings.clone()
@@ -324,7 +324,7 @@ impl DurableParts {
     }
 }
 
-/// The stories of a directory, or of an object store.
+/// Opens the stories of the data directory or of an object store.
 fn open_stories(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -348,16 +348,16 @@ fn open_stories(
     ))
 }
 
-/// The purpose of an open shelf.
+/// Why a shelf is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShelfPurpose {
-    /// A missing shelf is made.
+    /// To store events; a missing shelf is made.
     Use,
-    /// No shelf is made.
+    /// To look at it; no shelf is made.
     Look,
 }
 
-/// Opens the place of stories: a folder, or an object store.
+/// Opens the place of the stories: a folder, or an object store.
 ///
 /// # Errors
 /// `DiskFull`, `Io`; `InvalidParameterValue` for an invalid URL.
@@ -377,14 +377,14 @@ pub(crate) fn open_shelf(
     })
 }
 
-/// The settings for object stores.
+/// The settings of object stores from the settings of the server.
 fn remote_settings(settings: &Settings) -> RemoteSettings {
     RemoteSettings { metadata_service: settings.object_store_metadata, ..RemoteSettings::default() }
 }
 
-/// The error for events of a table unknown to the catalog: the next new table would show the events
-/// as its own.
-fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
+/// The error for events of a table that the catalog does not know. A start is refused, because the
+/// next new table would get the id of this table, and show its events.
+fn unknown_chronicle(id: ChronicleId, directory: &DataDirectory) -> Error {
     let (catalog, journal) = (directory.catalog(), directory.journal());
     Error::new(
         ErrorKind::DataCorrupted,
@@ -398,7 +398,7 @@ fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
     .with_hint("restore both directories from one backup")
 }
 
-/// The settings of the clock.
+/// The settings of the clock from the settings of the server.
 pub(crate) fn clock_settings(settings: &Settings) -> ClockSettings {
     let ns = |ms: u64| i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
     let limit = |ms: u64| Some(ms).filter(|ms| *ms > 0).map(ns);

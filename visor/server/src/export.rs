@@ -1,4 +1,4 @@
-//! `stratalog export`: the rows of a table or a query into a file or a pipe.
+//! `stratalog export`: writes the rows of a table or a query to a file or a pipe.
 //!
 //! ```text
 //!   one statement, one snapshot ─► rows of text ─► CSV | NDJSON | Parquet ─► FILE.….new ─► FILE
@@ -38,8 +38,8 @@ use crate::{
 /// Size of the write buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The form of values in the file, independent of the server's settings: import reads the values
-/// back without loss. An export has no time limit.
+/// The settings that determine the text of values: import reads the values back without loss,
+/// whatever the server's settings are. An export has no time limit.
 const SETTINGS: &[&str] = &[
     "SET TimeZone = 'UTC'",
     "SET DateStyle = 'ISO, YMD'",
@@ -73,12 +73,12 @@ pub struct ExportArguments {
     connect: ConnectArguments,
 }
 
-/// `stratalog export`.
+/// Runs `stratalog export`.
 pub fn run(arguments: &ExportArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     match runtime.block_on(export(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader is gone: the rows have no error.
+        // The reader of the pipe wants no more rows; this is not an error.
         Err(error) if error.is_broken_pipe() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{}", error.render(arguments.query.as_deref().unwrap_or("")));
@@ -103,7 +103,7 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
         Some(table) => note_of(table, &mut connection).await?,
         None => None,
     };
-    // Errors of the statement appear before the file is made.
+    // Reports errors of the statement before the file exists.
     connection.describe(&statement).await?;
     let start = Instant::now();
     let written = Arc::new(AtomicU64::new(0));
@@ -128,7 +128,7 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
     ended.map_err(|error| nothing_written(error, &arguments.file))?;
     let to_pipe = file.is_none();
     if let Some((new, file)) = file {
-        let kept = place.may_take_the_place().and_then(|()| Ok(new.keep(&file)?));
+        let kept = place.check_replaceable().and_then(|()| Ok(new.keep(&file)?));
         kept.map_err(|error| nothing_written(error, &arguments.file))?;
     }
     let seconds = start.elapsed().as_secs_f64();
@@ -143,14 +143,14 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
     } else {
         println!("{line}")
     }
-    // The other formats have no place for the note.
+    // Only Parquet files have a place for the note.
     if let (Some(note), true) = (&note, form.format != FileFormat::Parquet) {
         eprintln!("the same event ids again: stratalog import … {}", note.flags());
     }
     Ok(())
 }
 
-/// Checks for a statement that only returns rows.
+/// The query, after a check that it is one statement that only returns rows.
 fn checked(query: &str) -> Result<String, SqlError> {
     let first = leading_words(query, 1);
     let reads = match first.first().map(String::as_str) {
@@ -174,7 +174,7 @@ fn nothing_written(error: SqlError, file: &Path) -> SqlError {
     error.with_hint(hint)
 }
 
-/// Waits for the process's signal to stop.
+/// Completes when a signal asks the process to stop.
 async fn stopped() {
     #[cfg(unix)]
     {
@@ -195,7 +195,7 @@ async fn interrupted(canceller: &Canceller) -> SqlError {
     SqlError::of("57014", "interrupted")
 }
 
-/// The query for all rows of a table, in the order of its time if it has one.
+/// The query for all rows of a table, ordered by its time column if it has one.
 async fn all_of(table: &str, connection: &mut Connection) -> Result<String, SqlError> {
     let quoted = TableName::parse(table)?.quoted();
     let question = format!(
@@ -213,7 +213,7 @@ async fn all_of(table: &str, connection: &mut Connection) -> Result<String, SqlE
     })
 }
 
-/// The note for the table of a file.
+/// The note that describes the table in the file.
 async fn note_of(table: &str, connection: &mut Connection) -> Result<Option<TableNote>, SqlError> {
     let mut note = TextReceiver(None);
     let question = TableNote::question(&TableName::parse(table)?.quoted());
@@ -221,7 +221,7 @@ async fn note_of(table: &str, connection: &mut Connection) -> Result<Option<Tabl
     Ok(note.0.and_then(|text| TableNote::parse(&text)))
 }
 
-/// The form of the rows.
+/// How rows become bytes of the file.
 struct RowFormat {
     format: FileFormat,
     csv: CsvOptions,
@@ -253,7 +253,7 @@ impl RowFormat {
     }
 }
 
-/// The destination of the rows.
+/// The file, pipe or standard output that receives the rows.
 struct ExportTarget {
     path: PathBuf,
     force: bool,
@@ -262,12 +262,13 @@ struct ExportTarget {
 impl ExportTarget {
     fn of(path: &Path, force: bool) -> Result<Self, SqlError> {
         let place = Self { path: path.to_path_buf(), force };
-        place.may_take_the_place()?;
+        place.check_replaceable()?;
         Ok(place)
     }
 
-    /// Refuses an existing file. A special file, such as a pipe, is written directly.
-    fn may_take_the_place(&self) -> Result<(), SqlError> {
+    /// Refuses to replace an existing file without --force. A special file, such as a pipe, is
+    /// written directly.
+    fn check_replaceable(&self) -> Result<(), SqlError> {
         let there = self.path.as_os_str() != "-" && self.path.is_file();
         if there && !self.force {
             return Err(SqlError::local(format!("{} exists", self.path.display()))
@@ -293,7 +294,7 @@ impl ExportTarget {
     }
 }
 
-/// A file before its final name; `None` for standard output.
+/// A file that does not have its final name yet; `None` for standard output.
 type NewFileTarget = Option<(NewFile, std::fs::File)>;
 
 struct CountedWriter {
@@ -313,13 +314,13 @@ impl Write for CountedWriter {
     }
 }
 
-/// Passes each batch of rows on at its arrival.
+/// Passes the rows to the output as they arrive.
 struct RowForwarder {
     output: Box<dyn Output>,
     rows: u64,
     written: Arc<AtomicU64>,
     progress: RowProgress,
-    /// True if values without a Parquet type are written as text.
+    /// True if values whose type Parquet lacks are written as text.
     texts: bool,
 }
 
@@ -344,7 +345,8 @@ impl Receiver for RowForwarder {
     }
 }
 
-/// Parquet's own intervals hold milliseconds at most, and few programs read them.
+/// True for an interval: Parquet's own intervals have only milliseconds, and few programs read
+/// them.
 fn has_interval(column: &ResultColumn) -> bool {
     let mut inner = &column.column_type;
     while let ColumnType::Array(element) = inner {
@@ -353,7 +355,7 @@ fn has_interval(column: &ResultColumn) -> bool {
     *inner == ColumnType::Interval
 }
 
-/// Receives a result of one text, or of no row.
+/// Receives a result of a single text; `None` for a result without rows.
 struct TextReceiver(Option<String>);
 
 impl Receiver for TextReceiver {
@@ -370,7 +372,7 @@ impl Receiver for TextReceiver {
     }
 }
 
-/// Receives statements without a result.
+/// Receives the end of a statement that has no result.
 struct EmptyReceiver;
 
 impl Receiver for EmptyReceiver {

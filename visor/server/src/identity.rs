@@ -1,33 +1,33 @@
-//! The identity of a data directory in an object store: the file `DIR/ID` with a UUID and its
+//! The identity of a data directory in an object store: the file `DIR/ID` holds a UUID and its
 //! checksum.
 
 use std::{io, path::Path, sync::Arc};
 
 use stratalog_model::{Disk, Error, ErrorKind, Result};
 
-/// The name of the file.
+/// The name of the file with the identity.
 pub const ID: &str = "ID";
 
-/// The name of the file before it is complete.
+/// The name of the file while it is incomplete.
 pub const ID_NEW: &str = "ID.new";
 
 const BYTES_MAX: usize = 256;
 
-/// Makes a unique name.
+/// A new identity.
 pub fn anew() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// The content of the file: two lines.
+/// The content of the file for an identity: two lines.
 pub fn text_of(id: &str) -> String {
     format!("{id}\ncrc32c {:08x}\n", crc32c::crc32c(id.as_bytes()))
 }
 
-/// Returns the name of a directory. The first call makes the name and the file durable. A copy of
-/// the directory has the same name; a restored backup gets its own name.
+/// The identity of a directory. The first call makes it, and makes the file durable. A copy of the
+/// directory has the same identity; a restored backup gets its own.
 ///
 /// # Errors
-/// `DiskFull`, `Io`; `DataCorrupted` for a file without a valid name.
+/// `DiskFull`, `Io`; `DataCorrupted` for a file without a valid identity.
 pub fn of(disk: &Arc<dyn Disk>, directory: &Path) -> Result<String> {
     let path = directory.join(ID);
     let failed = |error| Error::io(format!("cannot use {}", path.display()), error);
@@ -49,7 +49,7 @@ pub fn of(disk: &Arc<dyn Disk>, directory: &Path) -> Result<String> {
 
 fn make(disk: &Arc<dyn Disk>, directory: &Path, id: &str) -> io::Result<()> {
     let (new, text) = (directory.join(ID_NEW), text_of(id));
-    // An interrupted call may have left the file.
+    // An interrupted call may have left this file behind.
     let file = if disk.exists(&new)? { disk.open(&new)? } else { disk.create(&new)? };
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)?;
@@ -75,7 +75,7 @@ mod tests {
     fn a_name_stays_and_damage_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
-        // A leftover of a killed start.
+        // A killed start has left this file behind.
         std::fs::write(folder.path().join(ID_NEW), "x".repeat(200)).expect("written");
         let id = of(&disk, folder.path()).expect("a name");
         assert_eq!(of(&disk, folder.path()).expect("the same"), id);

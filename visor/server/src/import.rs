@@ -17,36 +17,29 @@ use std::{
     time::Instant,
 };
 
-use bytes::Bytes;
-use futures::{StreamExt as _, stream};
-use uuid::Uuid;
-
+mod answers;
 mod create;
 mod infer;
+mod load;
 mod note;
+mod producer;
 pub(crate) mod progress;
 pub mod source;
 mod table;
 
+use answers::{IgnoringReceiver, exists, oid_of};
+use load::Load;
 use progress::RowProgress;
-use source::{Batch, Source, SourceOptions};
+use source::{Source, SourceOptions};
 
-use crate::sql::{
-    ConnectArguments,
-    connection::{Connection, Receiver},
-    error::SqlError,
-    output::CsvOptions,
-    rows::{ResultColumn, TextRows},
-};
+use crate::sql::{ConnectArguments, error::SqlError, output::CsvOptions};
 
 pub use create::{Shape, create_statement};
 pub use note::{METADATA, TableNote};
+pub use producer::Producer;
 pub use table::{KeyNames, TableName, quote};
 
-/// Size of a portion of COPY data.
-const CHUNK_BYTES: usize = 256 << 10;
-
-/// What is in a file.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum FileFormat {
     /// Values between delimiters, one record per line; quotes may hold line ends.
@@ -135,11 +128,11 @@ pub struct CsvArguments {
     null: String,
 }
 
-/// `stratalog import`.
+/// Runs `stratalog import`.
 pub fn run(arguments: &ImportArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     let result = runtime.block_on(import(arguments));
-    // A reader blocked on standard input cannot be woken.
+    // A thread that reads from standard input cannot be interrupted.
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -166,7 +159,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         };
         let shape = shape.with_note(source.note(), &source.columns()?);
         let statement = create_statement(&table.quoted(), &source.columns()?, &shape)
-            .map_err(|error| with_odd_times(error, &source.odd_times()))?;
+            .map_err(|error| with_column_exceptions(error, &source.odd_times()))?;
         let found = exists(&table, &mut connection).await?;
         connection.run(&statement, &mut IgnoringReceiver).await?;
         made = (!found).then(|| table.quoted());
@@ -211,7 +204,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
     }
 }
 
-/// Parses an option of CREATE TABLE on the command line.
+/// Parses `name=value`, an option of CREATE TABLE, on the command line.
 fn option_of(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let (name, value) = (name.trim(), value.trim());
@@ -222,8 +215,8 @@ fn option_of(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Adds the columns with a single wrong value among times.
-fn with_odd_times(error: SqlError, odd: &[(String, String)]) -> SqlError {
+/// Adds to an error the columns whose values are times, with one exception.
+fn with_column_exceptions(error: SqlError, odd: &[(String, String)]) -> SqlError {
     let odd: Vec<String> = odd
         .iter()
         .map(|(column, value)| format!("time column \"{column}\" contains \"{value}\""))
@@ -248,7 +241,10 @@ fn source_options(arguments: &ImportArguments) -> Result<SourceOptions, SqlError
 }
 
 impl CsvArguments {
-    /// The options of the flags.
+    /// The options that the flags set.
+    ///
+    /// # Errors
+    /// The delimiter is not an ASCII character.
     pub(crate) fn options(&self) -> Result<CsvOptions, SqlError> {
         let text = &self.delimiter;
         let delimiter = match (text.as_str(), text.as_bytes()) {
@@ -264,152 +260,6 @@ impl CsvArguments {
     }
 }
 
-/// A running load of rows into the table.
-struct Load {
-    statement: String,
-    rows_stored: u64,
-    rows_skipped: u64,
-    /// Rows stored by the producer before this import.
-    rows_before: u64,
-    producer: Producer,
-    /// The quoted name of the table, if this import made the table.
-    made: Option<String>,
-}
-
-impl Load {
-    async fn all(
-        &mut self,
-        connection: &mut Connection,
-        mut source: Box<dyn Source>,
-        batch_rows: u64,
-        progress: &RowProgress,
-    ) -> Result<(), SqlError> {
-        let setting = format!("SET stratalog.producer = '{}'", self.producer.id);
-        connection.run(&setting, &mut IgnoringReceiver).await?;
-        let before = self.producer.rows_stored(connection).await?;
-        self.rows_before = before;
-        let (sender, mut batches) = tokio::sync::mpsc::channel::<Result<Batch, SqlError>>(1);
-        tokio::task::spawn_blocking(move || {
-            let mut skip = before;
-            loop {
-                // A batch ends at the end of the stored rows: it is stored completely or not at
-                // all.
-                let rows_max = if skip > 0 { batch_rows.min(skip) } else { batch_rows };
-                let item = match source.next_batch(rows_max) {
-                    Ok(Some(batch)) => Ok(batch),
-                    Ok(None) => return,
-                    Err(error) => Err(error),
-                };
-                let last = item.is_err();
-                skip = skip.saturating_sub(item.as_ref().map_or(0, |batch| batch.rows));
-                if sender.blocking_send(item).is_err() || last {
-                    return;
-                }
-            }
-        });
-        let interrupted = || SqlError::of("57014", "interrupted");
-        loop {
-            let batch = tokio::select! {
-                batch = batches.recv() => batch,
-                Ok(()) = tokio::signal::ctrl_c() => return Err(interrupted()),
-            };
-            let Some(batch) = batch.transpose()? else { return Ok(()) };
-            let (rows, position) = (batch.rows, batch.end);
-            if self.rows_skipped < self.rows_before {
-                self.rows_skipped += rows;
-                progress.advance(position, self.rows_skipped);
-                continue;
-            }
-            let canceller = connection.canceller();
-            let stored = tokio::select! {
-                stored = self.one(connection, batch) => stored?,
-                Ok(()) = tokio::signal::ctrl_c() => {
-                    canceller.cancel().await;
-                    return Err(interrupted());
-                }
-            };
-            if stored == 0 {
-                self.rows_skipped += rows;
-            } else {
-                self.rows_stored += stored;
-            }
-            progress.advance(position, self.rows_stored + self.rows_skipped);
-        }
-    }
-
-    /// Refuses an input with fewer rows than stored: it is another input.
-    fn check_end(&self) -> Result<(), SqlError> {
-        let (rows, before) = (self.rows_skipped, self.rows_before);
-        if rows >= before {
-            return Ok(());
-        }
-        Err(SqlError::of(
-            "22023",
-            format!(
-                "the input ends after {rows} rows, but {before} rows are stored under this --producer: the input is another one"
-            ),
-        )
-        .with_hint("for another input, give another --producer, or no --producer"))
-    }
-
-    /// Sends a batch; returns the number of stored rows, 0 when the rows were stored before.
-    async fn one(&self, connection: &mut Connection, batch: Batch) -> Result<u64, SqlError> {
-        let sequence = batch.first_row + batch.rows - 1;
-        let setting = format!("SET stratalog.producer_sequence = {sequence}");
-        connection.run(&setting, &mut IgnoringReceiver).await?;
-        let Batch { bytes, lines, .. } = batch;
-        let mut rest = Bytes::from(bytes);
-        let chunks = std::iter::from_fn(move || {
-            let chunk = rest.split_to(rest.len().min(CHUNK_BYTES));
-            (!chunk.is_empty()).then_some(Ok(chunk))
-        });
-        connection
-            .copy_in(&self.statement, stream::iter(chunks).boxed())
-            .await
-            .map_err(|error| lines.relabel(error))
-    }
-
-    /// Adds the number of stored rows, and the command to continue.
-    fn explained(&self, error: SqlError, arguments: &ImportArguments) -> SqlError {
-        let done = self.rows_stored + self.rows_skipped.max(self.rows_before);
-        let detail = match (&error.detail, done) {
-            (Some(detail), _) => format!("{detail}\n         "),
-            (None, _) => String::new(),
-        };
-        let stored = match (done, &self.made) {
-            (0, None) => "Nothing is stored.".to_string(),
-            (0, Some(table)) => format!("No row is stored; the new table {table} exists."),
-            _ => format!("Rows 1 to {done} are stored; no row of the failed batch is stored."),
-        };
-        let hint = error.hint.clone().map(|hint| format!("{hint}\n       ")).unwrap_or_default();
-        let resume = match (&arguments.producer, done) {
-            (_, 0) => match (&self.made, arguments.create) {
-                (Some(table), _) => format!(
-                    "the table {table} exists now, without rows: correct the error, and run the command again; or, if a column has the wrong type, drop the table (DROP TABLE {table}), and run the command again with a larger --infer-rows"
-                ),
-                (None, true) => {
-                    "correct the error, and run the command again; the table existed before this command, and --create does not change its columns"
-                        .to_string()
-                }
-                (None, false) => "correct the error, and run the command again".to_string(),
-            },
-            (Some(_), _) => {
-                "correct the error, and run the same command again: the command skips the stored rows"
-                    .to_string()
-            }
-            (None, _) => format!(
-                "correct the error, and run the command again with --producer {}: the command skips the stored rows",
-                self.producer.name
-            ),
-        };
-        SqlError {
-            detail: Some(format!("{detail}{stored}").into()),
-            hint: Some(format!("{hint}{resume}").into()),
-            ..error
-        }
-    }
-}
-
 fn copy_statement(table: &TableName, source: &dyn Source) -> String {
     let columns = match source.names() {
         Some(names) => {
@@ -419,95 +269,6 @@ fn copy_statement(table: &TableName, source: &dyn Source) -> String {
         None => String::new(),
     };
     format!("COPY {}{columns} FROM STDIN ({})", table.quoted(), source.copy_options())
-}
-
-/// The producer of numbered batches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Producer {
-    /// The name from the command line; a random name by default.
-    pub name: String,
-    /// The id sent to the server.
-    pub id: Uuid,
-}
-
-impl Producer {
-    /// The producer for a name and a table's oid: the same arguments always give the same id.
-    pub fn new(name: Option<&str>, table: u32) -> Self {
-        let name = name.map_or_else(|| Uuid::new_v4().to_string(), str::to_string);
-        let id = Uuid::from_u128(fnv1a(format!("{table} {name}").as_bytes()));
-        Self { name, id }
-    }
-
-    /// The number of rows stored by the producer.
-    async fn rows_stored(&self, connection: &mut Connection) -> Result<u64, SqlError> {
-        let question =
-            format!("SELECT last_sequence FROM stratalog.producers WHERE producer = '{}'", self.id);
-        let mut answer = NumberReceiver(0);
-        connection.run(&question, &mut answer).await?;
-        Ok(answer.0)
-    }
-}
-
-/// FNV-1a with 128 bits: the same result on every machine and in every release.
-fn fnv1a(bytes: &[u8]) -> u128 {
-    bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
-        (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-    })
-}
-
-/// Whether a table exists.
-async fn exists(table: &TableName, connection: &mut Connection) -> Result<bool, SqlError> {
-    let quoted = table.quoted().replace('\'', "''");
-    let question = format!("SELECT CASE WHEN to_regclass('{quoted}') IS NULL THEN 0 ELSE 1 END");
-    let mut answer = NumberReceiver(0);
-    connection.run(&question, &mut answer).await?;
-    Ok(answer.0 > 0)
-}
-
-/// The oid of a table: a table made again after a drop has another oid.
-async fn oid_of(table: &TableName, connection: &mut Connection) -> Result<u32, SqlError> {
-    let quoted = table.quoted();
-    let question = format!("SELECT '{}'::regclass::oid", quoted.replace('\'', "''"));
-    let mut answer = NumberReceiver(0);
-    connection.run(&question, &mut answer).await?;
-    match u32::try_from(answer.0) {
-        Ok(oid) if oid > 0 => Ok(oid),
-        _ => Err(SqlError::local(format!("the server returned no oid of {quoted}"))),
-    }
-}
-
-/// Receives a result of one number, or of no row.
-struct NumberReceiver(u64);
-
-impl Receiver for NumberReceiver {
-    fn columns(&mut self, _columns: &[ResultColumn]) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn rows(&mut self, rows: &TextRows) -> std::io::Result<()> {
-        let cell = rows.iter().next().and_then(|mut row| row.next().flatten());
-        if let Some(text) = cell {
-            self.0 = text.parse().map_err(std::io::Error::other)?;
-        }
-        Ok(())
-    }
-    fn bytes(&mut self, _bytes: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Receives and ignores the result of a statement.
-struct IgnoringReceiver;
-
-impl Receiver for IgnoringReceiver {
-    fn columns(&mut self, _columns: &[ResultColumn]) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn rows(&mut self, _rows: &TextRows) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn bytes(&mut self, _bytes: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Log lines on standard error.
+//! Writes log lines to standard error.
 
 use crate::{
     StartError,
     settings::{LogFormat, Settings, SettingsError, log_filter},
 };
 
-/// Starts log lines in the form of the settings. A second call in a process changes nothing.
+/// Starts logging as the settings say. A second call in the process has no effect.
 ///
 /// # Errors
 /// An invalid filter in `log_level`.
@@ -21,7 +21,7 @@ pub fn start(settings: &Settings) -> Result<(), StartError> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(colours);
-    // An embedding program may have its own subscriber; its choice stays valid.
+    // A program that embeds Stratalog may have its own subscriber, which then stays.
     let _ = match settings.log_format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Compact => builder.compact().with_target(false).try_init(),

@@ -1,4 +1,4 @@
-//! `stratalog`: see the library of the same name.
+//! The program `stratalog`; the library of this crate does the work.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -11,16 +11,16 @@ use libmimalloc_sys::{mi_collect, mi_option_set_default, mi_option_t};
 use mimalloc::MiMalloc;
 use stratalog_query::count_allocated;
 
-/// Threads of queries and of the writer free memory allocated by other threads; the system's
-/// allocator serializes such calls.
+/// Threads of queries and of the writer free memory that other threads have allocated; the
+/// allocator of the system would serialize such calls.
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// mimalloc, with a count of the bytes allocated and freed by each thread: the memory watch looks
-/// for the statement with the most bytes.
+/// mimalloc, plus a count of the bytes that each thread allocates and frees: the memory watch needs
+/// it to find the statement with the most bytes.
 struct CountingAllocator;
 
-/// The size of an allocation, at most `isize::MAX`, as a signed number.
+/// The size of an allocation as a signed number, at most `isize::MAX`.
 const fn signed(bytes: usize) -> isize {
     bytes.cast_signed()
 }
@@ -52,28 +52,29 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// `mi_option_purge_delay`; the crate has no name for the option.
+/// The number of the option `mi_option_purge_delay`, for which the crate has no name.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// Maximum time in milliseconds before freed memory is returned to the system. During ingestion,
-/// the events of each second pass through as much memory as their own size. A return after each
-/// second would cost as much as all other work on the events, because new memory must be zeroed
-/// again.
-const KEPT_MS: c_long = 20_000;
+/// Freed memory returns to the system after this number of milliseconds. During ingestion, the
+/// events of one second pass through about as much memory as they need themselves. To return the
+/// memory after each second would cost as much as all other work, because the system must zero new
+/// memory.
+const PURGE_DELAY_MS: c_long = 20_000;
 
-/// Interval of the checks for expired freed memory. The allocator itself checks only at an
-/// allocation, and an idle server does not allocate.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
+/// The interval at which freed memory is returned. The allocator itself returns memory only when a
+/// thread allocates, and the threads of an idle server do not allocate.
+const PURGE_INTERVAL: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    keep_freed_memory();
+    set_purge_delay();
     stratalog::memory::gives_back(collect);
-    // Without the thread, the process continues with more memory.
+    // Without this thread, the process only keeps more memory.
     let _unless_there_are_none_left = std::thread::Builder::new()
         .name("memory".to_string())
         .stack_size(64 << 10)
-        .spawn(give_back_memory);
-    // The system chose the stack size of the first thread, and commands plan queries on the stack.
+        .spawn(purge_forever);
+    // Commands plan queries on the stack, and the system has chosen the stack size of the first
+    // thread.
     let command = std::thread::Builder::new()
         .name("main".to_string())
         .stack_size(stratalog_query::STACK_BYTES)
@@ -87,24 +88,24 @@ fn main() -> ExitCode {
     }
 }
 
-/// The environment variable `MIMALLOC_PURGE_DELAY` has the same meaning, and takes precedence.
-fn keep_freed_memory() {
+/// Sets the delay [`PURGE_DELAY_MS`], unless the environment variable `MIMALLOC_PURGE_DELAY` sets one.
+fn set_purge_delay() {
     #[expect(unsafe_code, reason = "a C function that sets a number, while there is one thread")]
     unsafe {
-        mi_option_set_default(PURGE_DELAY, KEPT_MS);
+        mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS);
     }
 }
 
-/// Returns expired freed memory to the system, in an endless loop.
-fn give_back_memory() {
+/// Returns freed memory to the system again and again, for ever.
+fn purge_forever() {
     loop {
-        std::thread::sleep(LOOKED_AT_EVERY);
+        std::thread::sleep(PURGE_INTERVAL);
         collect(false);
     }
 }
 
-/// Returns freed memory of all threads to the system, or only the thread's own memory and expired
-/// memory.
+/// Returns freed memory to the system: the memory of all threads if `all`, otherwise the memory of
+/// this thread and memory whose delay is over.
 fn collect(all: bool) {
     #[expect(unsafe_code, reason = "a C function of the allocator, for any thread at any time")]
     unsafe {
@@ -121,9 +122,9 @@ mod tests {
         #[expect(unsafe_code, reason = "a C function that reads a number")]
         let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
         let said = std::env::var("MIMALLOC_PURGE_DELAY").ok().and_then(|text| text.parse().ok());
-        // Before: the default of mimalloc 3.
+        // The expected value is the default of mimalloc 3.
         assert_eq!(delay(), said.unwrap_or(1_000));
-        keep_freed_memory();
-        assert_eq!(delay(), said.unwrap_or(KEPT_MS));
+        set_purge_delay();
+        assert_eq!(delay(), said.unwrap_or(PURGE_DELAY_MS));
     }
 }

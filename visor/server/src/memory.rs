@@ -1,4 +1,4 @@
-//! The memory of the process: its limits, and the thread of the memory watch.
+//! Limits the memory of the process, and starts the thread that watches it.
 
 use std::{fs::File, os::unix::fs::FileExt as _, sync::OnceLock};
 
@@ -6,21 +6,21 @@ use stratalog_query::{Allowance, Process, Watch};
 
 use crate::settings::{Settings, available_memory_bytes};
 
-/// Memory of the process without any data: its code, threads and tables.
+/// Bytes of a process without data: its code, threads and tables.
 const BASE_BYTES: u64 = 256 << 20;
 
-/// The entry of the auxiliary vector with the page size.
+/// The key of the page size in the auxiliary vector.
 const AT_PAGESZ: usize = 6;
 
 static GIVE_BACK: OnceLock<fn(bool)> = OnceLock::new();
 
-/// Registers the allocator's function for [`Process::give_back`]. Without the function, no thread
-/// watches the memory.
+/// Registers the allocator's function that returns freed memory to the system
+/// ([`Process::give_back`]). Without it, no thread watches the memory.
 pub fn gives_back(give_back: fn(bool)) {
     let _first = GIVE_BACK.set(give_back);
 }
 
-/// Starts the watch of the process memory. Only the first settings of a process apply.
+/// Starts the watch over the memory of the process. Only the first call in a process has an effect.
 pub(crate) fn watch(settings: &Settings) {
     static WATCHED: OnceLock<()> = OnceLock::new();
     let Some(give_back) = GIVE_BACK.get() else { return };
@@ -40,7 +40,7 @@ pub(crate) fn watch(settings: &Settings) {
     }
 }
 
-/// The memory for a server with the given settings and `available` bytes.
+/// The memory limits for these settings on a machine with `available` bytes.
 fn allowance(settings: &Settings, available: u64) -> Allowance {
     let statements = settings.query_memory_bytes_max.bytes(available);
     let budgets = settings
@@ -58,7 +58,7 @@ fn allowance(settings: &Settings, available: u64) -> Allowance {
     }
 }
 
-/// Resident bytes of the process.
+/// The resident bytes of the process; `None` if the system does not tell.
 fn resident_bytes() -> Option<usize> {
     static STATM: OnceLock<Option<File>> = OnceLock::new();
     static PAGE: OnceLock<Option<usize>> = OnceLock::new();
@@ -71,7 +71,7 @@ fn resident_bytes() -> Option<usize> {
     pages.checked_mul(page?)
 }
 
-/// The page size from a process's auxiliary vector.
+/// The page size in bytes, from the auxiliary vector of a process.
 fn page_bytes(vector: &[u8]) -> Option<usize> {
     let mut words = vector.as_chunks::<{ size_of::<usize>() }>().0.iter();
     while let (Some(kind), Some(value)) = (words.next(), words.next()) {

@@ -1,4 +1,4 @@
-//! `stratalog serve`.
+//! The command `stratalog serve`.
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
@@ -10,17 +10,17 @@ use crate::{
     settings::{KEYS, Layers, Settings, commented_toml},
 };
 
-/// Exit status of a shutdown interrupted by a second signal.
+/// The exit status if a second signal interrupts the shutdown.
 const FORCED: u8 = 130;
 
-/// Flags of `stratalog serve`: one flag per setting, generated from the settings.
+/// The flags of `stratalog serve`: one per setting, made from the list of settings.
 #[derive(Debug, Clone, Default)]
 pub struct ServeArguments {
-    /// The TOML file.
+    /// The path of the TOML file.
     pub config: Option<PathBuf>,
-    /// Print the resulting settings, and exit.
+    /// True to print the resulting settings and exit.
     pub print_config: bool,
-    /// Flags given, as (setting, text).
+    /// The given flags, as pairs of setting and text.
     pub flags: Vec<(String, String)>,
 }
 
@@ -79,7 +79,7 @@ impl FromArgMatches for ServeArguments {
     }
 }
 
-/// `stratalog serve`: runs until SIGTERM or SIGINT.
+/// Runs `stratalog serve` until SIGTERM or SIGINT.
 pub fn run(arguments: &ServeArguments) -> ExitCode {
     match serve(arguments) {
         Ok(code) => code,
@@ -111,7 +111,7 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, StartError> {
         |error| StartError::from(stratalog_model::Error::io("cannot start threads", error));
     let runtime = crate::threads::runtime().map_err(failed)?;
     let result = runtime.block_on(until_stopped(&settings));
-    // Remaining tasks hold no data missing on disk.
+    // All data is on disk, so the remaining tasks may be dropped.
     runtime.shutdown_background();
     result
 }
@@ -133,7 +133,7 @@ async fn until_stopped(settings: &Settings) -> Result<ExitCode, StartError> {
         data_dir = %server.embedded().directory().display(),
         "open for clients"
     );
-    // Scripts wait for the ready line. The reader may be gone.
+    // Scripts wait for this line. A failed write means that nobody reads the output.
     let _ = writeln!(std::io::stdout(), "{}", server.ready_line());
     either(&mut terminate, &mut interrupt).await;
     tracing::info!("stopping; a second signal stops at once");

@@ -1,4 +1,4 @@
-//! A database with its listeners.
+//! Runs a database with its listeners.
 
 use std::{
     io,
@@ -19,22 +19,22 @@ use crate::{
     settings::{Listen, Settings, available_memory_bytes},
 };
 
-/// Minimum memory for requests of HTTP and line protocol.
+/// Minimum bytes for the requests of HTTP and line protocol together.
 const INBOUND_BYTES_MIN: usize = 64 << 20;
 
-/// Time limit for listeners after their own grace period.
-const LAST_GRACE: Duration = Duration::from_secs(5);
+/// A listener that has not ended this long after its own grace period is abandoned.
+const LISTENER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The addresses for clients, with the actual port in place of port 0.
+/// The addresses of the listeners. A port 0 in the settings is replaced by the actual port.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Addresses {
-    /// The Postgres protocol.
+    /// The address of the Postgres protocol; `None` if off.
     pub postgres: Option<SocketAddr>,
-    /// Arrow Flight SQL.
+    /// The address of Arrow Flight SQL; `None` if off.
     pub flight: Option<SocketAddr>,
-    /// HTTP.
+    /// The address of HTTP; `None` if off.
     pub http: Option<SocketAddr>,
-    /// Line protocol over TCP.
+    /// The address of line protocol over TCP; `None` if off.
     pub lines: Option<SocketAddr>,
 }
 
@@ -43,18 +43,18 @@ pub struct Addresses {
 pub struct Server {
     embedded: Embedded,
     addresses: Addresses,
-    /// Cancelled to stop new connections.
+    /// Cancelled at a shutdown: the listeners accept no new connections.
     stop: CancellationToken,
     listeners: Vec<JoinHandle<Result<(), Error>>>,
     grace: Duration,
 }
 
 impl Server {
-    /// Takes the addresses and the data directory of `settings`, recovers the database, and begins
-    /// to serve. Clients connecting during recovery wait for its end.
+    /// Binds the addresses, opens the data directory, recovers the database, and begins to serve.
+    /// Clients that connect during the recovery wait until it ends.
     ///
     /// # Errors
-    /// [`StartError`]: the reason for a failed start.
+    /// [`StartError`] with the reason for the failed start.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
         crate::memory::watch(settings);
         let postgres = OpenListener::open(&settings.pg_listen, "pg-listen", settings).await?;
@@ -122,7 +122,7 @@ impl Server {
         &self.embedded
     }
 
-    /// The line with the addresses for clients.
+    /// The line that tells users and scripts the addresses.
     pub fn ready_line(&self) -> String {
         let text_of = |address: Option<SocketAddr>| {
             address.map_or("off".to_string(), |address| address.to_string())
@@ -139,20 +139,20 @@ impl Server {
         )
     }
 
-    /// Stops the server. No new connections are accepted. Running statements may finish within the
-    /// grace period, then they are cancelled. Then all data is written, synced and closed.
-    /// Acknowledged data is on disk before its acknowledgement: no data is lost even if the
-    /// shutdown is interrupted (CL-1).
+    /// Stops the server. The listeners accept no new connections; running statements may finish
+    /// within the grace period and are cancelled afterwards; then all data is written, synced and
+    /// closed. Even an interrupted shutdown loses no acknowledged data, because data is on disk
+    /// before its acknowledgement (CL-1).
     ///
     /// # Errors
-    /// Errors from the close of a part.
+    /// Errors from closing a part.
     pub async fn close(self) -> Result<(), StartError> {
         let Self { embedded, stop, mut listeners, grace, .. } = self;
-        // End waiting statements first: a waiting statement must not acquire a chronicle released
-        // by the end of another connection.
+        // Ends waiting statements first: a statement that waits for a chronicle must not acquire it
+        // when another connection ends.
         embedded.service().end_subscriptions();
         stop.cancel();
-        let result = wait_all(&mut listeners, grace + LAST_GRACE).await;
+        let result = wait_all(&mut listeners, grace + LISTENER_TIMEOUT).await;
         for listener in &listeners {
             tracing::warn!(
                 "a listener does not end; the server closes the connections of the listener"
@@ -167,7 +167,7 @@ impl Server {
     }
 }
 
-/// Memory for requests of HTTP and line protocol: a quarter of the memory for events.
+/// Bytes for the requests of HTTP and line protocol: a quarter of the memory for events.
 fn inbound_bytes(settings: &Settings) -> usize {
     let events = settings.memory_bytes_max.bytes(available_memory_bytes());
     let quarter = usize::try_from(events / 4).unwrap_or(usize::MAX);
@@ -182,7 +182,7 @@ fn listen_host(listen: &Listen) -> &str {
     }
 }
 
-/// Waits up to `at_most` for the end of the listeners; removes ended listeners from the list.
+/// Waits at most `at_most` for the listeners to end; removes those that have ended.
 async fn wait_all(
     listeners: &mut Vec<JoinHandle<Result<(), Error>>>,
     at_most: Duration,
@@ -210,7 +210,7 @@ struct OpenListener {
 }
 
 impl OpenListener {
-    /// Binds the address of a setting; `None` for `off`.
+    /// Binds the address in a setting; `None` if the setting is `off`.
     async fn open(
         listen: &Listen,
         setting: &'static str,

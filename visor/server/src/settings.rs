@@ -13,14 +13,14 @@ pub use document::{commented_toml, settings_page};
 pub use load::{Layers, SettingsError};
 pub use value::{Budget, Bytes, Listen, LogFormat, available_memory_bytes};
 
-/// Properties of a setting besides its value.
+/// The description of a setting.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingKey {
-    /// Key in the TOML file, with underscores.
+    /// The key in the TOML file, with underscores.
     pub name: &'static str,
-    /// The form of its values.
+    /// A description of the values, for example "bytes".
     pub kind: &'static str,
-    /// Sentences for readers.
+    /// The description of the setting, in sentences.
     pub description: &'static [&'static str],
 }
 
@@ -30,7 +30,7 @@ impl SettingKey {
         self.name.replace('_', "-")
     }
 
-    /// The environment variable: `STRATALOG_PG_LISTEN`.
+    /// The name of the environment variable: `STRATALOG_PG_LISTEN`.
     pub fn variable(&self) -> String {
         format!("{}{}", load::VARIABLE_PREFIX, self.name.to_ascii_uppercase())
     }
@@ -98,7 +98,7 @@ macro_rules! settings {
     };
 }
 
-/// The error text for an invalid number or switch; other types have their own texts.
+/// The error for text that is not a value of the type; `None` for types that have their own errors.
 fn unreadable(text: &str, kind: &str) -> Option<String> {
     let wanted = match kind {
         "number" => "a whole number",

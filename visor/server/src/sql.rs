@@ -1,4 +1,4 @@
-//! `stratalog sql`: statements from the terminal, the command line, files and pipes.
+//! `stratalog sql`: runs statements from the terminal, the command line, files and pipes.
 //!
 //! ```text
 //!   line ─► splitter ─► statement ─► connection (wire | embedded) ─► rows of text ─► output
@@ -50,10 +50,10 @@ pub struct ConnectArguments {
 }
 
 impl ConnectArguments {
-    /// Connects, or opens the directory.
+    /// Connects to the server, or opens the data directory.
     ///
     /// # Errors
-    /// An invalid URL, no server, or an unusable directory.
+    /// An invalid URL, a server that does not answer, or an unusable directory.
     pub async fn connect(&self, application_name: &str) -> Result<Connection, SqlError> {
         if let Some(directory) = &self.data_dir {
             let settings =
@@ -112,7 +112,8 @@ pub struct SqlArguments {
     expanded: bool,
 }
 
-/// `stratalog sql`. Fails when a statement of -c, -f or a pipe fails; later statements are not run.
+/// Runs `stratalog sql`. After a failed statement of -c, -f or a pipe, runs no further statement,
+/// and fails.
 pub fn run(arguments: &SqlArguments) -> ExitCode {
     match run_on_runtime(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -144,7 +145,7 @@ fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
     }
     let stdin = || BufReader::new(io::stdin());
     for command in &arguments.command {
-        // The data of a COPY in -c comes from standard input.
+        // A COPY in -c reads its data from standard input.
         let mut text = io::Cursor::new(command.as_bytes());
         let next = if splitter::leading_words(command, 1).first().is_some_and(|word| word == "COPY")
         {

@@ -1,4 +1,4 @@
-//! Reasons for a failed start, with the exit status for scripts.
+//! The reasons for a failed start, and the exit status of each for scripts.
 
 use std::path::PathBuf;
 
@@ -6,40 +6,40 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::settings::SettingsError;
 
-/// The reason for a failed start. The text is complete: problem, place, and correction.
+/// The reason for a failed start. The message says what is wrong, where, and how to correct it.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting is unusable.
     #[error("{0}")]
     Settings(#[from] SettingsError),
-    /// Another program listens on the address.
+    /// Another program already listens on the address.
     #[error(
         "cannot listen on {address} ({setting}): the address is in use\n  hint: stop the program that uses the address, or choose another address with --{setting}"
     )]
     AddressTaken {
-        /// The configured address.
+        /// The address in the setting.
         address: String,
-        /// The flag of the address.
+        /// The flag of the setting.
         setting: &'static str,
     },
-    /// The system refuses the address.
+    /// The system does not allow to listen on the address.
     #[error("cannot listen on {address} (--{setting}): {reason}")]
     AddressUnusable {
-        /// The configured address.
+        /// The address in the setting.
         address: String,
-        /// The flag of the address.
+        /// The flag of the setting.
         setting: &'static str,
-        /// The system's reason.
+        /// The error of the system.
         reason: String,
     },
-    /// Strangers could connect.
+    /// The address would let other machines connect without a password.
     #[error(
         "refusing to listen on {address} (--{setting}): anyone on the network could read and write everything, because users do not exist yet\n  hint: listen on 127.0.0.1, or accept the risk with --remote-without-password true"
     )]
     OpenToAll {
-        /// The configured address.
+        /// The address in the setting.
         address: String,
-        /// The flag of the address.
+        /// The flag of the setting.
         setting: &'static str,
     },
     /// Another process has the directory open.
@@ -49,101 +49,101 @@ pub enum StartError {
         holder.map(|pid| format!("process {pid}")).unwrap_or_else(|| "another process".to_string())
     )]
     DirectoryLocked {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// The other process, if it left its id.
+        /// The id of the other process, if it could write its id.
         holder: Option<u32>,
     },
-    /// The directory holds foreign files.
+    /// The directory contains files of another program.
     #[error(
         "{} is not a Stratalog data directory: the directory contains \"{entry}\"\n  hint: choose an empty or a new directory with --data-dir; nothing in the directory was changed",
         path.display()
     )]
     ForeignDirectory {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// A foreign entry.
+        /// The name of such a file.
         entry: String,
     },
-    /// The directory holds no database, and the caller requires an existing database.
+    /// The directory has no database, and the command does not make one.
     #[error(
         "there is no Stratalog database in {}: {}\n  hint: check the path given with --data-dir; \"stratalog serve --data-dir DIR\" creates a new database",
         path.display(),
         if *exists { "the file FORMAT of a data directory is missing" } else { "the directory does not exist" }
     )]
     NoDatabase {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
         /// True if the directory exists.
         exists: bool,
     },
-    /// A later release made the directory.
+    /// A later release has made the directory.
     #[error(
         "the data directory {} has format {found}; this release reads formats up to {known}\n  hint: start the release that wrote the data directory, or a later release",
         path.display()
     )]
     NewerFormat {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// Its format.
+        /// The format version of the directory.
         found: u32,
-        /// The newest readable format.
+        /// The newest format version that this release can read.
         known: u32,
     },
-    /// No release has the directory's format.
+    /// No release has made the format version of the directory.
     #[error(
         "the data directory {} has format {found}, which no release has written; this release reads formats 1 to {known}\n  hint: restore the file FORMAT from a backup; the data was not changed",
         path.display()
     )]
     UnknownFormat {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// Its format.
+        /// The format version of the directory.
         found: u32,
-        /// The newest readable format.
+        /// The newest format version that this release can read.
         known: u32,
     },
-    /// The file with the format says an older version than the data beside the file.
+    /// The file FORMAT has an older version than the data in the directory.
     #[error(
         "the file FORMAT of the data directory {} says version {found}, but the directory has {part} of version {since}\n  hint: restore the file FORMAT of this directory from a backup, or copy the file from another data directory of the release that last used this directory: the content is always the same. The data was not changed",
         path.display()
     )]
     OlderFormat {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// The version of FORMAT.
+        /// The version in the file FORMAT.
         found: u32,
-        /// The part that contradicts FORMAT.
+        /// The part that the version in FORMAT does not have.
         part: &'static str,
-        /// The first version with this part.
+        /// The first version that has this part.
         since: u32,
     },
-    /// All parts exist except the file with the format.
+    /// All parts exist, but the file FORMAT is missing.
     #[error(
         "the file FORMAT of the data directory {} is missing; its catalog, journal and clock are there\n  hint: restore the file from a backup, or copy the file from another data directory of the release that last used this directory: the content is always the same. The data was not changed",
         path.display()
     )]
     FormatMissing {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
     },
-    /// The file with the format is damaged.
+    /// The file FORMAT is damaged.
     #[error(
         "{} is damaged: its checksum or first line is wrong\n  hint: if the directory is a Stratalog data directory, restore this file from a copy; the data was not changed",
         path.display()
     )]
     DamagedFormat {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// A part failed to open.
+    /// A part of the database could not be opened.
     #[error("{0}")]
     Part(#[from] Error),
 }
 
 impl StartError {
-    /// The process's exit status: 1 for errors without a status of their own, 2 settings, 3
-    /// address, 4 locked, 5 foreign, damaged or missing, 6 newer format.
+    /// The exit status of the process: 2 for settings, 3 for an address, 4 for a locked directory,
+    /// 5 for a foreign, damaged or missing directory, 6 for a newer format, 1 for anything else.
     pub fn exit_status(&self) -> u8 {
         match self {
             StartError::Part(error) if error.kind() == ErrorKind::DataCorrupted => 5,

@@ -1,17 +1,18 @@
-//! Threads for connections and commands.
+//! The threads that serve connections and commands.
 
 use std::{io, time::Duration};
 
 use stratalog_query::STACK_BYTES;
 use tokio::runtime::{Builder, Runtime};
 
-/// The time until an idle thread for blocking work ends. The allocator keeps freed memory by thread.
+/// An idle thread for blocking work ends after this time, because the allocator keeps freed memory
+/// per thread.
 const IDLE_MAX: Duration = Duration::from_secs(2);
 
-/// A runtime with a thread per core.
+/// A tokio runtime with one thread per core.
 ///
 /// # Errors
-/// When the system has no free thread.
+/// The system has no free thread.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .enable_all()
@@ -20,7 +21,7 @@ pub fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// The same runtime for a command; on failure, prints the reason and returns `None`.
+/// A runtime for a command. If this fails, prints the reason and returns `None`.
 pub fn of_command() -> Option<Runtime> {
     runtime().inspect_err(|error| eprintln!("ERROR:  cannot start threads: {error}")).ok()
 }

@@ -26,7 +26,7 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Checks the length of the architecture page, and its mention of every crate.
+/// Checks that the architecture page is not too long and mentions every crate.
 fn architecture(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let page = tree.text(ARCHITECTURE)?;
     let lines = page.lines().count();
@@ -40,7 +40,7 @@ fn architecture(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> 
     Ok(())
 }
 
-/// Checks that every promise of the registry has a section with the same text.
+/// Checks that every promise in the code has a section in docs/guarantees.md with the same text.
 fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let (registry, page) = (tree.text(REGISTRY)?, tree.text(GUARANTEES)?);
     let promises = generate::promises(registry);
@@ -59,8 +59,8 @@ fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the tests cited by the guarantees: `name`s in lines with the prefix `- Tests:`, and in
-/// their continuations, are functions or files.
+/// Checks that the tests that docs/guarantees.md cites exist: each `name` after `- Tests:` must be
+/// a function or a file.
 fn tests_named(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let page = tree.text(GUARANTEES)?;
     let code: Vec<&str> = tree.ending(&[".rs", ".py"]).map(|(_, text)| text).collect();
@@ -84,7 +84,7 @@ fn tests_named(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the description of every option of CREATE TABLE.
+/// Checks that docs/sql/create-table.md describes every option of CREATE TABLE.
 fn options(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let (code, page) = (tree.text(OPTIONS)?, tree.text(CREATE_TABLE)?);
     let lists = code.split("pub const OPTIONS").skip(1).filter_map(|rest| rest.split_once("];"));
@@ -119,8 +119,7 @@ fn links(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the paths in the lists of files for a change exist: `code` spans that begin with a
-/// top-level folder.
+/// Checks that the paths in the documents exist: `code` spans that begin with a top-level folder.
 fn paths(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let folders: BTreeSet<&str> =
         tree.files.keys().filter_map(|path| Some(path.split_once('/')?.0)).collect();
@@ -140,7 +139,7 @@ fn paths(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// `target` relative to `folder`.
+/// The path of `target`, which is relative to `folder`, from the root.
 fn joined(folder: &str, target: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {

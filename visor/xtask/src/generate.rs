@@ -1,4 +1,4 @@
-//! Pages generated from the code: `docs` writes the pages, `tidy` compares.
+//! Pages that are generated from the code: `docs` writes the pages, `tidy` compares the pages.
 
 mod functions;
 mod metrics;
@@ -8,13 +8,13 @@ use std::fs;
 
 use crate::{tidy::Finding, tree::Tree};
 
-/// A page and its generator.
+/// A generated page, and the generating function.
 struct Page {
     path: &'static str,
     make: fn(&Tree) -> Result<String, String>,
 }
 
-/// Every generated page. A new page needs a new line here.
+/// All generated pages. Add a line for a new page.
 const PAGES: [Page; 5] = [
     Page { path: "docs/sql/errors.md", make: errors_page },
     Page { path: "docs/sql/session-settings.md", make: session_settings_page },
@@ -36,7 +36,7 @@ pub fn write_all(tree: &Tree) -> Result<String, String> {
     Ok(format!("docs: {} pages written", PAGES.len()))
 }
 
-/// Finds pages different from the current code.
+/// Reports pages that differ from what the code would generate.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for page in PAGES {
         let message = match (page.make)(tree) {
@@ -48,7 +48,7 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// (number, text) of the promises in the registry's source.
+/// The promises in the source of their registry: number and text.
 pub fn promises(registry: &str) -> Vec<(String, String)> {
     let block = registry
         .split("\npromises! {")
@@ -65,7 +65,7 @@ pub fn promises(registry: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The table of error kinds, from the table in the code.
+/// Makes the page of error kinds from the table in the code.
 fn errors_page(tree: &Tree) -> Result<String, String> {
     let kinds = error_kinds(tree.text(ERRORS)?);
     if kinds.is_empty() {
@@ -94,7 +94,7 @@ request, sent again unchanged, can succeed.
     Ok(page)
 }
 
-/// A row of the table.
+/// A row of the table of error kinds.
 #[derive(Debug, PartialEq, Eq)]
 struct Kind {
     name: String,
@@ -131,7 +131,7 @@ fn error_kinds(source: &str) -> Vec<Kind> {
     kinds
 }
 
-/// The session settings for SET, from the registry in the code.
+/// Makes the page of session settings (SET) from the registry in the code.
 fn session_settings_page(tree: &Tree) -> Result<String, String> {
     let settings = session_settings(tree.text(SESSION_SETTINGS)?);
     if settings.is_empty() {
@@ -179,7 +179,7 @@ struct Setting {
     does: String,
 }
 
-/// Reads `setting("name", "default", Rule::Kind, reported, "what it does"),` lines.
+/// Parses the lines `setting("name", "default", Rule::Kind, reported, "what it does"),`.
 fn session_settings(source: &str) -> Vec<Setting> {
     source
         .lines()
@@ -187,8 +187,8 @@ fn session_settings(source: &str) -> Vec<Setting> {
         .filter_map(|line| {
             let (name, rest) = literal(line)?;
             let (default, rest) = literal(rest).unwrap_or_else(|| {
-                // A constant, for example the version: the page should not change with the
-                // constant.
+                // The default is a constant, for example the version; the page must not change with
+                // it.
                 (
                     String::new(),
                     rest.split_once("Rule::")
@@ -204,7 +204,7 @@ fn session_settings(source: &str) -> Vec<Setting> {
         .collect()
 }
 
-/// The string literal at the start of the text, after commas and spaces, and the rest.
+/// The string literal at the start of the text, after commas and spaces, and the text after it.
 fn literal(text: &str) -> Option<(String, &str)> {
     let inside = text.trim_start_matches([',', ' ']).strip_prefix('"')?;
     let mut value = String::new();

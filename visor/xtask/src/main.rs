@@ -1,6 +1,6 @@
 //! Checks and generators of the repository itself: `cargo run -p xtask -- tidy | docs`.
 //!
-//! *What it is*: `tidy` looks for problems outside the compiler's scope: forbidden edges between
+//! *What it is*: `tidy` looks for problems that the compiler does not see: forbidden edges between
 //! crates, oversized files, leftovers, documents different from the code; `docs` writes the pages
 //! generated from the code.
 //!

@@ -1,4 +1,4 @@
-//! All checks, and their findings.
+//! The checks of `tidy`, and their findings.
 
 mod circles;
 mod edges;

@@ -1,4 +1,4 @@
-//! The files of the repository, as text.
+//! The text files of the repository.
 
 use std::{
     collections::BTreeMap,
@@ -7,23 +7,23 @@ use std::{
     process::Command,
 };
 
-/// Folders outside the source, when git is not available.
+/// Folders that are skipped if git is not available.
 const SKIPPED: [&str; 6] = [".git", "target", "node_modules", ".venv", "__pycache__", "results"];
 
-/// Larger files are data, not hand-written text.
+/// Larger files are data, and not written by hand.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// Every text file in git, or ready to be added.
+/// The text files that git tracks, or that are ready to be added.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// The folder of the workspace's `Cargo.toml`.
     pub root: PathBuf,
-    /// Contents by path from the root, with `/` between folders.
+    /// The contents of the files by their path from the root, with `/` between folders.
     pub files: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// Reads the source tree of this program.
+    /// Reads the source tree that this program was built from.
     pub fn open() -> Result<Self, String> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = manifest.ancestors().nth(2).ok_or("xtask is not two folders deep")?;
@@ -31,7 +31,7 @@ impl Tree {
         for path in listed(root).unwrap_or_else(|| walked(root)) {
             let full = root.join(&path);
             let small = fs::metadata(&full).is_ok_and(|data| data.len() <= TEXT_BYTES_MAX);
-            // An unreadable file was deleted but is still listed, or is not text.
+            // The file was deleted but is still listed, or it is not text.
             if small && let Ok(text) = fs::read_to_string(&full) {
                 files.insert(path, text);
             }
@@ -44,7 +44,7 @@ impl Tree {
         self.files.get(path).map(String::as_str).ok_or_else(|| format!("{path} is missing"))
     }
 
-    /// Files with an ending from `endings`.
+    /// The files whose names end with one of `endings`.
     pub fn ending<'a>(
         &'a self,
         endings: &'a [&'a str],
@@ -56,7 +56,7 @@ impl Tree {
     }
 }
 
-/// Files tracked by git, and untracked files not ignored by git.
+/// The files that git tracks, and untracked files that git does not ignore.
 fn listed(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])

@@ -26,7 +26,7 @@ use crate::{
 
 /// The interval at which a follower without news checks for completion.
 const POLL: Duration = Duration::from_millis(50);
-/// Maximal delay of events after the last acknowledgement.
+/// A run fails if an event does not arrive this long after the last acknowledgement.
 const CATCH_UP: Duration = Duration::from_secs(120);
 
 pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
@@ -35,7 +35,7 @@ pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
     own.end(found).await
 }
 
-/// The shared state of all clients.
+/// The state that all clients of a run share.
 struct Load {
     clock: Clock,
     /// Only events between these two times are counted.
@@ -44,7 +44,7 @@ struct Load {
     size: usize,
     window: usize,
     durability: Durability,
-    /// Events of all clients; unknown until all clients have ended.
+    /// The number of events of all clients; unknown until all of them have ended.
     appended: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Load {
     }
 }
 
-/// The counts of a client, or of all clients.
+/// The counts of one client, or of all clients.
 #[derive(Default)]
 struct Appended {
     events: u64,

@@ -67,7 +67,7 @@ fn written(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Answers until the other end closes.
+/// Answers each message, until the other end closes the connection.
 fn answer(mut socket: TcpStream, size: usize, file: Option<&File>) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     let (mut question, mut at) = (vec![0; size], 0);

@@ -35,7 +35,7 @@ pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
     Ok(json!({ "events": events, "events_per_second": events as f64 / seconds }))
 }
 
-/// The number of events of this client.
+/// The number of events that this client must write.
 fn share(events: usize, number: u32, clients: u32) -> Result<usize, Failure> {
     let (number, clients) = (usize::try_from(number)?, usize::try_from(clients)?);
     Ok(events * (number + 1) / clients - events * number / clients)

@@ -18,7 +18,7 @@ use crate::{
     samples::{Clock, Samples},
 };
 
-/// Maximal delay of deliveries after the last acknowledgement.
+/// A run fails if an event is not delivered this long after the last acknowledgement.
 const LEFT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
@@ -29,7 +29,7 @@ pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
 
 async fn measure(log: &Chronolog, name: &str, options: &Options) -> Result<Value, Failure> {
     let subscribers: usize = options.get("subscribers", 1000)?;
-    // A connection has room for some hundreds of calls.
+    // A connection can carry some hundreds of calls, so the subscribers need several handles.
     let handles: usize = options.get("handles", 20)?;
     let interval = Duration::from_millis(options.get("interval-ms", 100)?);
     let measured = options.seconds("seconds", 10)?;
@@ -75,7 +75,7 @@ async fn measure(log: &Chronolog, name: &str, options: &Options) -> Result<Value
     Ok(found.into())
 }
 
-/// The start time and the acknowledgement time of each event.
+/// Records events; returns the start time and the acknowledgement time of each.
 async fn record(
     chronicle: Chronicle,
     clock: Clock,
@@ -100,7 +100,7 @@ async fn record(
     Ok(sent)
 }
 
-/// The arrival time of each event.
+/// Follows the chronicle; returns the arrival time of each event.
 async fn follow(
     mut subscription: Subscription,
     clock: Clock,

@@ -59,7 +59,7 @@ impl Options {
         Ok(Duration::from_secs(self.get(name, otherwise)?))
     }
 
-    /// The existing chronicle.
+    /// The name of the existing chronicle (`--chronicle`).
     pub(crate) fn chronicle(&self) -> Result<String, Failure> {
         Ok(self.given.get("chronicle").ok_or("--chronicle is missing")?.clone())
     }
@@ -78,7 +78,7 @@ impl Options {
         self.get("durability", Durability::Disk)
     }
 
-    /// The acquire options of appenders.
+    /// The options with which appenders acquire the chronicle.
     pub(crate) fn acquire(&self) -> Result<Acquire, Failure> {
         Ok(Acquire::shared().durability(self.durability()?))
     }

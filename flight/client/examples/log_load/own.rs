@@ -1,4 +1,4 @@
-//! The private chronicle of a run.
+//! A chronicle that exists only during a run.
 
 use serde_json::Value;
 use stratalog_client::{Chronolog, Destroy};

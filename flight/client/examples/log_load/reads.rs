@@ -1,4 +1,4 @@
-//! Reading: the newest events repeatedly, and all events in either order.
+//! Reads: the newest events again and again, or all events in either order.
 
 use std::{sync::Arc, time::Instant};
 
@@ -11,7 +11,7 @@ use crate::{
     samples::{Clock, Samples, nanoseconds},
 };
 
-/// Playback by several concurrent clients.
+/// Several clients read the newest events at the same time.
 pub(crate) async fn playback(options: &Options) -> Result<Value, Failure> {
     let name = options.chronicle()?;
     let count: usize = options.get("count", 1000)?;
@@ -66,7 +66,7 @@ async fn ask(
     Ok(times)
 }
 
-/// All events, in the order of ticks.
+/// Reads all events in the order of ticks.
 pub(crate) async fn replay(options: &Options) -> Result<Value, Failure> {
     let log = options.connect().await?;
     let chronicle = log.acquire(&options.chronicle()?, Acquire::shared()).await?;
@@ -82,7 +82,7 @@ pub(crate) async fn replay(options: &Options) -> Result<Value, Failure> {
     found
 }
 
-/// All existing events, in the order of commits.
+/// Reads all existing events in the order of commits.
 pub(crate) async fn catch_up(options: &Options) -> Result<Value, Failure> {
     let wanted: u64 = options.get("events", 0)?;
     let log = options.connect().await?;
@@ -102,7 +102,7 @@ pub(crate) async fn catch_up(options: &Options) -> Result<Value, Failure> {
     found
 }
 
-/// Checks that events arrive in order, each once.
+/// Checks that events arrive in order, and each once.
 struct Pass {
     started: Instant,
     last: i64,

@@ -4,7 +4,7 @@ use stratalog_client::{Event, Update};
 
 use crate::options::Failure;
 
-/// Size of the three numbers.
+/// Bytes of the three numbers.
 pub(crate) const HEAD_BYTES: usize = 20;
 
 /// The header of an event.
@@ -37,7 +37,7 @@ impl Head {
     }
 }
 
-/// Incompressible bytes.
+/// A generator of bytes that cannot be compressed.
 #[derive(Debug)]
 pub(crate) struct Noise(u64);
 

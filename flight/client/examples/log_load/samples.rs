@@ -1,10 +1,10 @@
-//! The clock of a run, and its measured times.
+//! The clock of a run, and the times that the run has measured.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-/// Counts from the beginning of the run.
+/// Counts nanoseconds from the beginning of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock(Instant);
 
@@ -13,7 +13,7 @@ impl Clock {
         Self(Instant::now())
     }
 
-    /// Nanoseconds.
+    /// Nanoseconds since the beginning of the run.
     pub(crate) fn now(self) -> u64 {
         nanoseconds(self.0.elapsed())
     }
@@ -23,7 +23,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds.
+/// Measured durations in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Samples(Vec<u64>);
 
@@ -36,7 +36,7 @@ impl Samples {
         self.0.append(&mut others.0);
     }
 
-    /// Median and 99th percentile.
+    /// Adds the median and the 99th percentile to `found`, in milliseconds.
     pub(crate) fn times(&mut self, name: &str, found: &mut Map<String, Value>) {
         self.0.sort_unstable();
         for percent in [50, 99] {

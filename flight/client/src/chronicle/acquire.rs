@@ -1,4 +1,4 @@
-//! The flags of acquiring a chronicle and of recording to it.
+//! The options of acquiring a chronicle and of recording events in it.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use stratalog_model::Durability;
 use super::range::Range;
 use crate::error::Result;
 
-/// Default lease: for this time the server keeps the acquisition of a dead client.
+/// Default of [`Acquire::lease`].
 const LEASE: Duration = Duration::from_secs(30);
-/// Default number of new ticks for an event.
+/// Default of [`Acquire::new_ticks`].
 const NEW_TICKS: u32 = 8;
 
-/// The flags of `acquire` (F8–F11): exclusive or shared, the whole chronicle or a range, until the
-/// release or for a limited time; and the options of recording.
+/// The options of [`Chronolog::acquire`](crate::Chronolog::acquire) (F8–F11): exclusive or shared, the
+/// whole chronicle or a range, until the release or for a limited time. Further options apply to the
+/// events that the handle records.
 ///
 /// # Examples
 /// ```
@@ -36,7 +37,7 @@ pub struct Acquire {
     pub(crate) durability: Option<Durability>,
 }
 
-/// The behaviour if others hold the chronicle.
+/// Whether `acquire` waits while other sessions hold the chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     InTurn,
@@ -45,7 +46,7 @@ pub(crate) enum Wait {
 }
 
 impl Acquire {
-    /// Shared with other sessions.
+    /// A shared acquisition: any number of sessions may hold the chronicle and write to it.
     pub fn shared() -> Self {
         Self {
             exclusive: false,
@@ -59,58 +60,63 @@ impl Acquire {
         }
     }
 
-    /// No other session may write; all may read.
+    /// An exclusive acquisition: no other session may write to the chronicle; all sessions may read
+    /// it.
     pub fn exclusive() -> Self {
         Self { exclusive: true, ..Self::shared() }
     }
 
-    /// Only a range of the chronicle, by time or by tick (F9): the handle can neither read nor
-    /// record events outside of the range. An exclusive acquisition is exclusive for the range.
+    /// Acquires only a range of the chronicle, by time or by tick (F9): the handle can neither read
+    /// nor record events outside of the range. An exclusive acquisition excludes other writers only
+    /// from the range.
     #[must_use]
     pub fn range(mut self, range: Range) -> Self {
         self.range = range;
         self
     }
 
-    /// Only for this time (F10): then the chronicle is released, and the handle becomes unusable.
+    /// Limits the acquisition to `time` (F10). Afterwards the server releases the chronicle, and
+    /// the handle becomes unusable.
     #[must_use]
     pub fn timed(mut self, time: Duration) -> Self {
         (self.lease, self.timed) = (time, true);
         self
     }
 
-    /// The lease: if this process dies without a release, others wait for this time; default 30
-    /// seconds. The handle renews the lease in time until the release.
+    /// Sets the lease: if this process dies without a release, the server releases the chronicle
+    /// after this time. The handle renews the lease until the release. Default: 30 seconds.
     #[must_use]
     pub fn lease(mut self, time: Duration) -> Self {
         (self.lease, self.timed) = (time, false);
         self
     }
 
-    /// Fails with SQLSTATE 55P03 if others hold the chronicle, instead of waiting in the queue.
+    /// Fails with SQLSTATE 55P03 if other sessions hold the chronicle. Without this option the call
+    /// waits in a queue.
     #[must_use]
     pub fn no_wait(mut self) -> Self {
         self.wait = Wait::Not;
         self
     }
 
-    /// As [`Self::no_wait`], but only after waiting for this time.
+    /// Waits at most `time` for other sessions, and then fails with SQLSTATE 55P03.
     #[must_use]
     pub fn wait_at_most(mut self, time: Duration) -> Self {
         self.wait = Wait::AtMost(time);
         self
     }
 
-    /// Maximal number of new ticks for an event whose tick is too old or too far ahead for the
-    /// server (SQLSTATE SL001); default 8, and 0 disables new ticks.
+    /// The maximal number of new ticks for one event. The handle assigns a new tick if the server
+    /// refuses a tick as too old or too far ahead (SQLSTATE SL001). Default: 8; 0 disables new
+    /// ticks.
     #[must_use]
     pub fn new_ticks(mut self, times: u32) -> Self {
         self.new_ticks = times;
         self
     }
 
-    /// Also assigns a new tick, up to [`Self::new_ticks`] times, if the tick belongs to another
-    /// event (SQLSTATE SL002, in a chronicle with `collision = 'first'`). Without this option such
+    /// Also assigns a new tick, up to [`Self::new_ticks`] times, if another event already has the
+    /// tick (SQLSTATE SL002, in a chronicle with `collision = 'first'`). Without this option such
     /// an event fails.
     #[must_use]
     pub fn retry_collisions(mut self) -> Self {
@@ -125,7 +131,7 @@ impl Acquire {
         self
     }
 
-    /// The ACQUIRE statement without its time. `table` is quoted.
+    /// The ACQUIRE statement without its FOR clause. The caller passes `table` quoted.
     ///
     /// # Errors
     /// As [`Range::projection`].

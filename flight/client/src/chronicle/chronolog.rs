@@ -1,4 +1,4 @@
-//! The connection to a ChronoLog: the Admin and Chronicle APIs of the paper.
+//! The connection to a ChronoLog server: the Admin and Chronicle APIs of the paper.
 
 use std::{
     sync::{Arc, Weak},
@@ -23,13 +23,12 @@ use crate::{
     pool::{Lease, Pool},
 };
 
-/// The interval between two comparisons of the clocks.
-const SYNCHRONIZED_EVERY: Duration = Duration::from_secs(10);
-/// The fraction of a lease between two checks, and the minimal interval: each check is a few round
-/// trips.
-const LEASE_PARTS: u32 = 3;
-const LOOKED_AT_EVERY_MIN: Duration = Duration::from_millis(10);
-/// The longest `lock_timeout`: 24 days.
+/// The interval at which a connection compares the clocks.
+const CLOCK_SYNC_INTERVAL: Duration = Duration::from_secs(10);
+/// A handle checks its acquisition after this fraction of the lease.
+const LEASE_CHECK_PARTS: u32 = 3;
+const LEASE_CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// The longest `lock_timeout` that the server accepts, in milliseconds: 24 days.
 const LOCK_TIMEOUT_MS_MAX: u128 = 2_147_483_647;
 
 /// A connection to Stratalog through ChronoLog's own API: the operations of the paper's Figure 2.
@@ -62,7 +61,7 @@ pub struct Chronolog {
 struct ChronologState {
     client: Client,
     builder: ClientBuilder,
-    /// The sessions of handles, which end with the connection.
+    /// The connection pools of open handles: `disconnect` closes them.
     handles: Mutex<Vec<Weak<Pool>>>,
     _keeper: Task,
 }
@@ -70,12 +69,12 @@ struct ChronologState {
 /// The behaviour of `destroy` if others have acquired the chronicle (F7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Destroy {
-    /// Now, or not at all: fails with SQLSTATE 55006 while any session holds the chronicle.
+    /// Destroys the chronicle now; fails with SQLSTATE 55006 if any session holds it.
     #[default]
     Sync,
-    /// After the last release; from now on no session can acquire the chronicle.
+    /// Destroys the chronicle after its last release; from now on no session can acquire it.
     Async,
-    /// Now, even if sessions hold the chronicle.
+    /// Destroys the chronicle now, even if sessions hold it.
     Force,
 }
 
@@ -89,15 +88,15 @@ impl Chronolog {
         Self::with(Client::builder().url(url)).await
     }
 
-    /// Connects with custom options. Each handle has a connection in addition to the connections of
-    /// the builder.
+    /// Connects with custom options. Each handle opens one connection more than the builder's
+    /// limit.
     ///
     /// # Errors
     /// As [`Self::connect`].
     pub async fn with(builder: ClientBuilder) -> Result<Self> {
         let client = builder.clone().connect().await?;
         client.sync_clock().await?;
-        let keeper = Task::keeping(client.clone(), SYNCHRONIZED_EVERY);
+        let keeper = Task::keeping(client.clone(), CLOCK_SYNC_INTERVAL);
         let handles = Mutex::default();
         Ok(Self { shared: Arc::new(ChronologState { client, builder, handles, _keeper: keeper }) })
     }
@@ -113,10 +112,10 @@ impl Chronolog {
         self.shared.client.pool.close().await;
     }
 
-    /// Compares the clocks and returns the server's time now (the *base*), and the advance of this
-    /// machine's monotonic clock per unit of the server's clock (the *drift rate*) (F3). The client
-    /// also compares the clocks when connecting, when acquiring, after a refused tick, and every
-    /// ten seconds.
+    /// Compares the clocks and returns the server's present time (the *base*) and the *drift rate*:
+    /// the advance of this machine's monotonic clock per unit of the server's clock (F3). The
+    /// client also compares the clocks when connecting, when acquiring, after a refused tick, and
+    /// every ten seconds.
     ///
     /// # Errors
     /// `Connection`, `Timeout`.
@@ -125,7 +124,7 @@ impl Chronolog {
     }
 
     /// The server's time without a round trip, and its maximal error. Each call returns a later
-    /// time than the call before; for the exception see [`Client::time`].
+    /// time than the previous call, with the exception that [`Client::time`] describes.
     pub fn time(&self) -> Option<EstimatedTime> {
         self.shared.client.time()
     }
@@ -224,24 +223,25 @@ impl Chronolog {
         // Compares the clocks after the ACQUIRE: no later tick lies before the acquisition (F24).
         client.sync_clock().await?;
         let table = Table::look_up(&client, name).await?;
-        let keeper = Task::keeping(client.clone(), looked_at_every(how.lease));
+        let keeper = Task::keeping(client.clone(), lease_check_interval(how.lease));
         Ok(Chronicle::new(client, table, how, keeper))
     }
 }
 
-/// The interval between two checks of a lease.
-fn looked_at_every(lease: Duration) -> Duration {
-    (lease / LEASE_PARTS).clamp(LOOKED_AT_EVERY_MIN, SYNCHRONIZED_EVERY)
+/// The interval at which a handle checks an acquisition with this lease.
+fn lease_check_interval(lease: Duration) -> Duration {
+    (lease / LEASE_CHECK_PARTS).clamp(LEASE_CHECK_INTERVAL_MIN, CLOCK_SYNC_INTERVAL)
 }
 
-/// A wait in the format of the session option: 0 would disable the timeout, and the server limits
-/// the value.
+/// A waiting time as the value of the session option `lock_timeout`. The value is at least 1 ms,
+/// because 0 would disable the timeout, and at most the server's limit.
 fn lock_timeout(time: Duration) -> String {
     format!("{}ms", time.as_millis().clamp(1, LOCK_TIMEOUT_MS_MAX))
 }
 
 impl ChronologState {
-    /// Registers the session of a handle for `disconnect`, and removes ended sessions.
+    /// Registers the connection pool of a handle for `disconnect`, and forgets pools of dropped
+    /// handles.
     fn remember(&self, client: &Client) {
         let mut handles = self.handles.lock();
         handles.retain(|pool| pool.strong_count() > 0);
@@ -255,9 +255,9 @@ mod tests {
 
     #[test]
     fn times_are_what_the_server_takes() {
-        assert_eq!(looked_at_every(Duration::from_secs(3)), Duration::from_secs(1));
-        assert_eq!(looked_at_every(Duration::MAX), SYNCHRONIZED_EVERY);
-        assert_eq!(looked_at_every(Duration::ZERO), LOOKED_AT_EVERY_MIN);
+        assert_eq!(lease_check_interval(Duration::from_secs(3)), Duration::from_secs(1));
+        assert_eq!(lease_check_interval(Duration::MAX), CLOCK_SYNC_INTERVAL);
+        assert_eq!(lease_check_interval(Duration::ZERO), LEASE_CHECK_INTERVAL_MIN);
         assert_eq!(lock_timeout(Duration::from_millis(50)), "50ms");
         assert_eq!(lock_timeout(Duration::ZERO), "1ms");
         assert_eq!(lock_timeout(Duration::MAX), "2147483647ms");

@@ -11,41 +11,41 @@ use bytes::Bytes;
 use super::{table::Table, tags::PAYLOAD};
 use crate::error::{Error, Result};
 
-/// A payload shares the memory of its batch if the batch is at most this many times as large.
-/// Otherwise the payload is copied.
+/// A payload shares the memory of its batch if the batch is at most this many times as large as the
+/// payload. Otherwise the payload is copied.
 const SHARE_MIN: usize = 4;
 
-/// A raw event.
+/// An event of a chronicle of raw events: a tick and opaque bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// The distance from the chronicle's base, in units of its granularity.
+    /// The distance from the chronicle's base in units of its granularity.
     pub tick: i64,
-    /// The position in the log: the order of commits, the same for every reader. Together with the
-    /// chronicle it identifies the event permanently: the paper's EventID.
+    /// The global sequence number: the event's position in the order of commits, which is the same
+    /// for every reader. Chronicle and gsn identify the event for ever: the EventID of the paper.
     pub gsn: u64,
-    /// The start of the tick: nanoseconds since 1970, UTC.
+    /// The time at which the tick begins: nanoseconds since 1970, UTC.
     pub time_ns: i64,
     /// The recorded bytes; empty for NULL, which is possible in a table created by SQL.
     pub payload: Bytes,
 }
 
-/// An item of a subscription.
+/// What a subscription delivers: an event, or a gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Update {
-    /// An event.
+    /// The next event in the order of commits.
     Event(Event),
     /// Events are missing here: they were deleted, or cannot be read.
     Gap {
-        /// The first missing position.
+        /// The first missing position (gsn).
         gsn: u64,
-        /// The missing range and the reason: `gsn [1, 1000) deleted`.
+        /// The missing range and the reason, for example `gsn [1, 1000) deleted`.
         what: String,
     },
 }
 
-/// The events of a batch with the columns `_tick`, `_seq`, `_gsn` and payload; each with its
-/// `_seq`.
+/// The events of a batch with the columns `_tick`, `_seq`, `_gsn` and payload. Returns each event
+/// with its `_seq`.
 pub(crate) fn events(batch: &RecordBatch, table: &Table) -> Result<Vec<(Event, i64)>> {
     let number = |name: &str| {
         let column = batch.column_by_name(name).and_then(|at| at.as_primitive_opt::<Int64Type>());
@@ -94,7 +94,7 @@ pub(crate) fn updates(batch: &RecordBatch, table: &Table) -> Result<Vec<Update>>
     (0..batch.num_rows()).map(update).collect()
 }
 
-/// The payload of each row.
+/// The payload of each row, in the order of the rows.
 fn payloads<'a>(
     batch: &'a RecordBatch,
     table: &Table,
@@ -107,8 +107,9 @@ fn payloads<'a>(
     })
 }
 
-/// Shares the memory of the batch if the payload is a large part of the batch. Otherwise copies the
-/// payload: a caller that keeps a single payload would keep the whole batch in memory.
+/// The payload of a row. It shares the memory of the batch if it is a large part of the batch;
+/// otherwise it is a copy, so that a caller that keeps one payload does not keep the whole batch in
+/// memory.
 fn payload(column: &BinaryArray, row: usize) -> Bytes {
     let value = column.value(row);
     let all = column.values();
@@ -121,7 +122,7 @@ fn payload(column: &BinaryArray, row: usize) -> Bytes {
     }
 }
 
-/// The buffer of a batch, alive as long as its payloads.
+/// The buffer of a batch; the buffer stays in memory as long as a payload refers to it.
 struct OwnedBuffer(Buffer);
 
 impl AsRef<[u8]> for OwnedBuffer {
@@ -143,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// A chronicle in microseconds.
+    /// The definition of a chronicle with a granularity of a microsecond.
     fn table() -> Table {
         Table {
             name: "e".to_string(),

@@ -24,8 +24,8 @@ use crate::{
     writer::{Acknowledgement, Writer},
 };
 
-/// Minimal interval between two comparisons of the clocks.
-const SYNCHRONIZED_FOR: Duration = Duration::from_millis(200);
+/// `resynchronize` does nothing if the last comparison of the clocks is younger.
+const CLOCK_SYNC_INTERVAL_MIN: Duration = Duration::from_millis(200);
 
 /// The handle of an acquired chronicle: the CID of the paper's Figure 2. Cheap to clone, usable by
 /// any number of tasks concurrently.
@@ -34,7 +34,6 @@ const SYNCHRONIZED_FOR: Duration = Duration::from_millis(200);
 /// until the last clone and all objects created from it are dropped. After a broken connection the
 /// handle continues over a new connection; after a server restart it acquires again, unless another
 /// session holds the chronicle by then. In both cases no recorded event is lost or stored twice.
-/// records is lost or stored twice by that.
 ///
 /// # Examples
 /// ```no_run
@@ -59,7 +58,7 @@ pub struct Chronicle {
     shared: Arc<HandleState>,
 }
 
-/// The shared state of a handle's clones.
+/// The state that all clones of a handle share.
 #[derive(Debug)]
 pub(crate) struct HandleState {
     pub(crate) client: Client,
@@ -100,7 +99,7 @@ impl Drop for Task {
 }
 
 impl Chronicle {
-    /// A handle for a client with an acquisition.
+    /// A handle for `client`, whose session holds an acquisition of `table`.
     pub(crate) fn new(client: Client, table: Table, options: Acquire, keeper: Task) -> Self {
         let shared = HandleState {
             client,
@@ -113,13 +112,13 @@ impl Chronicle {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The name given to `acquire`.
+    /// The chronicle's name as the caller of `acquire` wrote it.
     pub fn name(&self) -> &str {
         &self.shared.table.name
     }
 
-    /// The unit of its ticks: the *index* at creation, in the paper's words. The unit of `_group`
-    /// may be coarser by now: [`Chronolog::edit`](crate::Chronolog::edit).
+    /// The unit of the ticks: the *index* at creation, in the words of the paper. After
+    /// [`Chronolog::edit`](crate::Chronolog::edit) the unit of `_group` may be coarser.
     pub fn granularity(&self) -> Granularity {
         self.shared.table.scale.granularity()
     }
@@ -129,15 +128,15 @@ impl Chronicle {
         self.shared.table.scale.base_ns()
     }
 
-    /// A client for statements in the session of this handle: they see exactly the acquired range of
-    /// the chronicle.
+    /// A client for SQL statements in the session of this handle: the statements see only the
+    /// acquired range of the chronicle.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }
 
-    /// The number of interruptions of the acquisition, because the server restarted or was
-    /// unreachable for longer than the lease. During an interruption an exclusive acquisition was
-    /// not exclusive: read the events that others recorded.
+    /// The number of times that the handle lost its acquisition and acquired again, because the
+    /// server restarted or was unreachable for longer than the lease. In the meantime other
+    /// sessions may have recorded events, even if the acquisition is exclusive.
     pub fn lapses(&self) -> u64 {
         self.shared.client.pool.acquisition.get().map_or(0, |acquisition| acquisition.lapses())
     }
@@ -159,9 +158,10 @@ impl Chronicle {
         self.shared.append(payload.as_ref()).await?.await
     }
 
-    /// Records events in this order, each with its own tick, and returns a receipt for each. Up to
-    /// 65,536 events and 4 MiB are stored atomically and get new ticks together. A larger batch is
-    /// stored in parts; refused parts are not recorded again.
+    /// Records events in this order, each with its own tick, and returns one receipt per event. The
+    /// server stores up to 65,536 events and 4 MiB atomically; if it refuses their ticks, all of
+    /// these events get new ticks together. The client splits a larger batch and does not record
+    /// refused parts again.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -173,21 +173,22 @@ impl Chronicle {
         self.shared.settle(sent).await
     }
 
-    /// Records an event in a pipeline: returns as soon as the buffer has room for it. Events are
-    /// stored in the order of the calls, except for events that get a new tick.
+    /// Records an event in a pipeline: returns as soon as the buffer has room for the event. The
+    /// server stores events in the order of the calls, except for events that get a new tick.
     ///
     /// # Errors
-    /// As [`Self::record`], through the [`Pending`]; here only errors before the event is taken.
+    /// The [`Pending`] reports the errors of [`Self::record`]; this call reports only errors that
+    /// occur before the event is in the buffer.
     pub async fn append(&self, payload: impl AsRef<[u8]>) -> Result<Pending> {
         self.shared.append(payload.as_ref()).await
     }
 
-    /// Waits until all earlier appended events are stored. Returns the sum of the acknowledgements
-    /// since the last flush.
+    /// Waits until all events appended before this call are stored. Returns the sum of the
+    /// acknowledgements since the previous flush.
     ///
     /// # Errors
-    /// `InvalidBatch`, naming the first refused event, if events were refused whose [`Pending`] was
-    /// dropped: all other events are stored. The error that ended the recording.
+    /// `InvalidBatch`, naming the first refused event, if the server refused an event whose
+    /// [`Pending`] was dropped; all other events are stored. The error that ended the recording.
     pub async fn flush(&self) -> Result<Acknowledgement> {
         match self.shared.writer.get() {
             Some(writer) => writer.flush().await,
@@ -195,8 +196,8 @@ impl Chronicle {
         }
     }
 
-    /// The newest events, at most `count`, newest first (F17). Events dated later than the call are
-    /// omitted.
+    /// The newest events, at most `count`, newest first (F17). The result omits events with a time
+    /// later than the call.
     ///
     /// # Errors
     /// `InvalidOption` for a table that is not a chronicle of raw events; `Sql`, `Connection`,
@@ -223,8 +224,8 @@ impl Chronicle {
         Replay::begin(Arc::clone(&self.shared), ranges, constraint).await
     }
 
-    /// The event at a position; waits for its commit (F108). `None` if the event belongs to another
-    /// table.
+    /// The event at position `gsn`; waits for the commit of this position (F108). `None` if the
+    /// event at the position belongs to another table.
     ///
     /// # Errors
     /// As [`Self::playback`]; SQLSTATE 72000 if the events at this position were deleted.
@@ -239,7 +240,8 @@ impl Chronicle {
 
     /// Events in the order of commits, which is the same for every subscriber: first the history
     /// from `start` on, then new events, without end (F104). After a broken connection or a server
-    /// restart the subscription continues at its position: no event is missed or repeated.
+    /// restart the subscription continues at its position: the subscription neither misses nor
+    /// repeats an event.
     ///
     /// The constraint works as in [`Self::replay`].
     ///
@@ -249,12 +251,12 @@ impl Chronicle {
         Subscription::begin(Arc::clone(&self.shared), start, constraint).await
     }
 
-    /// Releases the chronicle (F11) after storing the appended events; its session ends. Other
+    /// Stores the appended events, then releases the chronicle and ends its session (F11). Other
     /// clones of the handle, and objects created from them, become unusable.
     ///
     /// # Errors
-    /// As [`Self::flush`], and errors of the server. The chronicle is released in any case, as soon
-    /// as the server knows.
+    /// As [`Self::flush`], and errors of the server. The server releases the chronicle even after
+    /// an error, at the latest when the lease runs out.
     pub async fn release(self) -> Result<()> {
         let flushed = match self.shared.writer.get() {
             Some(writer) => writer.close().await.map(|_| ()),
@@ -265,7 +267,7 @@ impl Chronicle {
         flushed
     }
 
-    /// Schedules the release after this time; until then the handle stays usable.
+    /// Releases the chronicle after `time`; until then the handle stays usable.
     ///
     /// # Errors
     /// `Sql`, `Connection`, `Timeout`; `Closed` after the release.
@@ -278,21 +280,21 @@ impl Chronicle {
 }
 
 impl HandleState {
-    /// The writer, opened with the first event.
+    /// The writer of this handle; the first call opens it.
     pub(crate) async fn writer(&self) -> Result<&Writer> {
         let opened = self.writer.get_or_try_init(|| async {
             let mut writer = self.client.writer(&self.table.quoted);
             if let Some(durability) = self.options.durability {
                 writer = writer.durability(durability);
             }
-            // No linger: an event is sent immediately, and events that arrive during the sending
-            // form the next batch.
+            // Without a linger time the writer sends an event immediately. Events that arrive while
+            // a batch is being sent form the next batch.
             writer.linger(Duration::ZERO).refuses_whole(self.options.new_ticks > 0).open().await
         });
         opened.await
     }
 
-    /// The raw events of a query.
+    /// The raw events that the query `sql` returns.
     pub(crate) async fn events(&self, sql: &str) -> Result<Vec<Event>> {
         let mut all = Vec::new();
         for batch in self.client.query(sql).await?.collect().await? {
@@ -305,7 +307,7 @@ impl HandleState {
     /// Compares the clocks again, unless the last comparison is recent.
     pub(crate) async fn resynchronize(&self) -> Result<()> {
         let mut synchronized = self.synchronized.lock().await;
-        if synchronized.is_none_or(|at| at.elapsed() > SYNCHRONIZED_FOR) {
+        if synchronized.is_none_or(|at| at.elapsed() > CLOCK_SYNC_INTERVAL_MIN) {
             self.client.sync_clock().await?;
             *synchronized = Some(Instant::now());
         }

@@ -20,9 +20,9 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     by: RangeUnit,
-    /// Inclusive start.
+    /// The first time, tick or gsn of the range; `None` for no lower bound.
     start: Option<i64>,
-    /// Exclusive end.
+    /// The first time, tick or gsn after the range; `None` for no upper bound.
     end: Option<i64>,
 }
 
@@ -34,12 +34,12 @@ enum RangeUnit {
 }
 
 impl Range {
-    /// Everything, up to the newest event.
+    /// All events, up to the newest event at the call.
     pub fn all() -> Self {
         Self { by: RangeUnit::Tick, start: None, end: None }
     }
 
-    /// By time: nanoseconds since 1970, UTC.
+    /// A range of times: nanoseconds since 1970, UTC.
     pub fn times(range: impl RangeBounds<i64>) -> Self {
         Self::of(RangeUnit::Time, range.start_bound().cloned(), range.end_bound().cloned())
     }
@@ -62,7 +62,7 @@ impl Range {
             Bound::Unbounded => None,
         };
         let end = match end {
-            // No number follows the last number.
+            // The largest number has no successor, so the range has no end.
             Bound::Included(i64::MAX) | Bound::Unbounded => None,
             Bound::Included(last) => Some(last + 1),
             Bound::Excluded(end) => Some(end),
@@ -70,7 +70,7 @@ impl Range {
         Self { by, start, end }
     }
 
-    /// The range in the syntax of SQL's `replay`.
+    /// The range as an argument of SQL's function `replay`.
     pub(crate) fn text(&self) -> Result<String> {
         let word = match self.by {
             RangeUnit::Time => "",
@@ -85,10 +85,10 @@ impl Range {
         Ok(format!("{word}[{}, {})", bound(self.start)?, bound(self.end)?))
     }
 
-    /// The range in the syntax of ACQUIRE; empty for the full range.
+    /// The range as a clause of ACQUIRE; empty for the full range.
     ///
     /// # Errors
-    /// `InvalidOption` for positions, because ACQUIRE cannot restrict positions.
+    /// `InvalidOption` for a range of positions: ACQUIRE accepts only times and ticks.
     pub(crate) fn projection(&self) -> Result<String> {
         if self.by == RangeUnit::Gsn {
             return Err(Error::new(

@@ -10,7 +10,7 @@ use std::{
 
 use arrow::array::{ArrayRef, BinaryArray};
 use futures::future::BoxFuture;
-use stratalog_model::{Collision, Durability, TickSource};
+use stratalog_model::{Durability, TickSource};
 
 use super::handle::HandleState;
 use crate::{
@@ -26,24 +26,24 @@ const PAUSES_DOUBLED_MAX: u32 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {
-    /// The tick: distance from the chronicle's base, in units of its granularity. `None` if the
-    /// server assigns ticks: with `time_source = 'server'`, and with `collision = 'next'`; then
+    /// The tick: the distance from the chronicle's base in units of its granularity. `None` if the
+    /// server assigns ticks, with `time_source = 'server'` or `collision = 'next'`; in this case
     /// [`Chronicle::read_record`](crate::Chronicle::read_record) returns the tick.
     pub tick: Option<i64>,
-    /// The start of the tick: nanoseconds since 1970, UTC.
+    /// The time at which the tick begins: nanoseconds since 1970, UTC.
     pub time_ns: Option<i64>,
-    /// The position in the log. `None` if the acknowledgement was lost with its connection: the
-    /// event was sent again, and the server only reported a duplicate.
+    /// The position in the order of commits. `None` if the acknowledgement was lost with its
+    /// connection: the client sent the event again, and the server reported only a duplicate.
     pub gsn: Option<u64>,
-    /// The durability of the event.
+    /// The durability that the event has reached.
     pub durability: Option<Durability>,
-    /// The number of refused ticks, each replaced by a new tick.
+    /// The number of ticks that the server refused for this event.
     pub new_ticks: u32,
 }
 
-/// An event on its way: await the outcome, or drop it and use
-/// [`Chronicle::flush`](crate::Chronicle::flush). An event only gets a new tick after a refusal if
-/// the caller awaits the `Pending`.
+/// An event on its way to the server: await the outcome, or drop it and use
+/// [`Chronicle::flush`](crate::Chronicle::flush). The client assigns a new tick to a refused event
+/// only if the caller awaits the `Pending`.
 #[must_use = "only an awaited event gets another tick after a refusal of its tick"]
 pub struct Pending {
     shared: Arc<HandleState>,
@@ -51,9 +51,9 @@ pub struct Pending {
 }
 
 enum PendingState {
-    /// Sent with its first tick.
+    /// The writer has the event with its first tick.
     First { time: Option<i64>, sent: AppendedEvent },
-    /// Refused; being recorded again with new ticks.
+    /// The server refused the first tick; the future records the event with new ticks.
     Again(BoxFuture<'static, Result<Receipt>>),
 }
 
@@ -83,13 +83,13 @@ impl Future for Pending {
             };
             let shared = Arc::clone(&self.shared);
             self.state = PendingState::Again(Box::pin(async move {
-                one(shared.with_other_ticks(payload, vec![time], error).await?)
+                one(shared.record_with_new_ticks(payload, vec![time], error).await?)
             }));
         }
     }
 }
 
-/// Events handed to the writer.
+/// Events that the writer has taken, with their times and the outcome of their batch.
 pub(crate) struct SentEvents {
     payloads: ArrayRef,
     times: Vec<i64>,
@@ -97,8 +97,8 @@ pub(crate) struct SentEvents {
 }
 
 impl HandleState {
-    /// Hands events to the writer, each with its own tick; returns as soon as the buffer has room
-    /// for them.
+    /// Passes events to the writer, each with its own tick; returns as soon as the buffer has room
+    /// for the events.
     pub(crate) async fn send(&self, payloads: ArrayRef) -> Result<SentEvents> {
         let columns = self.table.raw()?;
         let writer = self.writer().await?;
@@ -113,8 +113,8 @@ impl HandleState {
         Ok(SentEvents { payloads, times, delivery })
     }
 
-    /// Hands an event to the writer, with its own tick; returns as soon as the buffer has room for
-    /// it.
+    /// Passes one event to the writer, with a tick of its own; returns as soon as the buffer has
+    /// room for the event.
     pub(crate) async fn append(self: &Arc<Self>, payload: &[u8]) -> Result<Pending> {
         let columns = self.table.raw()?;
         let writer = self.writer().await?;
@@ -134,22 +134,24 @@ impl HandleState {
         Ok(self.client.sync_clock().await?.estimate.time_ns)
     }
 
-    /// Awaits the outcome of events, and assigns new ticks to refused events.
+    /// Awaits the outcome of events; records refused events again with new ticks.
     ///
     /// # Errors
-    /// Errors of recording.
+    /// As [`Chronicle::record`](crate::Chronicle::record).
     pub(crate) async fn settle(&self, sent: SentEvents) -> Result<Vec<Receipt>> {
-        // If the batch was cut, some events may be stored although others were refused.
+        // If the writer cut the batch, the server may have stored some events and refused others.
         let whole = sent.delivery.is_whole();
         match sent.delivery.await {
             Ok(stored) => Ok(self.receipts(&sent.times, &stored, 0)),
-            Err(error) if whole => self.with_other_ticks(sent.payloads, sent.times, error).await,
+            Err(error) if whole => {
+                self.record_with_new_ticks(sent.payloads, sent.times, error).await
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// Records refused events again with new ticks, if their times were the reason.
-    async fn with_other_ticks(
+    /// Records refused events again with new ticks, if the server refused them for their times.
+    async fn record_with_new_ticks(
         &self,
         payloads: ArrayRef,
         mut times: Vec<i64>,
@@ -182,7 +184,7 @@ impl HandleState {
         }
     }
 
-    /// Waits until the clock has passed the refused ticks.
+    /// Waits until the server's clock has passed `times`, the refused times.
     async fn next_tick(&self, times: &[i64]) {
         let taken = times.iter().filter_map(|time| self.table.tick_of(*time)).max();
         let next = taken.and_then(|taken| self.table.time_of(taken.checked_add(1)?));
@@ -196,8 +198,8 @@ impl HandleState {
         let apart = stored.last_gsn.zip(stored.first_gsn);
         let each =
             apart.is_some_and(|(last, first)| last.checked_sub(first) == count.checked_sub(1));
-        // The server may have moved the events of a table with this rule.
-        let moved = self.table.collision == Collision::Next;
+        // Under this rule the server may have stored the events at later ticks.
+        let moved = self.table.collision.moves_ticks();
         let receipt = |at: u64| {
             let time = usize::try_from(at).ok().and_then(|at| times.get(at)).filter(|_| !moved);
             let tick = time.and_then(|time| self.table.tick_of(*time));
@@ -213,7 +215,7 @@ impl HandleState {
     }
 }
 
-/// The receipt of a single event.
+/// The only receipt in `receipts`.
 pub(crate) fn one(receipts: Vec<Receipt>) -> Result<Receipt> {
     receipts.into_iter().next().ok_or_else(|| Error::protocol("an event has no acknowledgement"))
 }

@@ -25,8 +25,8 @@ use crate::{
     rows::Rows,
 };
 
-/// The events of a replay, read with back-pressure to the server. After a broken connection the
-/// replay continues over a new connection, behind the last returned event.
+/// The events of a replay. The server sends no faster than the caller reads. After a broken
+/// connection the replay continues over a new connection, after the last returned event.
 pub struct Replay {
     shared: Arc<HandleState>,
     request: ReplayRequest,
@@ -36,7 +36,7 @@ pub struct Replay {
     ended: bool,
 }
 
-/// The request and the progress of a replay.
+/// The arguments of a replay, and its position.
 #[derive(Debug)]
 struct ReplayRequest {
     table: String,
@@ -70,8 +70,7 @@ impl Replay {
         Ok(Self { shared, request, rows, waiting: VecDeque::new(), backoff, ended: false })
     }
 
-    /// The next event; `None` at the end. If the future is dropped before it returns, no event is
-    /// lost.
+    /// The next event; `None` at the end. Dropping the future before completion loses no event.
     pub async fn next(&mut self) -> Option<Result<Event>> {
         loop {
             if let Some((event, seq)) = self.waiting.pop_front() {
@@ -84,7 +83,7 @@ impl Replay {
         }
     }
 
-    /// All events that have already arrived; `None` at the end.
+    /// All events that have already arrived, at least one; `None` at the end.
     pub async fn next_batch(&mut self) -> Option<Result<Vec<Event>>> {
         while self.waiting.is_empty() {
             if let Err(error) = self.read().await? {
@@ -97,7 +96,7 @@ impl Replay {
         Some(Ok(self.waiting.drain(..).map(|(event, _)| event).collect()))
     }
 
-    /// Converts to a stream.
+    /// The remaining events as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Event>> + Send {
         futures::stream::unfold(self, |mut replay| async move {
             replay.next().await.map(|event| (event, replay))
@@ -157,7 +156,8 @@ impl Replay {
 }
 
 impl HandleState {
-    /// The wait before reading continues after an error; `None` to give up.
+    /// The time to wait before the next attempt to read after `error`; `None` if the caller must
+    /// give up.
     pub(crate) fn again(&self, error: &Error, backoff: &mut Backoff) -> Option<Duration> {
         let passes = error.is_retryable() || error.is_session_lost();
         let again = passes || self.client.pool.regains(error);
@@ -170,7 +170,8 @@ impl ReplayRequest {
         let ranges: Vec<String> = self.ranges.iter().map(|range| literal(range)).collect();
         let constraint = self.constraint.as_ref();
         let constraint = constraint.map_or_else(String::new, |text| format!(", {}", literal(text)));
-        // Kept separate from the constraint, because only the server parses its text.
+        // A condition beside the constraint, because only the server can parse the text of the
+        // constraint.
         let behind = self.last_returned.map_or_else(String::new, |(tick, seq)| {
             format!(" WHERE _tick > {tick} OR _tick = {tick} AND _seq > {seq}")
         });

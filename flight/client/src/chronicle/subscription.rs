@@ -1,7 +1,7 @@
 //! Subscriptions: events in the order of commits, first the history, then new events.
 //!
 //! ```text
-//!   SUBSCRIBE t FROM GSN 1 ─► 1 2 3 … 41 ╳ the connection breaks, or the server begins anew
+//!   SUBSCRIBE t FROM GSN 1 ─► 1 2 3 … 41 ╳ the connection breaks, or the server restarts
 //!   SUBSCRIBE t FROM GSN 42 ────────────► 42 43 …
 //! ```
 
@@ -21,22 +21,22 @@ use crate::{
     rows::Rows,
 };
 
-/// Maximal downtime of a server before a subscription gives up.
+/// A subscription gives up if the server is unreachable for longer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The start of a subscription.
+/// The position at which a subscription begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// With the first existing event.
+    /// The first event that the chronicle still has.
     Beginning,
-    /// With this position in the log, which may be in the future. After position n, continue with n
-    /// + 1.
+    /// A position (gsn) in the order of commits; it may lie in the future. To continue after
+    /// position n, use n + 1.
     Gsn(u64),
-    /// With the first commit that has an event of this time or later, in nanoseconds since 1970,
-    /// and then everything after it; without such a commit, with new events. If the connection
-    /// breaks before the first event, the search is repeated.
+    /// The first commit with an event of this time or later, in nanoseconds since 1970; without
+    /// such a commit, the next new event. If the connection breaks before the first event arrives,
+    /// the server searches again.
     Time(i64),
-    /// With new commits only.
+    /// The next new commit.
     Live,
 }
 
@@ -48,7 +48,7 @@ pub struct Subscription {
     constraint: Option<String>,
     rows: Option<Rows>,
     waiting: VecDeque<Update>,
-    /// The last reported gap: it is not reported again after a reconnect.
+    /// The last reported gap: after a reconnect the subscription does not report it again.
     gap: Option<String>,
     backoff: Backoff,
     ended: bool,
@@ -68,8 +68,7 @@ impl Subscription {
     ) -> Result<Self> {
         shared.table.raw()?;
         let start = match start {
-            // A fixed position, so that no event is missed during a reconnect, even before the
-            // first event.
+            // A fixed position: a reconnect before the first event misses no event.
             Start::Live => Start::Gsn(shared.head().await?.saturating_add(1)),
             start => start,
         };
@@ -86,8 +85,8 @@ impl Subscription {
         })
     }
 
-    /// Waits for the next event or gap. `None` only after an error. If the future is dropped before
-    /// it returns, no event is lost.
+    /// Waits for the next event or gap. Returns `None` only after an error. Dropping the future
+    /// before completion loses no event.
     pub async fn next(&mut self) -> Option<Result<Update>> {
         loop {
             if let Some(update) = self.waiting.pop_front() {
@@ -112,14 +111,14 @@ impl Subscription {
         Some(Ok(all))
     }
 
-    /// Converts to a stream.
+    /// The events and gaps as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Update>> + Send {
         futures::stream::unfold(self, |mut subscription| async move {
             subscription.next().await.map(|update| (update, subscription))
         })
     }
 
-    /// Updates the position at which the subscription would continue.
+    /// Moves the position at which a reconnect continues behind `update`.
     fn seen(&mut self, update: &Update) {
         match update {
             Update::Event(event) => {
@@ -174,7 +173,7 @@ impl HandleState {
         self.client.query(&sql(&self.table.quoted, start, constraint)?).await
     }
 
-    /// The last position of the log up to which everything is readable (F55).
+    /// The last gsn up to which every commit is readable (F55).
     async fn head(&self) -> Result<u64> {
         let found = self.client.query("SELECT head_of_log()").await?.collect().await?;
         let head = found.iter().find(|batch| batch.num_rows() > 0).and_then(|batch| {
@@ -192,7 +191,7 @@ fn sql(table: &str, start: Start, constraint: Option<&str>) -> Result<String> {
         Start::Time(time_ns) => format!(" FROM TIMESTAMP '{}'", time_text(time_ns)?),
         Start::Live => " LIVE".to_string(),
     };
-    // The constraint may end in a comment, hence the newline.
+    // The newline ends a comment at the end of the constraint.
     let filter = constraint.map_or_else(String::new, |text| format!(" WHERE ({text}\n)"));
     Ok(format!("SUBSCRIBE {table}{from}{filter}"))
 }

@@ -1,4 +1,4 @@
-//! Metadata of a chronicle: names, units and raw columns.
+//! The definition of a chronicle: names, units, and the columns of raw events.
 
 use arrow::{
     array::{Array as _, AsArray as _, RecordBatch},
@@ -15,25 +15,25 @@ use crate::{
     writer::path_of,
 };
 
-/// An acquired chronicle.
+/// The definition of an acquired chronicle.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// The name given by the caller.
+    /// The name as the caller of `acquire` wrote it.
     pub(crate) name: String,
-    /// Schema and name, quoted.
+    /// Schema and name, quoted for SQL.
     pub(crate) quoted: String,
-    /// The time column.
+    /// The name of the time column.
     pub(crate) time: String,
     pub(crate) scale: TickScale,
     pub(crate) collision: Collision,
     pub(crate) source: TickSource,
-    /// The columns of a written batch of raw events: the payload, and the time unless the server
-    /// assigns times. `None` for a table with other columns.
+    /// The columns of a batch of raw events for writing: the payload, and the time unless the
+    /// server assigns times. `None` if the table has other columns than time and payload.
     pub(crate) raw: Option<SchemaRef>,
 }
 
 impl Table {
-    /// Looks up a chronicle in the session of this client.
+    /// Reads the definition of a chronicle in the session of this client.
     ///
     /// # Errors
     /// `InvalidOption` for an invalid name; `Connection`, `Timeout`.
@@ -75,10 +75,10 @@ impl Table {
         })
     }
 
-    /// The columns of a written batch of raw events.
+    /// The columns of a batch of raw events for writing.
     ///
     /// # Errors
-    /// `InvalidOption` for a table with other columns.
+    /// `InvalidOption` if the table has other columns than time and payload.
     pub(crate) fn raw(&self) -> Result<&SchemaRef> {
         self.raw.as_ref().ok_or_else(|| {
             Error::new(
@@ -89,12 +89,13 @@ impl Table {
         })
     }
 
-    /// The tick of a time; `None` if out of range.
+    /// The tick that contains `time_ns`; `None` outside of the range of ticks.
     pub(crate) fn tick_of(&self, time_ns: i64) -> Option<i64> {
         self.scale.tick_of(time_ns).ok().map(|tick| tick.0)
     }
 
-    /// The start of a tick, in nanoseconds since 1970.
+    /// The time at which a tick begins, in nanoseconds since 1970; `None` outside of the range of
+    /// times.
     pub(crate) fn time_of(&self, tick: i64) -> Option<i64> {
         self.scale.time_ns_of(Tick(tick))
     }
@@ -119,7 +120,8 @@ async fn columns_of(client: &Client, path: &[String]) -> Result<SchemaRef> {
     client.with_retries(RepeatCondition::Pure, fetch).await
 }
 
-/// The columns of a batch of raw events for a table with these columns.
+/// The columns of a batch of raw events for a table with the columns `columns`; `None` if the table
+/// needs other columns.
 fn raw_columns(columns: &Schema, time: &str, source: TickSource) -> Option<SchemaRef> {
     let is_payload =
         |field: &Field| matches!(field.data_type(), DataType::Binary | DataType::BinaryView);
@@ -137,7 +139,7 @@ fn raw_columns(columns: &Schema, time: &str, source: TickSource) -> Option<Schem
     Some(SchemaRef::new(Schema::new(columns)))
 }
 
-/// The name, with an optional schema, quoted for SQL.
+/// Parses `[schema.]name` and quotes both parts for SQL.
 ///
 /// # Errors
 /// `InvalidOption` for an invalid name.
@@ -146,7 +148,7 @@ pub(crate) fn quoted(name: &str) -> Result<String> {
     Ok(parts.iter().map(|part| identifier(part)).collect::<Vec<_>>().join("."))
 }
 
-/// A name, quoted.
+/// A name as a quoted SQL identifier.
 pub(crate) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -1,15 +1,16 @@
-//! The tags of a chronicle: the attributes for creating and editing in the paper's Figure 2.
+//! The tags of a chronicle: the attributes of *create* and *edit* in the paper's Figure 2.
 
 use stratalog_model::{Collision, Durability, Granularity, TickSource};
 
 use super::table::{identifier, literal};
 
-/// The time column and the payload column of a raw chronicle.
+/// The name of the time column of a chronicle of raw events.
 pub(crate) const TIME: &str = "time";
+/// The name of the payload column of a chronicle of raw events.
 pub(crate) const PAYLOAD: &str = "payload";
 
-/// Attributes of a chronicle (F5). Omitted attributes have the defaults of SQL, except the source
-/// of times: the client computes ticks by the server's clock.
+/// Attributes of a chronicle (F5). An omitted attribute has the default of CREATE TABLE, except the
+/// source of times: by default the client computes ticks by the server's clock.
 ///
 /// # Examples
 /// ```
@@ -26,26 +27,27 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// No attributes.
+    /// Tags without any attribute.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The rule for a second event with the same tick (F25); default: keep all. Fixed at creation.
+    /// The rule for a second event at the same tick (F25). Default: the chronicle keeps all events.
+    /// The rule cannot change later.
     #[must_use]
     pub fn collision(mut self, rule: Collision) -> Self {
         self.collision = Some(rule);
         self
     }
 
-    /// The source of ticks; default [`TickSource::Client`]. Fixed at creation.
+    /// The source of ticks. Default: [`TickSource::Client`]. The source cannot change later.
     #[must_use]
     pub fn time_source(mut self, source: TickSource) -> Self {
         self.time_source = Some(source);
         self
     }
 
-    /// The durability of acknowledgements; default `disk`.
+    /// The durability that an event has when the server acknowledges it. Default: `disk`.
     #[must_use]
     pub fn durability(self, durability: Durability) -> Self {
         self.set("durability", durability.to_string())
@@ -59,9 +61,9 @@ impl Tags {
         self
     }
 
-    /// The statement for creating a raw chronicle. `table` is quoted.
+    /// The CREATE TABLE statement of a chronicle of raw events. The caller passes `table` quoted.
     pub(crate) fn create(&self, table: &str, index: Granularity) -> String {
-        let keyed = self.collision.is_some_and(|rule| rule != Collision::All);
+        let keyed = self.collision.is_some_and(Collision::is_unique);
         let key = if keyed { format!(", PRIMARY KEY ({TIME})") } else { String::new() };
         let mut options = vec![format!("granularity = {}", literal(&index.to_string()))];
         let source = self.time_source.unwrap_or(TickSource::Client);
@@ -77,8 +79,8 @@ impl Tags {
         )
     }
 
-    /// The statement for changing a chronicle; `None` without a change. It includes fixed
-    /// attributes too: the server refuses such a change with a reason.
+    /// The ALTER TABLE statement; `None` if nothing changes. The statement also names attributes
+    /// that cannot change, so that the server refuses them with a reason.
     pub(crate) fn edit(&self, table: &str, index: Option<Granularity>) -> Option<String> {
         let index = index.map(|index| format!("granularity = {}", literal(&index.to_string())));
         let rule = self.collision.map(|rule| format!("collision = {}", literal(&rule.to_string())));

@@ -31,21 +31,21 @@ pub(crate) struct Answer {
     pub(crate) sequence: Option<u64>,
 }
 
-/// Rows are stored with this durability.
+/// The server's confirmation that it has stored rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Acknowledgement {
-    /// The number of written rows.
+    /// The number of stored rows.
     pub rows: u64,
-    /// Batches that the server had stored before: they were sent again but not stored again. Their
-    /// global sequence numbers are unknown.
+    /// The number of batches that the server had already stored when the client sent them again.
+    /// The global sequence numbers of their rows are unknown.
     pub duplicates: u64,
     /// The lowest global sequence number (gsn) of the rows, if known.
     pub first_gsn: Option<u64>,
-    /// The highest gsn. Events of other writers may lie between the lowest and the highest number;
-    /// there are none if the range is as large as the number of rows.
+    /// The highest gsn of the rows, if known. Events of other writers may have numbers in between,
+    /// unless the number of rows equals the length of the range.
     pub last_gsn: Option<u64>,
-    /// The guaranteed durability; `None` if nothing was written.
+    /// The durability that all rows have; `None` if no row was stored.
     pub durability: Option<Durability>,
 }
 
@@ -60,8 +60,9 @@ impl Acknowledgement {
         }
     }
 
-    /// Restricts the acknowledgement of `all` rows to the rows from `row` on: these rows get their
-    /// own numbers if each row has a number.
+    /// Changes the range of gsn's from all rows of a parcel, `all` rows, to the rows of this
+    /// acknowledgement, which begin at index `row` of the parcel. Only if the range has exactly one
+    /// gsn per row.
     pub(crate) fn narrow(&mut self, row: u64, all: u64) {
         let (Some(first), Some(last)) = (self.first_gsn, self.last_gsn) else { return };
         if self.rows > 0 && last.checked_sub(first) == all.checked_sub(1) {
@@ -80,7 +81,7 @@ impl Acknowledgement {
     }
 }
 
-/// The outcome of a piece of a batch.
+/// The outcome of a batch, or of a piece of a batch.
 pub(crate) type Outcome = Result<Acknowledgement>;
 
 /// The future acknowledgement of a written batch: await it, or drop it and use
@@ -103,13 +104,13 @@ impl Delivery {
         Self { number, whole, pieces, waiting, total: Acknowledgement::default(), refused: None }
     }
 
-    /// True if the batch is stored atomically, because it was not cut.
+    /// True if the server stores the batch atomically, because the writer did not cut it.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// The number of the batch in errors; for a batch sent in pieces, the number of the first
-    /// piece.
+    /// The number of the batch, as in [`Error::batch`](crate::Error::batch); for a batch in several
+    /// pieces, the number of the first piece.
     pub fn number(&self) -> u64 {
         self.number
     }

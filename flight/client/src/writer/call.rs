@@ -1,4 +1,4 @@
-//! The task of a writer: successive calls while there are rows to send.
+//! The background task of a writer: makes DoPut calls as long as there are rows to send.
 
 use std::{
     collections::VecDeque,
@@ -25,23 +25,23 @@ use crate::{
     retry::{Backoff, chance},
 };
 
-/// Idle timeout of a call: at shutdown the server waits for open calls.
+/// An idle call ends after this time: at shutdown the server waits for open calls.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// The end of a call.
+/// The reason for the end of a call.
 #[derive(Debug)]
 enum CallEnd {
-    /// No work is left.
+    /// The writer has no more rows for this call.
     Done,
-    /// The connection or the server failed: try again.
+    /// The connection or the server failed: the task tries again with a new call.
     Broken(Error),
-    /// The oldest parcel was refused; the server did not process the later parcels.
+    /// The server refused the oldest parcel, and did not process the later parcels.
     Refused(Error),
-    /// A retry is useless.
+    /// The writer ends: another attempt would fail in the same way.
     Fatal(Error),
 }
 
-/// Writes until the writer is closed or a fatal error occurs.
+/// Sends rows until the writer is closed or a fatal error occurs.
 pub(super) async fn run(shared: Arc<WriterState>) {
     let error = write(&shared).await.err();
     if let Some(error) = &error {
@@ -56,7 +56,7 @@ async fn write(shared: &WriterState) -> Result<()> {
         let ended = match PutCall::open(shared, &schema).await {
             Ok(call) => call.run(&mut backoff).await,
             Err(CallEnd::Refused(error)) => {
-                // The first parcel of the call.
+                // The refusal of the call concerns the first parcel.
                 shared.core.lock().ledger.send()?;
                 CallEnd::Refused(error)
             }
@@ -112,11 +112,11 @@ impl WriterState {
     }
 }
 
-/// The events of a call.
+/// An event that a call waits for.
 enum CallEvent {
     /// The server has sent an answer, or the call has ended.
     Answer(Result<Option<PutResult>, tonic::Status>),
-    /// There may be rows to send.
+    /// The ledger may have rows to send.
     Woken,
     /// The server has acknowledged nothing for too long.
     Late,
@@ -124,7 +124,7 @@ enum CallEvent {
     Idle,
 }
 
-/// A DoPut call.
+/// A DoPut call, in which the writer sends parcels and receives acknowledgements.
 struct PutCall<'a> {
     shared: &'a WriterState,
     lease: Lease,
@@ -132,12 +132,12 @@ struct PutCall<'a> {
     encoder: Encoder,
     outbound: mpsc::Sender<FlightData>,
     answers: Streaming<PutResult>,
-    /// Remaining messages of the present parcel.
+    /// Messages of the current parcel that are still to be sent.
     outgoing: VecDeque<FlightData>,
-    /// The server has closed its receiving side: nothing is sent any more.
+    /// The server accepts no more messages; the call only awaits its answers.
     deaf: bool,
-    /// The reason that the next parcel cannot be sent; reported after the earlier parcels are
-    /// finished.
+    /// The reason that the next parcel cannot be sent. The call reports it after all earlier
+    /// parcels have their outcome.
     stuck: Option<Error>,
     waiting_since: Instant,
     busy_at: Instant,
@@ -160,7 +160,8 @@ impl<'a> PutCall<'a> {
             answers.map_err(|status| lease.connection.failed(status))
         };
         let answers = within(Some(shared.acknowledge_timeout()), opening).await;
-        let answers = answers.inspect_err(|error| lease.connection.learn(error)).map_err(judged)?;
+        let answers =
+            answers.inspect_err(|error| lease.connection.learn(error)).map_err(call_end_of)?;
         let now = Instant::now();
         Ok(Self {
             shared,
@@ -233,7 +234,7 @@ impl<'a> PutCall<'a> {
                     ));
                 }
                 CallEvent::Answer(Err(status)) => {
-                    return judged(self.lease.connection.failed(status));
+                    return call_end_of(self.lease.connection.failed(status));
                 }
                 CallEvent::Late => {
                     let seconds = self.shared.acknowledge_timeout().as_secs_f64();
@@ -252,8 +253,8 @@ impl<'a> PutCall<'a> {
         }
     }
 
-    /// Encodes the next parcel, if there is one and the last parcel is sent. Returns true if the
-    /// call has no more work: the writer is closed, or the next parcel has other columns.
+    /// Encodes the next parcel if the current parcel is sent. Returns true if the call must end:
+    /// the writer is closed, or the next parcel has other columns.
     ///
     /// # Errors
     /// As [`Ledger::send`](super::ledger::Ledger::send).
@@ -309,20 +310,21 @@ impl<'a> PutCall<'a> {
         Ok(())
     }
 
-    /// Ends the call normally, after everything is acknowledged.
+    /// Ends the call after all sent parcels are acknowledged.
     async fn finish(self) {
         let Self { outbound, mut answers, .. } = self;
         drop(outbound);
-        // An answer of the server is optional here.
+        // The end of the stream is not essential: every parcel has its acknowledgement.
         let _ = tokio::time::timeout(IDLE, answers.message()).await;
     }
 }
 
-/// The consequence of a call's error for the sent parcels.
-fn judged(error: Error) -> CallEnd {
+/// Classifies the error of a call: retry, refuse the oldest parcel, or end the writer.
+fn call_end_of(error: Error) -> CallEnd {
     match error.kind() {
         ErrorKind::InvalidBatch | ErrorKind::TooLarge => return CallEnd::Refused(error),
-        // The session has ended: the next call logs in again and reports a refused login.
+        // The session has ended: the next call logs in again, and reports an error if the login
+        // fails.
         ErrorKind::Login => return CallEnd::Broken(error),
         // The server would refuse the same rows again.
         _ if error.needs_new_time() => return CallEnd::Refused(error),
@@ -341,7 +343,7 @@ fn judged(error: Error) -> CallEnd {
     }
 }
 
-/// Waits until `time`; without a time, forever.
+/// Waits until `time`; for ever if `time` is `None`.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time.into()).await,
@@ -360,7 +362,7 @@ mod tests {
         let end_of = |sqlstate: &str| {
             let mut status = Status::new(Code::Internal, "x");
             status.metadata_mut().insert("sqlstate", sqlstate.parse().unwrap());
-            judged(status.into())
+            call_end_of(status.into())
         };
         for refused in ["22003", "23505", "23502", "42703", "42804", "44000", "54000", "0A000"] {
             assert!(matches!(end_of(refused), CallEnd::Refused(_)), "{refused}");
@@ -371,7 +373,7 @@ mod tests {
         for fatal in ["42P01", "42501", "25006", "3F000"] {
             assert!(matches!(end_of(fatal), CallEnd::Fatal(_)), "{fatal}");
         }
-        assert!(matches!(judged(Status::unauthenticated("x").into()), CallEnd::Broken(_)));
-        assert!(matches!(judged(Status::unavailable("x").into()), CallEnd::Broken(_)));
+        assert!(matches!(call_end_of(Status::unauthenticated("x").into()), CallEnd::Broken(_)));
+        assert!(matches!(call_end_of(Status::unavailable("x").into()), CallEnd::Broken(_)));
     }
 }

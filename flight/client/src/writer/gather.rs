@@ -1,5 +1,5 @@
-//! Gathers single appended events: the columns grow until they are sent, and all events share an
-//! answer.
+//! Gathers single appended events in the columns of one batch, until the writer sends the batch. All
+//! events of the batch share an answer.
 //!
 //! ```text
 //!   append ─► [time, payload] ─┐                     ┌─► the first event's answer
@@ -21,22 +21,23 @@ use tokio::sync::oneshot;
 use super::acknowledgement::{Acknowledgement, Outcome};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The size of an event besides its payload: its time and its end offset.
-const BESIDES_BYTES: usize = size_of::<i64>() + size_of::<i32>();
+/// Bytes of an event besides its payload: a time and an end offset.
+const EVENT_OVERHEAD_BYTES: usize = size_of::<i64>() + size_of::<i32>();
 
-/// An event to be appended.
+/// An event of a caller, not yet in a column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawEvent<'a> {
-    /// The columns of the batch: the time, if events have a time, and the payload.
+    /// The columns of the batch: the payload, and the time if the table takes times from the
+    /// client.
     pub(crate) columns: &'a SchemaRef,
-    /// Nanoseconds since 1970; ignored if events have no time.
+    /// Nanoseconds since 1970; ignored if the batch has no time column.
     pub(crate) time_ns: i64,
     pub(crate) payload: &'a [u8],
 }
 
 impl RawEvent<'_> {
     pub(crate) fn bytes(&self) -> usize {
-        self.payload.len() + BESIDES_BYTES
+        self.payload.len() + EVENT_OVERHEAD_BYTES
     }
 
     /// Checks that a column can hold the payload.
@@ -53,7 +54,7 @@ impl RawEvent<'_> {
     }
 }
 
-/// Unsent events.
+/// Unsent events in growing columns.
 #[derive(Debug)]
 pub(crate) struct GatheredEvents {
     columns: SchemaRef,
@@ -75,7 +76,7 @@ impl GatheredEvents {
         self.times.len()
     }
 
-    /// Adds an event; `false` if the column would become too long.
+    /// Adds an event; returns `false` if the payload column would exceed 2 GiB.
     pub(crate) fn push(&mut self, event: &RawEvent<'_>) -> bool {
         let Ok(end) = i32::try_from(self.payloads.len() + event.payload.len()) else {
             return false;
@@ -117,19 +118,20 @@ pub(crate) fn raw_batch(
     Ok(RecordBatch::try_new(Arc::clone(columns), arrays)?)
 }
 
-/// The outcome of gathered events.
+/// The outcome of a batch of gathered events.
 #[derive(Debug)]
 pub(crate) enum GatheredOutcome {
-    /// All are stored.
+    /// The server has stored all events.
     Stored(Acknowledgement),
-    /// None is stored. The rows are present if they could be converted to columns.
+    /// The server has stored no event. The batch is present, for another attempt, if the events
+    /// could be converted to columns.
     Refused(Error, Option<RecordBatch>),
-    /// Each event has its own outcome.
+    /// Each event has its own outcome, because the batch was split.
     Each(Vec<Outcome>, RecordBatch),
 }
 
 impl GatheredOutcome {
-    /// The outcome of a single event; if it is not stored, with its payload as a column.
+    /// The outcome of the event at index `at`; if it is not stored, with its payload as a column.
     pub(crate) fn of(&self, at: usize) -> std::result::Result<Acknowledgement, StoreFailure> {
         let not_stored = |error: &Error, rows: Option<&RecordBatch>| {
             let rows = rows.filter(|rows| at < rows.num_rows());
@@ -152,17 +154,17 @@ impl GatheredOutcome {
     }
 }
 
-/// The error of an event that is not stored, and its payload for another attempt.
+/// The error of an event that is not stored, and its payload as a column for another attempt.
 pub(crate) type StoreFailure = (Error, Option<ArrayRef>);
 
-/// The shared answer of gathered events; an error if the writer has ended.
+/// A future of the outcome that all events of a batch share; an error if the writer has ended.
 pub(crate) type SharedOutcome = Shared<oneshot::Receiver<Arc<GatheredOutcome>>>;
 
-/// The shared state of the appending callers and the ledger.
+/// The outcome of a batch of gathered events, and the callers that still await it.
 #[derive(Debug)]
 pub(crate) struct AwaitedEvents {
     pub(crate) answer: SharedOutcome,
-    /// For each event up to the last dropped event: true if no caller awaits its outcome.
+    /// By index: true if the caller has dropped the event and does not await the outcome.
     dropped: Mutex<Vec<bool>>,
 }
 
@@ -191,27 +193,28 @@ impl AwaitedEvents {
     }
 }
 
-/// The receivers of an entry's outcome.
+/// The callers that await the outcome of an entry.
 #[derive(Debug)]
 pub(crate) enum OutcomeReceivers {
-    /// The caller that wrote a batch, or a piece of it.
+    /// One caller, which wrote the batch or a piece of it.
     One(oneshot::Sender<Outcome>),
-    /// All callers that appended.
+    /// The callers that appended the events of the batch.
     Gathered(oneshot::Sender<Arc<GatheredOutcome>>, Arc<AwaitedEvents>),
-    /// A single caller, after its entry was split.
+    /// One of these callers, by index, after the batch was split into single events.
     Part(usize, Arc<Mutex<EventParts>>),
-    /// All receivers have their outcome.
+    /// No caller: all have received the outcome.
     Nobody,
 }
 
 impl OutcomeReceivers {
-    /// Reports an error; returns the number of events whose caller does not learn of it.
+    /// Reports that the server refused the entry. Returns the number of events whose caller no
+    /// longer listens.
     pub(crate) fn refused(self, error: &Error, rows: Option<RecordBatch>) -> u64 {
         match self {
             Self::One(sender) => u64::from(sender.send(Err(error.clone())).is_err()),
             Self::Gathered(sender, awaited) => {
                 let outcome = GatheredOutcome::Refused(error.clone(), rows);
-                // The ledger has a receiver itself.
+                // Sending cannot fail: the ledger holds a receiver.
                 let _ = sender.send(Arc::new(outcome));
                 awaited.dropped() as u64
             }
@@ -238,7 +241,7 @@ impl OutcomeReceivers {
     }
 }
 
-/// Gathered events that are sent individually.
+/// The events of a split batch: collects the outcome of each event.
 #[derive(Debug)]
 pub(crate) struct EventParts {
     outcomes: Vec<Option<Outcome>>,
@@ -263,14 +266,14 @@ impl EventParts {
     }
 }
 
-/// The last event is finished: all callers get their outcomes. An event without an outcome was not
-/// sent.
+/// Reports the outcomes when the last event of the split batch is finished. An event without an
+/// outcome was not sent.
 impl Drop for EventParts {
     fn drop(&mut self) {
         let known = std::mem::take(&mut self.outcomes).into_iter();
         let outcomes = known.map(|known| known.unwrap_or_else(|| Err(Error::closed("writer"))));
         if let Some(sender) = self.sender.take() {
-            // The ledger has a receiver itself.
+            // Sending cannot fail: the ledger holds a receiver.
             let _ =
                 sender.send(Arc::new(GatheredOutcome::Each(outcomes.collect(), self.rows.clone())));
         }

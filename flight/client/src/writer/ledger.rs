@@ -1,15 +1,15 @@
 //! The ledger of written rows without an acknowledgement; pure data without I/O.
 //!
 //! ```text
-//!   write ─► waiting ──── merged ───► sent ── acknowledged ─► told
+//!   write ─► waiting ──── merged ───► sent ── acknowledged ─► reported to the caller
 //!                                      │  ▲
-//!                         broken call  ▼  │  the same again
+//!                         broken call  ▼  │  the same parcel again
 //!                                     unsent
 //! ```
 //!
 //! Each entry has a number, and numbers ascend in the order of writing. A parcel of several entries
-//! is sent under the number of the last entry. Therefore a refused parcel can be sent again entry
-//! by entry: the server has not seen the numbers of its entries, and these numbers are below the
+//! has the number of its last entry. Therefore the writer can send a refused parcel again entry by
+//! entry: the server has not seen the numbers of the single entries, and these numbers are below the
 //! numbers of all later parcels.
 
 use std::{
@@ -29,19 +29,19 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// The size limits and the timing of parcels.
+/// The limits of a parcel in rows, bytes and waiting time, and the number of parcels in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) rows_max: usize,
     pub(crate) bytes_max: usize,
     pub(crate) linger: Duration,
     pub(crate) in_flight_max: usize,
-    /// A parcel refused for its times is refused as a whole: all its entries have about the same
-    /// age.
+    /// True if the server refuses a parcel as a whole for its times: all events of the parcel have
+    /// about the same age.
     pub(crate) refuses_whole: bool,
 }
 
-/// The ledger.
+/// The written rows that have no acknowledgement yet.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limits: Limits,
@@ -50,11 +50,11 @@ pub(crate) struct Ledger {
     waiting_bytes: usize,
     unsent: VecDeque<Parcel>,
     sent: VecDeque<Parcel>,
-    /// Entries up to this number are sent without waiting for more.
+    /// The writer sends entries up to this number without waiting for further rows.
     flush_through: u64,
     done_through: u64,
-    /// Since the last flush: the sum of acknowledgements, and refusals that no caller has learned
-    /// of.
+    /// Since the last flush: the sum of the acknowledgements, and the refusals whose caller no
+    /// longer listens.
     acknowledged: Acknowledgement,
     unreported: Option<(Error, u64)>,
 }
@@ -75,16 +75,16 @@ impl Ledger {
         }
     }
 
-    /// Adds an entry; its number is above all earlier numbers.
+    /// Adds an entry. The entry's number must be above all earlier numbers.
     pub(crate) fn push(&mut self, entry: Entry) {
         self.waiting_rows += entry.rows.count();
         self.waiting_bytes += entry.bytes;
         self.waiting.push_back(entry);
     }
 
-    /// Adds an event; its number is above all earlier numbers. The event joins the last entry if
-    /// this entry has events too and is unsent. `None` if the event needs more room than it brings;
-    /// the room it brings is kept for later events.
+    /// Adds an event. `number` must be above all earlier numbers. The event joins the last entry if
+    /// this entry also gathers events and is unsent; otherwise the event begins an entry, for which
+    /// the caller passes `room` in the buffer. `None` if the event needs room and `room` is `None`.
     pub(crate) fn append(
         &mut self,
         number: u64,
@@ -113,7 +113,7 @@ impl Ledger {
         Some(EventPlace { awaited, at: 0, is_first: true })
     }
 
-    /// Adds an event to the last entry, or returns its room.
+    /// Adds an event to the last entry if it fits; otherwise returns `room`.
     fn join(
         &mut self,
         number: u64,
@@ -148,7 +148,7 @@ impl Ledger {
         Ok(EventPlace { awaited, at, is_first: false })
     }
 
-    /// Entries up to `number` must not linger.
+    /// Sends entries up to `number` without waiting for further rows.
     pub(crate) fn flush(&mut self, number: u64) {
         self.flush_through = self.flush_through.max(number);
     }
@@ -166,7 +166,7 @@ impl Ledger {
         self.sent.len()
     }
 
-    /// The columns of the next parcel, if it can be sent now.
+    /// The columns of the next parcel, if a parcel is ready to be sent at `now`.
     pub(crate) fn ready(&self, now: Instant) -> Option<SchemaRef> {
         if self.sent.len() >= self.limits.in_flight_max {
             return None;
@@ -183,7 +183,7 @@ impl Ledger {
         due.then(|| first.rows.schema())
     }
 
-    /// The time at which the oldest entry has waited for the linger time.
+    /// The time at which the linger time of the oldest entry ends.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         if self.sent.len() >= self.limits.in_flight_max {
             return None;
@@ -191,7 +191,8 @@ impl Ledger {
         self.waiting.front().map(|entry| entry.since + self.limits.linger)
     }
 
-    /// Moves the next parcel to the sent parcels; the caller sends it.
+    /// Forms the next parcel, moves it to the sent parcels, and returns it to the caller, which
+    /// sends it.
     ///
     /// # Errors
     /// As [`EntryRows::close`]: the writer cannot continue.
@@ -227,7 +228,8 @@ impl Ledger {
             }
             let batch = match next.rows.close() {
                 Ok(batch) => batch,
-                // Its callers get this error together with all other callers.
+                // The writer reports this error to all waiting callers, among them the callers of
+                // this entry.
                 Err(error) => {
                     let single = entries.into_iter().zip(batches);
                     let single = single.map(|(entry, batch)| Parcel::single(entry, batch, 0));
@@ -250,7 +252,7 @@ impl Ledger {
         };
         match merged {
             Ok(batch) => {
-                // The entries share the memory of the merged batch.
+                // The entries become slices of the merged batch and share its memory.
                 let mut start = 0;
                 for entry in &mut entries {
                     let rows = entry.rows.count();
@@ -259,7 +261,7 @@ impl Ledger {
                 }
                 Ok(Some(Parcel { entries, batch, number, attempts: 0 }))
             }
-            // The offsets of a merged array can overflow: then each entry is sent alone.
+            // The offsets of the merged columns would overflow: the writer sends each entry alone.
             Err(_) => {
                 let single = entries.into_iter().zip(batches);
                 self.unsent =
@@ -305,7 +307,7 @@ impl Ledger {
             let mut acknowledgement = Acknowledgement::of(rows, answer);
             acknowledgement.narrow(row, parcel.batch.num_rows() as u64);
             row += rows;
-            // Counts one duplicate per parcel, independent of the number of merged writes.
+            // One duplicate per parcel, however many writes the parcel contains.
             let all = Acknowledgement {
                 duplicates: if first { acknowledgement.duplicates } else { 0 },
                 ..acknowledgement.clone()
@@ -318,9 +320,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// The oldest parcel was refused, and the server did not process the later parcels. A parcel of
-    /// several entries is sent again entry by entry, so that only the faulty entries are refused in
-    /// the end.
+    /// The server refused the oldest parcel and did not process the later parcels. The writer sends
+    /// the entries of a refused parcel one by one, so that the server refuses only the faulty
+    /// entries.
     pub(crate) fn refused(&mut self, error: &Error) {
         let Some(parcel) = self.sent.pop_front() else { return };
         self.broken();
@@ -348,17 +350,17 @@ impl Ledger {
         }
     }
 
-    /// The call broke: sent parcels are sent again unchanged.
+    /// The call broke: the writer will send the sent parcels again unchanged.
     pub(crate) fn broken(&mut self) {
         while let Some(parcel) = self.sent.pop_back() {
             self.unsent.push_front(parcel);
         }
     }
 
-    /// The outcome since the last call.
+    /// The sum of the acknowledgements since the previous call.
     ///
     /// # Errors
-    /// `InvalidBatch` if a batch was refused and no caller has learned of it.
+    /// `InvalidBatch` if the server refused a batch and no caller has learned of the refusal.
     pub(crate) fn take_outcome(&mut self) -> Outcome {
         let acknowledged = std::mem::take(&mut self.acknowledged);
         match self.unreported.take() {
@@ -370,7 +372,7 @@ impl Ledger {
         }
     }
 
-    /// Ends the writer with an error: all waiting callers get the error.
+    /// Ends the writer: reports `error` to all waiting callers.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.broken();
         let sent = self.unsent.iter_mut().flat_map(|parcel| parcel.entries.iter_mut());
@@ -381,15 +383,15 @@ impl Ledger {
         }
     }
 
-    /// Undoes `send` for the newest parcel.
+    /// Takes the newest parcel back from the sent parcels.
     pub(crate) fn unsend(&mut self) {
         if let Some(parcel) = self.sent.pop_back() {
             self.unsent.push_front(parcel);
         }
     }
 
-    /// Everything without an acknowledgement, in order. Sent parcels stay unchanged, since a parcel
-    /// may already be stored under its number.
+    /// Removes and returns all unacknowledged rows, in order. Sent parcels are not split, because
+    /// the server may have stored a parcel under its number.
     pub(crate) fn take_all(&mut self) -> Vec<(u64, RecordBatch)> {
         self.broken();
         let sent = self.unsent.drain(..).map(|parcel| (parcel.number, parcel.batch));

@@ -16,13 +16,13 @@ use crate::{
     retry::RetryPolicy,
 };
 
-/// The fraction of a message reserved for overhead besides the rows.
-const MESSAGE_PART_BESIDES: usize = 16;
+/// One part in this many of a message is left for data other than rows.
+const MESSAGE_RESERVE_PARTS: usize = 16;
 
 /// The settings of a writer.
 #[derive(Debug, Clone)]
 pub(crate) struct WriterSettings {
-    /// The name for messages.
+    /// The table's name in error messages.
     pub(crate) table: String,
     pub(crate) path: Vec<String>,
     pub(crate) producer: Uuid,
@@ -72,8 +72,8 @@ impl WriterBuilder {
         }
     }
 
-    /// The producer, for a process that continues the writes of an earlier process; default: a new
-    /// producer. Only one writer at a time may use a producer.
+    /// The producer, for a process that continues the writes of an earlier process. Only one writer
+    /// at a time may use a producer. Default: a new producer.
     pub fn producer(mut self, producer: Uuid) -> Self {
         self.producer = Some(producer);
         self
@@ -85,57 +85,60 @@ impl WriterBuilder {
         self
     }
 
-    /// Maximal rows of a parcel; default 65,536.
+    /// Maximal rows of a parcel, the batch that the writer sends at once; default 65,536.
     pub fn batch_rows_max(mut self, rows: usize) -> Self {
         self.limits.rows_max = rows;
         self
     }
 
-    /// Approximate maximal size of a parcel; default 4 MiB.
+    /// Approximate maximal bytes of a parcel; default 4 MiB.
     pub fn batch_bytes_max(mut self, bytes: usize) -> Self {
         self.limits.bytes_max = bytes;
         self
     }
 
-    /// The linger time: rows wait this long for further rows; default 5 milliseconds.
+    /// The linger time: the writer holds rows back for this time, to send them with further rows;
+    /// default 5 milliseconds.
     pub fn linger(mut self, time: Duration) -> Self {
         self.limits.linger = time;
         self
     }
 
-    /// Maximal number of parcels sent without an acknowledgement; default 8.
+    /// Maximal number of sent parcels without an acknowledgement; default 8.
     pub fn in_flight_max(mut self, batches: usize) -> Self {
         self.limits.in_flight_max = batches;
         self
     }
 
-    /// Refuse a whole parcel if its times are outside of the acceptance window.
+    /// If true, the server refuses a whole parcel when its times are outside of the acceptance
+    /// window.
     pub(crate) fn refuses_whole(mut self, whole: bool) -> Self {
         self.limits.refuses_whole = whole;
         self
     }
 
-    /// Maximal bytes of buffered rows; default 64 MiB. A larger batch goes alone.
+    /// Maximal bytes of buffered rows; default 64 MiB. A batch above the limit waits until the
+    /// buffer is empty.
     pub fn buffer_bytes_max(mut self, bytes: usize) -> Self {
         self.buffer_bytes_max = bytes;
         self
     }
 
-    /// Timeout of [`Writer::write`] for room in the buffer; default 60 seconds.
+    /// Timeout of [`Writer::write`] while the buffer is full; default 60 seconds.
     pub fn write_timeout(mut self, time: Duration) -> Self {
         self.write_timeout = time;
         self
     }
 
-    /// The server's timeout for acknowledging a batch, before the connection counts as broken;
-    /// default 60 seconds.
+    /// The connection counts as broken if the server acknowledges nothing for this time; default 60
+    /// seconds.
     pub fn acknowledge_timeout(mut self, time: Duration) -> Self {
         self.acknowledge_timeout = time;
         self
     }
 
-    /// The retry policy; each acknowledgement resets it. Default: any number of attempts within
-    /// five minutes.
+    /// The policy for repeated attempts after failures; each acknowledgement begins a new series.
+    /// Default: any number of attempts within five minutes.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
@@ -171,7 +174,7 @@ impl WriterBuilder {
     fn settings(self) -> Result<WriterSettings> {
         let refused = |what: String| Err(Error::new(ErrorKind::InvalidOption, what));
         let message = self.pool.settings.message_bytes_max;
-        let piece_bytes_max = message - message / MESSAGE_PART_BESIDES;
+        let piece_bytes_max = message - message / MESSAGE_RESERVE_PARTS;
         let limits = &self.limits;
         for (name, value) in [
             ("batch_rows_max", limits.rows_max),
@@ -221,7 +224,7 @@ async fn last_sequence(client: &Client, producer: Uuid) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// The name of a table with an optional schema, in SQL syntax: folded to lower case unless quoted.
+/// The parts of `table` or `schema.table` in SQL syntax: a part without quotes becomes lower case.
 pub(crate) fn path_of(table: &str) -> Result<Vec<String>> {
     let refused = || {
         Error::new(ErrorKind::InvalidOption, format!("\"{table}\" is not the name of a table"))
@@ -249,7 +252,7 @@ pub(crate) fn path_of(table: &str) -> Result<Vec<String>> {
     }
 }
 
-/// The name up to the closing quote, and the rest.
+/// A quoted name up to its closing quote, and the rest of the text.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text;

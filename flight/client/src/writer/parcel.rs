@@ -1,4 +1,4 @@
-//! Written rows: entries, and the parcels that carry them.
+//! Written rows: entries, and the parcels in which the writer sends entries.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,29 +9,29 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::gather::{AwaitedEvents, EventParts, GatheredEvents, OutcomeReceivers};
 use crate::error::Result;
 
-/// Rows with a number.
+/// Rows of one caller, or gathered events, under one number.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// For gathered events, the number of the last event: each event has its own number.
     pub(crate) number: u64,
-    /// The caller gave the number.
+    /// True if the caller chose the number.
     pub(crate) numbered: bool,
     pub(crate) rows: EntryRows,
     pub(crate) bytes: usize,
-    /// The name in errors, if it is not a batch number.
+    /// The name of the rows in errors, if not the batch number.
     pub(crate) name: Option<String>,
     pub(crate) since: Instant,
     pub(crate) receivers: OutcomeReceivers,
-    /// The entry's share of the writer's buffer; the pieces of a batch share it.
+    /// The entry's share of the buffer limit; the pieces of a cut batch have one share together.
     pub(crate) room: Arc<OwnedSemaphorePermit>,
 }
 
-/// Rows that wait or are sent.
+/// The rows of an entry.
 #[derive(Debug)]
 pub(crate) enum EntryRows {
-    /// Rows ready for sending.
+    /// A complete batch.
     Batch(RecordBatch),
-    /// More events may follow.
+    /// Events in growing columns; more events may join.
     Gathered(GatheredEvents),
 }
 
@@ -50,7 +50,7 @@ impl EntryRows {
         }
     }
 
-    /// Stops gathering and returns all events.
+    /// Converts gathered events to a batch, and returns the batch. No further event can join.
     ///
     /// # Errors
     /// As [`GatheredEvents::finish`]; then the entry is empty.
@@ -67,15 +67,15 @@ impl EntryRows {
     }
 }
 
-/// The place of an event in its entry.
+/// The position of an event in its entry.
 pub(crate) struct EventPlace {
     pub(crate) awaited: Arc<AwaitedEvents>,
     pub(crate) at: usize,
-    /// The event is the first of its entry.
+    /// True if the event is the first of its entry.
     pub(crate) is_first: bool,
 }
 
-/// Entries that are sent together.
+/// Entries that the writer sends as one batch.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(super) entries: Vec<Entry>,
@@ -85,7 +85,8 @@ pub(crate) struct Parcel {
 }
 
 impl Entry {
-    /// The entry alone; gathered events are split into single entries, each under its own number.
+    /// The entries of the parcel, one by one; gathered events become single entries, each under its
+    /// own number.
     pub(super) fn singles(mut self) -> Vec<(Entry, RecordBatch)> {
         let Ok(batch) = self.rows.close() else { return Vec::new() };
         let count = batch.num_rows();
@@ -119,7 +120,7 @@ impl Parcel {
         Self { entries: vec![entry], batch, number, attempts }
     }
 
-    /// True if the parcel can be split.
+    /// True if the parcel consists of several entries or events.
     pub(super) fn is_several(&self) -> bool {
         match self.entries.as_slice() {
             [one] => {

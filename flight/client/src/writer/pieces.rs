@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow::array::RecordBatch;
 
-/// Approximate size of a batch in a message; of a slice only its visible part.
+/// Approximate bytes of a batch in a message; for a slice, the bytes of its visible rows.
 pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter().map(|column| {
         let data = column.to_data();
@@ -13,8 +13,8 @@ pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
     columns.sum()
 }
 
-/// Cuts a batch into pieces of at most `rows_max` rows and about `bytes_max` bytes; a piece exceeds
-/// `limit` only if it has a single row. Returns the rows and the size of each piece.
+/// Cuts a batch into pieces of at most `rows_max` rows and about `bytes_max` bytes. A piece exceeds
+/// `limit` bytes only if it is a single row. Returns the row range and the bytes of each piece.
 pub(crate) fn cut(
     batch: &RecordBatch,
     rows_max: usize,
@@ -36,7 +36,7 @@ pub(crate) fn cut(
     all
 }
 
-/// The rows of each piece, if all rows have the same size.
+/// The row range of each piece, if all rows had the same size.
 fn pieces(rows: usize, bytes: usize, rows_max: usize, bytes_max: usize) -> Vec<Range<usize>> {
     let by_bytes = match bytes {
         0 => rows,

@@ -17,7 +17,7 @@ use crate::support::Server;
 
 type Answers<T> = BoxStream<'static, Result<T, Status>>;
 
-/// Accepts ann with the password "secret"; answers only actions.
+/// A service that accepts ann with the password "secret", and answers only actions.
 struct Doorkeeper;
 
 fn not_here<T>() -> Result<Response<T>, Status> {

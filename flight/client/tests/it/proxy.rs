@@ -26,7 +26,7 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct State {
-    /// The server's answers are dropped.
+    /// True if the server's answers are dropped.
     swallows: AtomicBool,
     /// A connection breaks after at most this many bytes, both directions together; 0 for never.
     cut_within: AtomicU64,
@@ -54,7 +54,7 @@ impl Proxy {
         self.state.swallows.store(swallows, Ordering::SeqCst);
     }
 
-    /// New connections break within `bytes` bytes, each after a random number; 0 for never.
+    /// Makes each new connection break after a random number of up to `bytes` bytes; 0 for never.
     pub fn cut_within(&self, bytes: u64) {
         self.state.chance.lock().unwrap().get_or_insert_with(Chance::new);
         self.state.cut_within.store(bytes, Ordering::SeqCst);
@@ -98,7 +98,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, state: Arc<State>) 
             read = server.read(&mut down) => (false, read),
         };
         let Ok(count @ 1..) = count else { break };
-        // The bytes before the cut still arrive.
+        // The bytes before the break still arrive.
         let count = count.min(usize::try_from(left).unwrap_or(usize::MAX));
         left -= count as u64;
         let written = match from_client {

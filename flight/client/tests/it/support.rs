@@ -52,7 +52,7 @@ impl Server {
         Client::connect(self.url()).await.unwrap()
     }
 
-    /// SIGKILL.
+    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -67,7 +67,7 @@ impl Server {
         self.child = Some(child);
     }
 
-    /// SIGTERM, then waits for the end of the server.
+    /// Sends SIGTERM, and waits until the server has ended.
     pub async fn shut_down(&mut self) {
         self.signal("TERM");
         let mut child = self.child.take().unwrap();
@@ -118,7 +118,7 @@ fn run(directory: &Path, address: SocketAddr) -> (Child, SocketAddr) {
     (child, address)
 }
 
-/// A policy that outlasts any restart.
+/// A retry policy that lasts longer than any restart of the server.
 pub fn patient() -> RetryPolicy {
     RetryPolicy {
         backoff_max: Duration::from_millis(200),
@@ -128,7 +128,7 @@ pub fn patient() -> RetryPolicy {
 
 pub const KEYED: &str = "CREATE TABLE log (time timestamptz NOT NULL, writer text, number bigint)";
 
-/// Rows of a writer with these numbers, for the table [`KEYED`].
+/// Rows for the table [`KEYED`], with the name of a writer and these numbers.
 pub fn rows(writer: &str, numbers: std::ops::Range<i64>) -> RecordBatch {
     let count = (numbers.end - numbers.start) as usize;
     let base = 1_700_000_000_000_000_000;
@@ -141,14 +141,14 @@ pub fn rows(writer: &str, numbers: std::ops::Range<i64>) -> RecordBatch {
     RecordBatch::try_from_iter([("time", time), ("writer", who), ("number", number)]).unwrap()
 }
 
-/// The single number in a query's result.
+/// The number that a query returns.
 pub async fn number(client: &Client, sql: &str) -> i64 {
     let batches = client.query(sql).await.unwrap().collect().await.unwrap();
     let batch = batches.iter().find(|batch| batch.num_rows() > 0).expect("a row");
     batch.column(0).as_primitive::<arrow::datatypes::Int64Type>().value(0)
 }
 
-/// Each number of a writer is stored exactly once.
+/// Checks that each number of a writer is stored exactly once.
 #[track_caller]
 pub fn assert_once((count, distinct, low, high): (i64, i64, i64, i64), expected: i64) {
     assert_eq!(

@@ -7,7 +7,7 @@ use super::{BoundedOutput, ContentCoding, Decoder, Zstd};
 
 const MOST: usize = 1 << 20;
 
-/// A decoder, and its input.
+/// A constructor of a decoder, and compressed input for the decoder.
 type Pack = (fn() -> Decoder, Vec<u8>);
 
 fn output() -> BoundedOutput {

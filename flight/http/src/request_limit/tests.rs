@@ -17,7 +17,7 @@ use super::{RequestLimit, RequestPlace, STALLED, WatchedBody};
 
 type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
-/// A body of some pieces, without an end.
+/// A body with `pieces` pieces that never ends.
 fn body(pieces: usize, place: &Arc<RequestPlace>) -> WatchedBody<Body> {
     let pieces = vec![Ok::<_, Infallible>(Bytes::from_static(b"x")); pieces];
     let body = Body::from_stream(stream::iter(pieces).chain(stream::pending()));
@@ -72,7 +72,7 @@ async fn progress_of_a_body_begins_a_new_wait() {
     }
     assert!(poll(&mut body).is_pending());
     assert_eq!(limit.table.lock().waits.len(), 1);
-    // The place stays with the body until the end of both.
+    // The body shares the place, so the place is free only after both are dropped.
     drop(place);
     assert!(limit.enter_at(Instant::now()).is_none());
     drop(body);

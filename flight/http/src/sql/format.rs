@@ -1,4 +1,4 @@
-//! The formats of answers, written batch by batch.
+//! The formats of a result in a response. The formats write batch by batch.
 
 use std::{io::Write, sync::Arc, time::Duration};
 
@@ -24,22 +24,22 @@ use tokio::time::{Instant, timeout_at};
 use super::{RequestSession, json};
 use crate::state::State;
 
-/// Maximum rows of a row group.
+/// Maximum rows of a row group of a Parquet response.
 const GROUP_ROWS: usize = 131_072;
 
-/// Maximum bytes of an unfinished row group.
+/// Maximum bytes that a Parquet response holds for an unfinished row group.
 const GROUP_BYTES: usize = 4 << 20;
 
-/// Approximate bytes of the rows in a part.
+/// Approximate bytes of the rows that are formatted at once.
 const PART_BYTES: usize = 256 << 10;
 
-/// Bytes of an answer that the response waits for.
+/// The response begins only after this number of bytes, or after [`OPENING_TIME`].
 const OPENING_BYTES: usize = 64 << 10;
 
-/// The maximum wait for [`OPENING_BYTES`] after the first bytes.
+/// The maximum wait for [`OPENING_BYTES`], from the first bytes on.
 const OPENING_TIME: Duration = Duration::from_millis(50);
 
-/// The format of an answer.
+/// The format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Json,
@@ -50,10 +50,10 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Parses the name of a format.
+    /// The format with this name.
     ///
     /// # Errors
-    /// `InvalidParameterValue`.
+    /// `InvalidParameterValue` for an unknown name.
     pub(super) fn named(name: &str) -> Result<Self> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "json" => Format::Json,
@@ -71,7 +71,7 @@ impl Format {
         })
     }
 
-    /// The first format accepted by the client; JSON by default.
+    /// The first supported format in the header Accept; JSON by default.
     pub(super) fn accepted(accepted: Option<&str>) -> Self {
         let forms = [Format::Json, Format::Lines, Format::Csv, Format::Arrow, Format::Parquet];
         let kinds = accepted.unwrap_or_default().split(',');
@@ -92,12 +92,13 @@ impl Format {
         }
     }
 
-    /// The answer. The response begins after the first [`OPENING_BYTES`], or [`OPENING_TIME`] after
-    /// the first bytes: an error before the begin gets its own status.
+    /// The response with the rows of a query. The response begins after [`OPENING_BYTES`], or
+    /// [`OPENING_TIME`] after the first bytes: an error before this moment becomes the status of
+    /// the response.
     ///
     /// # Errors
-    /// The first error of the query; `OutOfMemory`; `Internal` for columns not supported by the
-    /// format.
+    /// The first error of the query; `OutOfMemory`; `Internal` for a column that the format does
+    /// not support.
     pub(super) async fn answer(
         self,
         rows: Rows,
@@ -125,7 +126,8 @@ impl Format {
                 Err(error) => Some((Err(error), None)),
             }
         });
-        // The opening of a short answer reads to the end, and the response asks again.
+        // The opening of a short result reads up to the end, and the response polls the stream once
+        // more.
         let mut parts = Box::pin(parts.fuse());
         let opening = opening(&mut parts).await?;
         let opening = stream::iter(opening.into_iter().map(Ok));
@@ -137,28 +139,28 @@ impl Format {
     }
 }
 
-/// An answer to a client. The bytes of the writer are charged to the client, and the batch to the
-/// statement: a slow client keeps both in memory.
+/// A result on its way to a client. A slow client keeps the writer's bytes and one batch in memory:
+/// the session's memory limit counts the bytes, and the statement's limit the batch.
 struct Answer {
     rows: Rows,
-    /// `None` after the end of the answer.
+    /// `None` after the end of the result.
     writer: Option<Writer>,
     sending: Option<BatchSender>,
-    /// Bytes of the writer; the first `sent` bytes are on the way to the client.
+    /// The formatted bytes; the response has already taken the first `sent` bytes.
     unsent: Vec<u8>,
     sent: usize,
-    /// The memory of the writer, and of the unsent bytes.
+    /// The memory reservation for the writer and the unsent bytes.
     charge: ShareReservation,
     state: Arc<State>,
     _ended: RequestSession,
 }
 
-/// A batch, written in parts.
+/// A batch that is formatted in parts.
 struct BatchSender {
     batch: RecordBatch,
-    /// The first unwritten row.
+    /// The first row that is not formatted yet.
     next: usize,
-    /// Rows of a part.
+    /// The number of rows of a part.
     part_rows: usize,
 }
 
@@ -168,7 +170,7 @@ impl BatchSender {
         Self { batch, next: 0, part_rows: part_rows.max(1) }
     }
 
-    /// Removes the next part.
+    /// Takes the next rows of the batch; `None` at its end.
     fn part(&mut self) -> Option<RecordBatch> {
         let left = self.batch.num_rows().checked_sub(self.next).filter(|left| *left > 0)?;
         let part = self.batch.slice(self.next, left.min(self.part_rows));
@@ -178,10 +180,10 @@ impl BatchSender {
 }
 
 impl Answer {
-    /// The next bytes; `None` at the end.
+    /// The next bytes of the response; `None` at the end.
     ///
     /// # Errors
-    /// The same as [`Format::answer`].
+    /// As [`Format::answer`].
     async fn part(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(bytes) = self.unsent_part()? {
@@ -205,8 +207,8 @@ impl Answer {
         }
     }
 
-    /// The next unsent bytes. A connection keeps sent bytes in memory until the client reads them;
-    /// therefore the parts are small copies.
+    /// A copy of the next unsent bytes. The connection keeps sent bytes in memory until the client
+    /// reads them; therefore each copy is small.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -226,10 +228,10 @@ impl Answer {
     }
 }
 
-/// The first parts of an answer.
+/// Reads the first parts of a response, up to [`OPENING_BYTES`].
 ///
 /// # Errors
-/// An error of the first parts.
+/// The error of any of these parts.
 async fn opening(parts: &mut (impl Stream<Item = Result<Bytes>> + Unpin)) -> Result<Vec<Bytes>> {
     let mut opening = Vec::new();
     let mut bytes = 0;
@@ -242,7 +244,7 @@ async fn opening(parts: &mut (impl Stream<Item = Result<Bytes>> + Unpin)) -> Res
         if bytes >= OPENING_BYTES {
             break;
         }
-        // The stream keeps a part in progress after the end of the time.
+        // After the deadline the stream still holds a part in progress; no bytes are lost.
         match timeout_at(deadline, parts.next()).await {
             Ok(next) => part = next,
             Err(_) => break,
@@ -251,13 +253,14 @@ async fn opening(parts: &mut (impl Stream<Item = Result<Bytes>> + Unpin)) -> Res
     Ok(opening)
 }
 
-/// Cuts the connection: a client must not take half an answer for a complete answer.
+/// An error that breaks the connection: the client must not take half a result for a complete
+/// result.
 fn broken(error: &Error) -> std::io::Error {
     tracing::info!(%error, "an answer ended early");
     std::io::Error::other(error.message().to_string())
 }
 
-/// A buffer of written bytes, emptied by the sender.
+/// The bytes that a format's encoder has written and the response has not taken yet.
 #[derive(Debug, Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 
@@ -362,7 +365,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes buffered in the format's encoder.
+    /// The bytes that the encoder of the format holds back.
     fn buffered(&self) -> usize {
         match &self.form {
             Form::Parquet(writer) => writer.memory_size(),
@@ -393,7 +396,8 @@ fn no_parquet(error: parquet::errors::ParquetError) -> Error {
     )
 }
 
-/// The columns as tools read them: views as plain text and bytes, intervals as text.
+/// The columns in types that common tools read: string views as text, binary views as bytes,
+/// intervals as text.
 fn plain(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let kind = match field.data_type() {

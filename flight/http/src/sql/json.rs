@@ -1,8 +1,8 @@
-//! Rows as JSON: numbers, booleans, arrays and jsonb keep their JSON type; other values become SQL
-//! text.
+//! Rows as JSON. Numbers, booleans, arrays and jsonb keep their JSON type; all other values become
+//! SQL text.
 //!
-//! Cells are texts: a number keeps all digits of the database. A tree of JSON values would round
-//! the number to double precision.
+//! Each cell is a JSON text, so that a number keeps all digits of the database. A tree of JSON
+//! values would round numbers to double precision.
 
 use std::collections::HashSet;
 
@@ -24,10 +24,11 @@ pub(crate) fn cells(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<St
     columns.map(|(array, field)| column(array, field, style)).collect()
 }
 
-/// The rows of a batch in lists. A number beyond double precision becomes a string.
+/// The rows of a batch, each as a list of JSON values. A number that double precision would round
+/// becomes a string.
 ///
 /// # Errors
-/// The same as [`cells`].
+/// As [`cells`].
 pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Value>>> {
     let columns = cells(batch, style)?;
     let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
@@ -43,11 +44,11 @@ pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Val
     Ok(rows.collect())
 }
 
-/// The rows of a batch as objects in JSON. A column with the name of an earlier column gets the
-/// name with a number: `v`, `v_1`.
+/// The rows of a batch, each as a JSON object. If two columns have the same name, the later name
+/// gets a number: `v`, `v_1`.
 ///
 /// # Errors
-/// The same as [`cells`].
+/// As [`cells`].
 pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<String>> {
     let schema = batch.schema();
     let names = distinct(schema.fields().iter().map(|field| field.name().as_str()).collect());
@@ -62,7 +63,7 @@ pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Stri
     Ok((0..batch.num_rows()).map(row).collect())
 }
 
-/// Distinct quoted names for all columns.
+/// The names as JSON strings, with numbers that make equal names different.
 fn distinct(names: Vec<&str>) -> Vec<String> {
     let mut taken: HashSet<String> = names.iter().map(|name| (*name).to_string()).collect();
     let mut seen = HashSet::new();
@@ -78,7 +79,7 @@ fn distinct(names: Vec<&str>) -> Vec<String> {
     names.iter().map(of_name).collect()
 }
 
-/// The numbers of a JSON text, in order.
+/// The numbers in a JSON text, in their order.
 pub(super) fn numbers(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -97,7 +98,7 @@ pub(super) fn numbers(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The text after the string around `text`.
+/// The rest of the text after a JSON string; `text` begins inside the string.
 fn after_string(text: &str) -> &str {
     let mut escaped = false;
     let end = text.bytes().position(|byte| {
@@ -108,7 +109,7 @@ fn after_string(text: &str) -> &str {
     end.and_then(|end| text.get(end + 1..)).unwrap_or_default()
 }
 
-/// True if a reader with double precision and 64-bit integers keeps the number.
+/// True if a reader that uses double precision and 64-bit integers would not change the number.
 fn is_exact(number: &str) -> bool {
     let kept = number.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
     number.parse::<i64>().is_ok()
@@ -116,7 +117,7 @@ fn is_exact(number: &str) -> bool {
         || kept.is_some_and(|kept| significant(&kept.to_string()) == significant(number))
 }
 
-/// The digits of a number between its first and last nonzero digit.
+/// The digits of a number from the first to the last nonzero digit.
 fn significant(number: &str) -> String {
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
@@ -193,11 +194,11 @@ fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<Stri
     Ok(all)
 }
 
-/// A number with all digits; NaN and infinity are strings.
+/// A number with all its digits; NaN and infinity as strings.
 fn number(text: &str) -> String {
     match serde_json::from_str::<serde_json::Number>(text) {
         Ok(_) => text.to_string(),
-        // A number beyond the range of double precision is still a JSON number.
+        // Beyond the range of double precision, digits still make a valid JSON number.
         Err(_) if text.bytes().all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte)) => {
             text.to_string()
         }

@@ -1,7 +1,7 @@
 //! Parameters of a statement in JSON.
 //!
-//! Values become texts while the body is read. A tree of JSON values would take many times the
-//! body's bytes.
+//! Reading the body converts each value to text at once. A tree of JSON values would take many
+//! times the memory of the body.
 
 use std::{
     borrow::Cow,
@@ -14,26 +14,28 @@ use serde::{
 };
 use stratalog_model::ColumnType;
 
-/// Maximum parameters of a statement, like in the Postgres protocol.
+/// Maximum number of parameters of a statement, as in the Postgres protocol.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
-/// Placeholder for a number rounded by serde_json to double precision, until
-/// [`Parameters::keep_digits`]. JSON escapes the character in strings.
+/// Stands for a number that serde_json would round to double precision, until
+/// [`Parameters::keep_digits`] restores its digits. No string of a JSON text contains the character
+/// unescaped.
 const ROUNDED: char = '\u{1}';
 
 /// The parameters of a statement.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
-    /// The texts; `None` is NULL.
+    /// The value of each parameter as text; `None` is NULL.
     pub(super) texts: Vec<Option<String>>,
-    /// The indexes of texts with [`ROUNDED`].
+    /// The indexes of texts that contain [`ROUNDED`].
     rounded: Vec<usize>,
-    /// The indexes of JSON lists.
+    /// The indexes of parameters that are JSON lists.
     lists: Vec<usize>,
 }
 
 impl Parameters {
-    /// The texts in the input syntax of their types: a list for an array is `{…}` instead of `[…]`.
+    /// The texts in the input syntax of the parameters' types: a list for an array type becomes
+    /// `{…}`.
     pub(super) fn in_syntax_of(
         &self,
         types: &[ColumnType],
@@ -48,10 +50,10 @@ impl Parameters {
         })
     }
 
-    /// Replaces rounded numbers by their digits in `json`, the source text of the parameters.
+    /// Restores the digits of rounded numbers from `json`, the source text of the parameters.
     ///
     /// # Errors
-    /// `Internal` for a different text.
+    /// `Internal` if `json` is not the source text.
     pub(super) fn keep_digits(&mut self, json: &str) -> stratalog_model::Result<()> {
         let is_rounded = |number: &&str| {
             *number == "-0" || (number.parse::<i64>().is_err() && number.parse::<u64>().is_err())
@@ -120,8 +122,8 @@ impl<'de> Visitor<'de> for List {
     }
 }
 
-/// A list of JSON in PostgreSQL's syntax of arrays. Words and numbers are equal in both; a null
-/// becomes NULL.
+/// A JSON list in the syntax of PostgreSQL's arrays. Strings and numbers have the same syntax in
+/// both; null becomes NULL.
 fn array_text(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;
@@ -151,16 +153,17 @@ fn array_text(json: &str) -> String {
     out
 }
 
-/// The kind of a value.
+/// The kind of a JSON value, for the text of its parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueKind {
     Null,
-    /// A string without quotes.
+    /// A string, as text without quotes.
     Text,
     Json,
 }
 
-/// Appends a value to a text: in JSON if `nested`, otherwise as a string without quotes.
+/// Appends a JSON value to a text. Inside a list or an object, `nested` is true and strings keep
+/// their quotes.
 struct ValueWriter<'a> {
     out: &'a mut String,
     nested: bool,

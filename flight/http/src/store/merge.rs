@@ -1,5 +1,5 @@
-//! Merges lines of a request with the same series and time into a row, like InfluxDB: each field
-//! has its last value among the lines.
+//! Merges the lines of a request that have the same series and time into one row, as InfluxDB does:
+//! each field gets its last value.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use stratalog_model::{ChronicleDefinition, Result};
 
 use super::rows::{Keys, ticks_of};
 
-/// Merged rows, each with the position of its last line among the original rows.
+/// The merged rows, and for each row the position of its last line among the original rows.
 pub(super) struct MergedRows {
     pub(super) batch: RecordBatch,
     pub(super) kept_rows: Vec<u32>,
 }
 
-/// Merges the rows of a batch; `None` if no rows need to be merged, or if only the last row of a
-/// key and time counts anyway.
+/// Merges rows with equal key and time. `None` if no two rows are equal in this sense, or if the
+/// table's collision rule keeps only the last of them anyway.
 ///
 /// # Errors
-/// Arrow's errors about keys.
+/// Arrow's errors about key columns.
 pub(super) fn merged(
     definition: &ChronicleDefinition,
     batch: &RecordBatch,
@@ -53,7 +53,7 @@ pub(super) fn merged(
     Ok(Some(MergedRows { batch, kept_rows }))
 }
 
-/// The last row of a group, up to `row`, with a value in a column.
+/// Follows `before` from `row` back to the last row that has a value in `column`.
 fn latest(column: &ArrayRef, row: u32, before: &[Option<u32>]) -> u32 {
     let mut at = row;
     while column.is_null(at as usize) {

@@ -1,10 +1,10 @@
-//! Stores rows and allows refusals of single rows; a refused row is reported with its line.
+//! Stores the acceptable rows of a request, and reports each refused row with its line.
 //!
 //! ```text
 //!   one append of all rows ── stored ─► done
 //!        │ a row was refused
 //!        ▼
-//!   an append by table: a batch is stored, or refused and halved, until single rows are refused
+//!   one append per table: a batch is stored, or refused and halved, until single rows are refused
 //! ```
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use arrow::{
 };
 use stratalog_line::{LineError, TableRows};
 use stratalog_model::{
-    ChronicleDefinition, Collision, Error, ErrorKind, ProducerId, Result,
+    ChronicleDefinition, Error, ErrorKind, ProducerId, Result,
     store::{AppendOptions, CommittedAppend, OnConflict, PushResult},
 };
 use stratalog_query::{ProtocolAppend, Session};
@@ -26,14 +26,14 @@ use super::{
 };
 use crate::state::State;
 
-/// Maximum number of pushes for the rows of a table. Afterwards a refused batch is refused as a
-/// whole.
+/// Maximum number of attempts to push rows of one table. After the last attempt, a refused batch is
+/// refused as a whole.
 const PUSHES_MAX: usize = 1024;
 
-/// Maximum number of stored errors; all errors are counted.
+/// Maximum number of errors that are kept; the count includes all errors.
 const ERRORS_MAX: usize = 100;
 
-/// The lines whose rows were refused.
+/// The refused lines: their number, and the first errors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
     pub(crate) errors: Vec<LineError>,
@@ -56,17 +56,17 @@ impl Refusals {
     }
 }
 
-/// Rows of a table, each with its line.
+/// Rows of one table, each with its line number.
 struct Part<'a> {
     definition: &'a Arc<ChronicleDefinition>,
     batch: &'a RecordBatch,
     lines: &'a [u32],
 }
 
-/// Stores all rows accepted by their tables, in a single append.
+/// Stores all rows that their tables accept.
 ///
 /// # Errors
-/// Errors of the request as a whole: then no row is stored.
+/// Errors that concern the whole request: no row is stored.
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
@@ -91,21 +91,21 @@ pub(crate) async fn store(
                 };
                 accepted.push(((definition, batch), lines));
             }
-            Err(error) if is_of_rows(error.kind()) => {
+            Err(error) if concerns_rows(error.kind()) => {
                 of_rows.iter().for_each(|line| refusals.add(&table, u64::from(*line), &error));
             }
             Err(error) => return Err(error),
         }
     }
-    // All requests push their tables in the order of the ids: two requests cannot deadlock over two
-    // tables.
+    // All requests push their tables in the order of the table ids, so that two requests cannot
+    // deadlock.
     accepted.sort_by_key(|((definition, _), _)| definition.id);
     let (mut batches, lines): (Vec<_>, Vec<Vec<u32>>) = accepted.into_iter().unzip();
     if batches.is_empty() {
         return Ok((None, refusals));
     }
     match append_all(state, session, write_protocol, &mut batches, options.clone()).await {
-        Err(error) if is_of_rows(error.kind()) => {}
+        Err(error) if concerns_rows(error.kind()) => {}
         other => return Ok(answer_of(state, producer, other?, refusals)),
     }
     let before = refusals;
@@ -129,7 +129,7 @@ pub(crate) async fn store(
     }
 }
 
-/// Appends all rows accepted by their tables.
+/// Appends the rows that their tables accept, table by table.
 async fn append_each(
     state: &State,
     mut append: ProtocolAppend,
@@ -143,7 +143,8 @@ async fn append_each(
     append.commit().await
 }
 
-/// The outcome of an append. The retry of a numbered request has the refusals of the first answer.
+/// The outcome of an append. If the store recognizes the request as a retry, the outcome has the
+/// refusals of the first attempt.
 fn answer_of(
     state: &State,
     producer: Option<(ProducerId, u64)>,
@@ -161,8 +162,8 @@ fn answer_of(
     (Some(appended), refusals)
 }
 
-/// True if an error belongs to rows, not to the server or the request.
-fn is_of_rows(kind: ErrorKind) -> bool {
+/// True if an error concerns certain rows, not the server or the whole request.
+fn concerns_rows(kind: ErrorKind) -> bool {
     use ErrorKind as K;
     matches!(
         kind,
@@ -185,7 +186,7 @@ fn is_of_rows(kind: ErrorKind) -> bool {
     )
 }
 
-/// Pushes the rows of a table, except refused rows.
+/// Pushes the rows of one table; reports the rows that the table refuses.
 async fn push_each(
     append: &mut ProtocolAppend,
     part: &Part<'_>,
@@ -194,9 +195,10 @@ async fn push_each(
     let ticks = ticks_of(part.definition, part.batch)?;
     let mut order: Vec<u32> =
         (0..u32::try_from(part.batch.num_rows()).unwrap_or(u32::MAX)).collect();
-    // The order groups refused times; rows with equal times keep their order.
+    // Sorted by time, rows with refused times are neighbours; rows with equal times keep their
+    // order.
     order.sort_by_key(|row| ticks.get(*row as usize).copied());
-    let skips = part.definition.collision == Collision::First;
+    let skips = part.definition.collision.refuses();
     let on_conflict = if skips { OnConflict::Skip } else { OnConflict::Error };
     let mut pieces = vec![order];
     let mut pushes = 0;
@@ -212,7 +214,7 @@ async fn push_each(
                 }
             }
             Ok(_) => {}
-            Err(error) if is_of_rows(error.kind()) => {
+            Err(error) if concerns_rows(error.kind()) => {
                 append.roll_back_to(savepoint);
                 if piece.len() == 1 || pushes >= PUSHES_MAX {
                     piece.iter().for_each(|row| refuse(part, Some(*row), &error, refusals));
@@ -233,20 +235,21 @@ fn refuse(part: &Part<'_>, row: Option<u32>, error: &Error, refusals: &mut Refus
     refusals.add(&part.definition.name, u64::from(line), error);
 }
 
-/// The error of a row with the key and time of another row.
+/// The error of a row whose key and time another row already has.
 fn key_taken(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::UniqueViolation,
         "a row with the same key and time exists, or is earlier in the same request",
     )
     .with_hint(format!(
-        "tables WITH (collision = 'merge') store the newer values; {} has collision = 'first'",
-        definition.qualified_name()
+        "tables WITH (collision = 'merge') store the newer values; {} has collision = '{}'",
+        definition.qualified_name(),
+        definition.collision
     ))
 }
 
-/// The positions of rows not admitted: of rows with the same key and time, only the first can be
-/// admitted.
+/// The positions of rows that the table did not admit. Of several rows with the same key and time,
+/// only the first can be admitted.
 fn skipped(part: &Part<'_>, pushed: &RecordBatch, admitted: &PushResult) -> Result<Vec<usize>> {
     let definition = part.definition;
     let (pushed_keys, pushed_ticks) =

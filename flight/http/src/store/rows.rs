@@ -1,4 +1,4 @@
-//! The identity of the rows of a batch: their keys and ticks.
+//! Key and tick of each row of a batch.
 
 use arrow::{
     array::{
@@ -10,14 +10,14 @@ use arrow::{
 };
 use stratalog_model::{ChronicleDefinition, Error, Result};
 
-/// The keys of the rows of a batch, without their ticks.
+/// The key of each row of a batch, without its tick.
 pub(super) struct Keys(Option<Rows>);
 
 impl Keys {
-    /// The keys of a batch with all columns of a table.
+    /// The keys of a batch that has all columns of a table.
     ///
     /// # Errors
-    /// Arrow's error for a type.
+    /// Arrow's error for a type that cannot be a key.
     pub(super) fn of(definition: &ChronicleDefinition, batch: &RecordBatch) -> Result<Self> {
         let columns = definition.columns.iter().zip(batch.columns());
         let keys = columns.filter(|(column, _)| definition.key_columns.contains(&column.id));
@@ -30,16 +30,16 @@ impl Keys {
         Ok(Self(Some(converter.convert_columns(&keys)?)))
     }
 
-    /// The key of a row; `None` for a table without key columns.
+    /// The key of the row at index `at`; `None` for a table without key columns.
     pub(super) fn row(&self, at: usize) -> Option<Row<'_>> {
         self.0.as_ref().filter(|rows| at < rows.num_rows()).map(|rows| rows.row(at))
     }
 }
 
-/// The tick of each row's time; for a time beyond all ticks, the time itself.
+/// The tick of each row's time; for a time that has no tick, the time itself.
 ///
 /// # Errors
-/// `Internal` for a batch without a time.
+/// `Internal` for a batch without a time column.
 pub(super) fn ticks_of(definition: &ChronicleDefinition, batch: &RecordBatch) -> Result<Vec<i64>> {
     let at = definition.columns.iter().position(|column| column.id == definition.tick_column);
     let column = at.and_then(|at| batch.columns().get(at));
@@ -52,7 +52,7 @@ pub(super) fn ticks_of(definition: &ChronicleDefinition, batch: &RecordBatch) ->
     Ok(values.iter().map(tick).collect())
 }
 
-/// The values of a column of timestamps, and the nanoseconds of its unit.
+/// The values of a timestamp column, and the length of its unit in nanoseconds.
 fn times(column: &ArrayRef) -> Result<(Vec<i64>, i64)> {
     macro_rules! values {
         ($array:ty, $unit:literal) => {

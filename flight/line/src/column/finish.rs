@@ -1,4 +1,4 @@
-//! Columns as Arrow arrays.
+//! Converts columns to Arrow arrays.
 
 use std::{ops::Range, sync::Arc};
 
@@ -16,11 +16,11 @@ use super::{Column, Refusal, Values};
 use crate::FieldValue;
 
 impl Column {
-    /// The array of a batch of `rows` rows. The type may differ from the type at the time of
-    /// reading, since the table may have changed meanwhile.
+    /// The column as an array of `rows` rows. `column_type` may differ from the type at the time of
+    /// reading, because the table may have changed.
     ///
     /// # Errors
-    /// `DatatypeMismatch` and `NumericOutOfRange` if the other type does not take the values.
+    /// `DatatypeMismatch` or `NumericOutOfRange` if `column_type` cannot hold the values.
     pub(crate) fn into_array(mut self, rows: usize, column_type: &ColumnType) -> Result<ArrayRef> {
         if *column_type != self.column_type {
             self = self.converted(column_type)?;
@@ -65,7 +65,7 @@ impl Column {
         })
     }
 
-    /// Converts the values to another type.
+    /// The values, converted to a column of another type.
     fn converted(self, column_type: &ColumnType) -> Result<Self> {
         let mut other = Self::new(&self.name, &[], column_type.clone(), self.new);
         let refused = |refusal| match refusal {
@@ -98,8 +98,8 @@ impl Column {
         Ok(other)
     }
 
-    /// The value of a row that is not NULL; `None` also for a number outside of every
-    /// [`FieldValue`].
+    /// The value of a row that is not NULL; `None` for a decimal that no [`FieldValue`] can
+    /// express.
     fn value(&self, row: usize) -> Option<FieldValue<'_>> {
         Some(match &self.values {
             Values::Float { values, .. } => FieldValue::Float(*values.get(row)?),
@@ -126,7 +126,7 @@ fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBu
     Arc::new(PrimitiveArray::<T>::new(values.into(), nulls))
 }
 
-/// The null buffer: all rows outside of the gaps are valid.
+/// The null buffer of `rows` rows: the rows of `gaps` are NULL.
 fn nulls(gaps: &[Range<usize>], rows: usize) -> Option<NullBuffer> {
     gaps.first()?;
     let mut valid = BooleanBufferBuilder::new(rows);

@@ -49,7 +49,7 @@ fn no_room_is_kept_that_is_not_used() {
 }
 
 proptest! {
-    /// Rows with and without a value; some rows are removed and written again.
+    /// Writes rows with and without a value; removes some rows and writes them again.
     #[test]
     fn columns_are_what_was_pushed(
         rows in prop::collection::vec((prop::option::of("[a-zé]{0,15}"), any::<bool>()), 0..50)

@@ -1,25 +1,25 @@
-//! The end of a line.
+//! Finds the end of a line.
 
 use memchr::{memchr, memchr2, memchr3};
 
-/// Finds the end of a line that comes in pieces: the first newline that is neither escaped nor
-/// within the quotes of a string. A quote counts only where a value may stand: behind the first
-/// space, and with more `=` than `,` since then. InfluxDB's scanLine works the same way, so
-/// malformed lines end in the same place.
+/// Finds the end of a line that is spread over chunks: the first newline that is neither escaped
+/// nor within a string. A quote begins a string only where a value may stand: after the first
+/// space, if since then more `=` than `,` have come. InfluxDB's scanLine has the same rule, so
+/// malformed lines end at the same byte.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Boundary {
-    /// The tags have ended.
+    /// True after the tags: the first unescaped space has come.
     fields: bool,
     quoted: bool,
-    /// The last byte was a backslash: either literal, or the escape of the next byte.
+    /// True if the last byte was a backslash, which is literal or escapes the next byte.
     escaped: bool,
-    /// Number of `=` minus number of `,` outside of quotes, since the end of the tags.
+    /// The number of `=` minus the number of `,` outside of strings, since the end of the tags.
     balance: i64,
 }
 
 impl Boundary {
-    /// Searches the next bytes of the line. Returns the position behind the newline, or `None` if
-    /// the line continues.
+    /// Searches the next bytes. Returns the position after the newline; `None` if the line
+    /// continues.
     pub(super) fn find(&mut self, data: &[u8]) -> Option<usize> {
         let mut at = 0;
         if self.escaped && !data.is_empty() {
@@ -43,7 +43,7 @@ impl Boundary {
                 b' ' => self.fields = true,
                 b'"' => self.quoted = !self.quoted && self.balance > 0,
                 _ if at + 1 == data.len() => self.escaped = true,
-                // Skips the escaped character, or its first byte.
+                // Skips the escaped character, or at least its first byte.
                 _ => at += 1,
             }
             at += 1;
@@ -56,10 +56,11 @@ impl Boundary {
     }
 }
 
-/// Finds the end of a line or a comment. A comment ends at the next newline, whatever its text.
+/// The kind of the line so far, and the search for its end. A comment ends at the next newline,
+/// whatever its text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum LineEnd {
-    /// Only spaces so far.
+    /// The line has only spaces so far.
     Blank(Boundary),
     Comment,
     Line(Boundary),
@@ -72,7 +73,7 @@ impl Default for LineEnd {
 }
 
 impl LineEnd {
-    /// As [`Boundary::find`].
+    /// Searches the next bytes, as [`Boundary::find`] does.
     pub(super) fn find(&mut self, data: &[u8]) -> Option<usize> {
         let mut start = 0;
         if let Self::Blank(boundary) = self {

@@ -1,4 +1,4 @@
-//! The slow path: lines that are new, unusual or wrong.
+//! The slow path of the parser: lines with new names, escapes, unusual syntax or errors.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -17,13 +17,15 @@ use crate::{
 
 const MALFORMED: ErrorKind = ErrorKind::BadCopyFormat;
 
-/// The bytes that end a series, a measurement or value, and a key, if they are not escaped.
+/// The bytes that end a series, if they are not escaped.
 const SERIES_ENDS: &[u8] = b" \t\n";
+/// The bytes that end a measurement or a value, if they are not escaped.
 const VALUE_ENDS: &[u8] = b", \t\n";
+/// The bytes that end a key, if they are not escaped.
 const KEY_ENDS: &[u8] = b"=, \t\n";
 
 impl LineParser {
-    /// Reads a line without leading space and without its newline.
+    /// Reads a line without its leading spaces and without its newline.
     pub(super) fn any_line(&mut self, line: &[u8], tables: &dyn Tables) -> Result<()> {
         check_utf8(line)?;
         self.rows.mark();
@@ -83,7 +85,7 @@ impl LineParser {
         row.commit(tick_ns, line_number(self.line + 1))
     }
 
-    /// The series of a line, and the position of the fields.
+    /// The series of a line, and the position at which the fields begin.
     fn series(&mut self, line: &[u8]) -> Result<(SeriesNumber, usize)> {
         let end = name_end(line, 0, SERIES_ENDS);
         let spaces = spaces_from(line, end);
@@ -124,7 +126,7 @@ impl LineParser {
     }
 }
 
-/// The tag at `start`, and the end of the tag.
+/// Name and value of the tag at `start`, and the position after the tag.
 fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
     let equals = name_end(line, start, KEY_ENDS);
     let raw = line.get(start..equals).unwrap_or_default();
@@ -149,7 +151,7 @@ fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
     Ok((key, value, end))
 }
 
-/// Reads the field at `start`; returns the end of the field.
+/// Adds the field at `start` to the row; returns the position after the field.
 fn field(row: &mut Row<'_>, line: &[u8], start: usize, scratch: &mut Vec<u8>) -> Result<usize> {
     let equals = name_end(line, start, KEY_ENDS);
     let raw = line.get(start..equals).unwrap_or_default();
@@ -236,9 +238,9 @@ fn check_utf8(line: &[u8]) -> Result<()> {
     .with_hint("send text as UTF-8"))
 }
 
-/// The error of the first binary double of QuestDB before the byte at `end`: `field==`, a byte 0x10,
-/// and eight bytes of the double. A binary array never has invalid UTF-8 in the line of the field:
-/// the second byte of the array is a newline.
+/// The error for a binary value of QuestDB's protocol before the byte at `end`: `field==`, a byte
+/// 0x10, and the eight bytes of a double. QuestDB's binary arrays never come here, because their
+/// second byte is a newline.
 fn binary_value(line: &[u8], end: usize) -> Option<Error> {
     let text = line.get(..end)?;
     let equals = text.windows(3).position(|part| part == b"==\x10")?;
@@ -246,7 +248,7 @@ fn binary_value(line: &[u8], end: usize) -> Option<Error> {
     Some(no_value(&String::from_utf8_lossy(name), line, equals + 1))
 }
 
-/// The error of a character that ends a name or series in an invalid place.
+/// The error for a character that may not stand at position `at`.
 fn stray(line: &[u8], at: usize, hint: &str) -> Error {
     let what = match line.get(at) {
         Some(b'\t') => "a tab",

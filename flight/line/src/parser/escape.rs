@@ -1,15 +1,15 @@
-//! Removes the escapes of names and strings.
+//! Removes backslash escapes from names and strings.
 
 use memchr::{memchr, memchr2};
 
-/// A part of a line, and the characters that a backslash escapes in it.
+/// A part of a line; it determines the characters that a backslash escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// `,` space `\`
+    /// A measurement: `,`, space and `\` can be escaped.
     Measurement,
-    /// `,` `=` space `\`: keys and values of tags, keys of fields.
+    /// A key or value of a tag, or a key of a field: `,`, `=`, space and `\` can be escaped.
     Name,
-    /// `"` `\`
+    /// A string: `"` and `\` can be escaped.
     Text,
 }
 
@@ -25,7 +25,8 @@ impl Part {
     }
 }
 
-/// Appends a part of a line without its escapes. A backslash before any other character is literal.
+/// Appends a part of a line to `into`, without its escapes. A backslash before any other character
+/// is an ordinary character.
 pub(super) fn unescape(part: Part, raw: &[u8], into: &mut Vec<u8>) {
     let mut rest = raw;
     while let Some(at) = memchr(b'\\', rest) {
@@ -40,7 +41,8 @@ pub(super) fn unescape(part: Part, raw: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(rest);
 }
 
-/// The position of the closing quote of a string, and true if the string has escapes.
+/// The position of the closing quote of a string, and whether the string has escapes. `start` is
+/// the position after the opening quote.
 #[inline]
 pub(super) fn closing_quote(data: &[u8], start: usize) -> Option<(usize, bool)> {
     let mut at = start;

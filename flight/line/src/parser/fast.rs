@@ -1,4 +1,4 @@
-//! The fast path for ordinary lines.
+//! The fast path of the parser: lines whose series and fields are known, without anything unusual.
 
 use memchr::{memchr, memchr2};
 
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{FieldValue, Row, SeriesNumber, Tables};
 
-/// Maximal length of a field's name that is looked up, with its escapes.
+/// Maximal bytes of a field's name, with its escapes, that the fast path looks up.
 const LABEL_BYTES_MAX: usize = 128;
 
-/// Typical maximal number of tags of a series.
+/// Capacity for the tags of a series; more tags need an allocation.
 const TAGS_EXPECTED: usize = 16;
 
-/// The token behind a value.
+/// The separator after a value.
 enum After {
     Field,
     Timestamp,
@@ -24,9 +24,9 @@ enum After {
 }
 
 impl LineParser {
-    /// Reads the line that begins here, if its series is known or written without escapes, its
-    /// fields are known and the line is correct. Returns the start of the next line. `None` leaves
-    /// nothing behind: the slow path must read the line.
+    /// Reads the line at `start` if its fields are known, its series is known or has no escapes,
+    /// and the line is correct. Returns the start of the next line. If the result is `None`,
+    /// nothing has changed, and the slow path must read the line.
     #[inline]
     pub(super) fn plain_line(
         &mut self,
@@ -62,7 +62,7 @@ impl LineParser {
                 },
             }
         };
-        // The newline does not count.
+        // The newline does not count as part of the line.
         if end - start > self.limits.line_bytes_max + 1 {
             return None;
         }
@@ -80,17 +80,17 @@ impl LineParser {
         Some(end)
     }
 
-    /// The series at the beginning of a line, and the length of the identity: up to the space
-    /// behind the identity.
+    /// The series at the beginning of a line, and the length of its identity: the bytes up to the
+    /// space.
     #[inline]
     fn known_series(&mut self, rest: &[u8]) -> Option<(SeriesNumber, usize)> {
         let generation = self.rows.series.generation;
-        if let Some((number, length)) = self.rows.series.guess(rest) {
+        if let Some((number, length)) = self.rows.series.expected_next(rest) {
             return Some((SeriesNumber { number, generation }, length));
         }
         let length = memchr2(b' ', b'\n', rest)?;
         let identity = rest.get(..length)?;
-        // Only a backslash directly before the space can escape the space.
+        // A space is escaped only by a backslash directly before it.
         if identity.last().is_none_or(|last| *last == b'\\') || rest.get(length) != Some(&b' ') {
             return None;
         }
@@ -100,7 +100,7 @@ impl LineParser {
         }
     }
 
-    /// Interns a new series without escapes; `None` also for any error in the series.
+    /// Adds a new series without escapes to the cache; `None` also if the series has an error.
     fn plain_series(&mut self, identity: &[u8]) -> Option<SeriesNumber> {
         let odd = |byte: &u8| matches!(byte, b'\\' | b'\t' | b'\0');
         if identity.iter().any(odd) || identity.first() == Some(&b'#') {
@@ -120,7 +120,7 @@ impl LineParser {
     }
 }
 
-/// Reads a field whose column is known; returns the end of its value.
+/// Reads a field whose column is known; returns the position after its value.
 #[inline]
 fn known_field(
     row: &mut Row<'_>,
@@ -130,7 +130,7 @@ fn known_field(
     newlines: &mut u64,
 ) -> Option<usize> {
     let rest = data.get(at..)?;
-    let (column, length) = match row.guess(rest) {
+    let (column, length) = match row.expected_next(rest) {
         Some(expected) => expected,
         None => found_field(row, rest)?,
     };
@@ -160,7 +160,7 @@ fn known_field(
     }
 }
 
-/// Looks up a column by name, if it is not the expected column.
+/// Looks a column up by name, when it is not the expected column.
 fn found_field(row: &mut Row<'_>, rest: &[u8]) -> Option<(u32, usize)> {
     let head = rest.get(..LABEL_BYTES_MAX).unwrap_or(rest);
     let length = memchr(b'=', head)?;
@@ -200,7 +200,7 @@ fn known_text(
     Some(end + 1)
 }
 
-/// A boolean, and its end.
+/// The boolean at `start`, and the position after it.
 pub(super) fn boolean(data: &[u8], start: usize) -> Option<(bool, usize)> {
     let rest = data.get(start..)?;
     for (word, value) in [
@@ -222,7 +222,7 @@ pub(super) fn boolean(data: &[u8], start: usize) -> Option<(bool, usize)> {
     None
 }
 
-/// The token after a value, and its position.
+/// The separator after a value, and the position after the separator.
 #[inline(always)]
 fn after(data: &[u8], at: usize) -> Option<(After, usize)> {
     match data.get(at)? {

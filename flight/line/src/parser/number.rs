@@ -1,10 +1,10 @@
-//! Numbers, eight digits at a time.
+//! Reads numbers, eight digits at a time.
 //!
 //! ```text
-//! bytes    5  8  i  ,  u  s  a  g      as one word, the first byte lowest
-//! digits   ✓  ✓                        2 of them
-//! moved    0  0  0  0  0  0  5  8      to the end of eight digits, zeros before them
-//! value                        58      three multiplications, whatever the number of digits
+//! bytes    5  8  i  ,  u  s  a  g      one 64-bit word, the first byte in the lowest bits
+//! digits   ✓  ✓                        2 leading digits
+//! shifted  0  0  0  0  0  0  5  8      the digits are the last of eight, after zeros
+//! value                        58      three multiplications for any number of digits
 //! ```
 
 use crate::FieldValue;
@@ -12,16 +12,16 @@ use crate::FieldValue;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const ZEROS: u64 = b'0' as u64 * ONES;
 
-/// 10^n.
+/// The powers of ten as integers.
 const TENS: [u64; 20] = tens();
 
-/// 10^n; all of these are exact.
+/// The powers of ten that a double represents exactly.
 const TENS_EXACT: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Whole numbers up to this limit are exact as floats.
+/// A double represents every integer up to this limit exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
 const fn tens() -> [u64; 20] {
@@ -37,7 +37,7 @@ const fn tens() -> [u64; 20] {
     tens
 }
 
-/// Eight bytes from a position on; zeros behind the end of `data`.
+/// The eight bytes of `data` from position `at` on; zeros after the end of `data`.
 #[inline]
 fn word(data: &[u8], at: usize) -> u64 {
     let rest = data.get(at..).unwrap_or_default();
@@ -52,7 +52,7 @@ fn last_word(rest: &[u8]) -> u64 {
     rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// The number of leading digits of a word.
+/// The number of leading bytes of a word that are digits.
 #[inline]
 fn digits(word: u64) -> u32 {
     let values = word ^ ZEROS;
@@ -61,7 +61,7 @@ fn digits(word: u64) -> u32 {
     others.trailing_zeros() / 8
 }
 
-/// The value of the first digits of a word, 1 … 8 digits.
+/// The value of the first `digits` digits of a word, from 1 to 8.
 #[inline]
 fn value(word: u64, digits: u32) -> u64 {
     let eight = (word ^ ZEROS) << (64 - 8 * digits);
@@ -77,15 +77,15 @@ fn ten(digits: u32) -> u64 {
     TENS.get(digits as usize).copied().unwrap_or(u64::MAX)
 }
 
-/// A run of digits.
+/// The digits of a number without sign or point.
 struct Digits {
-    /// `None` beyond 64 bits.
+    /// Their value; `None` if it exceeds 64 bits.
     value: Option<u64>,
-    /// The end of the digits.
+    /// The position after the digits.
     end: usize,
 }
 
-/// All digits from a position on; `None` without any digit.
+/// The digits at `start`; `None` if no digit stands there.
 #[inline(always)]
 fn run(data: &[u8], start: usize) -> Option<Digits> {
     let first = word(data, start);
@@ -117,15 +117,15 @@ fn longer_run(data: &[u8], mut end: usize, value_so_far: u64) -> Digits {
 /// The result of reading a number.
 #[derive(Debug, PartialEq)]
 pub(super) enum Number {
-    /// A number, and its end.
+    /// A number, and the position after it.
     Is(FieldValue<'static>, usize),
     /// A number beyond the range of its kind.
     OutOfRange,
-    /// Not a number.
+    /// The text is not a number.
     Not,
 }
 
-/// The value of a number.
+/// Reads the number at `start`, in one of three forms.
 ///
 /// ```text
 /// [-] digits i        digits u        [-] digits [. digits] [e [+|-] digits]
@@ -148,7 +148,7 @@ pub(super) fn number(data: &[u8], start: usize) -> Number {
             b'u' if !negative => return Number::Is(FieldValue::Unsigned(whole as u64), end + 1),
             b'.' => return fraction(data, start, negative, Some(whole as u64), end),
             b'e' | b'E' => return any_float(data, start, end),
-            // -0 is a float different from 0.
+            // `-0` is a float, and differs from 0.
             _ => {
                 let float = whole as f64;
                 let float = if negative { -float } else { float };
@@ -176,13 +176,13 @@ fn long_number(data: &[u8], start: usize, negative: bool, whole: Digits) -> Numb
     }
 }
 
-/// A float with its point at `point`; `whole` is the part before the point.
+/// A float whose decimal point is at `point`; `whole` is the value of the digits before the point.
 #[inline(always)]
 fn fraction(data: &[u8], start: usize, negative: bool, whole: Option<u64>, point: usize) -> Number {
     let Some(digits) = run(data, point + 1) else { return Number::Not };
     let count = digits.end - point - 1;
     let exact = || {
-        // A number and a power of ten, both exact, give the nearest float.
+        // The quotient of an exact number and an exact power of ten is the nearest float.
         let scale = *TENS.get(count)?;
         let units = whole?.checked_mul(scale)?.checked_add(digits.value?)?;
         (units <= EXACT_MAX).then_some(())?;
@@ -197,7 +197,8 @@ fn fraction(data: &[u8], start: usize, negative: bool, whole: Option<u64>, point
     }
 }
 
-/// A float that has been read up to `end`: everything but its exponent.
+/// A float with any syntax, whose digits are read up to `end`; reads a fraction and an exponent
+/// from there on.
 fn any_float(data: &[u8], start: usize, mut end: usize) -> Number {
     if let Some(b'e' | b'E') = data.get(end) {
         let sign = matches!(data.get(end + 1), Some(b'+' | b'-'));
@@ -216,15 +217,15 @@ fn any_float(data: &[u8], start: usize, mut end: usize) -> Number {
 /// The result of reading a timestamp.
 #[derive(Debug, PartialEq)]
 pub(super) enum Timestamp {
-    /// A timestamp, and its end.
+    /// A timestamp, and the position after it.
     Is(i64, usize),
-    /// Beyond 64 bits.
+    /// An integer beyond 64 bits.
     OutOfRange,
-    /// Not a whole number.
+    /// The text is not an integer.
     Not,
 }
 
-/// A timestamp, in any unit.
+/// Reads the integer at `start`, a timestamp in the unit of the request.
 #[inline(always)]
 pub(super) fn timestamp(data: &[u8], start: usize) -> Timestamp {
     let negative = data.get(start) == Some(&b'-');

@@ -16,13 +16,13 @@ fn the_series_that_followed_is_guessed() {
     let b = add(&mut cache, b"b", "2");
     let ab = add(&mut cache, b"ab", "3");
     assert_eq!(cache.find(b"a"), Some(a));
-    assert_eq!(cache.guess(b"b f=1"), Some((b, 1)));
-    assert_eq!(cache.guess(b"ab f=1"), Some((ab, 2)));
+    assert_eq!(cache.expected_next(b"b f=1"), Some((b, 1)));
+    assert_eq!(cache.expected_next(b"ab f=1"), Some((ab, 2)));
     // A full circle back to the first series; then a wrong successor, and an incomplete identity.
-    assert_eq!(cache.guess(b"a f=1"), Some((a, 1)));
-    assert_eq!(cache.guess(b"ab f=1"), None);
-    assert_eq!(cache.guess(b"bc f=1"), None);
-    assert_eq!(cache.guess(b"b"), None);
+    assert_eq!(cache.expected_next(b"a f=1"), Some((a, 1)));
+    assert_eq!(cache.expected_next(b"ab f=1"), None);
+    assert_eq!(cache.expected_next(b"bc f=1"), None);
+    assert_eq!(cache.expected_next(b"b"), None);
     assert_eq!(cache.find(b"ab"), Some(ab));
     assert_eq!(cache.find(b"c"), None);
     assert_eq!((value(&cache, a), value(&cache, b), value(&cache, ab)), ("1", "2", "3"));

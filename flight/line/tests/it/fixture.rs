@@ -1,4 +1,4 @@
-//! A catalog that creates the tables and columns of the data.
+//! A catalog that creates the tables and columns that rows need.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,7 +14,7 @@ use stratalog_model::{
     Durability, LatePolicy, SchemaVersion, TickScale, TickSource, Tiering, tick::Granularity,
 };
 
-/// The tick of lines without a timestamp.
+/// The time of lines without a timestamp, in nanoseconds since 1970.
 pub const NOW_NS: i64 = 1_700_000_000_000_000_000;
 
 pub const REQUEST: LineRequest = LineRequest { precision: Precision::Nanosecond, now_ns: NOW_NS };
@@ -86,7 +86,7 @@ impl Catalog {
         Self(tables.into_iter().map(|table| (table.name.clone(), Arc::new(table))).collect())
     }
 
-    /// Creates or widens the table of the rows.
+    /// Creates the table for these rows, or adds the columns it lacks.
     pub fn made_for(&mut self, rows: &TableRows) -> Arc<ChronicleDefinition> {
         let known = self.0.get(rows.measurement());
         let mut columns: Vec<_> = known.map_or(vec![(TIME_COLUMN.to_string(), NS)], |known| {

@@ -320,7 +320,7 @@ fn a_stream_goes_on_with_another_time_and_the_line_that_has_begun() {
     let first = parser.take();
     assert_eq!(first[0].ticks_ns(), [REQUEST.now_ns]);
     parser.refresh();
-    parser.go_on(REQUEST.now_ns + 5_000);
+    parser.continue_stream(REQUEST.now_ns + 5_000);
     parser.push(b"i\nm v=3i\nm v=x\n", &catalog).unwrap();
     let outcome = parser.finish(&catalog).unwrap();
     let now = REQUEST.now_ns + 5_000;
@@ -334,8 +334,8 @@ fn half_a_line_of_a_stream_can_be_dropped() {
     let mut parser = LineParser::new(LineLimits::default());
     parser.begin(REQUEST);
     parser.push(b"m v=1i 1\nm v=2", &catalog).unwrap();
-    assert!(parser.drop_begun());
-    assert!(!parser.drop_begun());
+    assert!(parser.drop_incomplete_line());
+    assert!(!parser.drop_incomplete_line());
     let outcome = parser.finish(&catalog).unwrap();
     assert_eq!((outcome.tables[0].rows(), outcome.lines_failed), (1, 0));
 }
@@ -438,7 +438,7 @@ fn nothing_behind_a_refused_line_is_taken_when_a_stream_stops_there() {
         for piece in text.as_bytes().chunks(piece) {
             assert_eq!(parser.push_within(piece, usize::MAX, &catalog).unwrap(), piece.len());
         }
-        parser.drop_begun();
+        parser.drop_incomplete_line();
         let outcome = parser.finish(&catalog).unwrap();
         assert_eq!((outcome.lines_ok, outcome.lines_failed, outcome.tables.len()), (2, 1, 1));
         assert_eq!((outcome.tables[0].rows(), outcome.errors[0].line), (2, 3));

@@ -1,5 +1,5 @@
-//! The same requests through the reference's parser and this parser. The intended differences are
-//! in [`Model::take`], [`reference`] and [`compare`], each with its reason.
+//! Compares this parser with the reference's parser on the same requests. The intended differences
+//! are in [`Model::take`], [`reference`] and [`compare`], each with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use stratalog_model::chronicle::SYSTEM_COLUMNS;
 
 use crate::fixture::{Catalog, NOW_NS, read_pieces};
 
-/// A value in a form that compares floats.
+/// A value that can be compared, even if it is a float.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Float(u64),
@@ -26,7 +26,7 @@ pub enum Value {
 /// A line: its number, and its table, tick, tags and fields, or the reason for its refusal.
 pub type Line = (u64, Result<(String, i64, BTreeMap<String, Value>), String>);
 
-/// The expected behaviour of a parser with a new database.
+/// A model of a parser with a new database.
 #[derive(Default)]
 struct Model {
     kinds: BTreeMap<(String, String), std::mem::Discriminant<Value>>,
@@ -35,7 +35,8 @@ struct Model {
 }
 
 impl Model {
-    /// The expected result of a line that the reference reads. This parser refuses some of them.
+    /// The result that the model expects for a line which the reference accepts. This parser
+    /// refuses some of these lines.
     fn take(
         &mut self,
         line: &ParsedLine<'_>,
@@ -183,7 +184,7 @@ fn same(ours: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool
         && ours.iter().zip(other).all(|((a, x), (b, y))| a == b && plain(x) == plain(y))
 }
 
-/// All lines read by this parser, in order.
+/// The results of this parser for all lines, in order.
 pub fn ours(text: &[u8], piece: usize, limits: LineLimits) -> Vec<Line> {
     let mut catalog = Catalog::default();
     let outcome = read_pieces(&catalog, text, piece, limits);

@@ -4,7 +4,7 @@
 //!   socket ─► messages ─► pieces of up to PIECE_BYTES ─► parser ─► batches ─► sink
 //!   └──── the connection's task ─────────────────────┘ └── a task ──────┘ └─ a task ─┘
 //! ```
-//! A few pieces and a batch wait between the stages: parser and sink run in parallel.
+//! A few pieces and one batch may wait between the stages, so that parser and sink run in parallel.
 
 use std::sync::Arc;
 
@@ -28,24 +28,24 @@ use crate::{
     frontend::{Frontend, InboundItem},
 };
 
-/// Clients send messages from a line to megabytes; small messages are combined.
+/// Small messages are combined to pieces of this many bytes: some clients send one line a message.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Maximum pieces between socket and parser.
+/// Maximum pieces that wait for the parser.
 const PIECES_WAITING: usize = 2;
 
-/// Maximum batches between parser and sink.
+/// Maximum batches that wait for the sink.
 const BATCHES_WAITING: usize = 1;
 
-/// Messages from the connection to the statement. A channel closed without `Done` means a cancelled
-/// COPY: no row is stored.
+/// What the connection sends to the parser. If the channel closes without `Done`, the COPY is
+/// cancelled and stores no row.
 #[derive(Debug)]
 enum CopyMessage {
     Data(Bytes),
     Done,
 }
 
-/// A parser for the format of the data.
+/// The parser for the format of the COPY.
 enum Parser {
     Lines(Box<CopyParser>),
     Binary(BinaryCopyParser),
@@ -81,15 +81,16 @@ impl Parser {
     }
 }
 
-/// Messages from the parser to the sink. A channel closed without `Done` means: no row is stored.
+/// What the parser sends to the sink. If the channel closes without `Done`, the sink stores no row.
 #[derive(Debug)]
 enum ParserMessage {
     Batch(RecordBatch),
-    /// The end of the data, with the skipped rows.
+    /// The data has ended; with the rows that the parser skipped.
     Done(SkippedRows),
 }
 
-/// Passes the client's data into the sink; returns the number of stored rows. A drop stores no row.
+/// Parses and stores the data of a COPY; returns the number of stored rows. Dropping the future
+/// stores no row.
 async fn store(
     parser: Parser,
     sink: CopySink,
@@ -100,13 +101,15 @@ async fn store(
     let mut sinking = SpawnedTask::spawn(sink_all(sink, batches));
     let parsed = parse_all(parser, feed, &sender, (&progress, &share)).await;
     drop(sender);
-    // The sink's error about earlier rows comes before the parser's error about later rows.
+    // An error of the sink comes first, because it concerns earlier rows than an error of the
+    // parser.
     let stored = sinking.result().await?;
     parsed?;
     stored.ok_or_else(|| Error::internal("a COPY ended without CopyDone or CopyFail"))
 }
 
-/// Stores batches until `Done`; `None` without `Done`.
+/// Passes batches to the sink until `Done`, and commits; `None` if the channel closes without
+/// `Done`.
 async fn sink_all(
     mut sink: CopySink,
     mut batches: mpsc::Receiver<ParserMessage>,
@@ -125,14 +128,15 @@ async fn sink_all(
     }
 }
 
-/// Parses all data. Also returns after the end of the sink, because the sink reports its own error.
+/// Parses the data until its end. Also returns if the sink has ended, because the sink reports its
+/// error itself.
 async fn parse_all(
     mut parser: Parser,
     mut feed: mpsc::Receiver<CopyMessage>,
     sink: &mpsc::Sender<ParserMessage>,
     (progress, share): (&CopyProgress, &Arc<Share>),
 ) -> Result<()> {
-    // An incomplete row counts.
+    // Counts the bytes of an incomplete row.
     let mut pending = share.hold(0)?;
     loop {
         let piece = tokio::select! {
@@ -171,8 +175,8 @@ async fn parse_all(
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Passes the client's data into the sink. After a failure, the sink is dropped without storing
-    /// a row; later data of the client is ignored.
+    /// Runs COPY FROM STDIN. After a failure the sink is dropped and stores no row, and later data
+    /// of the client is ignored.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Step<()> {
         let CopyIn {
             table,
@@ -208,8 +212,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
         let mut work = SpawnedTask::spawn(store(parser, sink, receiver, (progress, share)));
         if let Err(ending) = self.feed(&sender, &mut work).await {
-            // The next statement must not meet remains of this statement. If the statement itself
-            // failed, it has already ended, and the wait has no effect.
+            // The work on this statement must end before the next statement begins. A failed
+            // statement has ended already.
             drop(sender);
             if let StepEnd::Error(_) = &ending {
                 let _ = self.watched(async { Ok(work.result().await.is_ok()) }).await?;
@@ -221,7 +225,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Passes on the client's data until the client's end message.
+    /// Passes the client's data to the parser until the client ends the data.
     async fn feed(
         &mut self,
         sender: &mpsc::Sender<CopyMessage>,
@@ -236,7 +240,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     tokio::select! {
                         biased;
                         inbound = self.reader.next() => inbound,
-                        // An end before the end of the data is a failure.
+                        // Work that ends before the client's data has failed.
                         result = work.result() => return Err(ended_early(result)),
                         () = self.stop.hard.cancelled() => return Err(shutting_down()),
                     }
@@ -262,7 +266,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.hand_over(sender, work, &mut gathered).await?;
                     return self.send_piece(sender, work, CopyMessage::Done).await;
                 }
-                // Clients may pipeline Flush and Sync; both have no meaning here.
+                // A client may send Flush and Sync ahead; both have no effect within a COPY.
                 b'H' | b'S' => {}
                 b'X' => return Err(StepEnd::Gone),
                 b'f' => {
@@ -297,7 +301,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.send_piece(sender, work, CopyMessage::Data(gathered.split().freeze())).await
     }
 
-    /// Passes on a piece; waits while the statement is busy.
+    /// Passes a piece to the parser; waits while the parser is busy.
     async fn send_piece(
         &mut self,
         sender: &mpsc::Sender<CopyMessage>,
@@ -311,7 +315,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Err(ended_early(work.result().await))
     }
 
-    /// Sends a result as COPY data, a message per row.
+    /// Runs COPY TO STDOUT: sends each row as a message.
     pub(super) async fn copy_out(&mut self, copy: CopyOut) -> Step<()> {
         let CopyOut { options, is_table, mut rows, progress } = copy;
         let schema = Arc::clone(rows.schema());
@@ -324,7 +328,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             if header {
                 let start = self.out.begin(b'd');
                 if let Err(error) = writer.write_header(&mut self.out.bytes) {
-                    self.out.take_back(start);
+                    self.out.remove_message(start);
                     return Err(StepEnd::Error(error));
                 }
                 self.out.end(start)?;
@@ -350,7 +354,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.out.make_room(long.bytes(row), self.session.share())?;
                 let start = self.out.begin(b'd');
                 if let Err(error) = lines.write(row, &mut self.out.bytes) {
-                    self.out.take_back(start);
+                    self.out.remove_message(start);
                     return Err(StepEnd::Error(error));
                 }
                 self.out.end(start)?;
@@ -370,15 +374,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         is_table: bool,
     ) -> Step<u64> {
         let style = self.session.text_style();
-        // The header is in a message with the first row, because clients expect it there. Without
-        // rows, the header is in a message with the trailer.
+        // Clients expect the header in one message with the first row. Without rows, the header is
+        // in one message with the trailer.
         let header = copy_binary::header();
         let mut before: &[u8] = &header;
         let mut count = 0_u64;
         while let Some(batch) = self.next_to_copy(rows).await? {
             let writer = RowWriter::new(&batch, &[BINARY], &style)?;
-            // The copy of a table must not lose digits: two events would become one. Drivers read the
-            // results of queries by COPY, with microseconds as in other binary results.
+            // A copy of a table must keep all digits of times, or two events could become one. A
+            // copy of a query has microseconds, as other binary results have: drivers read query
+            // results by COPY.
             if is_table {
                 writer.check_digits(batch.schema_ref())?;
             }

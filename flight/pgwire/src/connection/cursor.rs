@@ -1,4 +1,4 @@
-//! Rows to the client, with back-pressure.
+//! Sends the rows of a result, no faster than the client reads.
 
 use arrow::array::RecordBatch;
 use futures::{FutureExt as _, StreamExt as _};
@@ -10,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Connection, Step, work::CancelPolicy};
 use crate::encode::RowWriter;
 
-/// A result during its read.
+/// A result from which the client reads.
 pub(crate) struct Cursor {
     rows: Rows,
     formats: Vec<i16>,
     style: TextStyle,
-    /// The current batch, and its next row.
+    /// The current batch, and the index of its next row.
     batch: Option<(RecordBatch, usize)>,
     ended: bool,
 }
@@ -36,15 +36,15 @@ impl Cursor {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Sends rows until the end of the result, or up to `rows_max` rows (0: no limit); returns the
-    /// number of rows. Like in PostgreSQL, the end of a result is known only after a request for a
-    /// further row.
+    /// Sends rows up to the end of the result, or up to `rows_max` rows (0: no limit); returns the
+    /// number of rows. After exactly `rows_max` rows the result is not known to be at its end, as
+    /// in PostgreSQL.
     pub(crate) async fn send_rows(&mut self, cursor: &mut Cursor, rows_max: usize) -> Step<u64> {
         let limit = if rows_max == 0 { u64::MAX } else { rows_max as u64 };
         self.pass_rows(cursor, limit, true).await
     }
 
-    /// Sends or skips rows until the end of the result, or up to `limit` rows.
+    /// Sends or skips rows up to the end of the result, or up to `limit` rows.
     pub(crate) async fn pass_rows(
         &mut self,
         cursor: &mut Cursor,
@@ -93,11 +93,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-/// The next item of a result.
+/// What the stream of a result yields.
 enum CursorItem {
     Rows(RecordBatch),
     End,
-    /// No row yet, from an endless result.
+    /// An endless result has no row at present.
     NotYet,
 }
 
@@ -108,8 +108,8 @@ impl From<Option<RecordBatch>> for CursorItem {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// The next rows. For an endless result, the buffered output is sent before a wait; a request
-    /// with a row limit gets the available rows.
+    /// The next rows. For an endless result, sends the buffered output before waiting; a request
+    /// with a row limit then gets fewer rows instead of waiting.
     async fn next_of(&mut self, cursor: &mut Cursor, limit: u64, sent: u64) -> Step<CursorItem> {
         if !cursor.rows.is_endless() {
             return Ok(self.watched(next(&mut cursor.rows)).await?.into());
@@ -136,7 +136,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// The next rows of a COPY; waits like [`Self::next_of`] for a query.
+    /// The next rows of a COPY; an endless result waits as in [`Self::next_of`].
     pub(super) async fn next_to_copy(&mut self, rows: &mut Rows) -> Step<Option<RecordBatch>> {
         if rows.is_endless() {
             if let Some(there) = next(rows).now_or_never() {

@@ -65,12 +65,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn prepare(&mut self, parsed: &Arc<Parsed>, declared: Vec<u32>) -> Step<Statement> {
         let types: Vec<Option<ColumnType>> = declared.iter().map(|id| column_type(*id)).collect();
         let has_numeric = declared.iter().any(|id| numeric_type(*id).is_some());
-        // A numeric beside another numeric takes the precision of the other numeric.
+        // In an expression with two numerics, a parameter takes the precision of the other operand.
         let fits = |prepared: &Prepared, at: usize, numeric: &ColumnType| {
             match prepared.parameter_types().get(at) {
                 Some(ColumnType::Numeric { .. }) => true,
                 Some(ColumnType::Array(_)) => matches!(numeric, ColumnType::Array(_)),
-                // The type of a column or of a cast.
+                // The parameter has the type of a column or of a cast.
                 Some(ColumnType::Double | ColumnType::Real | ColumnType::Text) => {
                     !prepared.is_guessed(at)
                 }
@@ -249,8 +249,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.tell()
     }
 
-    /// Skips rows of a portal, for a MOVE with its name; `None` for an unknown portal.
-    pub(super) async fn go_forward(
+    /// Skips rows of a portal, for SQL's MOVE with the portal's name; `None` for an unknown portal.
+    pub(super) async fn skip_portal_rows(
         &mut self,
         portal: &str,
         rows: Option<u64>,
@@ -266,10 +266,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(Some(passed))
     }
 
-    /// The rows of a portal; a statement without rows is executed and answered.
+    /// The rows of a portal. A statement without rows runs here, and is answered.
     async fn open_portal(&mut self, name: &str) -> Step<Option<Box<Cursor>>> {
         let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
-        // A portal is finished after an error or a drop during the work.
+        // An error, or a drop during the work, leaves the portal finished.
         let state = std::mem::replace(&mut portal.state, PortalState::Finished);
         let statement = Arc::clone(&portal.statement);
         let formats = portal.formats.clone();
@@ -293,7 +293,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Some(outcome) => outcome,
             None => {
                 let session = Arc::clone(&self.session);
-                // PostgreSQL locks tables from Parse to Sync: no session can alter them in between.
+                // PostgreSQL locks the tables of a statement from Parse to Sync, so that no session
+                // changes them in between.
                 let is_current = statement.round == self.rounds;
                 self.watched(async move {
                     match is_current {
@@ -316,7 +317,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     pub(super) fn close(&mut self, close: &Close) -> Step<()> {
-        // A missing statement or portal is already closed.
+        // To close an unknown statement or portal is no error.
         match close.target {
             Target::Statement => {
                 self.statements.remove(&close.name);
@@ -345,8 +346,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         })
     }
 
-    /// DEALLOCATE and DISCARD ALL for statements prepared by the protocol: SQL and protocol share
-    /// the names. `None` leaves the statement to the session.
+    /// Runs DEALLOCATE and DISCARD ALL on the statements that Parse has prepared, because SQL and
+    /// the protocol share one set of names. `None` if the statement concerns only the session.
     pub(super) fn deallocate(&mut self, text: &str) -> Option<Outcome> {
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
@@ -373,7 +374,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Some(quoted) => quoted.replace("\"\"", "\""),
             None => name.to_ascii_lowercase(),
         };
-        // The session also forgets the statement, unless its text is empty.
+        // The session also has the statement, unless its text is empty.
         let is_empty = self.statements.remove(&name)?.prepared.is_none();
         is_empty.then(|| Outcome::Done("DEALLOCATE".to_string()))
     }
@@ -386,7 +387,8 @@ fn no_portal(name: &str) -> StepEnd {
     ))
 }
 
-/// The type of a numeric, or of an array of numerics: object ids contain no precision.
+/// The numeric type, or array of numerics, with this object id; the id does not contain the
+/// precision.
 fn numeric_type(id: u32) -> Option<ColumnType> {
     match id {
         oid::NUMERIC => Some(ColumnType::NUMERIC),

@@ -1,8 +1,8 @@
-//! A client's named statements and portals, kept between messages.
+//! The named statements and portals of a client.
 //!
-//! The unnamed statement and portal are not counted: each exists at most once and is no larger than
-//! a message. Therefore every allowed message works. An unnamed statement in use by a named portal
-//! is counted like a named statement.
+//! The unnamed statement and the unnamed portal do not count against the budget: each exists once
+//! and is at most as large as a message, so that every message that fits works. If a named portal
+//! uses the unnamed statement, the statement counts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,24 +13,25 @@ use stratalog_query::Prepared;
 use super::cursor::Cursor;
 use crate::budget::{Budget, Claim};
 
-/// Minimum bytes of a statement or portal.
+/// A statement or portal counts as at least this many bytes.
 const STATEMENT_BYTES: usize = 8 << 10;
 const PORTAL_BYTES: usize = 1 << 10;
 
-/// Bytes of a parameter, and of a column of the result.
+/// The bytes that each parameter, and each column of the result, adds.
 const PARAMETER_BYTES: usize = 48;
 const COLUMN_BYTES: usize = 512;
 
-/// A prepared statement.
+/// A prepared statement, named or unnamed.
 #[derive(Debug)]
 pub(crate) struct Statement {
-    /// `None` for an empty string.
+    /// `None` for an empty statement text.
     pub(super) prepared: Option<Arc<Prepared>>,
-    /// Object ids of the parameters, declared by the client or found by the server.
+    /// Object ids of the parameters' types: from the client, or else from the planner.
     pub(super) parameters: Vec<u32>,
-    /// The protocol round of the Parse message; a round lasts from one Sync to the next.
+    /// The round of the Parse message. A round lasts from one Sync to the next.
     pub(super) round: u64,
-    /// Given back when no name and no portal refers to the statement any more.
+    /// The statement's share of the budget, held as long as a name or a portal refers to the
+    /// statement.
     claim: OnceLock<Claim>,
 }
 
@@ -39,18 +40,18 @@ impl Statement {
         Self { prepared, parameters, round, claim: OnceLock::new() }
     }
 
-    /// The statement's own text.
+    /// The SQL text of the statement.
     pub(super) fn text(&self) -> &str {
         self.prepared.as_ref().map_or("", |prepared| prepared.parsed().text())
     }
 
-    /// Columns of the result.
+    /// The number of columns of the result.
     pub(super) fn columns(&self) -> usize {
         let schema = self.prepared.as_ref().and_then(|prepared| prepared.result());
         schema.map_or(0, |schema| schema.fields().len())
     }
 
-    /// Counts the statement once; `name` is its name.
+    /// Counts the statement against the budget, once. `name` is for the error message.
     pub(super) fn keep(&self, name: &str, budget: &Budget) -> Result<()> {
         if self.claim.get().is_some() {
             return Ok(());
@@ -60,27 +61,27 @@ impl Statement {
             .saturating_add(self.prepared.as_ref().map_or(0, |prepared| prepared.memory_bytes()))
             .saturating_add(self.parameters.len().saturating_mul(PARAMETER_BYTES))
             .saturating_add(self.columns().saturating_mul(COLUMN_BYTES));
-        // No other task sets the claim: a statement belongs to a single connection.
+        // A statement belongs to one connection, so no other task sets the claim.
         let _ = self.claim.set(claimed(budget, bytes, "prepared statement")?);
         Ok(())
     }
 }
 
-/// A statement with its parameters.
+/// A statement with the values of its parameters.
 pub(crate) struct Portal {
     pub(super) statement: Arc<Statement>,
     pub(super) formats: Vec<i16>,
     pub(super) state: PortalState,
-    /// `None` for the unnamed portal.
+    /// The portal's share of the budget; `None` for the unnamed portal.
     _claim: Option<Claim>,
 }
 
 pub(super) enum PortalState {
-    /// Not yet run.
+    /// The statement has not run yet; with the values of the parameters.
     Bound(Vec<ScalarValue>),
-    /// The result is open, or at its end.
+    /// The client reads the result, or has reached its end.
     Reading(Box<Cursor>),
-    /// The statement has run or has failed.
+    /// The statement returned no rows, or has failed.
     Finished,
 }
 

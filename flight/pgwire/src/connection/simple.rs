@@ -1,4 +1,4 @@
-//! The simple query protocol.
+//! The simple query protocol: a message with a string of statements.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::encode::{BINARY, TEXT};
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Runs the statements of a string in order, up to the first failure.
     pub(super) async fn simple_query(&mut self, sql: &str) -> Step<()> {
-        // Like in PostgreSQL, the unnamed statement and portal end here.
+        // A simple query ends the unnamed statement and portal, as in PostgreSQL.
         self.statements.remove("");
         self.portals.remove("");
         let answered = self.statements_of(sql).await;
@@ -35,14 +35,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.enter_implicit(statement, !last).await?;
             if let Some((portal, rows)) = statement.moves_forward()
                 && self.session.transaction() != TransactionState::Failed
-                && let Some(passed) = self.go_forward(&portal, rows).await?
+                && let Some(passed) = self.skip_portal_rows(&portal, rows).await?
             {
                 self.complete(&format!("MOVE {passed}"))?;
                 continue;
             }
             let outcome = self.run_statement(statement).await?;
             if last && matches!(outcome, Outcome::Done(_)) {
-                // The commit comes before the answer.
+                // The implicit transaction commits before the client receives the answer.
                 self.commit_implicit().await?;
             }
             self.answer_outcome(outcome).await?;
@@ -52,8 +52,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Combines the statements of a message or of a pipeline in a transaction, where possible.
-    /// `more` is true if further statements follow.
+    /// Puts the statements of one message, or of one pipeline, into an implicit transaction where
+    /// possible. `more` is true if statements follow.
     pub(super) async fn enter_implicit(&mut self, statement: &Arc<Parsed>, more: bool) -> Step<()> {
         if !more && !self.session.is_implicit() {
             return Ok(());
@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.watched(async move { session.enter_implicit(&statement, more).await }).await
     }
 
-    /// Commits the transaction of `enter_implicit`.
+    /// Commits the implicit transaction.
     async fn commit_implicit(&mut self) -> Step<()> {
         if !self.session.is_implicit() {
             return Ok(());
@@ -71,7 +71,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.watched(async move { session.end_implicit().await }).await
     }
 
-    /// The end of a message, or of a pipeline.
+    /// Ends the implicit transaction at the end of a message or pipeline.
     pub(super) async fn end_implicit(&mut self) -> Step<()> {
         match self.commit_implicit().await {
             Err(StepEnd::Error(error)) => self.report(&error),
@@ -102,7 +102,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Answers outcomes with the same form in both protocols.
+    /// Answers a statement without rows; the answer is the same in both protocols.
     pub(super) async fn answer_without_rows(&mut self, outcome: Outcome) -> Step<()> {
         match outcome {
             Outcome::Done(tag) => self.complete(&tag)?,

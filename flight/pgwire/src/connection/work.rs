@@ -1,4 +1,4 @@
-//! Work of a connection, and the reasons to cancel it.
+//! Runs the work of a connection, and cancels it when the client or the server ends.
 
 use std::panic::AssertUnwindSafe;
 
@@ -12,7 +12,7 @@ use tokio::{
 use super::{Connection, Step, StepEnd, shutting_down};
 use crate::frontend::Disconnect;
 
-/// A task that ends when its handle is dropped.
+/// A spawned task that is aborted when the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct SpawnedTask<T>(Option<JoinHandle<Result<T>>>);
 
@@ -21,14 +21,14 @@ impl<T: Send + 'static> SpawnedTask<T> {
         Self(Some(tokio::spawn(work)))
     }
 
-    /// The result of the task, available once. The future is safe to drop and call again.
+    /// The result of the task; available once. The future may be dropped and created again.
     pub(crate) async fn result(&mut self) -> Result<T> {
         let Some(task) = self.0.as_mut() else {
             return Err(Error::internal("the result of a task was taken already"));
         };
         let result = task.await;
         self.0 = None;
-        result.unwrap_or_else(|error| Err(broke_off().with_source(error)))
+        result.unwrap_or_else(|error| Err(panicked().with_source(error)))
     }
 }
 
@@ -40,27 +40,26 @@ impl<T> Drop for SpawnedTask<T> {
     }
 }
 
-fn broke_off() -> Error {
+fn panicked() -> Error {
     Error::internal("the statement failed: a defect of the server")
 }
 
-/// The condition for a disconnected client.
+/// How a client must have left for its work to be cancelled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CancelPolicy {
-    /// The client is gone, and no received message needs an answer. For a statement waiting for
-    /// other sessions, a Terminate message also counts: PostgreSQL would continue to wait without a
-    /// client and block other sessions. Other statements run to their ends, like in PostgreSQL,
-    /// which reads the Terminate message only afterwards.
+    /// The client has closed the connection, and no received message needs an answer. While a
+    /// statement waits for other sessions, a Terminate message also counts: unlike PostgreSQL, the
+    /// statement then does not keep blocking other sessions. Any other statement runs to its end
+    /// after Terminate, as in PostgreSQL.
     Gone,
-    /// The client has closed its end, for endless work: later messages are never answered, and do
-    /// not keep the work running.
+    /// The client has closed its side of the connection. For endless work: it never reads later
+    /// messages, so they do not keep it running.
     Closed,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Runs `work` unless the client disconnects or the server ends first; a drop of the work
-    /// cancels the work. A panic inside is an error of the statement and does not end the
-    /// connection.
+    /// Runs `work`; cancels it by dropping it if the client disconnects or the server stops. A
+    /// panic of the work is an error of the statement and leaves the connection open.
     pub(crate) fn watched<T>(
         &mut self,
         work: impl Future<Output = Result<T>>,
@@ -68,7 +67,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.watched_until(CancelPolicy::Gone, work)
     }
 
-    /// Like [`Self::watched`], with the given condition for a disconnected client.
+    /// Runs `work` as [`Self::watched`] does; `until` decides when the client counts as
+    /// disconnected.
     pub(crate) async fn watched_until<T>(
         &mut self,
         until: CancelPolicy,
@@ -88,7 +88,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         tokio::select! {
             biased;
-            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(StepEnd::Error),
+            result = result => result.unwrap_or_else(|_| Err(panicked())).map_err(StepEnd::Error),
             () = left => Err(StepEnd::Gone),
             () = self.stop.hard.cancelled() => Err(shutting_down()),
         }

@@ -1,4 +1,4 @@
-//! Values in PostgreSQL's binary forms.
+//! Values in PostgreSQL's binary format.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::types::{element_of, oid, wire_type};
 /// Microseconds between 1970-01-01 and 2000-01-01.
 pub(crate) const POSTGRES_EPOCH_MICROS: i64 = POSTGRES_EPOCH_DAYS * DAY_SECONDS * 1_000_000;
 
-/// Writes the values of an array in binary.
+/// Encodes the values of an array in binary format.
 #[derive(Debug)]
 pub struct BinaryWriter {
     values: Values,
@@ -36,7 +36,7 @@ enum Values {
     Int16(Int16Array),
     Int32(Int32Array),
     Int64(Int64Array),
-    /// 64-bit values of the catalog's 4-byte `oid` types.
+    /// 64-bit values whose wire type is a 4-byte `oid` type.
     Oid(Int64Array),
     Float32(Float32Array),
     Float64(Float64Array),
@@ -55,24 +55,24 @@ enum Values {
     Time(Int64Array),
     Interval(IntervalMonthDayNanoArray),
     Uuid(FixedSizeBinaryArray),
-    /// `"char"`: one byte, 0 for the empty text.
+    /// `"char"`: one byte; 0 for the empty text.
     Char(StringViewArray),
-    /// `inet`: addresses.
+    /// `inet`: network addresses.
     Inet(StringViewArray),
     List {
         array: ListArray,
         element: u32,
-        /// The first subscript.
+        /// The lower bound of the array's subscripts.
         lower: i32,
         child: Box<BinaryWriter>,
     },
 }
 
 impl BinaryWriter {
-    /// A writer of `array` with the wire type `wire_oid`.
+    /// An encoder for `array` with the wire type `wire_oid`.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for a field without a matching SQL type.
+    /// `FeatureNotSupported` if no SQL type matches `field`.
     pub fn new(array: &ArrayRef, field: &Field, wire_oid: u32) -> Result<Self> {
         let unsupported = || {
             Error::new(
@@ -90,14 +90,14 @@ impl BinaryWriter {
         }
         let column_type = ColumnType::from_arrow_field(field).ok_or_else(unsupported)?;
         if is_name_of_oid(wire_oid) {
-            // Only the catalogs know the oid for a name.
+            // Only the catalog can translate a name to its oid.
             return Err(unsupported());
         }
         if matches!(wire_oid, oid::OID | oid::XID | oid::CID) && array.data_type().is_integer() {
             let wide = cast(array, &DataType::Int64)?;
             return Ok(Self { values: Values::Oid(wide.as_primitive().clone()) });
         }
-        // Decimals keep their width: the widest decimal does not fit the canonical type.
+        // Decimals keep their width, because the canonical type cannot hold the widest decimals.
         if let DataType::Decimal256(_, scale) = array.data_type() {
             return Ok(Self {
                 values: Values::Decimal { array: Arc::clone(array), scale: *scale },
@@ -192,13 +192,13 @@ impl BinaryWriter {
         })
     }
 
-    /// Whether a value has digits beyond microseconds, which [`Self::write`] cuts.
+    /// True if a value has digits beyond microseconds; [`Self::write`] omits them.
     pub(crate) fn cuts_digits(&self) -> bool {
         self.array().is_some_and(|array| self.cuts_digits_of(0, array.len()))
     }
 
-    /// Like [`Self::cuts_digits`], for the rows from `start` up to `end` (excluded). The rows of a
-    /// list need not cover its child.
+    /// As [`Self::cuts_digits`], for the rows from `start` to before `end`. The rows of a list may
+    /// use only a part of the child array.
     fn cuts_digits_of(&self, start: usize, end: usize) -> bool {
         let mut rows = start..end;
         match &self.values {
@@ -259,7 +259,7 @@ impl BinaryWriter {
             Values::Char(array) => out.push(array.value(row).bytes().next().unwrap_or(0)),
             Values::Inet(array) => write_address(array.value(row), out)?,
             Values::Jsonb(array) => {
-                // Version of the binary form.
+                // The version of the binary format of jsonb.
                 out.push(1);
                 out.extend_from_slice(array.value(row).as_bytes());
             }
@@ -293,7 +293,7 @@ impl BinaryWriter {
     }
 }
 
-/// True for an oid type shown as a name.
+/// True for an oid type whose values Stratalog holds as names, for example `regclass`.
 fn is_name_of_oid(wire_oid: u32) -> bool {
     matches!(
         wire_oid,
@@ -301,13 +301,14 @@ fn is_name_of_oid(wire_oid: u32) -> bool {
     )
 }
 
-/// A network address in the form of `inet`.
+/// Encodes a network address as `inet`.
 fn write_address(text: &str, out: &mut Vec<u8>) -> Result<()> {
     let address: IpAddr = text.parse().map_err(|_| {
         let message = format!("invalid input syntax for type inet: \"{text}\"");
         Error::new(ErrorKind::InvalidTextRepresentation, message)
     })?;
-    // PostgreSQL's number of the family, bits of the network, no cidr, number of address bytes.
+    // PostgreSQL's number of the address family, the bits of the network, 0 for "not a cidr", and
+    // the number of address bytes.
     match address {
         IpAddr::V4(address) => {
             out.extend_from_slice(&[2, 32, 0, 4]);
@@ -321,13 +322,13 @@ fn write_address(text: &str, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Converts to the canonical Arrow type of a column type: results also use other Arrow types.
+/// Casts a column to the Arrow type that Stratalog uses for its SQL type, because results may have
+/// other Arrow types.
 fn canonical(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     let wanted = match (array.data_type(), column_type) {
-        // Values of a dictionary or run array may still be decimals of another width.
+        // The values of a dictionary or run array may be decimals of another width.
         (DataType::Decimal128(_, _), ColumnType::Numeric { .. }) => return Ok(Arc::clone(array)),
-        // The zone of a timestamp is only for display; a cast would change no value, but copy the
-        // array.
+        // The zone of a timestamp is not part of its value, so a cast would only copy the array.
         (DataType::Timestamp(_, _), _) => return Ok(Arc::clone(array)),
         (_, wanted) => wanted.arrow_type(),
     };
@@ -337,7 +338,7 @@ fn canonical(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     Ok(cast(array, &wanted)?)
 }
 
-/// Microseconds since 1970, rounded down.
+/// The time in microseconds since 1970, rounded down; `None` beyond 64 bits.
 fn micros(units: i64, per_second: i64) -> Option<i64> {
     if per_second > 1_000_000 {
         Some(units.div_euclid(per_second / 1_000_000))
@@ -346,7 +347,7 @@ fn micros(units: i64, per_second: i64) -> Option<i64> {
     }
 }
 
-/// The first element of a row in the list's child, and the element after the last.
+/// The range of a row's elements in the child of a list, end excluded.
 fn elements(array: &ListArray, row: usize) -> (usize, usize) {
     let bound = |at: usize| {
         array.value_offsets().get(at).and_then(|offset| usize::try_from(*offset).ok()).unwrap_or(0)
@@ -387,7 +388,7 @@ fn write_list(
     Ok(())
 }
 
-/// The binary form of a decimal text: groups of four digits around the point.
+/// Encodes the text of a decimal number: groups of four digits on both sides of the decimal point.
 fn write_numeric(text: &[u8], out: &mut Vec<u8>) {
     let (negative, text) = match text.split_first() {
         Some((b'-', rest)) => (true, rest),

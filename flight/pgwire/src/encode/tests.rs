@@ -138,7 +138,7 @@ fn a_copy_refuses_digits_beyond_microseconds() {
     assert!(checked(Some("{1}"), &list(&ColumnType::Integer)).is_ok());
 }
 
-/// Elements outside of the rows do not count.
+/// Elements of the child array outside of the list's rows have no effect.
 #[test]
 fn a_copy_ignores_the_hidden_elements_of_lists() {
     let style = TextStyle::default();
@@ -163,7 +163,7 @@ fn formats_are_none_one_or_each() {
     assert_eq!(format_of(&[0, 1], 1), 1);
 }
 
-/// Texts of values without a loss in binary form: microseconds at most.
+/// Values, as text, that the binary format holds without loss: times with at most microseconds.
 fn value() -> impl Strategy<Value = (ColumnType, String)> {
     let number = any::<i64>();
     prop_oneof![
@@ -183,7 +183,7 @@ fn value() -> impl Strategy<Value = (ColumnType, String)> {
         (1_i64..250_000_000_000, 0_u32..1_000_000, prop::sample::select(vec![6_u8, 9])).prop_map(
             |(seconds, micros, precision)| {
                 let mut out = Vec::new();
-                // Nanoseconds end in 2262.
+                // Times in nanoseconds end in the year 2262.
                 let seconds = if precision == 9 { seconds % 9_000_000_000 } else { seconds };
                 stratalog_text::write::datetime::write_timestamp(
                     seconds,
@@ -232,7 +232,7 @@ proptest! {
         let field = column_type.arrow_field("x", true);
         let shown = |array: &ArrayRef| write_value(array.as_ref(), 0, &field, &style).unwrap();
         prop_assert_eq!(shown(&array), shown(&expected));
-        // Text parameters give the same value.
+        // A parameter in text format has the same value.
         let scalar = decode(Some(&Bytes::from(text)), 0, wire, &column_type, &style).unwrap();
         prop_assert_eq!(shown(&scalar.to_array().unwrap()), shown(&expected));
     }

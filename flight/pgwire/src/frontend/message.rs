@@ -1,4 +1,4 @@
-//! The body of a message.
+//! Decodes the body of a message from the client.
 
 use bytes::Bytes;
 use stratalog_model::{Error, ErrorKind, Result};
@@ -6,63 +6,64 @@ use stratalog_model::{Error, ErrorKind, Result};
 /// A message of the client after start-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frontend {
-    /// `Q`: run the statements.
+    /// `Q`: run the statements of a string.
     Query(String),
-    /// `P`
+    /// `P`: prepare a statement.
     Parse(Parse),
-    /// `B`
+    /// `B`: make a portal.
     Bind(Bind),
-    /// `D`
+    /// `D`: describe a statement or portal.
     Describe(Describe),
-    /// `E`
+    /// `E`: run a portal.
     Execute(Execute),
-    /// `C`
+    /// `C`: close a statement or portal.
     Close(Close),
-    /// `S`
+    /// `S`: end a round of extended messages.
     Sync,
-    /// `H`
+    /// `H`: send the output so far.
     Flush,
-    /// `d`
+    /// `d`: data of a COPY.
     CopyData(Bytes),
-    /// `c`
+    /// `c`: the data of a COPY has ended.
     CopyDone,
-    /// `f`: the client's reason to cancel.
+    /// `f`: cancel a COPY; with the client's reason.
     CopyFail(String),
-    /// `X`
+    /// `X`: end the connection.
     Terminate,
-    /// `F`: the obsolete function call protocol.
+    /// `F`: a call of the obsolete function protocol.
     FunctionCall,
-    /// `p`: an answer without a request.
+    /// `p`: an answer to a request for authentication.
     Password,
 }
 
-/// Prepares a statement.
+/// The body of a Parse message, which prepares a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parse {
-    /// Name; empty for the unnamed statement.
+    /// The name of the statement; empty for the unnamed statement.
     pub name: String,
-    /// SQL.
+    /// The SQL text.
     pub sql: String,
-    /// Object ids of the parameters' types, 0 for unknown; the list may be incomplete.
+    /// Object ids of the parameters' types; 0 for an unknown type. The list may be shorter than the
+    /// list of parameters.
     pub types: Vec<u32>,
 }
 
-/// Makes a portal of a statement and its parameters.
+/// Makes a portal from a statement and the values of its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bind {
     /// Name of the portal; empty for the unnamed portal.
     pub portal: String,
     /// Name of the statement.
     pub statement: String,
-    /// Format codes of the parameters: none, a single code for all, or a code for each.
+    /// Format codes of the parameters: none, one code for all, or one code for each.
     pub formats: Vec<i16>,
-    /// The values; `None` is NULL.
+    /// The values of the parameters; `None` is NULL.
     pub values: Vec<Option<Bytes>>,
-    /// Format codes of the result's columns: none, a single code for all, or a code for each.
+    /// Format codes of the result's columns: none, one code for all, or one code for each.
     pub result_formats: Vec<i16>,
 }
 
-/// The target of Describe and Close.
+/// What Describe and Close refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A prepared statement.
@@ -71,30 +72,30 @@ pub enum Target {
     Portal,
 }
 
-/// Asks for the shape of a statement or portal.
+/// Asks for the parameters and columns of a statement or portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Describe {
-    /// Statement or portal.
+    /// The type of the object.
     pub target: Target,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 
-/// Runs a portal.
+/// The body of an Execute message, which runs a portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execute {
     /// Name of the portal.
     pub portal: String,
-    /// Maximum rows before a pause; 0 for all rows.
+    /// Maximum number of rows before the portal is suspended; 0 for all rows.
     pub rows_max: usize,
 }
 
-/// Drops a statement or portal.
+/// The body of a Close message, which drops a statement or portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
-    /// Statement or portal.
+    /// The type of the object.
     pub target: Target,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 
@@ -102,7 +103,7 @@ fn violation(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ProtocolViolation, message)
 }
 
-/// True if a byte is the type of a client message.
+/// True if `kind` is the type byte of a client message.
 pub(super) fn is_known(kind: u8) -> bool {
     matches!(
         kind,
@@ -126,8 +127,8 @@ impl Frontend {
     /// Decodes the body of a message of type `kind`.
     ///
     /// # Errors
-    /// `ProtocolViolation` when the body is shorter or longer than its contents require,
-    /// `InvalidEncoding` for strings outside UTF-8.
+    /// `ProtocolViolation` if the body is shorter or longer than its contents; `InvalidEncoding`
+    /// for strings that are not UTF-8.
     pub fn decode(kind: u8, body: Bytes) -> Result<Self> {
         let mut body = Body(body);
         let message = match kind {
@@ -152,7 +153,7 @@ impl Frontend {
             }
             b'E' => {
                 let portal = body.string()?;
-                // Like in PostgreSQL, negative limits mean no limit.
+                // A negative limit means no limit, as in PostgreSQL.
                 let rows_max = usize::try_from(body.i32()?).unwrap_or(0);
                 Self::Execute(Execute { portal, rows_max })
             }
@@ -182,7 +183,7 @@ impl Frontend {
     }
 }
 
-/// The rest of a body.
+/// The part of a body that is not decoded yet.
 struct Body(Bytes);
 
 impl Body {
@@ -220,7 +221,8 @@ impl Body {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A 16-bit count. Collections grow with each element; a wrong count causes no allocation.
+    /// A 16-bit number of elements. The caller's collection grows with each element, so that a
+    /// wrong number causes no large allocation.
     fn count(&mut self) -> Result<u16> {
         self.array().map(u16::from_be_bytes)
     }

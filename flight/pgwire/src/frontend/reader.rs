@@ -1,4 +1,4 @@
-//! Messages from a socket.
+//! Splits the bytes of a socket into messages.
 
 use std::{io, time::Duration};
 
@@ -9,71 +9,73 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::message::is_known;
 use crate::budget::{Budget, Claim};
 
-/// Bytes of a message held by a connection without a claim on the budget.
+/// A connection may hold this many bytes of a message without a claim on the budget.
 const FREE_BYTES: usize = 128 << 10;
 
-/// Maximum bytes read ahead during a statement.
+/// Maximum bytes that are read while a statement runs.
 const READ_AHEAD_BYTES: usize = 64 << 10;
 
-/// Bytes requested per read from a client with much data.
+/// The size of a read from a client that sends much data.
 const READ_BYTES: usize = 64 << 10;
 
-/// Bytes requested per read at first, until a read returns a full buffer.
+/// The size of a read until a read fills its buffer.
 const FIRST_READ_BYTES: usize = 8 << 10;
 
-/// An item from the socket.
+/// What the reader returns.
 #[derive(Debug)]
 pub enum InboundItem {
-    /// A message: its type and its undecoded body.
+    /// A message: its type byte and its body, which is not decoded.
     Message(u8, Bytes),
-    /// A message refused for lack of memory: its type, and the error for the client. The whole
+    /// A message for which no memory was free: its type byte, and the error for the client. The
     /// message was read and dropped.
     Refused(u8, Error),
-    /// The client is gone, possibly within a message.
+    /// The client has disconnected, possibly within a message.
     Closed,
-    /// Framing is lost: later bytes have no meaning. The error is for the client.
+    /// The bytes do not form a message, so the reader cannot find the next message. The error is
+    /// for the client.
     Broken(Error),
 }
 
-/// The manner of a disconnect: no received message is left to execute.
+/// How a client has left, when no received message is left to execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disconnect {
-    /// The client's end is closed.
+    /// The client has closed its side of the connection.
     Closed,
-    /// The client has sent Terminate and expects no answer.
+    /// The client has sent Terminate, and expects no answer.
     Farewell,
 }
 
-/// Limits of messages.
+/// The limits of messages.
 #[derive(Debug, Clone)]
 pub struct MessageLimits {
     /// Maximum bytes of a message.
     pub bytes_max: usize,
-    /// Budget for the large messages of all connections.
+    /// The budget that the large messages of all connections share.
     pub room: Budget,
-    /// Maximum wait of a message for room.
+    /// How long a large message may wait for its claim.
     pub patience: Duration,
 }
 
-/// Splits the bytes of a socket into messages. Memory is limited: a small buffer per connection,
-/// and claims on the budget for large messages.
+/// Splits the bytes of a socket into messages. The memory is bounded: a small buffer per
+/// connection, and for large messages a claim on the budget.
 #[derive(Debug)]
 pub struct MessageReader<R> {
     source: R,
     buffer: BytesMut,
     limits: MessageLimits,
     closed: bool,
-    /// Bytes requested per read.
+    /// The size of the next read.
     read_bytes: usize,
-    /// Claim for the incoming message.
+    /// The claim of the incomplete message.
     claim: Option<Claim>,
-    /// Remaining bytes of a COPY data message after its first part was returned.
+    /// The bytes that are missing of a COPY data message whose first part was returned.
     data_left: usize,
-    /// A refused incoming message: its type, and the number of remaining bytes.
+    /// The message that is being refused: its type byte, the number of its missing bytes, and the
+    /// error.
     refused: Option<(u8, usize, Error)>,
 }
 
-/// A message with its claim; the claim ends with the drop of the last part.
+/// A message and its claim; the claim ends when the last part of the message is dropped.
 struct ClaimedMessage {
     body: Bytes,
     _claim: Claim,
@@ -86,7 +88,7 @@ impl AsRef<[u8]> for ClaimedMessage {
 }
 
 impl<R: AsyncRead + Unpin> MessageReader<R> {
-    /// A reader of `source`; `buffer` contains bytes read before.
+    /// A reader of `source`; `buffer` contains the bytes that were read before.
     pub fn new(source: R, buffer: BytesMut, limits: MessageLimits) -> Self {
         Self {
             source,
@@ -100,7 +102,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// The next message. Safe to drop and call again: no read bytes are lost.
+    /// The next message. Dropping the future loses no bytes.
     pub async fn next(&mut self) -> InboundItem {
         loop {
             match self.buffered() {
@@ -110,7 +112,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
                     self.make_room().await;
                     match self.source.read_buf(&mut self.buffer).await {
                         Ok(0) => self.closed = true,
-                        // A full read: more data may follow.
+                        // The read filled its buffer, so more data probably follows.
                         Ok(read) if read >= self.read_bytes => self.read_bytes = READ_BYTES,
                         Ok(_) => {}
                         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -121,7 +123,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Frees the memory of an empty buffer, for an idle connection.
+    /// Frees the memory of an empty buffer, while the connection is idle.
     pub fn rest(&mut self) {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
@@ -129,8 +131,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Makes room for more of the incomplete message in the buffer. A large message waits here for
-    /// its share of the server's memory; its sender waits too.
+    /// Makes room in the buffer for the rest of the incomplete message. A large message waits here
+    /// for its claim on the budget, and its sender waits too.
     async fn make_room(&mut self) {
         let here = self.buffer.len();
         if here < FREE_BYTES || self.claim.is_some() || self.refused.is_some() || self.data_left > 0
@@ -159,7 +161,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         self.buffer.reserve(READ_BYTES);
     }
 
-    /// Drops the received part of a refused message.
+    /// Drops the bytes of a refused message; returns the refusal when the whole message has
+    /// arrived.
     fn drop_refused(&mut self) -> Option<InboundItem> {
         let (kind, left, error) = self.refused.take()?;
         let here = left.min(self.buffer.len());
@@ -171,7 +174,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         None
     }
 
-    /// The next part of a large COPY data message, if the part is large enough.
+    /// The next part of a large COPY data message; `None` if too few bytes have arrived.
     fn more_data(&mut self) -> Option<InboundItem> {
         let here = self.data_left.min(self.buffer.len());
         if here < self.data_left && here < READ_BYTES {
@@ -181,12 +184,12 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Some(InboundItem::Message(b'd', self.buffer.split_to(here).freeze()))
     }
 
-    /// True if a received Sync comes next; Close and Flush messages before it do not count.
+    /// True if the next received message is Sync, apart from Close and Flush messages before it.
     pub fn is_sync_next(&self) -> bool {
         self.kind_behind(b"CH") == Some(b'S')
     }
 
-    /// The type of the next received message with a type outside `passed`.
+    /// The type of the next received message whose type is not in `passed`.
     fn kind_behind(&self, passed: &[u8]) -> Option<u8> {
         if self.refused.is_some() || self.data_left > 0 {
             return None;
@@ -202,8 +205,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// The next message, if already received. COPY data is a stream: the parts of a large message
-    /// are returned as they arrive, each as a separate message.
+    /// The next message, if it has arrived. A large COPY data message is returned in parts, as they
+    /// arrive, each as a message of its own.
     pub fn buffered(&mut self) -> Option<InboundItem> {
         if self.refused.is_some() {
             return self.drop_refused();
@@ -253,15 +256,15 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let mut body = self.buffer.split_to(length - 4).freeze();
         if let Some(claim) = self.claim.take() {
             body = Bytes::from_owner(ClaimedMessage { body, _claim: claim });
-            // Later data must not keep the memory of this message.
+            // Later data would otherwise keep this message's memory in use.
             self.buffer = BytesMut::from(self.buffer.as_ref());
         }
         Some(InboundItem::Message(kind, body))
     }
 
-    /// Waits until the client disconnects; reads ahead a limited number of bytes. Never returns
-    /// while the client is connected, or while received messages need an answer. Sync, Close and
-    /// Flush messages need no answer in this sense. Safe to drop.
+    /// Waits until the client disconnects; meanwhile reads a limited number of bytes. Never returns
+    /// while a received message other than Sync, Close and Flush needs an answer. Dropping the
+    /// future loses no bytes.
     pub async fn left(&mut self) -> Disconnect {
         loop {
             if self.kind_behind(b"SCH") == Some(b'X') {
@@ -277,8 +280,9 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Waits until the client closes the connection, and buffers the data received meanwhile. Never
-    /// returns once the buffer holds `READ_AHEAD_BYTES`. Cancel-safe.
+    /// Waits until the client closes its side of the connection, and buffers the data that arrives.
+    /// Never returns once the buffer holds [`READ_AHEAD_BYTES`]. Dropping the future loses no
+    /// bytes.
     pub async fn closed(&mut self) {
         while !self.closed {
             if self.buffer.len() >= READ_AHEAD_BYTES {
@@ -295,7 +299,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => {
-                // A reset connection accepts no answer.
+                // After a reset of the connection the client cannot receive an answer.
                 self.closed = true;
                 self.buffer.clear();
             }

@@ -57,7 +57,7 @@ fn messages_cut_anywhere_are_refused() {
 #[test]
 fn lies_about_lengths_are_refused() {
     for values in [
-        // A value of 2 GB, of a negative length, 65,535 values.
+        // A value with a length of 2 GB, a value with a negative length, and 65,535 values.
         &[0, 0, 0, 1, 0x7f, 255, 255, 255][..],
         &[0, 0, 0, 1, 255, 255, 255, 254][..],
         &[0, 0, 255, 255][..],
@@ -188,12 +188,12 @@ async fn a_client_that_sent_more_before_it_closed_has_not_left() {
         assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, None);
         assert_eq!(left([sent(b'S'), sent(kind), goodbye.clone()].concat()).await, None);
     }
-    // Data that only looks like a Terminate message.
+    // COPY data whose bytes look like a Terminate message.
     let data = framed(b'd', &vec![b'X'; 200_000]);
     let mut whole = reader(&data, 1 << 20);
     assert!(matches!(whole.next().await, InboundItem::Message(b'd', _)));
     assert!(tokio::time::timeout(Duration::from_millis(20), whole.left()).await.is_err());
-    // Unless no received message can be answered.
+    // Without a received message that needs an answer, `closed` returns.
     reader(b"X\0\0\0\x04", 1000).closed().await;
 }
 

@@ -1,4 +1,4 @@
-//! Binary parameters.
+//! Decodes parameters in binary format.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn text(bytes: &[u8]) -> Result<&str> {
     }
 }
 
-/// A timestamp in units of `unit_ns`.
+/// A timestamp as a scalar; `units` counts units of `unit_ns` nanoseconds.
 pub(super) fn timestamp(units: i64, unit_ns: i64, zoned: bool) -> ScalarValue {
     let zone = zoned.then(|| Arc::from("UTC"));
     match unit_ns {
@@ -106,7 +106,7 @@ pub(super) fn decode(
                     None => (micros, 1_000),
                 }
             } else {
-                // Rounded half up, like text.
+                // Rounds half up, as the text format does.
                 let unit_micros = unit_ns / 1_000;
                 (micros.saturating_add(unit_micros / 2).div_euclid(unit_micros), unit_ns)
             };
@@ -207,7 +207,7 @@ fn array(bytes: &Bytes, wire: u32, element: &ColumnType, style: &TextStyle) -> R
     Ok(ScalarValue::List(Arc::new(list)))
 }
 
-/// A type wide enough for the numerics, or the times, of two types.
+/// A type that holds the values of both types, two numeric types or two timestamp types.
 fn wider(one: DataType, other: DataType) -> DataType {
     match (&one, &other) {
         (DataType::Decimal128(precision, scale), DataType::Decimal128(digits, behind)) => {
@@ -222,7 +222,7 @@ fn wider(one: DataType, other: DataType) -> DataType {
     }
 }
 
-/// An element in the type of all elements.
+/// An element, converted to the common type of all elements.
 fn in_type(value: &ScalarValue, wanted: &DataType, element: &ColumnType) -> Result<ScalarValue> {
     value.cast_to(wanted).map_err(|_| {
         Error::new(
@@ -236,7 +236,7 @@ fn take_i32(bytes: &mut Bytes) -> Option<i32> {
     (bytes.len() >= 4).then(|| bytes.get_i32())
 }
 
-/// The decimal text of a binary numeric.
+/// The text of a numeric in binary format.
 pub(super) fn numeric_text(bytes: &[u8]) -> Result<String> {
     let broken = || invalid("numeric");
     let mut words = bytes.chunks_exact(2).map(|word| match word {

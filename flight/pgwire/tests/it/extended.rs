@@ -11,7 +11,7 @@ use crate::{
     server::{FOREVER, Server, code, eventually},
 };
 
-/// A value as raw bytes of its binary form.
+/// A value as the bytes of its binary format.
 #[derive(Debug)]
 struct Binary(Vec<u8>);
 

@@ -10,7 +10,7 @@ use crate::{
     server::{Server, eventually},
 };
 
-/// A message that needs most of the room.
+/// The bytes of a message that needs most of the memory for messages.
 const LARGE: usize = 900_000;
 
 async fn small_room(inbound_wait_ms: u64) -> Server {
@@ -31,7 +31,8 @@ fn query(sql: &str) -> Vec<u8> {
     framed(b'Q', &[sql.as_bytes(), b"\0"].concat())
 }
 
-/// A connection within a large message with room from the server, and the rest of the message.
+/// A connection that has sent the first part of a large message, which holds the memory; and the
+/// rest of the message.
 async fn halfway(server: &Server) -> (Wire, Vec<u8>) {
     let mut wire = Wire::ready(server.port).await;
     let mut message = query(&sql(LARGE));
@@ -93,7 +94,7 @@ async fn data_of_a_copy_needs_no_room() {
     assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
 }
 
-/// Waits for room with a large query.
+/// Sends a large query, which waits for memory.
 fn waiting(mut wire: Wire) -> JoinHandle<String> {
     tokio::spawn(async move { kinds(&wire.query(&sql(LARGE)).await) })
 }

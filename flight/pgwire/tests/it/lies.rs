@@ -8,7 +8,7 @@ use crate::{
     server::{Server, eventually},
 };
 
-/// Bytes of a message, and its length and count fields: position and width.
+/// The bytes of a message, and position and width of its length and count fields.
 #[derive(Clone, Default)]
 struct Message {
     name: &'static str,
@@ -46,7 +46,7 @@ impl Message {
         self
     }
 
-    /// Variants of the message with wrong values in each field.
+    /// Copies of the message, each with a wrong value in one field.
     fn lies(&self) -> Vec<Vec<u8>> {
         let mut lies = Vec::new();
         for (at, width) in &self.fields {
@@ -66,7 +66,7 @@ impl Message {
     }
 }
 
-/// The messages before a login.
+/// All messages that a client may send before its login.
 fn requests() -> Vec<Message> {
     let code = |name, code: i32| Message::start(name, None).raw(&code.to_be_bytes());
     vec![
@@ -81,7 +81,7 @@ fn requests() -> Vec<Message> {
     ]
 }
 
-/// Every message of a session.
+/// All messages that a client may send within a session.
 fn messages() -> Vec<Message> {
     let start = |name, kind| Message::start(name, Some(kind));
     vec![
@@ -132,7 +132,7 @@ async fn server() -> Server {
     server
 }
 
-/// Sends bytes, and nothing after them; returns the answers until the server closes.
+/// Sends bytes and closes the sending side; returns the answers until the server closes.
 async fn answered(mut wire: Wire, bytes: &[u8]) -> Vec<Reply> {
     wire.send(bytes).await;
     let _ = wire.0.shutdown().await;

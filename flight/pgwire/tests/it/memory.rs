@@ -1,4 +1,4 @@
-//! Memory of the server used by a single client.
+//! The memory that a single client can make the server use.
 
 use stratalog_pgwire::PgwireSettings;
 
@@ -50,7 +50,7 @@ async fn answers_of_one_string_are_sent_when_there_are_enough_of_them() {
     }
 }
 
-/// Room for two statements with `TEXT_BYTES` of quoted text; each byte counts four times.
+/// Bytes for two statements with a quoted text of `TEXT_BYTES`; each byte counts four times.
 const KEPT_BYTES: usize = 1 << 20;
 const TEXT_BYTES: usize = 100_000;
 
@@ -58,7 +58,7 @@ async fn small_room() -> Server {
     Server::with(PgwireSettings { kept_bytes_max: KEPT_BYTES, ..Default::default() }).await
 }
 
-/// The SQLSTATE of the messages and of the Sync after them.
+/// The SQLSTATE with which the server answers these messages and a Sync.
 async fn state(wire: &mut Wire, messages: &[Vec<u8>]) -> String {
     wire.send(&[&messages.concat()[..], &sync()].concat()).await;
     sqlstate(&wire.until('Z').await)

@@ -1,4 +1,4 @@
-//! The protocol at byte level.
+//! Speaks the protocol byte by byte.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::{
     time::timeout,
 };
 
-/// A socket to the server.
+/// A socket that is connected to the server.
 pub struct Wire(pub TcpStream);
 
-/// A message of the server: type and body.
+/// A message from the server: its type and its body.
 pub type Reply = (char, Vec<u8>);
 
 pub fn framed(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -41,7 +41,7 @@ impl Wire {
         Self(TcpStream::connect(("127.0.0.1", port)).await.unwrap())
     }
 
-    /// A logged-in connection.
+    /// A connection after its login.
     pub async fn ready(port: u16) -> Self {
         let mut wire = Self::open(port).await;
         wire.send(&startup(&[("user", "tester"), ("database", "stratalog")])).await;
@@ -60,7 +60,7 @@ impl Wire {
         self.until('Z').await
     }
 
-    /// The next message; `None` when the server closed.
+    /// The next message; `None` if the server has closed the connection.
     pub async fn reply(&mut self) -> Option<Reply> {
         let read = async {
             let mut header = [0; 5];
@@ -96,7 +96,7 @@ impl Wire {
     }
 }
 
-/// The types of messages.
+/// The types of messages, as a text with one character per message.
 pub fn kinds(replies: &[Reply]) -> String {
     replies.iter().map(|(kind, _)| *kind).collect()
 }

@@ -1,4 +1,4 @@
-//! A server on a temporary directory, and clients of it.
+//! Starts a server on a temporary directory, and connects clients.
 
 use std::{
     sync::Arc,
@@ -113,6 +113,6 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     panic!("never: {what}");
 }
 
-/// A statement with a very long computation.
+/// A statement that runs for a very long time.
 pub const FOREVER: &str = "SELECT count(*) FROM generate_series(1, 1000000) AS a(x), \
      generate_series(1, 1000000) AS b(y) WHERE (a.x * b.y) % 7 = 3";

@@ -1,4 +1,4 @@
-//! Several batches in a single append.
+//! Stores several batches in a single append.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,35 +12,36 @@ use stratalog_model::{
 use super::{IngestTarget, WaitingBatch};
 use crate::ingest::at;
 
-/// The result of an append.
+/// The result of an append of a group of batches.
 pub(super) struct AppendOutcome {
-    /// The acknowledgements of the stored batches: the first batches of the group.
+    /// The acknowledgements of the stored batches, which are the first batches of the group.
     pub(super) acknowledgements: Vec<Bytes>,
-    /// The error of the next batch.
+    /// The error of the first batch that is not stored.
     pub(super) error: Option<Error>,
 }
 
 /// The acknowledgement of a batch, as JSON.
 #[derive(Debug, Serialize)]
 struct BatchAcknowledgement {
-    /// Number of the batch in the call, from 1.
+    /// The number of the batch in its call, from 1.
     batch: u64,
     /// Number of stored rows.
     rows: u64,
-    /// Gsn of the first and of the last stored row; null when no row was stored.
+    /// The gsn of the first stored row; null if no row was stored.
     first_gsn: Option<u64>,
+    /// The gsn of the last stored row; null if no row was stored.
     last_gsn: Option<u64>,
-    /// The achieved durability.
+    /// The durability of the rows.
     durability: String,
-    /// True if the batch was acknowledged to the producer before.
+    /// True if the server had stored the batch before: the producer sent it again.
     duplicate: bool,
-    /// The producer's number of the batch.
+    /// The number that the producer gave the batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     sequence: Option<u64>,
 }
 
-/// The number of waiting batches for a single append: their requests are equal, and their numbers
-/// ascend for a single producer, or they have no producer.
+/// The number of waiting batches for a single append: the first batches whose requests are equal,
+/// and which have no producer, or the same producer and ascending numbers.
 pub(super) fn count(waiting: &VecDeque<WaitingBatch>) -> usize {
     let pairs = waiting.iter().zip(waiting.iter().skip(1));
     let follows = |(before, next): &(&WaitingBatch, &WaitingBatch)| {
@@ -56,14 +57,14 @@ pub(super) fn count(waiting: &VecDeque<WaitingBatch>) -> usize {
     pairs.take_while(follows).count() + 1
 }
 
-/// Stores batches grouped by [`count`].
+/// Stores a group of batches, chosen by [`count`].
 pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) -> AppendOutcome {
     if group.len() > 1
         && let Ok(all) = append(&table, &group).await
     {
         return acknowledgements(all, None);
     }
-    // No batch of the group is stored. The batches before the failing batch must be stored.
+    // The append of the group stored nothing: the batches are stored separately.
     let mut all = Vec::with_capacity(group.len());
     for batch in &group {
         match append(&table, std::slice::from_ref(batch)).await {
@@ -74,8 +75,8 @@ pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) ->
     acknowledgements(all, None)
 }
 
-/// The acknowledgements of stored batches. A failure to encode an acknowledgement must not cause a
-/// second append of its batch.
+/// The result with the acknowledgements as JSON. An acknowledgement that cannot be encoded becomes
+/// an error, and never makes the caller store the batch again.
 fn acknowledgements(all: Vec<BatchAcknowledgement>, mut error: Option<Error>) -> AppendOutcome {
     let mut acknowledgements = Vec::with_capacity(all.len());
     for one in all {
@@ -90,8 +91,8 @@ fn acknowledgements(all: Vec<BatchAcknowledgement>, mut error: Option<Error>) ->
     AppendOutcome { acknowledgements, error }
 }
 
-/// Makes a single append; returns the acknowledgement of each batch. After an error, no row is
-/// stored.
+/// Stores the batches of a group in one append; returns their acknowledgements. After an error no
+/// row is stored.
 async fn append(table: &IngestTarget, group: &[WaitingBatch]) -> Result<Vec<BatchAcknowledgement>> {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
     let options = AppendOptions {
@@ -113,7 +114,7 @@ async fn append(table: &IngestTarget, group: &[WaitingBatch]) -> Result<Vec<Batc
         .collect())
 }
 
-/// The acknowledgement of a batch with rows from `next_gsn` on.
+/// The acknowledgement of one batch; `next_gsn` is the gsn of its first row.
 fn acknowledged(
     batch: &WaitingBatch,
     rows: u64,

@@ -1,4 +1,4 @@
-//! All logins, and the assignment of calls to logins.
+//! The registry of all logins. Assigns each call to a login.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,23 +16,23 @@ use uuid::Uuid;
 use super::Caller;
 use crate::{FlightSettings, connection::Peer, encode::EncodedCommits};
 
-/// Prefix of the service's own tokens: a token without the prefix is foreign.
+/// The beginning of every token of this server.
 const TOKEN_PREFIX: &str = "stratalog-";
 const PURPOSE: &str = "token";
 
-/// Some clients omit the padding.
+/// Accepts base64 without padding, because some clients omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Maximum number of logins by Handshake.
+/// Maximum number of logins with tokens.
 const LOGINS_MAX: usize = 10_000;
 
-/// Headers with a database name.
+/// The headers in which clients name a database.
 const DATABASE_HEADERS: [&str; 3] = ["database", "bucket-name", "iox-namespace-name"];
 
-/// The logins with tokens.
+/// All logins that have tokens.
 #[derive(Debug)]
 pub(crate) struct Callers {
     service: Arc<QueryService>,
@@ -42,7 +42,7 @@ pub(crate) struct Callers {
     encoded: Arc<EncodedCommits>,
 }
 
-/// The identity of a caller according to the call.
+/// The user, password and database that a call claims.
 #[derive(Debug, Default)]
 struct Claim {
     user: Option<String>,
@@ -50,7 +50,7 @@ struct Claim {
 }
 
 impl Callers {
-    /// No logins yet.
+    /// A registry without logins.
     pub(crate) fn new(
         service: Arc<QueryService>,
         settings: Arc<FlightSettings>,
@@ -59,11 +59,11 @@ impl Callers {
         Self { service, settings, seal, logins: Mutex::default(), encoded: Arc::default() }
     }
 
-    /// Logs in; returns the token.
+    /// Logs a client in; returns its token.
     ///
     /// # Errors
-    /// `TooManyConnections`; `InvalidAuthorization` for an unreadable login; errors from the
-    /// opening of a session.
+    /// `TooManyConnections`; `InvalidAuthorization` for an unreadable login; errors from opening a
+    /// session.
     pub(crate) fn log_in(
         &self,
         headers: &MetadataMap,
@@ -86,10 +86,10 @@ impl Callers {
         Ok(format!("{TOKEN_PREFIX}{}", BASE64.encode(sealed)))
     }
 
-    /// The caller of a call, for the database in its ticket or its headers.
+    /// The caller of a call, for the database that the ticket or the headers name.
     ///
     /// # Errors
-    /// `InvalidAuthorization` for a forged or expired token; errors from the opening of a session.
+    /// `InvalidAuthorization` for a forged or expired token; errors from opening a session.
     pub(crate) fn of(
         &self,
         headers: &MetadataMap,
@@ -120,7 +120,7 @@ impl Callers {
         Ok(caller)
     }
 
-    /// Ends a login and all its open work.
+    /// Ends a login and its open work.
     pub(crate) fn forget(&self, caller: &Arc<Caller>, peer: Option<&Arc<Peer>>) {
         self.logins.lock().remove(&caller.id());
         if let Some(peer) = peer {
@@ -129,7 +129,7 @@ impl Callers {
         caller.end();
     }
 
-    /// Ends logins without calls for the idle time, and removes ended logins.
+    /// Ends logins that have made no call for the idle time, and removes logins that have ended.
     pub(crate) fn expire(&self) {
         let oldest_ns = self.oldest_ns();
         let mut ended = Vec::new();
@@ -166,7 +166,7 @@ impl Callers {
             )
             .with_hint("log in again"));
         }
-        // A login past its idle time is over, even before the next search for expired logins.
+        // A login may have expired since the last run of [`Callers::expire`].
         if caller.idle_since_ns() < self.oldest_ns() {
             self.forget(&caller, None);
             return Err(refused());
@@ -174,15 +174,15 @@ impl Callers {
         Ok(caller)
     }
 
-    /// The oldest time of a last call for a valid login.
+    /// A login whose last call is older than this time, in nanoseconds since 1970, has expired.
     fn oldest_ns(&self) -> i64 {
         let idle_ns = i64::try_from(self.settings.idle_ms_max.saturating_mul(1_000_000));
         let now_ns = self.service.parts().clock.now_ns();
         now_ns.saturating_sub(idle_ns.unwrap_or(i64::MAX))
     }
 
-    /// A session for a user. An unknown database name means a schema: InfluxDB's clients use the
-    /// word database for a container of tables.
+    /// Opens a session for a user. A database name that does not exist is taken for a schema:
+    /// InfluxDB's clients call a container of tables a database.
     fn open(
         &self,
         user: Option<&str>,
@@ -214,7 +214,7 @@ impl Callers {
 }
 
 impl Claim {
-    /// Parses the header `authorization`.
+    /// Reads the header `authorization`.
     fn read(headers: &MetadataMap) -> Result<Self> {
         let unread = |what: &str| {
             Error::new(ErrorKind::InvalidAuthorization, format!("the header authorization {what}"))
@@ -239,7 +239,7 @@ impl Claim {
     }
 }
 
-/// The database in a call's headers.
+/// The database that the headers of a call name.
 fn database(headers: &MetadataMap) -> Result<Option<&str>> {
     let Some(name) = DATABASE_HEADERS.iter().find_map(|name| headers.get(*name)) else {
         return Ok(None);

@@ -1,17 +1,17 @@
-//! Sessions ended by another session's command (`pg_terminate_backend`): their open work and their
-//! acquisitions are released at once, even without a further call.
+//! Watches for `pg_terminate_backend`: the work and the acquisitions of a terminated session end at
+//! once, even if its client makes no further call.
 
 use std::sync::Arc;
 
 use stratalog_query::Session;
 use tokio::task::AbortHandle;
 
-/// Waits for the command during its own lifetime.
+/// A task waiting for the termination of a session; ends with the watch.
 #[derive(Debug)]
 pub(super) struct Watch(AbortHandle);
 
 impl Watch {
-    /// Calls `end` when `session` must end.
+    /// Starts a task that calls `end` when `session` is terminated.
     pub(super) fn new(session: Arc<Session>, end: impl FnOnce() + Send + 'static) -> Self {
         let watching = tokio::spawn(async move {
             let reason = session.terminated().await;

@@ -1,14 +1,13 @@
-//! Bytes on the way to a socket: many small frames sent at about the same time need only one system
-//! call.
+//! Collects small frames for a socket: many frames need only a single system call.
 //!
 //! ```text
 //!   flush after a pause              ─► sent at once
 //!   flush soon after a send          ─► kept until the next poll of the connection, after all
-//!                                      tasks ready now: thousands of streams can write
+//!                                      tasks that are ready now: thousands of streams can write
 //! ```
-//! A sending stream wakes its connection; without the outbox, the connection would send a frame for
-//! each stream. The outbox works for HTTP/2 only: a woken HTTP/2 connection reads, or ends by a
-//! shutdown, and both send the kept bytes.
+//! A sending stream wakes its connection. Without the outbox, the connection would send a frame for
+//! each stream. The outbox requires HTTP/2: a woken HTTP/2 connection reads, or shuts down, and both
+//! send the kept bytes.
 
 use std::{
     io::{IoSlice, Result},
@@ -19,27 +18,27 @@ use std::{
 
 use tokio::io::AsyncWrite;
 
-/// Maximum kept bytes.
+/// Maximum bytes that the outbox keeps before it sends them.
 const BUFFERED_MAX: usize = 64 << 10;
 
-/// Minimum bytes for a send without a copy.
+/// Writes of at least this many bytes are sent without a copy.
 const LARGE: usize = 16 << 10;
 
-/// A flush within this time after the last send waits for more bytes.
-const SOON: Duration = Duration::from_micros(50);
+/// A flush within this time after the last send keeps its bytes.
+const FLUSH_PAUSE: Duration = Duration::from_micros(50);
 
-/// A flush this long after an earlier kept flush sends the bytes.
-const LONG: Duration = Duration::from_millis(1);
+/// A flush sends all bytes if an earlier flush has kept bytes for this time.
+const KEPT_TIME_MAX: Duration = Duration::from_millis(1);
 
-/// Written bytes before their send.
+/// The bytes on the way to a socket: written, but not sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
     buffered: Vec<u8>,
-    /// Number of sent bytes in `buffered`.
+    /// The number of bytes at the beginning of `buffered` that are sent.
     sent: usize,
-    /// Time of the last send.
+    /// The time of the last send.
     last: Instant,
-    /// Time of the first flush of the waiting bytes.
+    /// The time of the first flush that kept bytes.
     flushed: Option<Instant>,
 }
 
@@ -48,7 +47,7 @@ impl Outbox {
         Self { buffered: Vec::new(), sent: 0, last: Instant::now(), flushed: None }
     }
 
-    /// Keeps bytes, or sends many bytes directly.
+    /// Keeps the bytes; sends a large write directly.
     pub(super) fn write<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -68,7 +67,7 @@ impl Outbox {
         Poll::Ready(Ok(written))
     }
 
-    /// Ensures that written bytes are sent, now or soon.
+    /// Sends the written bytes now, or at the next poll.
     pub(super) fn flush<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -77,12 +76,12 @@ impl Outbox {
         if !self.buffered.is_empty() {
             let now = Instant::now();
             match self.flushed {
-                Some(flushed) if now.duration_since(flushed) < LONG => {
+                Some(flushed) if now.duration_since(flushed) < KEPT_TIME_MAX => {
                     return Poll::Ready(Ok(()));
                 }
-                None if now.duration_since(self.last) < SOON => {
+                None if now.duration_since(self.last) < FLUSH_PAUSE => {
                     self.flushed = Some(now);
-                    // After all tasks ready now.
+                    // The connection is polled again after all tasks that are ready now.
                     context.waker().wake_by_ref();
                     return Poll::Ready(Ok(()));
                 }
@@ -92,9 +91,10 @@ impl Outbox {
         self.send(socket, context)
     }
 
-    /// Sends flushed bytes during a poll of the connection. A full socket wakes the task later. A
-    /// broken socket reports its error at the next write, or at a read after the earlier data.
-    pub(super) fn looked_at<W: AsyncWrite + Unpin>(
+    /// Sends kept bytes, at a poll of the connection. If the socket is full, the task is woken
+    /// later. A broken socket returns its error at the next write, or at a read after the data
+    /// before the error.
+    pub(super) fn poll_kept_bytes<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
         context: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl Outbox {
         }
     }
 
-    /// Sends everything.
+    /// Sends all written bytes.
     pub(super) fn send<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// Accepts at most `most` bytes at a time; counts calls.
+    /// A socket that accepts at most `most` bytes per call, and counts the calls.
     struct Socket {
         taken: Vec<u8>,
         calls: usize,
@@ -182,12 +182,12 @@ mod tests {
         outbox.flush(socket, &mut context).map(|flushed| flushed.unwrap()).is_ready()
     }
 
-    /// Long after the last send; a slow machine does not change the result.
+    /// An outbox whose last send is long ago, even for a slow machine.
     fn rested() -> Outbox {
         Outbox { last: Instant::now() - Duration::from_secs(1), ..Outbox::new() }
     }
 
-    /// A moment after the last send; a slow machine does not change the result.
+    /// An outbox whose last send has just happened, even for a slow machine.
     fn busy() -> Outbox {
         Outbox { last: Instant::now() + Duration::from_secs(60), ..Outbox::new() }
     }
@@ -207,16 +207,16 @@ mod tests {
         for part in [b"one ", b"two ", b"many"] {
             assert_eq!(write(&mut outbox, &mut socket, part), Poll::Ready(4));
             assert!(flush(&mut outbox, &mut socket));
-            // Just now, even on a slow machine.
+            // The first flush has just happened, even for a slow machine.
             outbox.flushed = Some(Instant::now() + Duration::from_secs(60));
         }
         assert_eq!(socket.calls, 0, "the connection was not looked at yet");
         let mut context = Context::from_waker(Waker::noop());
-        outbox.looked_at(&mut socket, &mut context);
+        outbox.poll_kept_bytes(&mut socket, &mut context);
         assert_eq!((socket.calls, socket.taken.as_slice()), (1, b"one two many".as_slice()));
-        // Not flushed: not sent by a poll.
+        // Without a flush, a poll does not send these bytes.
         let _ = write(&mut outbox, &mut socket, b"more");
-        outbox.looked_at(&mut socket, &mut context);
+        outbox.poll_kept_bytes(&mut socket, &mut context);
         assert_eq!(socket.calls, 1);
     }
 
@@ -236,7 +236,7 @@ mod tests {
         assert!(flush(&mut outbox, &mut socket));
         socket.is_broken = true;
         let mut context = Context::from_waker(Waker::noop());
-        outbox.looked_at(&mut socket, &mut context);
+        outbox.poll_kept_bytes(&mut socket, &mut context);
         let large = vec![0; LARGE];
         let outcome = outbox.write(&mut socket, &mut context, &[IoSlice::new(&large)]);
         assert!(matches!(outcome, Poll::Ready(Err(_))));
@@ -271,7 +271,7 @@ mod tests {
         let mut taken = 0;
         while write(&mut outbox, &mut socket, &[7; 5_000]).is_ready() {
             taken += 5_000;
-            // The last flush is a moment ago, for any duration of the test.
+            // The first flush has just happened, however long the test takes.
             outbox.flushed = Some(Instant::now() + Duration::from_secs(60));
             assert!(flush(&mut outbox, &mut socket) && taken <= BUFFERED_MAX);
         }

@@ -1,8 +1,8 @@
-//! Connections before HTTP/2's preface, and before their first call.
+//! Bounds the connections that have not made a call.
 //!
-//! A connection without a preface is closed after a timeout. When a new connection finds no place,
-//! the oldest connection without a call is closed at once: silent sockets cannot block other
-//! clients.
+//! A connection that sends no HTTP/2 preface is closed after a timeout. When no place is free for a
+//! new connection, the oldest connection without a call is closed at once. Thus silent sockets
+//! cannot keep other clients out.
 
 use std::{
     collections::BTreeMap,
@@ -16,13 +16,13 @@ use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Timeout of the preface.
+/// The time in which a client must send the preface.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of the preface, `PRI * HTTP/2.0 …`.
+/// Bytes of HTTP/2's preface, `PRI * HTTP/2.0 …`.
 const PREFACE_BYTES: usize = 24;
 
-/// The connections of a listener without a call, in the order of their arrival.
+/// The connections of a listener that have not made a call, in the order of their arrival.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lobby(Arc<Mutex<SilentConnections>>);
 
@@ -32,7 +32,7 @@ struct SilentConnections {
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
-/// The place of a connection among the connections without a call; the drop removes the place.
+/// The place of a connection in the lobby; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct LobbyPlace {
     lobby: Lobby,
@@ -40,17 +40,17 @@ pub(crate) struct LobbyPlace {
     leave: CancellationToken,
 }
 
-/// A connection's time before its first call.
+/// The state of a connection before its first call.
 #[derive(Debug)]
 pub(crate) struct Silence {
     leave: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Set until the preface is complete.
+    /// The deadline for the preface; `None` once the preface is complete.
     deadline: Option<Pin<Box<Sleep>>>,
     missing_bytes: usize,
 }
 
 impl Lobby {
-    /// Adds a connection.
+    /// Adds a new connection to the connections without a call.
     pub(crate) fn enter(&self) -> LobbyPlace {
         let mut waiting = self.0.lock();
         let (number, leave) = (waiting.next, CancellationToken::new());
@@ -59,7 +59,7 @@ impl Lobby {
         LobbyPlace { lobby: self.clone(), number, leave }
     }
 
-    /// Closes the oldest connection without a call.
+    /// Closes the oldest connection without a call, to make room for a new connection.
     pub(crate) fn make_room(&self) {
         if let Some((_, oldest)) = self.0.lock().by_number.pop_first() {
             oldest.cancel();
@@ -68,7 +68,7 @@ impl Lobby {
 }
 
 impl LobbyPlace {
-    /// The time of the connection before its first call.
+    /// The state of this connection before its first call.
     pub(crate) fn silence(&self) -> Silence {
         Silence {
             leave: Box::pin(self.leave.clone().cancelled_owned()),
@@ -79,15 +79,16 @@ impl LobbyPlace {
 }
 
 impl Silence {
-    /// True if the connection must end.
+    /// True if the connection must be closed: the deadline has passed, or another connection needs
+    /// the place.
     pub(crate) fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         let deadline = self.deadline.as_mut();
         self.leave.as_mut().poll(context).is_ready()
             || deadline.is_some_and(|deadline| deadline.as_mut().poll(context).is_ready())
     }
 
-    /// Counts received bytes.
-    pub(crate) fn heard(&mut self, bytes: usize) {
+    /// Counts received bytes of the preface.
+    pub(crate) fn count_received(&mut self, bytes: usize) {
         self.missing_bytes = self.missing_bytes.saturating_sub(bytes);
         if self.missing_bytes == 0 {
             self.deadline = None;
@@ -101,7 +102,7 @@ impl Drop for LobbyPlace {
     }
 }
 
-/// The error of a silent connection.
+/// The error that ends a silent connection.
 pub(crate) fn silent() -> Poll<std::io::Result<()>> {
     Poll::Ready(Err(std::io::Error::new(
         std::io::ErrorKind::TimedOut,

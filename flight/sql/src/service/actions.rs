@@ -28,7 +28,7 @@ use crate::{
     transaction,
 };
 
-/// Names and descriptions.
+/// The name and the description of each action.
 const ACTIONS: [(&str, &str); 11] = [
     ("CreatePreparedStatement", "Prepares a statement, and returns its columns and parameters."),
     ("ClosePreparedStatement", "Closes a prepared statement."),
@@ -55,7 +55,7 @@ pub(super) fn list() -> Vec<ActionType> {
     listed.collect()
 }
 
-/// The context of an action.
+/// What an action may use: the service, and the call.
 #[derive(Debug)]
 pub(super) struct ActionContext<'a> {
     pub(super) callers: &'a Callers,
@@ -63,7 +63,7 @@ pub(super) struct ActionContext<'a> {
     pub(super) peer: Option<&'a Arc<Peer>>,
 }
 
-/// Runs an action; returns its answer, if any.
+/// Runs an action; returns the body of the answer, if any.
 ///
 /// # Errors
 /// `Unimplemented` for an unknown action; errors of the action.
@@ -108,7 +108,7 @@ pub(super) async fn act(
         "CancelQuery" => {
             let request: ActionCancelQueryRequest = packed(body).map_err(refused)?;
             let info: FlightInfo = plain(&request.info).map_err(refused)?;
-            // CANCELLED, NOT_CANCELLABLE.
+            // The protocol's numbers of CANCELLED and NOT_CANCELLABLE.
             let result = if cancel(call, caller, &info) { 1 } else { 3 };
             Some(ActionCancelQueryResult { result }.as_any().encode_to_vec())
         }
@@ -143,13 +143,13 @@ pub(super) async fn act(
     Ok(answer.into_iter())
 }
 
-/// The current reading of the master clock.
+/// The present reading of the master clock, as a message.
 fn reading(caller: &Caller) -> stratalog_model::Result<Vec<u8>> {
     serde_json::to_vec(&caller.clock().reading())
         .map_err(|error| Error::internal(format!("a reading of the clock: {error}")))
 }
 
-/// Cancels the work of an answer's tickets. Returns true if any work was cancelled.
+/// Cancels the work of all tickets of an answer; returns true if work was running.
 fn cancel(call: &ActionContext<'_>, caller: &Arc<Caller>, info: &FlightInfo) -> bool {
     let mut any = false;
     for endpoint in &info.endpoint {

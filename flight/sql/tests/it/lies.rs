@@ -1,4 +1,4 @@
-//! IPC with wrong contents: an error with a description, and the server continues.
+//! Sends IPC messages with wrong contents: the server answers with a description, and continues.
 
 use std::sync::{
     Once,
@@ -25,7 +25,7 @@ use crate::{
     server::TestServer,
 };
 
-/// A wrong content, and a part of its error text.
+/// A wrong content, and a part of the error that it must cause.
 struct Lie {
     name: &'static str,
     tell: fn(&mut FlightData),
@@ -33,7 +33,7 @@ struct Lie {
     words: &'static str,
 }
 
-/// The form of the changed batch.
+/// Which batch is changed.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     Plain,
@@ -107,7 +107,7 @@ const LIES: [Lie; 20] = [
     }),
 ];
 
-/// The path of the rows to the server.
+/// The call by which rows reach the server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Put,
@@ -139,7 +139,7 @@ impl Client {
         Self { raw, sql, insert, select }
     }
 
-    /// Sends messages; returns the number of answers, and the final status.
+    /// Sends messages; returns the number of answers, and the final status of the call.
     async fn send(&mut self, way: Way, messages: Vec<FlightData>) -> (usize, Option<Status>) {
         let descriptor = self.descriptor(way);
         let messages = stream::iter(described(messages, descriptor));

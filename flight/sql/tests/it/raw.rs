@@ -1,4 +1,4 @@
-//! Messages in wire form, and changes to make their contents wrong.
+//! Makes IPC messages, and changes their contents to wrong ones.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use prost::Message as _;
 use tonic::{Code, Status, transport::Channel};
 
-/// Seconds since 1970 of the first row of each batch.
+/// The time of the first row of each batch, in seconds since 1970.
 const START: i64 = 1_700_000_000;
 
 pub const TABLE: &str =
     "CREATE TABLE t (time timestamptz, host text, v int, PRIMARY KEY (host, time))";
 
-/// Rows of a host, beginning at `first` seconds.
+/// Rows of one host, from `first` seconds after [`START`] on.
 pub fn batch(host: &str, first: i64, rows: usize) -> RecordBatch {
     let times = (0..rows as i64).map(|row| (START + first + row) * 1_000_000_000);
     let times = TimestampNanosecondArray::from_iter_values(times).with_timezone("UTC");
@@ -41,7 +41,7 @@ pub fn batch(host: &str, first: i64, rows: usize) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// The same rows with hosts in a dictionary.
+/// The same rows, with their hosts in a dictionary.
 pub fn with_dictionary(rows: &RecordBatch) -> RecordBatch {
     let hosts = rows.column(1).as_any().downcast_ref::<StringArray>().unwrap();
     let hosts: DictionaryArray<Int32Type> = hosts.iter().collect();
@@ -103,7 +103,7 @@ pub fn set_buffer(data: &mut FlightData, buffer: usize, place: usize, value: i64
     set(&mut data.data_header, at + place, &value.to_le_bytes());
 }
 
-/// The same for a node.
+/// Overwrites the integer at `place` (0: rows, 8: nulls) of a node.
 pub fn set_node(data: &mut FlightData, node: usize, place: usize, value: i64) {
     let at = {
         let batch = root_as_message(&data.data_header).unwrap().header_as_record_batch().unwrap();
@@ -139,7 +139,7 @@ pub async fn put(
     }
 }
 
-/// All items until the end, and the error at the end, if any.
+/// All items of a stream, and the error that ended it, if any.
 pub async fn collected<T>(
     mut answers: impl Stream<Item = Result<T, Status>> + Unpin,
 ) -> (Vec<T>, Option<Status>) {
@@ -153,7 +153,7 @@ pub async fn collected<T>(
     (all, None)
 }
 
-/// Decodes acknowledgements.
+/// The acknowledgements in these answers, decoded.
 pub fn told(answers: &[PutResult]) -> Vec<serde_json::Value> {
     answers.iter().map(|answer| serde_json::from_slice(&answer.app_metadata).unwrap()).collect()
 }
@@ -162,7 +162,7 @@ pub fn sqlstate(status: &Status) -> &str {
     status.metadata().get("sqlstate").map_or("", |value| value.to_str().unwrap())
 }
 
-/// Checks the contents of an error.
+/// Checks the code, the SQLSTATE and the text of an error.
 #[track_caller]
 pub fn says(status: &Status, code: Code, state: &str, words: &str) {
     assert_eq!((status.code(), sqlstate(status)), (code, state), "{status:?}");
@@ -178,7 +178,7 @@ pub async fn count(client: &mut FlightSqlServiceClient<Channel>, table: &str) ->
     counts.as_any().downcast_ref::<arrow::array::Int64Array>().unwrap().value(0)
 }
 
-/// GetFlightInfo of a statement.
+/// The descriptor of a GetFlightInfo call for a statement.
 pub fn query(sql: &str) -> FlightDescriptor {
     command(&CommandStatementQuery { query: sql.to_string(), transaction_id: None })
 }

@@ -1,4 +1,4 @@
-//! A server on a temporary directory, and clients of it.
+//! Starts a server on a temporary directory, and connects clients.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 
-/// The system's time plus an offset chosen by a test.
+/// A clock that adds an offset, which the test chooses, to the time of the system.
 #[derive(Debug, Default)]
 pub struct TestClock {
     ahead_ns: AtomicI64,
@@ -103,12 +103,12 @@ impl TestServer {
         endpoint.connect().await.unwrap()
     }
 
-    /// A client of Flight's basic calls, on a separate connection.
+    /// A client of Flight's basic calls, on a connection of its own.
     pub async fn raw(&self) -> FlightServiceClient<Channel> {
         FlightServiceClient::new(self.channel().await).max_encoding_message_size(usize::MAX)
     }
 
-    /// A client on a separate connection.
+    /// A Flight SQL client on a connection of its own.
     pub async fn client(&self) -> FlightSqlServiceClient<Channel> {
         FlightSqlServiceClient::new(self.channel().await)
     }

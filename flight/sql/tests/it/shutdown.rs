@@ -1,4 +1,4 @@
-//! Clients still sending during a shutdown.
+//! Clients that keep sending during a shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ async fn server() -> TestServer {
     server
 }
 
-/// An endless stream of batches without a pause.
+/// A stream of batches that never ends.
 async fn endless(descriptor: FlightDescriptor) -> impl Stream<Item = FlightData> + Send + 'static {
     let first = messages(&[batch("a", 0, 10)], IpcWriteOptions::default()).await;
     let schema = described(first[..1].to_vec(), descriptor);
@@ -38,7 +38,7 @@ async fn endless(descriptor: FlightDescriptor) -> impl Stream<Item = FlightData>
     stream::iter(schema).chain(rows)
 }
 
-/// The number of stored rows, read from the service itself: its listener is closed.
+/// The number of stored rows, from the query service, because the listener is closed.
 async fn stored(server: &TestServer) -> usize {
     let login = Login {
         user: "stratalog".to_string(),

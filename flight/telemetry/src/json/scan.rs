@@ -1,4 +1,4 @@
-//! JSON, token by token.
+//! Splits JSON into tokens.
 
 use std::borrow::Cow;
 
@@ -6,26 +6,26 @@ use stratalog_model::Result;
 
 use super::malformed;
 
-/// Maximal bytes of the unexpected text shown in an error.
+/// Maximal bytes of unexpected text that an error shows.
 const FOUND_BYTES: usize = 24;
 
 /// A scalar value.
 #[derive(Debug)]
 pub(super) enum Token<'a> {
     Text(Cow<'a, str>),
-    /// The number as written.
+    /// The source text of a number.
     Number(&'a str),
     Boolean(bool),
 }
 
-/// A scanner over a text, from beginning to end.
+/// Reads a JSON text from its beginning to its end.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     text: &'a str,
     at: usize,
-    /// The start of the last token.
+    /// The position at which the last token begins.
     last: usize,
-    /// An object or list was opened, and none of its content was read yet.
+    /// True directly after the opening bracket of an object or list.
     opened: bool,
     depth: u32,
 }
@@ -35,7 +35,7 @@ impl<'a> Scan<'a> {
         Self { text, at: 0, last: 0, opened: false, depth }
     }
 
-    /// Begins an object or a list.
+    /// Reads the opening bracket of an object or list.
     pub(super) fn open(&mut self, bracket: u8) -> Result<()> {
         let wanted = if bracket == b'{' { "an object is expected" } else { "a list is expected" };
         self.take(bracket, wanted)?;
@@ -45,7 +45,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The name of the object's next field; `None` at the end of the object.
+    /// The name of the next field; `None` at the end of the object, after reading the bracket.
     pub(super) fn name(&mut self) -> Result<Option<Cow<'a, str>>> {
         if !self.next_of(b'}')? {
             return Ok(None);
@@ -55,12 +55,12 @@ impl<'a> Scan<'a> {
         Ok(Some(name))
     }
 
-    /// True if the list has another element.
+    /// True if the list has another element; otherwise reads the closing bracket.
     pub(super) fn element(&mut self) -> Result<bool> {
         self.next_of(b']')
     }
 
-    /// Reads a null, if present; returns true if it was read.
+    /// Reads a null, if present; returns true for a null.
     pub(super) fn null(&mut self) -> Result<bool> {
         self.blank();
         Ok(self.literal("null"))
@@ -78,7 +78,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Skips a value.
+    /// Skips a value of any kind.
     pub(super) fn skip(&mut self) -> Result<()> {
         self.blank();
         match self.peek() {
@@ -101,13 +101,13 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Checks that the text has ended.
+    /// Checks that only white space follows.
     pub(super) fn end(&mut self) -> Result<()> {
         self.blank();
         if self.at < self.text.len() { Err(self.error("the end is expected")) } else { Ok(()) }
     }
 
-    /// The error of the last token.
+    /// The error for the last token, in place of which `wanted` was expected.
     pub(super) fn wrong(&self, wanted: &str) -> stratalog_model::Error {
         self.error_at(self.last, &format!("{wanted} is expected"))
     }
@@ -141,7 +141,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Moves to the next item before the closing bracket, or reads the closing bracket.
+    /// Moves to the next element and returns true, or reads the closing bracket and returns false.
     fn next_of(&mut self, close: u8) -> Result<bool> {
         let first = std::mem::take(&mut self.opened);
         self.blank();
@@ -222,7 +222,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Reads the escape at the present position.
+    /// Reads an escape sequence.
     fn escape(&mut self) -> Result<char> {
         let start = self.at;
         self.at += 2;
@@ -244,7 +244,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// The character of a `\u` escape, or of a pair of escapes.
+    /// The character of a `\u` escape, or of a surrogate pair of two escapes.
     fn code(&mut self) -> Option<char> {
         let high = self.unit()?;
         if !(0xd800..0xdc00).contains(&high) {

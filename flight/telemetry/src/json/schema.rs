@@ -1,19 +1,20 @@
-//! The supported fields of OTLP's messages: name in JSON, number in protobuf.
+//! The fields of OTLP's messages that the reader supports: name in JSON, number and type in
+//! protobuf.
 
-/// The syntax of a field's value.
+/// The type of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Text,
-    /// Bytes in base64.
+    /// Bytes; base64 in JSON.
     Bytes,
-    /// Bytes in hexadecimal.
+    /// Bytes; hexadecimal in JSON.
     Hex,
     Boolean,
-    /// A varint of 32 bits without a sign.
+    /// An unsigned varint of 32 bits.
     Unsigned,
-    /// A varint of 32 bits: an enum may have any number, also without a name.
+    /// An enum: a varint of 32 bits. A number without a name is valid.
     Enum,
-    /// A varint of 64 bits.
+    /// A signed varint of 64 bits.
     Integer,
     Fixed64,
     SFixed64,
@@ -23,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// A description of the kind's values, for errors.
+    /// The values of this type, for error messages.
     pub(super) fn wanted(self) -> &'static str {
         match self {
             Self::Text => "a text",
@@ -38,7 +39,7 @@ impl Kind {
     }
 }
 
-/// A field.
+/// A field of a message: its names and its type.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(super) name: &'static str,
@@ -77,7 +78,7 @@ static METRIC: [Rule; 6] = [
 
 static NUMBERS: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&NUMBER_POINT))];
 static HISTOGRAM: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&HISTOGRAM_POINT))];
-/// The points are counted and refused.
+/// Only counts the points, which are refused.
 static EXPONENTIAL: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&[]))];
 static SUMMARY: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&SUMMARY_POINT))];
 

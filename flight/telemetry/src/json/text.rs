@@ -1,8 +1,8 @@
-//! Values in JSON syntax.
+//! Writes values as JSON.
 
 use std::fmt::Write as _;
 
-/// Appends a string with its quotes.
+/// Appends a string in quotes, with escapes.
 pub(crate) fn put_text(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
@@ -28,8 +28,8 @@ pub(crate) fn put_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Appends the shortest number that reads back as the same value. JSON lacks NaN and infinities:
-/// their names are written in quotes, as in protobuf's JSON.
+/// Appends the shortest number with the same value. NaN and the infinities, which JSON lacks,
+/// become strings, as in protobuf's JSON.
 pub(crate) fn put_double(out: &mut String, value: f64) {
     let _ = match value {
         _ if value.is_nan() => out.write_str("\"NaN\""),
@@ -39,7 +39,7 @@ pub(crate) fn put_double(out: &mut String, value: f64) {
     };
 }
 
-/// A finite number, with an exponent only for very large or small values.
+/// Writes a finite number; with an exponent only if it is very large or very small.
 struct Plain(f64);
 
 impl std::fmt::Display for Plain {

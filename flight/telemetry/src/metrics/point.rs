@@ -1,4 +1,4 @@
-//! Data points into rows.
+//! Converts data points of OTLP to rows.
 //!
 //! ```text
 //! NumberDataPoint     3 time  4 as_double  6 as_int  7 attributes *  8 flags
@@ -20,13 +20,13 @@ use crate::{
 };
 
 /// The NaN that marks the end of a series in Prometheus, and a point without a recorded value in
-/// OTLP.
+/// OTLP, as bits.
 pub const STALE_NAN_BITS: u64 = 0x7ff0_0000_0000_0002;
 
-/// The flag of points without a recorded value.
+/// The flag of a point without a recorded value.
 const NO_RECORDED_VALUE: u64 = 1;
 
-/// The part of a point that a row holds.
+/// Which number of a point a row contains.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Value,
@@ -34,7 +34,7 @@ enum Part {
     Sum,
     Min,
     Max,
-    /// All values up to and including a bound.
+    /// The number of values up to and including this bound.
     Bucket(f64),
     Quantile(f64),
 }
@@ -64,15 +64,15 @@ impl Part {
     }
 }
 
-/// The common parts of all kinds of points.
+/// The parts that all kinds of points have.
 #[derive(Debug, Clone, Copy)]
 struct Point<'a> {
     message: &'a [u8],
-    /// The number of the field with the attributes.
+    /// The number of the protobuf field that contains the attributes.
     attributes: u32,
     time_ns: u64,
     flags: u64,
-    /// The end of the attributes in the identity.
+    /// The length of the identity without the attributes.
     identity_end: usize,
 }
 
@@ -81,7 +81,8 @@ impl<'a> Point<'a> {
         Self { message, attributes, time_ns: 0, flags: 0, identity_end: 0 }
     }
 
-    /// The value of a row, or the marker for a missing value.
+    /// The value for a row of this point: `value`, or the marker if the point has no recorded
+    /// value.
     fn value(&self, value: f64) -> f64 {
         match self.flags & NO_RECORDED_VALUE {
             0 => value,
@@ -153,7 +154,7 @@ impl TelemetryReader {
         let tick_ns = self.tick(&point, target)?;
         let bounds: Vec<f64> = bounds.into_iter().map(f64::from_bits).collect();
         check_buckets(metric, &counts, &bounds)?;
-        // The check comes before the first row of the point is written.
+        // Checked before the first row of the point is written.
         let total = exact(metric, count.into())?;
         exact(metric, counts.iter().map(|count| i128::from(*count)).sum())?;
         self.check_room(bounds.len() + 5)?;
@@ -161,7 +162,8 @@ impl TelemetryReader {
             let value = point.value(value);
             self.put(&point, part, value, tick_ns, metric, target)
         };
-        // OTLP counts each bucket alone; Prometheus counts the bucket and all lower buckets.
+        // A bucket of OTLP counts its own values; a bucket of Prometheus also counts the values of
+        // all lower buckets.
         let mut below = 0_u64;
         for (bound, bucket) in bounds.iter().zip(&counts) {
             below = below.saturating_add(*bucket);
@@ -215,7 +217,8 @@ impl TelemetryReader {
         self.put(&point, Part::Count, point.value(total), tick_ns, metric, target)
     }
 
-    /// Begins the identity of a series: the metric, then a byte for the part, then the attributes.
+    /// Begins the identity of a series: the bytes of the metric, then one byte for the part. The
+    /// attributes follow.
     #[inline]
     fn begin_point(&mut self, metric: Metric<'_>) {
         self.identity.truncate(metric.identity_end);
@@ -228,7 +231,7 @@ impl TelemetryReader {
         self.identity.extend_from_slice(attribute);
     }
 
-    /// The tick of a point, in nanoseconds since 1970.
+    /// The time of a point in nanoseconds since 1970.
     #[inline]
     fn tick(&mut self, point: &Point<'_>, target: MetricTarget<'_>) -> Result<i64> {
         let tick_ns = match point.time_ns {
@@ -238,7 +241,7 @@ impl TelemetryReader {
         Ok(tick_ns)
     }
 
-    /// Adds a row of a point.
+    /// Adds a row with one number of a point.
     #[inline]
     fn put(
         &mut self,
@@ -312,8 +315,8 @@ fn quantile(message: &[u8]) -> Result<(f64, f64), Fault> {
     Ok((quantile, value))
 }
 
-/// Checks that there is one count more than bounds and that the bounds ascend, or that both are
-/// empty.
+/// Checks the buckets of a histogram: one count more than bounds, and ascending bounds; or neither
+/// counts nor bounds.
 fn check_buckets(metric: Metric<'_>, counts: &[u64], bounds: &[f64]) -> Result<(), Refusal> {
     let hint = "send one more count than bounds, and finite bounds in ascending order";
     if counts.len() != bounds.len() + 1 && !(counts.is_empty() && bounds.is_empty()) {
@@ -334,7 +337,7 @@ fn check_buckets(metric: Metric<'_>, counts: &[u64], bounds: &[f64]) -> Result<(
     Ok(())
 }
 
-/// A whole number as the stored double; an error if the double is not exact.
+/// An integer as double precision; an error if the conversion is not exact.
 fn exact(metric: Metric<'_>, integer: i128) -> Result<f64, Refusal> {
     let value = integer as f64;
     if value as i128 == integer {
@@ -350,7 +353,7 @@ fn bad(metric: Metric<'_>, what: &str, hint: &str) -> Refusal {
     Refusal::Item(Error::new(ErrorKind::InvalidParameterValue, message).with_hint(hint))
 }
 
-/// The error of a time beyond the range of a tick.
+/// The error of a time that does not fit 64 bits of nanoseconds.
 pub(crate) fn time_out_of_range(time_ns: u64) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("time {time_ns} ns is behind the year 2262"))
         .with_hint("send nanoseconds since 1970")

@@ -1,4 +1,4 @@
-//! Rows in a form that tests compare.
+//! Converts rows to a form that tests can compare.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use stratalog_line::TableRows;
 
 use crate::catalog::Catalog;
 
-/// A sample: table, non-empty labels, nanoseconds, bits of the value.
+/// A sample: table, labels that are not empty, time in nanoseconds, and bits of the value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
     pub table: String,

@@ -1,4 +1,5 @@
-//! Checks the buffers of a batch against its nodes, column by column, in the order of the decoder.
+//! Checks that the buffers of a batch fit its nodes. Goes through the columns in the order of the
+//! decoder.
 
 use std::collections::VecDeque;
 
@@ -7,16 +8,16 @@ use arrow::{
     ipc::{FieldNode, RecordBatch},
 };
 
-/// The remaining nodes and buffers of a batch.
+/// The nodes and buffers of a batch that are not assigned to a column yet.
 pub(super) struct Layout {
     nodes: VecDeque<(u64, u64)>,
-    /// Uncompressed bytes of each buffer.
+    /// The uncompressed bytes of each buffer.
     buffers: VecDeque<u64>,
     variadic: VecDeque<usize>,
 }
 
 impl Layout {
-    /// The layout of a batch with individually checked numbers.
+    /// The layout of a batch. The caller has already checked each number by itself.
     pub(super) fn new(batch: RecordBatch<'_>, buffers: Vec<u64>) -> Self {
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
         let node = |node: &FieldNode| (number(node.length()), number(node.null_count()));
@@ -28,7 +29,8 @@ impl Layout {
         }
     }
 
-    /// Removes the parts of the columns. An error if the rest would make the decoder fail.
+    /// Takes the nodes and buffers of `fields`. Returns an error if they would make the decoder
+    /// fail.
     pub(super) fn check<'a>(
         mut self,
         fields: impl IntoIterator<Item = &'a Field>,
@@ -57,7 +59,7 @@ impl Layout {
         let width = width(field.data_type());
         for at in 0..self.others(field.data_type())? {
             let bytes = self.buffer()?;
-            // The data behind offsets and views may have any number of bytes.
+            // The last buffer, with the data behind offsets or views, may have any length.
             if at < typed(field.data_type()) && !bytes.is_multiple_of(width) {
                 return Err(format!(
                     "has {bytes} bytes, not a multiple of {width} bytes for each value"
@@ -76,7 +78,7 @@ impl Layout {
         }
     }
 
-    /// The number of a column's buffers besides the validity buffer.
+    /// The number of a column's buffers, apart from the validity buffer.
     fn others(&mut self, data_type: &DataType) -> Result<usize, String> {
         Ok(match data_type {
             DataType::Struct(_) | DataType::FixedSizeList(..) => 0,
@@ -103,7 +105,7 @@ impl Layout {
     }
 }
 
-/// Bytes of a value, offset or view of a column; 1 without a fixed width.
+/// Bytes of a value, offset or view of a column; 1 for types without a fixed width.
 fn width(data_type: &DataType) -> u64 {
     match data_type {
         DataType::Utf8
@@ -121,7 +123,7 @@ fn width(data_type: &DataType) -> u64 {
     }
 }
 
-/// The number of buffers with values of the given width, after the validity buffer.
+/// The number of buffers, after the validity buffer, whose length must be a multiple of the width.
 fn typed(data_type: &DataType) -> usize {
     match data_type {
         DataType::ListView(_) | DataType::LargeListView(_) => 2,

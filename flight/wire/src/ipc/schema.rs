@@ -1,4 +1,4 @@
-//! Types in schemas: the decoder panics at unknown types.
+//! Checks the types in a schema, because the decoder panics at unknown types.
 
 use arrow::ipc::{DateUnit, Endianness, Field, IntervalUnit, Message, Precision, TimeUnit, Type};
 
@@ -26,7 +26,7 @@ fn check_field(field: Field<'_>) -> Result<(), Fault> {
             "the dictionary of column \"{name}\" has indices of no known type"
         )));
     }
-    // The decoder reads a union's offsets at any position, and panics at a misaligned position.
+    // The decoder panics if the offsets of a union are misaligned.
     if field.type_type() == Type::Union {
         let message = format!(
             "column \"{name}\" is a union, which is not supported: send the parts as columns"

@@ -78,7 +78,7 @@ fn limits_hold() {
     assert!(matches!(checked(&of_rows(100), &few), Err(Fault::TooLarge(_))));
 }
 
-/// Schemas with a wrong byte at each position never make the decoder panic.
+/// Sets each byte of a schema to a wrong value in turn: the decoder never panics.
 #[test]
 fn schemas_with_a_byte_wrong_do_not_panic() {
     let decimal = Field::new("d", DataType::Decimal128(38, 4), true);
@@ -98,7 +98,7 @@ fn schemas_with_a_byte_wrong_do_not_panic() {
     assert!(refused > 100, "{refused}");
 }
 
-/// Batches with each header bit flipped in turn are either refused or decoded.
+/// Flips each bit of a batch's header in turn: the batch is refused or decoded.
 #[test]
 fn batches_with_a_bit_wrong_do_not_panic() {
     let right = of_rows(5);
@@ -149,7 +149,7 @@ fn offsets_of_half_a_value_are_told() {
     let mut rows = of_rows(5);
     let at = {
         let batch = root_as_message(&rows.data_header).unwrap().header_as_record_batch().unwrap();
-        // The offsets of the texts, after the buffer of their nulls.
+        // The offsets of the texts come after their null buffer.
         let offsets = &batch.buffers().unwrap().get(3).0;
         offsets.as_ptr() as usize - rows.data_header.as_ptr() as usize
     };

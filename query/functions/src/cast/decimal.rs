@@ -1,6 +1,6 @@
-//! Casts between numerics and floats, like in PostgreSQL. A float becomes a numeric with its 6 or 15
-//! reliable decimal digits; Arrow's cast gives the digits of the binary fraction. A numeric becomes
-//! the nearest float; Arrow's cast rounds the digits, and then the quotient.
+//! Casts between numerics and floats, like PostgreSQL. A float becomes a numeric with its 6 or 15
+//! reliable decimal digits, while Arrow would take the digits of the binary fraction. A numeric
+//! becomes the nearest float, while Arrow would round twice.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -19,7 +19,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use crate::{failed, literal::scalar_of};
 
-/// The function for a cast of floats to numeric.
+/// The function that casts floats to numeric.
 pub(super) fn of_floats(precision: u8, scale: u8) -> Arc<ScalarUDF> {
     let name = format!("float_to_numeric_{precision}_{scale}");
     let signature = Signature::any(1, Volatility::Immutable);
@@ -34,10 +34,10 @@ struct FloatToNumeric {
     signature: Signature,
 }
 
-/// Converts reals or double precisions to numerics of the given precision and scale.
+/// Converts floats to numerics with this precision and scale.
 ///
 /// # Errors
-/// `NumericOutOfRange`.
+/// `NumericOutOfRange` for a number with too many digits before the point.
 pub fn to_numeric(numbers: &ArrayRef, precision: u8, scale: u8) -> Result<ArrayRef> {
     let units = |number: &str| units(number, precision, scale);
     let converted: Decimal128Array = match numbers.data_type() {
@@ -53,7 +53,7 @@ pub fn to_numeric(numbers: &ArrayRef, precision: u8, scale: u8) -> Result<ArrayR
     Ok(Arc::new(converted.with_data_type(wanted)))
 }
 
-/// A number in scientific notation, in units of the last digit.
+/// A number in scientific notation as a multiple of the last digit.
 fn units(number: &str, precision: u8, scale: u8) -> Result<i128> {
     let fits = |units: &i128| {
         let bound = 10_u128.checked_pow(u32::from(precision));
@@ -70,8 +70,8 @@ fn units(number: &str, precision: u8, scale: u8) -> Result<i128> {
     })
 }
 
-/// `1.5e2` times ten to the power of `scale`, rounded half away from zero; `None` if the product
-/// does not fit 128 bits.
+/// A number in scientific notation, for example `1.5e2`, times ten to the power of `scale`, rounded
+/// half away from zero; `None` if the product exceeds 128 bits.
 fn scaled(number: &str, scale: u8) -> Option<i128> {
     let (mantissa, exponent) = number.split_once('e')?;
     let fraction = mantissa.split_once('.').map_or("", |(_, fraction)| fraction);
@@ -119,7 +119,7 @@ impl ScalarUDFImpl for FloatToNumeric {
     }
 }
 
-/// The function for a cast of numerics to double precision or, for `is_real`, to real.
+/// The function that casts numerics to double precision, or to real if `is_real`.
 pub(super) fn to_floats(is_real: bool) -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(NumericToFloat { is_real, signature }))
@@ -131,20 +131,20 @@ struct NumericToFloat {
     signature: Signature,
 }
 
-/// The powers of ten that a double holds exactly.
+/// The powers of ten that a double represents exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// A double holds every whole number up to this one.
+/// A double represents every integer up to this one exactly.
 const EXACT_END: i64 = 1 << f64::MANTISSA_DIGITS;
 
 /// The double nearest to `units` divided by ten to the power of `scale`.
 fn nearest_double(units: i128, scale: i8) -> f64 {
     let power = usize::try_from(scale).ok().and_then(|scale| POWERS.get(scale));
     match (i64::try_from(units), power) {
-        // The quotient of two exact doubles is rounded once.
+        // Both operands are exact, so the quotient is rounded only once.
         (Ok(units), Some(power)) if (-EXACT_END..=EXACT_END).contains(&units) => {
             #[expect(clippy::cast_precision_loss, reason = "the range has no gaps")]
             let units = units as f64;
@@ -176,7 +176,7 @@ impl NumericToFloat {
             DataType::Decimal256(_, scale) => numbers
                 .as_primitive::<Decimal256Type>()
                 .unary(|units| in_text(units, scale).parse().unwrap_or(f64::NAN)),
-            // The common type of a UNION is settled after the choice of the function.
+            // The planner settles the common type of a UNION after it has chosen the function.
             _ => return Ok(cast(numbers, &self.wanted())?),
         };
         Ok(cast(&doubles, &self.wanted())?)

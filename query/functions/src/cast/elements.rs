@@ -1,4 +1,4 @@
-//! Casts of arrays with a function for the elements.
+//! Casts of arrays, by a function for their elements.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use stratalog_model::{ColumnType, Error};
 use super::rounding::{lists_of, on_first};
 use crate::failed;
 
-/// A function from arrays to arrays that calls `of_element` once for all elements; the result
-/// elements have the type `element`.
+/// A function that casts arrays by one call of `of_element` for all elements; `element` is the type
+/// of the resulting elements.
 pub(super) fn function(of_element: Arc<ScalarUDF>, element: ColumnType) -> Arc<ScalarUDF> {
     let name = format!("{}_of_elements_as_{element}", of_element.name()).replace(' ', "_");
     let signature = Signature::any(1, Volatility::Stable);

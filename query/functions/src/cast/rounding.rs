@@ -1,4 +1,4 @@
-//! Rounding casts: timestamps to fewer digits, and the elements of arrays.
+//! Casts that round: of timestamps to fewer digits, and of the elements of arrays.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn rounded(times: &ArrayRef, to: TimeUnit) -> Result<ArrayRef> {
     Ok(cast(&counts, &DataType::Timestamp(to, zone.clone()))?)
 }
 
-/// A timestamp with the digits of `unit`.
+/// The expression that rounds a timestamp to the digits of `unit`.
 pub(super) fn in_unit(unit: TimeUnit, time: Expr) -> Expr {
     let name = format!("timestamp_rounded_to_{unit:?}").to_lowercase();
     let signature = Signature::any(1, Volatility::Immutable);
@@ -101,7 +101,7 @@ pub(super) fn on_first(
     }
 }
 
-/// The lists of an array in any Arrow form.
+/// An array as lists with 32-bit offsets.
 pub(super) fn lists_of(array: &ArrayRef) -> Result<ListArray> {
     match array.data_type() {
         DataType::List(_) => Ok(array.as_list::<i32>().clone()),
@@ -112,7 +112,7 @@ pub(super) fn lists_of(array: &ArrayRef) -> Result<ListArray> {
     }
 }
 
-/// True if a cast of the array rounds the array's elements.
+/// True if a cast of an array of type `from` to type `to` rounds its elements.
 pub(super) fn rounds_elements(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     matches!(
@@ -124,7 +124,7 @@ pub(super) fn rounds_elements(from: &ColumnType, to: &ColumnType) -> bool {
     }
 }
 
-/// An array with a cast of the elements to `element`.
+/// The expression that casts the elements of an array to `element`.
 pub(super) fn elements(element: ColumnType, array: Expr) -> Expr {
     let name = format!("array_to_{element}_array").replace(' ', "_");
     let signature = Signature::any(1, Volatility::Immutable);

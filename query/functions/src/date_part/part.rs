@@ -1,4 +1,4 @@
-//! The parts and their computation.
+//! The fields of `extract`, and their computation.
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::Result;
@@ -14,10 +14,10 @@ pub(super) const SECOND_NS: i64 = 1_000_000_000;
 pub(super) const DAY_NS: i64 = 86_400 * SECOND_NS;
 const HOUR_NS: i64 = 3_600 * SECOND_NS;
 
-/// The digits behind the point of a Julian day with a time.
+/// The digits after the point of a Julian day with a time of day.
 const JULIAN_DIGITS: i8 = 20;
 
-/// The kind of the input value.
+/// The kind of value that a field is taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Timestamp,
@@ -49,10 +49,10 @@ impl Kind {
     }
 }
 
-/// A moment or a length, with all fields.
+/// A time or an interval, split into its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instant {
-    /// Days since 1970 and nanoseconds of the day, in local time.
+    /// A time: days since 1970, and nanoseconds of the day, in local time.
     Moment(i64, i64),
     Length(IntervalMonthDayNano),
 }
@@ -85,11 +85,11 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The part of this name, in any case.
+    /// The field with this name, in upper or lower case.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for unknown names, `FeatureNotSupported` for parts that values of
-    /// this kind do not have.
+    /// `InvalidParameterValue` for an unknown name, `FeatureNotSupported` for a field that values
+    /// of this kind do not have.
     pub(super) fn named(name: &str, kind: Kind) -> Result<Self> {
         let lower = name.trim_matches(['\'', '"']).to_ascii_lowercase();
         let part = match lower.as_str() {
@@ -157,7 +157,7 @@ impl Part {
         }
     }
 
-    /// The precision and the scale of `extract`'s numeric.
+    /// The precision and the scale of the numeric that `extract` returns for this field.
     pub(super) fn digits(self, kind: Kind) -> (u8, i8) {
         match self {
             Part::Second => (8, 6),
@@ -170,7 +170,7 @@ impl Part {
         }
     }
 
-    /// The part of a value as an unscaled number.
+    /// The field of a value, as an integer without the scale of [`Self::digits`].
     pub(super) fn of(self, instant: Instant, kind: Kind, zone: &TimeZone) -> i128 {
         match instant {
             Instant::Moment(days, time) => self.of_moment(days, time, kind, zone),
@@ -223,7 +223,7 @@ impl Part {
             Part::Decade => years / 10,
             Part::Century => years / 100,
             Part::Millennium => years / 1_000,
-            // A year has 365.25 days; the months beyond whole years have 30 days each.
+            // A year has 365.25 days; months that do not fill a year have 30 days each.
             Part::Epoch => {
                 let quarters = years * 1_461 + months * 120 + days * 4;
                 let time = i128::from(length.nanoseconds);
@@ -233,32 +233,33 @@ impl Part {
         }
     }
 
-    /// The part of a time in nanoseconds.
+    /// The field of a time of day, which is in nanoseconds since midnight.
     fn of_time(self, time: i64) -> i128 {
         let in_minute = time % (60 * SECOND_NS);
         i128::from(match self {
             Part::Hour => time / HOUR_NS,
             Part::Minute => time % HOUR_NS / (60 * SECOND_NS),
             Part::Nanosecond => in_minute,
-            // Seconds have six digits behind the point, milliseconds three.
+            // Seconds have six digits after the point, and milliseconds three.
             _ => in_minute / 1_000,
         })
     }
 }
 
-/// The written year: year 0 does not exist between 1 BC and 1.
+/// The written year: 1 BC comes directly before year 1, without a year 0.
 fn shown_year(year: i64) -> i128 {
     i128::from(if year > 0 { year } else { year - 1 })
 }
 
-/// Centuries and millennia count up from year 1, and before year 1 count down from -1.
+/// The number of the century or millennium with `length` years: counts up from year 1, and down
+/// from -1 before.
 fn windows_of(year: i64, length: i64) -> i128 {
     i128::from(if year > 0 { (year + length - 1) / length } else { -((length - year) / length) })
 }
 
-/// The year and the number of a day's ISO week.
+/// The ISO year and the ISO week of a day, which is in days since 1970.
 fn iso_week(days: i64) -> (i64, i64) {
-    // The Thursday of a week decides its year.
+    // A week belongs to the year of its Thursday.
     let thursday = days - (days + 3).rem_euclid(7) + 3;
     let year = civil_of(thursday).year;
     (year, (thursday - days_of(Civil { year, month: 1, day: 1 })) / 7 + 1)

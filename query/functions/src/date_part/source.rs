@@ -1,4 +1,4 @@
-//! Times, dates and intervals of every unit, value by value.
+//! Reads times, dates and intervals of all units, value by value.
 
 use arrow::{
     array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray},
@@ -8,11 +8,12 @@ use datafusion::common::Result;
 
 use super::part::{DAY_NS, Instant};
 
-/// An array of values with parts.
+/// An array whose values have fields.
 pub(super) enum Source {
-    /// Times since 1970 or since midnight: the counts, and the nanoseconds of one unit.
+    /// Times since 1970, or times since midnight, as counts of a unit; with the nanoseconds of the
+    /// unit.
     Moments(Int64Array, i64),
-    /// Lengths of time: the counts, and the nanoseconds of one unit.
+    /// Durations as counts of a unit; with the nanoseconds of the unit.
     Lengths(Int64Array, i64),
     Intervals(IntervalMonthDayNanoArray),
 }

@@ -1,8 +1,8 @@
-//! The period in which a part of a time is constant.
+//! For each field of `extract`, the period of time during which the field is constant.
 
 use super::part::{Kind, Part};
 
-/// A unit of the calendar; shorter units compare as less.
+/// A unit of the calendar; a shorter unit compares as less than a longer unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CalendarUnit {
     /// 1,000,000,000 nanoseconds.
@@ -23,8 +23,8 @@ pub enum CalendarUnit {
     Year,
 }
 
-/// The unit within which this part of a timestamp is constant. `None` for parts that change with
-/// every tick, for parts of the time zone, and for unknown parts.
+/// The unit during which this field of a timestamp is constant. `None` for a field that changes
+/// with every tick, for a field of the time zone, and for an unknown name.
 pub fn steady_unit(part: &str) -> Option<CalendarUnit> {
     Some(match Part::named(part, Kind::Timestamp).ok()? {
         Part::Minute => CalendarUnit::Minute,
@@ -34,7 +34,7 @@ pub fn steady_unit(part: &str) -> Option<CalendarUnit> {
         Part::Month => CalendarUnit::Month,
         Part::Quarter => CalendarUnit::Quarter,
         Part::Year | Part::Decade | Part::Century | Part::Millennium => CalendarUnit::Year,
-        // Seconds and Julian days have a fraction.
+        // The values of these fields have fractions.
         Part::Nanosecond
         | Part::Microsecond
         | Part::Millisecond

@@ -1,4 +1,4 @@
-//! `extract(year FROM time) = 2024` is a range of times: scans prune by it.
+//! Converts `extract(year FROM time) = 2024` to a range of times, by which scans prune.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -11,7 +11,7 @@ use stratalog_text::calendar::{Civil, days_of};
 
 use super::part::{Kind, Part};
 
-/// The times of the year in `wanted`.
+/// The range of times in the year `wanted`.
 pub(super) fn preimage(
     arguments: &[Expr],
     wanted: &Expr,
@@ -38,7 +38,7 @@ pub(super) fn preimage(
     })
 }
 
-/// A year after Christ; other years are left to the function.
+/// The year of a constant; `None` for years before Christ, which the function itself handles.
 fn year_of(wanted: &ScalarValue) -> Option<i64> {
     let ScalarValue::Int64(Some(year)) = wanted.cast_to(&DataType::Int64).ok()? else {
         return None;
@@ -47,7 +47,7 @@ fn year_of(wanted: &ScalarValue) -> Option<i64> {
     (same && (1..10_000).contains(&year)).then_some(year)
 }
 
-/// The first moment of the year; `None` outside of the type's range.
+/// The first moment of a year as a value of this type; `None` outside of the type's range.
 fn start_of(year: i64, data_type: &DataType) -> Option<ScalarValue> {
     let days = days_of(Civil { year, month: 1, day: 1 });
     let date = ScalarValue::Date32(i32::try_from(days).ok());

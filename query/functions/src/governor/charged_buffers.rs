@@ -1,4 +1,4 @@
-//! Arrays that charge their memory until the last user drops the array.
+//! Arrays that hold the charge for their memory until they are dropped.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use datafusion::common::Result;
 
 use super::Charge;
 
-/// Smaller buffers stay unchanged.
+/// Smaller buffers do not hold the charge.
 const TIED_BYTES_MIN: usize = 4 << 10;
 
-/// Longer values are stored outside of their views.
+/// A value up to this length is stored in its view.
 const INLINE_BYTES: usize = 12;
 
-/// The bytes of a view.
+/// The bytes of a view of a string.
 const VIEW_BYTES: usize = size_of::<u128>();
 
-/// A buffer with the charge for it.
+/// A buffer that holds a charge.
 struct ChargedBuffer {
     buffer: Buffer,
     _charge: Arc<Charge>,
@@ -36,7 +36,7 @@ impl AsRef<[u8]> for ChargedBuffer {
     }
 }
 
-/// The bytes of an array's buffers, without those at the addresses `known`.
+/// The bytes of an array's buffers, except buffers at the addresses in `known`.
 pub fn array_bytes(data: &ArrayData, known: &[usize]) -> usize {
     let own: usize = data
         .buffers()
@@ -48,8 +48,8 @@ pub fn array_bytes(data: &ArrayData, known: &[usize]) -> usize {
     children.fold(own, usize::saturating_add)
 }
 
-/// The bytes of an array's own values, in any buffer. A text shared by several values counts for
-/// each value, like in a copy of the array.
+/// The bytes of the values of an array. A text that several values share counts for each of them,
+/// as in a copy of the array.
 pub fn value_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => {
@@ -70,7 +70,7 @@ pub fn value_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// The bytes of lists: of the elements and of the offsets.
+/// The bytes of lists: their elements and offsets.
 fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
     let offsets = lists.value_offsets();
     let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return 0 };
@@ -79,7 +79,8 @@ fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
     value_bytes(&elements).saturating_add(size_of_val(offsets))
 }
 
-/// The bytes of a batch's own rows. For a slice, the other rows of the buffers do not count.
+/// The bytes of the rows of a batch. If the batch is a slice, other rows in its buffers do not
+/// count.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     let bytes = columns.map(|column| column.get_array_memory_size().min(value_bytes(column)));
@@ -99,18 +100,18 @@ pub fn largest_list_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// The bytes of a value outside of its view.
+/// The bytes of a value that are not in its view.
 fn long_bytes(view: u128) -> usize {
     let [a, b, c, d, ..] = view.to_le_bytes();
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     if length > INLINE_BYTES { length } else { 0 }
 }
 
-/// The array with buffers that hold the charge. The buffers at the addresses `known` belong to
-/// other arrays and stay unchanged.
+/// An array with the same values, whose buffers hold `charge`. Buffers at the addresses in `known`
+/// belong to other arrays and do not hold it.
 ///
 /// # Errors
-/// Arrow rejects the array as invalid.
+/// Arrow refuses the array as invalid.
 pub fn with_charge(array: &ArrayRef, charge: Charge, known: &[usize]) -> Result<ArrayRef> {
     let data = charge_buffers(array.to_data(), &Arc::new(charge), known)?;
     Ok(make_array(data))

@@ -15,12 +15,16 @@ use crate::{
     function::{Arguments, Function, Parameter, text_at, text_rows},
 };
 
+mod removal;
+
+use removal::{delete, strip};
+
 use Parameter::{Array, Boolean, Integer, Text};
 
-/// The maximum nesting depth of a change.
+/// The maximum nesting depth of a value that a function changes.
 const DEPTH_MAX: usize = 512;
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub(super) fn functions() -> Vec<Function> {
     vec![
         Function::immutable(
@@ -111,7 +115,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidParameterValue, message)
 }
 
-/// Arrays of texts.
+/// An argument that is an array of texts.
 struct Texts(arrow::array::ListArray);
 
 fn texts(arguments: &Arguments<'_>, at: usize) -> Result<Texts> {
@@ -129,7 +133,7 @@ impl Texts {
         })
     }
 
-    /// A path or keys without NULL.
+    /// The texts of a row, as a path or as keys; no text may be NULL.
     fn at(&self, row: usize) -> Result<Option<Vec<String>>> {
         let Some(steps) = self.row(row) else { return Ok(None) };
         let steps: Option<Vec<String>> = steps.into_iter().collect();
@@ -138,7 +142,7 @@ impl Texts {
         })
     }
 
-    /// The keys without the NULL keys.
+    /// The texts of a row, as keys; NULL keys are ignored.
     fn keys(&self, row: usize) -> Option<Vec<String>> {
         Some(self.row(row)?.into_iter().flatten().collect())
     }
@@ -151,7 +155,7 @@ fn exist(arguments: &Arguments<'_>, test: fn(&str, &[String]) -> bool) -> Result
     Ok(std::sync::Arc::new(found))
 }
 
-/// The change at a path.
+/// What to do at the end of a path.
 enum Change<'a> {
     Set { path: &'a [String], new: &'a str, add: bool },
     Insert { path: &'a [String], new: &'a str, after: bool },
@@ -163,7 +167,7 @@ fn changed(
     change: for<'a> fn(&'a [String], &'a str, bool) -> Change<'a>,
 ) -> Result<ArrayRef> {
     let (json, paths, new) = (arguments.text(0)?, texts(arguments, 1)?, arguments.text(2)?);
-    // By default, members are added, and elements are inserted before the given position.
+    // By default, a missing member is added, and an element is inserted before the given position.
     let default = matches!(change(&[], "", true), Change::Set { .. });
     text_rows(arguments.rows, |row| {
         let create_missing = match arguments.has(3) {
@@ -205,7 +209,7 @@ fn rewritten(json: &str, change: &Change<'_>) -> Result<String, Error> {
     normalize_jsonb(&out)
 }
 
-/// Writes a value with the change at the remaining path.
+/// Writes a value with the change applied at `path`, the remaining steps.
 fn write(
     json: &str,
     change: &Change<'_>,
@@ -306,7 +310,7 @@ fn in_array(
         Change::Insert { new, .. } => rest.is_empty().then_some(*new),
         Change::Delete { .. } => None,
     };
-    // Before the first element, or after the last element.
+    // A position before the first element inserts at the beginning, any other at the end.
     if let Some(new) = adds.filter(|_| at < 0) {
         separated(out, &mut first);
         out.push_str(new);
@@ -342,93 +346,6 @@ fn in_array(
     }
     out.push(']');
     Ok(())
-}
-
-fn strip(json: &str, out: &mut String, depth: usize) -> Result<(), Error> {
-    if depth > DEPTH_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the value has more than 512 levels"));
-    }
-    let mut first = true;
-    match scan::type_name(json) {
-        "object" => {
-            out.push('{');
-            for (key, value) in scan::members(json).filter(|(_, value)| *value != "null") {
-                separated(out, &mut first);
-                out.push_str(key);
-                out.push(':');
-                strip(value, out, depth + 1)?;
-            }
-            out.push('}');
-        }
-        "array" => {
-            out.push('[');
-            for value in scan::elements(json) {
-                separated(out, &mut first);
-                strip(value, out, depth + 1)?;
-            }
-            out.push(']');
-        }
-        _ => out.push_str(json),
-    }
-    Ok(())
-}
-
-fn delete(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let json = arguments.text(0)?;
-    let what = arguments.array(1)?.data_type();
-    if *what == DataType::Int64 {
-        let places = arguments.integers(1)?;
-        return text_rows(arguments.rows, |row| {
-            let Some(json) = text_at(json, row).filter(|_| places.is_valid(row)) else {
-                return Ok(None);
-            };
-            let json = normalize_jsonb(json).map_err(failed)?;
-            match scan::type_name(&json) {
-                "array" => {}
-                "object" => {
-                    return Err(failed(invalid("cannot delete from object using integer index")));
-                }
-                _ => return Err(failed(invalid("cannot delete from scalar"))),
-            }
-            let place = [places.value(row).to_string()];
-            rewritten(&json, &Change::Delete { path: &place }).map(Some).map_err(failed)
-        });
-    }
-    let one = (*what == DataType::Utf8View).then(|| arguments.text(1)).transpose()?;
-    let several = if one.is_none() { Some(texts(arguments, 1)?) } else { None };
-    text_rows(arguments.rows, |row| {
-        let keys = match (&one, &several) {
-            (Some(one), _) => text_at(one, row).map(|key| vec![key.to_string()]),
-            (None, Some(several)) => several.keys(row),
-            (None, None) => None,
-        };
-        let (Some(json), Some(keys)) = (text_at(json, row), keys) else { return Ok(None) };
-        let json = normalize_jsonb(json).map_err(failed)?;
-        let is_key = |text: &str| scan::as_text(text).is_some_and(|text| keys.contains(&text));
-        let mut first = true;
-        let mut out = String::with_capacity(json.len());
-        match scan::type_name(&json) {
-            "object" => {
-                out.push('{');
-                for (key, value) in scan::members(&json).filter(|(key, _)| !is_key(key)) {
-                    separated(&mut out, &mut first);
-                    out.push_str(&format!("{key}:{value}"));
-                }
-                out.push('}');
-            }
-            "array" => {
-                out.push('[');
-                let kept = |value: &&str| scan::type_name(value) != "string" || !is_key(value);
-                for value in scan::elements(&json).filter(kept) {
-                    separated(&mut out, &mut first);
-                    out.push_str(value);
-                }
-                out.push(']');
-            }
-            _ => return Err(failed(invalid("cannot delete from scalar"))),
-        }
-        normalize_jsonb(&out).map(Some).map_err(failed)
-    })
 }
 
 fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
@@ -476,26 +393,4 @@ fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn set(json: &str, path: &[&str], new: &str, add: bool) -> String {
-        let path: Vec<String> = path.iter().map(|step| (*step).to_string()).collect();
-        rewritten(json, &Change::Set { path: &path, new, add }).unwrap()
-    }
-
-    // The expected values are PostgreSQL 15's answers.
-    #[test]
-    fn values_are_changed_at_a_path() {
-        assert_eq!(set(r#"{"a": 1}"#, &["a"], "2", true), r#"{"a": 2}"#);
-        assert_eq!(set(r#"{"a": 1}"#, &["b"], "2", true), r#"{"a": 1, "b": 2}"#);
-        assert_eq!(set(r#"{"a": 1}"#, &["b"], "2", false), r#"{"a": 1}"#);
-        assert_eq!(set("[1, 2]", &["-1"], "3", true), "[1, 3]");
-        assert_eq!(set("[1, 2]", &["9"], "3", true), "[1, 2, 3]");
-        assert_eq!(set("[1, 2]", &["-9"], "3", true), "[3, 1, 2]");
-        assert_eq!(set(r#"{"a": {"b": 1}}"#, &["a", "b"], "2", true), r#"{"a": {"b": 2}}"#);
-        let mut out = String::new();
-        strip(r#"{"a": null, "b": [null, {"c": null}]}"#, &mut out, 0).unwrap();
-        assert_eq!(normalize_jsonb(&out).unwrap(), r#"{"b": [null, {}]}"#);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! greatest, least and nullif of jsonb, with comparison by value: 1.0 is 1.
+//! `greatest`, `least` and `nullif` of jsonb. They compare values, so 1.0 equals 1.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -19,7 +19,7 @@ use stratalog_model::ColumnType;
 use super::compare::compare;
 use crate::function::{text_at, text_rows};
 
-/// greatest, least or nullif of jsonb, by the function's name; `None` for other names.
+/// The jsonb version of `greatest`, `least` or `nullif`; `None` for any other name.
 pub fn choice(name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, take) = match name {
         "greatest" => ("jsonb_greatest", JsonChoice::Greatest),
@@ -39,7 +39,7 @@ enum JsonChoice {
 }
 
 impl JsonChoice {
-    /// The choice between a value and an optional second value; neither is NULL.
+    /// Chooses between the value so far and the next value; neither is NULL.
     fn of<'a>(self, first: Option<&'a str>, next: Option<&'a str>) -> Option<&'a str> {
         let (Some(left), Some(right)) = (first, next) else {
             return if self == JsonChoice::Different { first } else { first.or(next) };

@@ -1,4 +1,4 @@
-//! SQL values as JSON: `to_jsonb`, `jsonb_build_object`, `jsonb_build_array`.
+//! Converts SQL values to JSON: `to_jsonb`, `jsonb_build_object`, `jsonb_build_array`.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -16,7 +16,7 @@ use crate::{
     text_form::field_of,
 };
 
-/// An argument with its writer.
+/// An argument, and how its values are written as JSON.
 struct JsonArgument<'a> {
     array: &'a ArrayRef,
     field: Field,
@@ -28,7 +28,7 @@ fn arguments_of<'a>(arguments: &'a Arguments<'_>) -> Result<Vec<JsonArgument<'a>
         .collect()
 }
 
-/// `to_jsonb(value)`; NULL stays NULL.
+/// Computes `to_jsonb(value)`; NULL stays NULL.
 pub(super) fn of_value(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let style = style_of(arguments.config);
     let given = arguments_of(arguments)?;
@@ -45,7 +45,7 @@ pub(super) fn of_value(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// `jsonb_build_array(…)`.
+/// Computes `jsonb_build_array(…)`.
 pub(super) fn array(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let style = style_of(arguments.config);
     let given = arguments_of(arguments)?;
@@ -62,7 +62,7 @@ pub(super) fn array(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// `jsonb_build_object(key, value, …)`.
+/// Computes `jsonb_build_object(key, value, …)`.
 pub(super) fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let style = style_of(arguments.config);
     let given = arguments_of(arguments)?;
@@ -90,7 +90,7 @@ pub(super) fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// `left || right` of normalized values.
+/// Computes `left || right` for normalized values.
 pub(super) fn concat(left: &str, right: &str) -> Result<String> {
     let kinds = (scan::type_name(left), scan::type_name(right));
     let (open, close) = if kinds == ("object", "object") { ('{', '}') } else { ('[', ']') };
@@ -135,7 +135,7 @@ fn append_string(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::from(text).to_string());
 }
 
-/// Appends one value; a value without a JSON form becomes a string.
+/// Appends a value; a value of a type that JSON lacks becomes a string.
 fn append(
     array: &ArrayRef,
     field: &Field,
@@ -178,7 +178,7 @@ fn append(
         Some(ColumnType::Timestamp { .. }) => append_string(&text.replacen(' ', "T", 1), out),
         Some(ColumnType::TimestampTz { .. }) => {
             let mut text = text.replacen(' ', "T", 1);
-            // The offset includes minutes, which ISO 8601 requires.
+            // ISO 8601 requires minutes in an offset.
             if text.rfind(['+', '-']).is_some_and(|sign| sign + 3 == text.len()) {
                 text.push_str(":00");
             }

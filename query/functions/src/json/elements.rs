@@ -1,5 +1,5 @@
-//! The elements of an array, one row each: `jsonb_array_elements` and the similar functions for
-//! text. A function returns a list, and the planner turns the list into rows.
+//! Functions with a row for each element, for example `jsonb_array_elements`. The function itself
+//! returns a list, and the planner turns the list into rows.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     function::{Arguments, Function, Parameter, Returns},
 };
 
-/// The members of objects as lists.
+/// Functions from objects to lists of members.
 pub(super) fn pairs() -> Vec<Function> {
     vec![
         Function::immutable(
@@ -88,10 +88,10 @@ fn members(arguments: &Arguments<'_>, take: ElementForm) -> Result<ArrayRef> {
     )?))
 }
 
-/// The function behind `jsonb_array_elements`.
+/// The name of the function that replaces `jsonb_array_elements`.
 pub const OF_JSON: &str = "jsonb_elements_list";
 
-/// The function behind `jsonb_array_elements_text`.
+/// The name of the function that replaces `jsonb_array_elements_text`.
 pub const OF_TEXT: &str = "jsonb_elements_text_list";
 
 pub(super) fn lists(arguments: &Arguments<'_>, take: ElementForm) -> Result<ArrayRef> {

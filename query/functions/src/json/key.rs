@@ -1,4 +1,5 @@
-//! The key of a jsonb value: equal values have equal bytes, and the bytes sort like the values.
+//! The sort key of a jsonb value: equal values have equal keys, and keys compare byte by byte as the
+//! values compare.
 //!
 //! ```text
 //!   scalar   kind, then   null: nothing   text: its bytes, 0   boolean: 0 or 1
@@ -16,7 +17,7 @@ use stratalog_model::ColumnType;
 use super::{is_normalized, json_at, scan};
 use crate::function::{Arguments, Function, Parameter, Returns};
 
-/// The function for sorts, groups and joins.
+/// The name of the function that sorts, groups and joins call.
 pub const KEY: &str = "jsonb_key";
 
 pub(super) fn functions() -> Vec<Function> {
@@ -48,9 +49,9 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(keys.finish()))
 }
 
-/// The key of a normalized value.
+/// Appends the key of a whole value.
 pub(super) fn whole(json: &str, key: &mut Vec<u8>) {
-    // PostgreSQL sorts the empty array before all other values, but not inside another value.
+    // The empty array sorts before all other values, but only if it is the whole value.
     if json == "[]" { key.push(0) } else { inside(json, key) }
 }
 
@@ -86,13 +87,13 @@ fn count(elements: usize, key: &mut Vec<u8>) {
     key.extend(u32::try_from(elements).unwrap_or(u32::MAX).to_be_bytes());
 }
 
-/// Texts of jsonb have no zero byte.
+/// Appends the key of a string. jsonb allows no zero byte in strings.
 fn text(quoted: &str, key: &mut Vec<u8>) {
     key.extend(scan::as_text(quoted).unwrap_or_default().bytes());
     key.push(0);
 }
 
-/// A number is `0.digits × 10^exponent`, without zeros at the start and end of the digits.
+/// Appends the key of a number: `0.digits × 10^exponent`, without zeros at both ends of the digits.
 fn number(text: &str, key: &mut Vec<u8>) {
     let (negative, text) = match text.strip_prefix('-') {
         Some(text) => (true, text),
@@ -107,7 +108,7 @@ fn number(text: &str, key: &mut Vec<u8>) {
     let signed = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
     let exponent = exponent.saturating_add(signed(whole.len())).saturating_sub(signed(zeros));
     let clamped = i32::try_from(exponent.clamp(i32::MIN.into(), i32::MAX.into())).unwrap_or(0);
-    // The inverted sign bit puts negative exponents first.
+    // The sign bit is inverted, so that negative exponents sort first.
     key.extend((clamped.cast_unsigned() ^ (1 << 31)).to_be_bytes());
     let digits_from = key.len();
     key.extend(digits().skip(zeros));

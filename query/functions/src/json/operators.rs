@@ -1,4 +1,4 @@
-//! Comparisons of jsonb. Without these rewrites DataFusion would compare the text.
+//! Comparison operators of jsonb. Without this rewrite DataFusion would compare the texts.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use datafusion::{
 };
 use stratalog_model::ColumnType;
 
-/// Rewrites `=`, `<` and the other comparisons, IN and BETWEEN of jsonb to function calls.
+/// Rewrites `=`, `<` and the other comparisons, IN and BETWEEN of jsonb to calls of functions.
 #[derive(Debug)]
 pub struct JsonComparisons {
     functions: Vec<Arc<ScalarUDF>>,
 }
 
 impl JsonComparisons {
-    /// A rewrite that calls `functions`, found by name.
+    /// A rewrite that takes the functions from `functions`, by name.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
         let ours = |function: &&Arc<ScalarUDF>| function_names().contains(&function.name());
         Self { functions: functions.iter().filter(ours).map(Arc::clone).collect() }
@@ -41,7 +41,7 @@ impl JsonComparisons {
         let Some(compared) = self.call(distinct, left.clone(), right.clone()) else {
             return Ok(None);
         };
-        // Two NULLs are not distinct; NULL is distinct from every other value.
+        // Two NULLs are not distinct; NULL and any other value are distinct.
         let both = left.clone().is_null().and(right.clone().is_null());
         let nulls = if distinct == Operator::Eq { both } else { Expr::Not(Box::new(both)) };
         when(left.clone().is_null().or(right.clone().is_null()), nulls)

@@ -1,7 +1,7 @@
-//! Reads normalized JSON text without a tree.
+//! Reads normalized JSON text without building a tree.
 //!
-//! The functions expect valid normalized text; for any other text the functions return `None`, and
-//! never panic.
+//! The text must be valid and normalized. For any other text the functions return `None`, and never
+//! panic.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -60,7 +60,7 @@ fn after_separator(rest: &str) -> &str {
     rest.trim_start_matches([',', ' ', ':'])
 }
 
-/// Members of an object: (quoted key, value).
+/// The members of an object: the quoted key, and the value.
 pub fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = json.strip_prefix('{').unwrap_or("");
     std::iter::from_fn(move || {
@@ -76,7 +76,7 @@ pub fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Elements of an array.
+/// The elements of an array.
 pub fn elements(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json.strip_prefix('[').unwrap_or("");
     std::iter::from_fn(move || {
@@ -90,21 +90,21 @@ pub fn elements(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// True if the quoted JSON string has the content `text`.
-fn says(quoted: &str, text: &str) -> bool {
+/// True if the JSON string `quoted` has the content `text`.
+fn has_content(quoted: &str, text: &str) -> bool {
     if quoted.contains('\\') {
         return as_text(quoted).as_deref() == Some(text);
     }
     quoted.strip_prefix('"').and_then(|quoted| quoted.strip_suffix('"')) == Some(text)
 }
 
-/// The value of a key; `None` if `json` is no object or does not have the key.
+/// The value of a key; `None` if `json` is not an object or lacks the key.
 pub fn member<'a>(json: &'a str, key: &str) -> Option<&'a str> {
-    members(json).find(|(name, _)| says(name, key)).map(|(_, value)| value)
+    members(json).find(|(name, _)| has_content(name, key)).map(|(_, value)| value)
 }
 
-/// The result of `->` with a position: an element of an array, or a scalar, because PostgreSQL
-/// treats a scalar like an array of one element.
+/// The element of an array at `position`, for the operator `->`. Like PostgreSQL, a scalar behaves
+/// as an array of one element.
 pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
     match json.starts_with(['[', '{']) {
         true => element(json, position),
@@ -112,8 +112,8 @@ pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
     }
 }
 
-/// The element at a position, from the end if negative; `None` beyond the ends and for values other
-/// than arrays.
+/// The element of an array at `position`, from 0; a negative position counts from the end. `None`
+/// if there is no such element, or if `json` is not an array.
 pub fn element(json: &str, position: i64) -> Option<&str> {
     let at = if position >= 0 {
         usize::try_from(position).ok()?
@@ -124,17 +124,17 @@ pub fn element(json: &str, position: i64) -> Option<&str> {
     elements(json).nth(at)
 }
 
-/// One step of a path: a key, or a position in text form.
+/// Takes one step of a path: to the member with this key, or to the element at this position.
 pub fn step<'a>(json: &'a str, step: &str) -> Option<&'a str> {
     if json.starts_with('{') { member(json, step) } else { element(json, step.parse().ok()?) }
 }
 
-/// The number of elements; `None` for values other than arrays.
+/// The number of elements; `None` if `json` is not an array.
 pub fn array_length(json: &str) -> Option<usize> {
     json.starts_with('[').then(|| elements(json).count())
 }
 
-/// The value in the form of `->>`: strings without quotes, null as NULL.
+/// The result of `->>`: a string without quotes; `None` for null.
 pub fn as_text(json: &str) -> Option<String> {
     if json == "null" {
         return None;
@@ -145,7 +145,7 @@ pub fn as_text(json: &str) -> Option<String> {
     serde_json::from_str::<String>(json).ok()
 }
 
-/// The result of `jsonb_typeof`.
+/// The result of `jsonb_typeof`: the name of the value's type.
 pub fn type_name(json: &str) -> &'static str {
     match json.as_bytes().first() {
         Some(b'{') => "object",
@@ -157,24 +157,27 @@ pub fn type_name(json: &str) -> &'static str {
     }
 }
 
-/// True if `key` is a key of an object, a string element of an array, or the string itself.
+/// True if `key` is a key of the object, a string in the array, or the string itself.
 pub fn exists(json: &str, key: &str) -> bool {
     match json.as_bytes().first() {
         Some(b'{') => member(json, key).is_some(),
-        Some(b'[') => elements(json).any(|element| element.starts_with('"') && says(element, key)),
-        Some(b'"') => says(json, key),
+        Some(b'[') => {
+            elements(json).any(|element| element.starts_with('"') && has_content(element, key))
+        }
+        Some(b'"') => has_content(json, key),
         _ => false,
     }
 }
 
-/// The maximum nesting depth for [`contains`].
+/// The maximum nesting depth of the values of [`contains`].
 const DEPTH_MAX: usize = 512;
 
-/// True if `json` contains `part` by the rules of `@>`: objects by members, arrays by elements in
-/// any order; an array at the top also contains a scalar element.
+/// True if `json` contains `part` by the rules of `@>`: objects compare by members, and arrays by
+/// elements in any order. At the top level an array also contains a scalar that is one of its
+/// elements.
 ///
 /// # Errors
-/// `LimitExceeded` below 512 levels.
+/// `LimitExceeded` for values nested deeper than 512 levels.
 pub fn contains(json: &str, part: &str) -> Result<bool> {
     if json.starts_with('[') && !part.starts_with(['[', '{']) {
         return Ok(elements(json).any(|element| compare(element, part).is_eq()));
@@ -219,7 +222,7 @@ fn contains_at(json: &str, part: &str, depth: usize) -> Result<bool> {
     }
 }
 
-/// The value in several lines.
+/// The result of `jsonb_pretty`: indented text with several lines.
 pub fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut level = 0_usize;
@@ -241,7 +244,7 @@ pub fn pretty(json: &str) -> String {
             '{' | '[' => {
                 out.push(first);
                 level += 1;
-                // The end of an empty value begins its own line.
+                // The closing bracket of an empty value is on a line of its own.
                 if !rest.trim_start().starts_with(['}', ']']) {
                     indent(&mut out, level);
                 }

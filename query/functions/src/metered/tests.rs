@@ -1,4 +1,7 @@
-use arrow::array::Int64Array;
+use arrow::{
+    array::{Int64Array, StringViewArray},
+    datatypes::Field,
+};
 use datafusion::{
     common::config::ConfigOptions,
     functions::string::{concat, repeat},

@@ -1,10 +1,10 @@
-//! Reads numbers with a pattern.
+//! Parses a number by a pattern, for `to_number`.
 
 use stratalog_model::{Error, ErrorKind};
 
 use super::{Locale, Pattern, Piece};
 
-/// The number in `text`, in units of its last digit of `scale` digits.
+/// The number in `text` as a multiple of the last of `scale` digits after the point.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` if the text contains no number.
@@ -34,7 +34,7 @@ struct NumberReader<'a> {
     at: usize,
     sign: Option<char>,
     digits: String,
-    /// The digits before the point, once the point was read.
+    /// The number of digits before the point; `None` until the point is read.
     point: Option<usize>,
     before: usize,
 }
@@ -79,7 +79,7 @@ impl NumberReader<'_> {
         }
     }
 
-    /// Skips text that is no part of a number.
+    /// Skips characters that are not part of the number.
     fn skip(&mut self, count: usize) {
         for _ in 0..count {
             match self.here() {
@@ -93,7 +93,8 @@ impl NumberReader<'_> {
         self.digits.len()
     }
 
-    /// Reads what a place for a digit or the point takes; stays on its last letter.
+    /// Reads the character for a digit or point of the pattern, and stays on the last character it
+    /// takes.
     fn place(&mut self, piece: Piece) {
         if self.here() == Some(' ') {
             self.at += 1;

@@ -1,10 +1,10 @@
-//! Writes numbers with a pattern.
+//! Formats a number by a pattern, for `to_char`.
 
 use stratalog_model::{Error, ErrorKind};
 
 use super::{Locale, Pattern, Piece};
 
-/// A number with `scale` digits behind the point.
+/// Formats a number that has `scale` digits after the point.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` if `TH` follows a number without a last digit.
@@ -19,12 +19,12 @@ pub(super) fn decimal(pattern: &Pattern, value: i128, scale: i32) -> Result<Stri
     }
     let scale = scale - i32::try_from(pattern.multiplied).unwrap_or(0);
     let text = fixed(value, scale, pattern.behind);
-    // A numeric that rounds to zero has no sign.
+    // A number that is rounded to zero has no sign.
     let negative = value < 0 && text.bytes().any(|byte| !matches!(byte, b'0' | b'.'));
     number(&widened(pattern), &text, negative)
 }
 
-/// A float with `digits` significant digits.
+/// Formats a float with `digits` significant digits.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` if `TH` follows a number without a last digit.
@@ -65,12 +65,12 @@ pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> Result<Stri
     number(&pattern, &text, value.is_sign_negative())
 }
 
-/// The pattern with additional places for the digits of the multiplication.
+/// The pattern with room for the digits that `V` adds.
 fn widened(pattern: &Pattern) -> Pattern {
     Pattern { before: pattern.before + pattern.multiplied, ..pattern.clone() }
 }
 
-/// The digits of a number without its sign: before and behind the point.
+/// The digits of a number before and after the point, without its sign.
 fn digits(value: i128, scale: i32) -> (String, String) {
     let all = value.unsigned_abs().to_string();
     let Ok(scale) = usize::try_from(scale) else {
@@ -82,7 +82,7 @@ fn digits(value: i128, scale: i32) -> (String, String) {
     (whole.to_string(), fraction.to_string())
 }
 
-/// Rounds a number of `scale` digits to `wanted` digits.
+/// Rounds a number from `scale` to `wanted` digits after the point.
 fn rounded(value: i128, scale: i32, wanted: i32) -> i128 {
     let Ok(fewer) = u32::try_from(scale - wanted) else { return value };
     match 10_i128.checked_pow(fewer) {
@@ -94,7 +94,7 @@ fn rounded(value: i128, scale: i32, wanted: i32) -> i128 {
     }
 }
 
-/// A number without its sign, with `wanted` digits behind the point.
+/// The text of a number without its sign, with `wanted` digits after the point.
 fn fixed(value: i128, scale: i32, wanted: usize) -> String {
     let behind = i32::try_from(wanted).unwrap_or(i32::MAX);
     let (value, scale) = match scale > behind {
@@ -121,7 +121,7 @@ fn scientific((whole, fraction): &(String, String), negative: bool, behind: usiz
     let value: i128 = significant.parse().unwrap_or(0);
     let scale = i32::try_from(significant.len()).unwrap_or(1) - 1;
     let mut mantissa = fixed(value, scale, behind);
-    // 9.99 may have become 10.0.
+    // Rounding may have turned 9.99 into 10.0.
     if mantissa.starts_with("10")
         && (mantissa.len() == 2 || mantissa.as_bytes().get(2) == Some(&b'.'))
     {
@@ -180,12 +180,12 @@ fn with_roman(pattern: &Pattern, roman: Option<String>) -> String {
     text
 }
 
-/// Puts the digits and the point of a number into the places of a pattern.
+/// Writes the digits and the point of a number at the places of the pattern.
 fn number(pattern: &Pattern, text: &str, negative: bool) -> Result<String, Error> {
     let whole = text.split('.').next().unwrap_or("").len();
     let mut number_text: Vec<u8> = text.bytes().collect();
     let blanks = pattern.before.saturating_sub(whole);
-    // The number has more digits than the pattern has places.
+    // The number has more digits before the point than the pattern.
     if whole > pattern.before {
         number_text = vec![b'#'; pattern.before];
         number_text.push(b'.');
@@ -198,23 +198,23 @@ struct Writer<'a> {
     pattern: &'a Pattern,
     number_text: Vec<u8>,
     negative: bool,
-    /// Places before the first digit.
+    /// The number of digit places before the number's first digit.
     blanks: usize,
     brackets: bool,
     sign: Locale,
     sign_written: bool,
-    /// The number of digit places, plus one for a sign that needs a place of its own.
+    /// The number of digit places; plus one if the sign needs its own place.
     count: usize,
-    /// The last shown digit behind the point without padding spaces; the point itself if no digit
-    /// is shown.
+    /// The last digit after the point that is shown without padding; the point itself if there is
+    /// none.
     last: Option<usize>,
-    /// The next digit.
+    /// The index of the next digit.
     next: usize,
-    /// The next place.
+    /// The index of the next place.
     place: usize,
-    /// True after the first digit was written.
+    /// True after the first digit is written.
     within: bool,
-    /// True at a place behind the number's last digit: PostgreSQL's text ends there.
+    /// True after the number's last digit, where PostgreSQL ends the text.
     ended: bool,
     out: String,
 }
@@ -300,7 +300,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// True if the zero before the point is hidden: `9.9` shows `.1`.
+    /// True if the zero before the point is not shown: the pattern `9.9` shows `.1`.
     fn hides_zero(&self) -> bool {
         self.pattern.zeros.is_none_or(|(first, _)| first == usize::MAX)
             && self.next == 0
@@ -383,7 +383,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The last nonzero digit behind the point, or the last digit forced by a `0`.
+/// The index of the last nonzero digit after the point, or of the last digit that `0` forces.
 fn last_shown(pattern: &Pattern, number_text: &[u8], blanks: usize) -> Option<usize> {
     let point = number_text.iter().position(|byte| *byte == b'.')?;
     let mut last = point;

@@ -1,4 +1,4 @@
-//! The functions with regular expressions.
+//! The SQL functions with regular expressions.
 
 use std::sync::Arc;
 
@@ -9,16 +9,18 @@ use arrow::{
 use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{Expression, LastExpression, MatchSpans, syntax::Flags};
+use super::{
+    Flags, MatchSpans,
+    rows::{CallRow, CallRows, bad_value},
+};
 use crate::{
     failed,
     function::{Arguments, Function, Parameter, Room, text_at, text_rows},
-    governor::{self, Pace},
 };
 
 use Parameter::{Integer, Text};
 
-/// The functions.
+/// The SQL functions that this module declares.
 pub fn functions() -> Vec<Function> {
     let texts = || ColumnType::Array(Box::new(ColumnType::Text));
     vec![
@@ -107,63 +109,8 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The bytes of an array element without its text.
+/// The bytes of an element of an array, without its text.
 const ELEMENT_BYTES: usize = 16;
-
-/// One row's arguments, and the expression of the previous row.
-struct Rows<'a> {
-    arguments: &'a Arguments<'a>,
-    last: LastExpression,
-}
-
-/// A text and its expression.
-struct Row<'a> {
-    text: &'a str,
-    expression: Arc<Expression>,
-    flags: Flags,
-}
-
-impl<'a> Rows<'a> {
-    fn new(arguments: &'a Arguments<'a>) -> Self {
-        Self { arguments, last: LastExpression::default() }
-    }
-
-    /// The row, with the flags of argument `flags_at`; `None` if an argument is NULL.
-    fn row(&mut self, row: usize, flags_at: usize) -> Result<Option<Row<'a>>> {
-        governor::check()?;
-        let arguments = self.arguments;
-        if arguments.arrays.iter().any(|array| array.is_null(row)) {
-            return Ok(None);
-        }
-        let (Some(text), Some(pattern)) =
-            (text_at(arguments.text(0)?, row), text_at(arguments.text(1)?, row))
-        else {
-            return Ok(None);
-        };
-        let letters = match arguments.has(flags_at) {
-            true => text_at(arguments.text(flags_at)?, row).unwrap_or(""),
-            false => "",
-        };
-        let flags = Flags::read(letters).map_err(failed)?;
-        let expression =
-            self.last.expression(pattern, Flags { global: false, ..flags }).map_err(failed)?;
-        Ok(Some(Row { text, expression, flags }))
-    }
-
-    fn integer(&self, at: usize, row: usize, default: i64) -> Result<i64> {
-        match self.arguments.has(at) {
-            true => Ok(self.arguments.integers(at)?.value(row)),
-            false => Ok(default),
-        }
-    }
-}
-
-fn bad_value(name: &str, value: i64) -> datafusion::error::DataFusionError {
-    failed(Error::new(
-        ErrorKind::InvalidParameterValue,
-        format!("invalid value for parameter \"{name}\": {value}"),
-    ))
-}
 
 fn not_global(function: &str, flags: Flags) -> Result<()> {
     if !flags.global {
@@ -179,87 +126,8 @@ fn not_global(function: &str, flags: Flags) -> Result<()> {
     }))
 }
 
-impl Row<'_> {
-    /// The start byte of a character, counted from 1; a byte beyond the text for a character beyond
-    /// the end.
-    fn byte_of(&self, character: i64) -> Result<usize> {
-        if character < 1 {
-            return Err(bad_value("start", character));
-        }
-        let at = usize::try_from(character - 1).unwrap_or(usize::MAX);
-        let mut places = self.text.char_indices().map(|(at, _)| at);
-        match places.nth(at) {
-            Some(byte) => Ok(byte),
-            None if self.text.chars().count() == at => Ok(self.text.len()),
-            None => Ok(self.text.len() + 1),
-        }
-    }
-
-    /// The number, from 1, of the character at a byte.
-    fn character_at(&self, byte: usize) -> i32 {
-        let before = self.text.get(..byte).map_or(0, |before| before.chars().count());
-        i32::try_from(before).unwrap_or(i32::MAX).saturating_add(1)
-    }
-
-    fn next_from(&self, byte: usize) -> usize {
-        let width = self.text.get(byte..).and_then(|rest| rest.chars().next());
-        byte + width.map_or(1, char::len_utf8)
-    }
-
-    /// Calls `each` for the matches from a byte on, until `each` asks for the end.
-    fn matches(&self, from: usize, mut each: impl FnMut(MatchSpans) -> bool) -> Result<()> {
-        let mut from = from;
-        let mut pace = Pace::default();
-        while from <= self.text.len() {
-            pace.step()?;
-            let Some(found) = self.expression.find(self.text, from).map_err(failed)? else {
-                return Ok(());
-            };
-            let (start, end) = found.all;
-            from = if start == end { self.next_from(end) } else { end };
-            if !each(found) {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    fn nth(&self, from: usize, n: i64) -> Result<Option<MatchSpans>> {
-        let (mut number, mut nth) = (0, None);
-        self.matches(from, |found| {
-            number += 1;
-            if number == n {
-                nth = Some(found);
-            }
-            number < n
-        })?;
-        Ok(nth)
-    }
-
-    fn slice(&self, (start, end): (usize, usize)) -> &str {
-        self.text.get(start..end).unwrap_or("")
-    }
-
-    /// The capture groups, or the whole match without groups.
-    fn parts(&self, found: &MatchSpans) -> Vec<Option<&str>> {
-        match self.expression.has_groups() {
-            true => found.groups.iter().map(|group| group.map(|span| self.slice(span))).collect(),
-            false => vec![Some(self.slice(found.all))],
-        }
-    }
-
-    /// The capture group of this number, or the whole match for 0.
-    fn group(&self, found: &MatchSpans, number: i64) -> Option<(usize, usize)> {
-        match usize::try_from(number) {
-            Ok(0) => Some(found.all),
-            Ok(number) => found.groups.get(number - 1).copied().flatten(),
-            Err(_) => None,
-        }
-    }
-}
-
 fn like(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut one = |row: usize| -> Result<Option<bool>> {
         let Some(row) = rows.row(row, 2)? else { return Ok(None) };
         not_global("regexp_like", row.flags)?;
@@ -270,7 +138,7 @@ fn like(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn count(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut one = |at: usize| -> Result<Option<i32>> {
         let Some(row) = rows.row(at, 3)? else { return Ok(None) };
         let from = row.byte_of(rows.integer(2, at, 1)?)?;
@@ -286,7 +154,7 @@ fn count(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn place(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut one = |at: usize| -> Result<Option<i32>> {
         let Some(row) = rows.row(at, 5)? else { return Ok(None) };
         let from = row.byte_of(rows.integer(2, at, 1)?)?;
@@ -312,7 +180,7 @@ fn place(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn part(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     text_rows(arguments.rows, |at| {
         let Some(row) = rows.row(at, 4)? else { return Ok(None) };
         let from = row.byte_of(rows.integer(2, at, 1)?)?;
@@ -331,7 +199,7 @@ fn part(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn substring(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     text_rows(arguments.rows, |at| {
         let Some(row) = rows.row(at, usize::MAX)? else { return Ok(None) };
         let found = row.expression.find(row.text, 0).map_err(failed)?;
@@ -345,13 +213,13 @@ fn texts_builder() -> ListBuilder<StringViewBuilder> {
     ListBuilder::new(StringViewBuilder::new())
 }
 
-/// Lists of texts in the declared type.
+/// Lists of texts, converted to the declared type.
 fn declared(lists: &ArrayRef, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(arrow::compute::cast(lists, arguments.result)?)
 }
 
 fn first_match(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut lists = texts_builder();
     for at in 0..arguments.rows {
         let found = match rows.row(at, 2)? {
@@ -373,7 +241,7 @@ fn first_match(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn all_matches(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut room = Room::of(arguments.rows);
     let mut lists = ListBuilder::new(texts_builder());
     for at in 0..arguments.rows {
@@ -397,7 +265,7 @@ fn all_matches(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 fn split(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut room = Room::of(arguments.rows);
     let mut lists = texts_builder();
     for at in 0..arguments.rows {
@@ -409,7 +277,7 @@ fn split(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let mut from = 0;
         let mut enough = Ok(());
         row.matches(0, |found| {
-            // An empty match splits only between characters.
+            // An empty match splits the text only between two characters.
             let (start, end) = found.all;
             if start < row.text.len() && end > from {
                 lists.values().append_value(row.slice((from, start)));
@@ -429,7 +297,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let by_number =
         arguments.arrays.get(3).is_some_and(|array| *array.data_type() == DataType::Int64);
     let flags_at = if by_number { 5 } else { 3 };
-    let mut rows = Rows::new(arguments);
+    let mut rows = CallRows::new(arguments);
     let mut room = Room::of(arguments.rows);
     text_rows(arguments.rows, |at| {
         let Some(row) = rows.row(at, flags_at)? else { return Ok(None) };
@@ -441,7 +309,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             if n < 0 {
                 return Err(bad_value("n", n));
             }
-        } else if let Some(digit) = first_digit(arguments, flags_at, at)? {
+        } else if let Some(digit) = numeric_flags_error(arguments, flags_at, at)? {
             return Err(digit);
         }
         let from = row.byte_of(start)?;
@@ -464,8 +332,8 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// The error for flags that look like a number.
-fn first_digit(
+/// The error for flags that begin with a digit: probably the call has one argument too few.
+fn numeric_flags_error(
     arguments: &Arguments<'_>,
     at: usize,
     row: usize,
@@ -485,11 +353,11 @@ fn first_digit(
     }))
 }
 
-/// Appends a replacement; `\1` … `\9` and `\&` stand for parts of the match.
+/// Appends a replacement text, in which `\1` … `\9` and `\&` stand for parts of the match.
 fn append(
     out: &mut String,
     by: &str,
-    row: &Row<'_>,
+    row: &CallRow<'_>,
     found: &MatchSpans,
     room: &mut Room,
 ) -> Result<()> {

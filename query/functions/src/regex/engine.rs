@@ -1,11 +1,10 @@
-//! Compiled expressions. Among the matches with the first start, the longest match counts, like in
-//! PostgreSQL, or the shortest match if the first quantifier is non-greedy.
+//! Compiled regular expressions. Of the matches with the first start, the longest counts, as in
+//! PostgreSQL; the shortest counts if the first quantifier is non-greedy.
 //!
-//! An expression without back-references and look-around runs in linear time. Other expressions
-//! backtrack. Each step back may read the whole text, so the limit of steps falls with the length
-//! of the text. If a long text exceeds the limit, the search runs a second time. The second search
-//! applies the limit to each start of a match, and checks for a stop of the statement between the
-//! starts.
+//! An expression without back-references and look-around needs linear time. Any other expression
+//! backtracks, and each step back may read the whole text; therefore the limit of steps is lower
+//! for longer texts. If a long text exceeds the limit, a second search applies the limit to each
+//! start of a match instead, and checks between the starts whether the statement must stop.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -16,30 +15,32 @@ use regex_automata::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::syntax::{Flags, TranslatedExpression, translate};
+use super::{
+    Flags,
+    syntax::{TranslatedExpression, translate},
+};
 use crate::governor;
 
-/// The highest limit of steps back.
+/// The highest limit of steps of backtracking in one search.
 const STEPS_MAX: usize = 1_000_000;
 
-/// The approximate maximum of bytes read by the steps of a limit.
+/// The steps of a search may read about this many bytes.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-/// The number of limits; each limit is a quarter of the limit before.
+/// The number of different limits; each is a quarter of the previous.
 const STEP_CLASSES: usize = 6;
 
-/// The maximum bytes of a compiled expression.
+/// Maximum bytes of a compiled expression.
 const SIZE_MAX: usize = 4 << 20;
 
-/// A compiled expression.
+/// A compiled regular expression.
 #[derive(Debug)]
 pub(crate) struct Expression {
     translated: TranslatedExpression,
     regex: Regex,
-    /// The backtracking expressions, by limit.
+    /// The backtracking expression, compiled for each limit of steps.
     stepped: [OnceLock<Option<Regex>>; STEP_CLASSES],
-    /// For a linear expression: the expression that finds the ends of matches, and the expression
-    /// anchored to a whole slice.
+    /// For a linear expression: how the longest match at a given start is found.
     exact: OnceLock<Option<LongestMatch>>,
 }
 
@@ -50,12 +51,12 @@ struct LongestMatch {
     whole: Regex,
 }
 
-/// The start and the end of a match and of its capture groups.
+/// The ranges of a match and of its capture groups, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MatchSpans {
-    /// The whole match.
+    /// The range of the whole match.
     pub(crate) all: (usize, usize),
-    /// The capture groups.
+    /// The range of each capture group; `None` if the group is not part of the match.
     pub(crate) groups: Vec<Option<(usize, usize)>>,
 }
 
@@ -94,7 +95,7 @@ impl Expression {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// `InvalidRegularExpression`.
+    /// `InvalidRegularExpression` for an invalid pattern.
     pub(crate) fn new(pattern: &str, flags: Flags) -> Result<Self> {
         let translated = translate(pattern, flags)?;
         let regex = build(&translated.text, STEPS_MAX)?;
@@ -112,10 +113,10 @@ impl Expression {
         self.regex.is_match(text).map_err(|error| failed(&error))
     }
 
-    /// The first match from `from` on, for a backtracking expression.
+    /// The first match at or after `from`, of a backtracking expression.
     ///
     /// # Errors
-    /// `StatementTooComplex`; as `governor::check_statement`.
+    /// `StatementTooComplex` for a search with too many steps; as `governor::check_statement`.
     fn search<'t>(&self, text: &'t str, from: usize) -> Result<Option<Captures<'t, str>>> {
         let steps = READ_BYTES_MAX / text.len().max(1);
         let class = (0..STEP_CLASSES - 1).find(|class| STEPS_MAX >> (2 * class) <= steps);
@@ -146,7 +147,7 @@ impl Expression {
         self.regex.captures_len() > 1
     }
 
-    /// The first match with a start at or after `from`.
+    /// The first match at or after `from`.
     ///
     /// # Errors
     /// `StatementTooComplex` for a search with too many steps.
@@ -170,8 +171,8 @@ impl Expression {
         }
     }
 
-    /// The end of the preferred match among the matches that start at `start`; `None` if the end is
-    /// unknown.
+    /// The end of the match at `start` that counts, the longest or the shortest; `None` if it is
+    /// not known.
     fn end(&self, text: &str, start: usize) -> Option<usize> {
         let exact = self.exact.get_or_init(|| self.exactly()).as_ref()?;
         let input = Input::new(text)
@@ -197,7 +198,7 @@ impl Expression {
         Some(LongestMatch { ends, cache, whole })
     }
 
-    /// The capture groups of a match with this start and end.
+    /// The capture groups of the match from `start` to `end`.
     fn within(
         &self,
         text: &str,

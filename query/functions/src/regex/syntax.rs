@@ -1,78 +1,23 @@
-//! Translates PostgreSQL's regular expressions to the syntax of the engine.
+//! Translates PostgreSQL's regular expressions to the syntax of the Rust engines.
 
 use std::{iter::Peekable, str::Chars};
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The options of an expression, given by letters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a letter of its own")]
-pub(crate) struct Flags {
-    /// `g`: every match.
-    pub(crate) global: bool,
-    /// `i`: ignores the case of letters.
-    pub(crate) any_case: bool,
-    /// `n`, `p`: dots and negated brackets match no line break.
-    pub(crate) lines: bool,
-    /// `n`, `w`: `^` and `$` also match at the start and end of each line.
-    pub(crate) line_ends: bool,
-    /// `x`: allows white space and comments.
-    pub(crate) spaced: bool,
-    /// `q`: a plain text.
-    pub(crate) quoted: bool,
-}
+use super::Flags;
 
-fn unknown_option(letter: char) -> Error {
-    Error::new(
-        ErrorKind::InvalidParameterValue,
-        format!("invalid regular expression option: \"{letter}\""),
-    )
-}
-
-impl Flags {
-    /// Reads the letters.
-    ///
-    /// # Errors
-    /// `InvalidParameterValue` for unknown letters.
-    pub(crate) fn read(letters: &str) -> Result<Self> {
-        let mut flags = Self::default();
-        for letter in letters.chars() {
-            flags.set(letter).ok_or_else(|| unknown_option(letter))?;
-        }
-        Ok(flags)
-    }
-
-    fn set(&mut self, letter: char) -> Option<()> {
-        match letter {
-            'g' => self.global = true,
-            'i' => self.any_case = true,
-            'c' => self.any_case = false,
-            'n' | 'm' => (self.lines, self.line_ends) = (true, true),
-            'p' => (self.lines, self.line_ends) = (true, false),
-            'w' => (self.lines, self.line_ends) = (false, true),
-            's' => (self.lines, self.line_ends) = (false, false),
-            'x' => self.spaced = true,
-            't' => self.spaced = false,
-            'q' => self.quoted = true,
-            'b' | 'e' => {}
-            _ => return None,
-        }
-        Some(())
-    }
-}
-
-/// An expression in the engine's syntax.
+/// A pattern in the syntax of the engines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct TranslatedExpression {
     pub(super) text: String,
-    /// True if the expression has back-references or look-around.
+    /// True if the pattern has back-references or look-around, so that the engine must backtrack.
     pub(super) hard: bool,
-    /// True if the first quantifier prefers the shortest match.
+    /// True if the first quantifier is non-greedy, so that the shortest match counts.
     pub(super) shortest: bool,
 }
 
-/// A constant pattern in the equivalent syntax of the crate `regex`; `None` if the crate has no
-/// equivalent.
+/// A constant pattern in the syntax of the crate `regex`; `None` if this crate would find other
+/// matches.
 pub fn plain(pattern: &str) -> Option<String> {
     let translated = translate(pattern, Flags::default()).ok()?;
     (!translated.hard).then_some(translated.text)
@@ -82,10 +27,10 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidRegularExpression, format!("invalid regular expression: {what}"))
 }
 
-/// Reads a pattern.
+/// Translates a pattern.
 ///
 /// # Errors
-/// `InvalidRegularExpression`.
+/// `InvalidRegularExpression` for an invalid pattern.
 pub(super) fn translate(pattern: &str, mut flags: Flags) -> Result<TranslatedExpression> {
     let mut body = pattern;
     if let Some(literal) = body.strip_prefix("***=") {
@@ -140,7 +85,7 @@ pub(super) fn translate(pattern: &str, mut flags: Flags) -> Result<TranslatedExp
     Ok(TranslatedExpression { text, hard: translator.hard, shortest })
 }
 
-/// A literal character.
+/// Appends a literal character, escaped if necessary.
 fn literal(letter: char, out: &mut String) {
     if r"\.+*?()|[]{}^$".contains(letter) {
         out.push('\\');
@@ -148,7 +93,7 @@ fn literal(letter: char, out: &mut String) {
     out.push(letter);
 }
 
-/// A literal character within brackets, where the engine has additional operators.
+/// Appends a literal character within brackets, in which the engine has further operators.
 fn literal_in_class(letter: char, out: &mut String) {
     if r"\[]^-&~".contains(letter) {
         out.push('\\');
@@ -156,13 +101,12 @@ fn literal_in_class(letter: char, out: &mut String) {
     out.push(letter);
 }
 
-/// The state of one pair of parentheses: whether the part prefers the shortest match. A part has
-/// the preference of its first quantified atom; a part with several branches prefers the longest
-/// match.
+/// Whether a part of the pattern, such as a group, prefers the shortest match. A part has the
+/// preference of its first quantified atom; a part with several branches prefers the longest match.
 #[derive(Debug, Default)]
 struct GroupPreference {
     preferred: Option<bool>,
-    /// The preference of the last atom, as long as a quantifier may follow.
+    /// The preference of the last atom, until a quantifier can no longer follow.
     atom: Option<bool>,
     has_branches: bool,
 }
@@ -185,11 +129,11 @@ struct Translator<'a> {
     flags: Flags,
     out: String,
     groups: u32,
-    /// The open parentheses; true for look-around.
+    /// The open parentheses; for each, whether it is a look-around.
     open: Vec<bool>,
     hard: bool,
     dots: bool,
-    /// The whole expression and the open parentheses.
+    /// The preferences of the whole pattern and of each open group.
     levels: Vec<GroupPreference>,
     /// True if a quantifier may follow.
     quantifiable: bool,
@@ -275,7 +219,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// `{m}`, `{m,}` or `{m,n}`.
+    /// Translates `{m}`, `{m,}` or `{m,n}`.
     fn bounds(&mut self) -> Result<()> {
         let mut text = String::new();
         loop {
@@ -306,7 +250,7 @@ impl Translator<'_> {
     fn group(&mut self) -> Result<()> {
         let within = self.open.iter().any(|around| *around);
         if self.rest.next_if_eq(&'?').is_none() {
-            // Parentheses inside of look-around do not capture.
+            // Groups inside of a look-around do not capture.
             match within {
                 true => self.out.push_str("(?:"),
                 false => {
@@ -359,7 +303,7 @@ impl Translator<'_> {
             .ok_or_else(|| wrong("invalid escape \\ sequence"))
     }
 
-    /// The character of an escape; `None` for an escape with another meaning.
+    /// The character that an escape stands for; `None` if the escape has another meaning.
     fn character(&mut self, letter: char) -> Result<Option<char>> {
         Ok(Some(match letter {
             'a' => '\u{7}',
@@ -454,7 +398,7 @@ impl Translator<'_> {
                         None => return Err(wrong("invalid escape \\ sequence")),
                     }
                 }
-                // A range, unless the hyphen is at an end.
+                // A hyphen forms a range, except at the beginning or end of the brackets.
                 '-' if !first && !matches!(self.rest.peek(), Some(']') | None) => {
                     self.out.push('-');
                 }
@@ -466,7 +410,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// `[:alpha:]`, `[.-.]` or `[=a=]` within brackets.
+    /// Translates `[:alpha:]`, `[.-.]` or `[=a=]` within brackets.
     fn named(&mut self) -> Result<()> {
         let kind = self.rest.next().unwrap_or(':');
         let mut name = String::new();
@@ -488,7 +432,7 @@ impl Translator<'_> {
             if !NAMES.contains(&name.as_str()) {
                 return Err(wrong("invalid character class"));
             }
-            // Letters of every script are letters.
+            // The letters of all scripts are letters.
             let class = match name.as_str() {
                 "alpha" => "\\p{Alphabetic}".to_string(),
                 "alnum" => "\\p{Alphabetic}\\p{Nd}".to_string(),

@@ -56,12 +56,13 @@ fn trying_in_many_ways_comes_to_an_end() {
     let expression = Expression::new(r"(a*)*(a*)*\1b", Flags::default()).unwrap();
     let error = expression.is_match(&"a".repeat(60)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StatementTooComplex);
-    // Linear expressions stay linear.
+    // A linear expression does not backtrack.
     let expression = Expression::new("(a*)*(a*)*(a*)*b", Flags::default()).unwrap();
     assert!(!expression.is_match(&"a".repeat(10_000)).unwrap());
 }
 
-// A hundred thousand starts with one step back each exceed the limit for a text of this length.
+// Each of a hundred thousand starts needs one step back, which together exceed the limit for this
+// text.
 #[test]
 fn long_texts_with_many_steps_are_searched_start_by_start() {
     let text = "ab".repeat(50_000) + "ab!";

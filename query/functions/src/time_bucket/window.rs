@@ -1,4 +1,4 @@
-//! Window arithmetic: the only place that computes the start of a time's window.
+//! The arithmetic of windows. Only this module computes the start of the window of a time.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use chrono::{DateTime, Datelike, Months};
@@ -10,36 +10,37 @@ const MONDAY_NS: i128 = 946_857_600_000_000_000;
 /// 2000-01-01 in months since year 0.
 const MONTH_ORIGIN: i64 = 2000 * 12;
 
-/// The sequence of windows.
+/// The widths and positions of a sequence of windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// Windows with a length in nanoseconds, and the start of any window.
+    /// Windows with a fixed width in nanoseconds.
     Nanoseconds {
-        /// Length.
+        /// The width of each window, in nanoseconds.
         width: i128,
-        /// Any start, in nanoseconds since 1970.
+        /// The start of one window, in nanoseconds since 1970.
         origin: i128,
     },
-    /// Windows of calendar months, and the first month of any window.
+    /// Windows of calendar months.
     Months {
-        /// Length.
+        /// The width of each window, in months.
         width: i64,
-        /// The first month of any window, counted from year 0.
+        /// The first month of one window, counted from year 0.
         origin: i64,
-        /// The shift of each window's start after the start of the month, in nanoseconds.
+        /// The distance of each window's start from the start of its first month, in nanoseconds.
         shift: i128,
     },
 }
 
-/// Windows over times stored in some unit.
+/// Windows over times that are stored in a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     window: Window,
-    /// Nanoseconds per stored unit.
+    /// The nanoseconds of one stored unit.
     unit_ns: i128,
 }
 
-/// Windows with a width and an origin in whole units: one division for each time.
+/// Windows whose width and origin are multiples of the stored unit: one division finds the window
+/// of a time.
 #[derive(Debug, Clone, Copy)]
 pub struct WholeUnitWindows {
     width: i64,
@@ -55,11 +56,11 @@ fn not_positive() -> Error {
 }
 
 impl Windows {
-    /// Windows of `width` over times stored in units of `unit_ns` nanoseconds.
+    /// Windows of `width`, over times stored in units of `unit_ns` nanoseconds.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for a width that is not positive or mixes months with
-    /// days or times.
+    /// `InvalidParameterValue` for a width that is not positive, or that mixes months with days or
+    /// times.
     pub fn new(width: IntervalMonthDayNano, unit_ns: i64) -> Result<Self> {
         let ns = i128::from(width.days) * DAY_NS + i128::from(width.nanoseconds);
         let window = if width.months == 0 {
@@ -81,7 +82,7 @@ impl Windows {
         Ok(Self { window, unit_ns: i128::from(unit_ns.max(1)) })
     }
 
-    /// Windows over plain integers with length `width`; `offset` is the start of a window.
+    /// Windows of `width` over integers; `offset` is the start of one window.
     ///
     /// # Errors
     /// `InvalidParameterValue` for a width that is not positive.
@@ -93,8 +94,7 @@ impl Windows {
         Ok(Self { window, unit_ns: 1 })
     }
 
-    /// The length of all windows in nanoseconds; `None` for months, because months differ in
-    /// length.
+    /// The width of all windows in nanoseconds; `None` for months, whose lengths differ.
     pub fn width_ns(&self) -> Option<i64> {
         match self.window {
             Window::Nanoseconds { width, .. } => i64::try_from(width).ok(),
@@ -102,10 +102,10 @@ impl Windows {
         }
     }
 
-    /// The same windows, with `origin` (in stored units) as the start of a window.
+    /// The same windows, moved so that one starts at `origin`, in stored units.
     ///
     /// # Errors
-    /// `DatetimeOverflow` beyond the calendar's range.
+    /// `DatetimeOverflow` outside of the calendar's range.
     pub fn with_origin(mut self, origin: i64) -> Result<Self> {
         let origin_ns = i128::from(origin) * self.unit_ns;
         match &mut self.window {
@@ -119,10 +119,10 @@ impl Windows {
         Ok(self)
     }
 
-    /// The same windows, with each start `offset` later.
+    /// The same windows, each starting later by `offset`.
     ///
     /// # Errors
-    /// None now; a result for symmetry with [`Windows::with_origin`].
+    /// None at present; a `Result` as for [`Windows::with_origin`].
     pub fn with_offset(mut self, offset: IntervalMonthDayNano) -> Result<Self> {
         let ns = i128::from(offset.days) * DAY_NS + i128::from(offset.nanoseconds);
         match &mut self.window {
@@ -141,10 +141,10 @@ impl Windows {
         Ok(self)
     }
 
-    /// Start of the window that holds `time`; both in stored units.
+    /// The start of the window that contains `time`; both in stored units.
     ///
     /// # Errors
-    /// `DatetimeOverflow`.
+    /// `DatetimeOverflow` if the start is out of range.
     pub fn start(&self, time: i64) -> Result<i64> {
         let ns = i128::from(time) * self.unit_ns;
         let start = match self.window {
@@ -160,8 +160,8 @@ impl Windows {
         i64::try_from(start.div_euclid(self.unit_ns)).map_err(|_| overflow())
     }
 
-    /// The start of the window after the window of `time`; `None` if the start is out of range or
-    /// is no whole unit.
+    /// The end of the window that contains `time`, in stored units. `None` if the end is out of
+    /// range or is not a whole unit.
     pub fn end(&self, time: i64) -> Option<i64> {
         let ns = i128::from(time) * self.unit_ns;
         let end = match self.window {
@@ -177,7 +177,8 @@ impl Windows {
         (end.rem_euclid(self.unit_ns) == 0).then(|| i64::try_from(end / self.unit_ns).ok())?
     }
 
-    /// These windows with one division for each time, if possible.
+    /// The same windows with faster arithmetic; `None` if width or origin is not a multiple of the
+    /// unit.
     pub fn in_whole_units(&self) -> Option<WholeUnitWindows> {
         let Window::Nanoseconds { width, origin } = self.window else { return None };
         if width % self.unit_ns != 0 || origin % self.unit_ns != 0 {
@@ -190,15 +191,14 @@ impl Windows {
 }
 
 impl WholeUnitWindows {
-    /// True if no time of `times` is so near the ends of the range that the computation would
-    /// overflow.
+    /// True if [`Self::start`] does not overflow for any of these times.
     pub fn covers(&self, times: &[i64]) -> bool {
         let Some(lowest) = i64::MIN.checked_add(self.width) else { return false };
         let (low, high) = (lowest.saturating_add(self.origin), i64::MAX - self.origin);
         times.iter().fold(true, |all, time| all & (*time >= low) & (*time <= high))
     }
 
-    /// Start of the window that holds `time`.
+    /// The start of the window that contains `time`, in stored units.
     #[inline]
     pub fn start(&self, time: i64) -> i64 {
         let distance = time.wrapping_sub(self.origin);
@@ -206,7 +206,7 @@ impl WholeUnitWindows {
     }
 }
 
-/// The month of a time (counted from year 0), and the start of the month in nanoseconds.
+/// The month that contains a time, counted from year 0, and the start of the month in nanoseconds.
 fn month_of(ns: i128) -> Result<(i64, i128)> {
     let seconds = i64::try_from(ns.div_euclid(1_000_000_000)).map_err(|_| overflow())?;
     let time = DateTime::from_timestamp(seconds, 0).ok_or_else(overflow)?;
@@ -214,7 +214,7 @@ fn month_of(ns: i128) -> Result<(i64, i128)> {
     Ok((month, month_start(month)?))
 }
 
-/// Nanoseconds since 1970 at which a month (counted from year 0) starts.
+/// The start of a month, counted from year 0, in nanoseconds since 1970.
 fn month_start(month: i64) -> Result<i128> {
     let from_2000 = u32::try_from(month - MONTH_ORIGIN);
     let epoch = DateTime::from_timestamp(946_684_800, 0).ok_or_else(overflow)?;

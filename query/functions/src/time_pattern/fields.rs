@@ -1,6 +1,6 @@
-//! The pieces of a pattern.
+//! The elements of a pattern for times.
 
-/// The meaning of a piece.
+/// The meaning of a field of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Year(u8),
@@ -43,11 +43,11 @@ pub(super) enum Field {
     ZoneHours,
     ZoneMinutes,
     Offset,
-    /// `FX`: the input must match the form of the pattern exactly.
+    /// `FX`: the text must match the pattern exactly.
     Exact,
 }
 
-/// The case of the letters of a name.
+/// The case in which a name is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
     Upper,
@@ -55,19 +55,19 @@ pub(super) enum Case {
     Lower,
 }
 
-/// One field, with its prefix and suffix.
+/// A field of a pattern, with its prefix and suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PatternField {
     pub(super) field: Field,
-    /// The name in capitals for messages.
+    /// The field in capital letters, for messages.
     pub(super) name: &'static str,
     pub(super) case: Case,
-    /// `FM` (or `TM`): no padding spaces and zeros.
+    /// `FM` (or `TM`): without padding by spaces and zeros.
     pub(super) bare: bool,
     pub(super) ordinal: Option<Case>,
 }
 
-/// One piece of a pattern.
+/// An element of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Field(PatternField),
@@ -76,7 +76,7 @@ pub(super) enum Node {
     Letter(char),
 }
 
-/// The patterns; a longer pattern precedes its prefixes.
+/// The spellings of fields. A longer spelling comes before its prefixes.
 const FIELDS: &[(&str, Field)] = &[
     ("A.D.", Field::Era { dots: true }),
     ("A.M.", Field::HalfOfDay { dots: true }),
@@ -135,7 +135,7 @@ const FIELDS: &[(&str, Field)] = &[
 ];
 
 impl Field {
-    /// True if the field is written in digits.
+    /// True if the field is written with digits.
     pub(super) fn is_number(self) -> bool {
         !matches!(
             self,
@@ -152,7 +152,7 @@ impl Field {
     }
 }
 
-/// The case of the pattern at the start of `text`, if `text` starts with the pattern.
+/// The case in which a spelling stands at the start of `text`; `None` if it does not.
 fn case_of(text: &str, (name, field): &(&'static str, Field)) -> Option<Case> {
     let start = text.get(..name.len())?;
     if start == *name {
@@ -173,7 +173,7 @@ fn case_of(text: &str, (name, field): &(&'static str, Field)) -> Option<Case> {
     None
 }
 
-/// The pieces of a pattern.
+/// Parses a pattern to its elements.
 pub(super) fn read(pattern: &str) -> Vec<Node> {
     let mut nodes = Vec::new();
     let mut rest = pattern;
@@ -183,7 +183,7 @@ pub(super) fn read(pattern: &str) -> Vec<Node> {
             rest = rest.get(length..).unwrap_or("");
             continue;
         }
-        // A prefix without a field.
+        // The prefix is not followed by a field.
         if starts(rest, "FM") || starts(rest, "TM") {
             rest = rest.get(2..).unwrap_or("");
             continue;
@@ -208,7 +208,7 @@ fn starts(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-/// The field at the start of a text, and the length of the field's spelling.
+/// The field at the start of `text`, and the length of its spelling.
 fn place(text: &str) -> Option<(PatternField, usize)> {
     let bare = starts(text, "FM") || starts(text, "TM");
     let prefix = if bare { 2 } else { 0 };
@@ -225,7 +225,7 @@ fn place(text: &str) -> Option<(PatternField, usize)> {
     Some((PatternField { field, name, case, bare, ordinal }, prefix + name.len() + suffix))
 }
 
-/// Reads letters up to a quote; returns the text after the quote.
+/// Reads literal text up to the closing quote; returns the text after the quote.
 fn quoted<'a>(text: &'a str, nodes: &mut Vec<Node>) -> &'a str {
     let mut escaped = false;
     for (at, letter) in text.char_indices() {

@@ -1,27 +1,31 @@
-//! Reads times with a pattern, as leniently as PostgreSQL.
+//! Parses times by a pattern, with the leniency of PostgreSQL.
 
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, is_valid, month_days};
+use stratalog_text::calendar::Civil;
 
 use super::{
     fields::{Field, Node, PatternField},
-    writing::{DAYS, MONTHS, ROMAN, iso_year_start},
+    writing::{DAYS, MONTHS, ROMAN},
 };
 
-/// The result of a read.
+mod settling;
+
+use settling::{PatternCalendar, TimeFields};
+
+/// The date and time that were parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ParsedTime {
     pub(super) date: Civil,
     pub(super) second_of_day: i64,
     pub(super) micros: i64,
-    /// The offset, if the pattern has the hours of a zone.
+    /// The offset in seconds, if the pattern has a field for the hours of a zone.
     pub(super) east_seconds: Option<i32>,
 }
 
-/// Reads `text` with a pattern.
+/// Parses `text` by a pattern.
 ///
 /// # Errors
-/// Text that does not match the pattern, and text without a valid time.
+/// The text does not match the pattern, or is not a valid time.
 pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<ParsedTime> {
     let mut reader =
         TimeReader { text, rest: text, parts: TimeFields::default(), exact: false, skipped: 0 };
@@ -29,49 +33,12 @@ pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<ParsedTime> {
     reader.parts.settled(text)
 }
 
-/// Gregorian dates and dates of ISO weeks cannot be mixed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Calendar {
-    Gregorian,
-    IsoWeek,
-}
-
-/// The numbers read from the text; `None` for missing fields.
-#[derive(Debug, Default)]
-struct TimeFields {
-    calendar: Option<Calendar>,
-    year: Option<i64>,
-    /// The number of `Y`s in the pattern.
-    year_digits: u8,
-    before_christ: bool,
-    century: Option<i64>,
-    month: Option<i64>,
-    week: Option<i64>,
-    week_of_month: Option<i64>,
-    day: Option<i64>,
-    day_of_year: Option<i64>,
-    /// 1 is Sunday.
-    day_of_week: Option<i64>,
-    julian: Option<i64>,
-    hour: Option<i64>,
-    minute: Option<i64>,
-    second: Option<i64>,
-    second_of_day: Option<i64>,
-    millis: Option<i64>,
-    micros: Option<i64>,
-    half: Option<bool>,
-    twelve: bool,
-    zone_sign: Option<i64>,
-    zone_hours: Option<i64>,
-    zone_minutes: Option<i64>,
-}
-
 struct TimeReader<'a> {
     text: &'a str,
     rest: &'a str,
     parts: TimeFields,
     exact: bool,
-    /// The number of skipped characters beyond the characters of the pattern.
+    /// How many more characters of the text than of the pattern were skipped.
     skipped: i64,
 }
 
@@ -83,7 +50,7 @@ fn is_separator(letter: char) -> bool {
     letter.is_ascii_punctuation()
 }
 
-/// True if the end of a number is clear without a digit count.
+/// True if the number of a field ends without a count of its digits, because no digit can follow.
 fn ends_by_itself(place: &PatternField, next: Option<&Node>) -> bool {
     place.bare
         || place.ordinal.is_some()
@@ -136,7 +103,8 @@ impl TimeReader<'_> {
         Ok(())
     }
 
-    /// A space or separator of the pattern consumes one space or separator of the text, or nothing.
+    /// A space or separator in the pattern skips one space or separator of the text, if there is
+    /// one.
     fn separator(&mut self) {
         let Some(letter) = self.rest.chars().next() else { return };
         if self.exact {
@@ -150,7 +118,7 @@ impl TimeReader<'_> {
         }
     }
 
-    /// Another letter of the pattern consumes any one letter of the text.
+    /// Any other character of the pattern skips one character of the text.
     fn letter(&mut self) {
         let Some(letter) = self.rest.chars().next() else { return };
         if !self.exact && self.skipped > 0 {
@@ -263,7 +231,7 @@ impl TimeReader<'_> {
         Ok(())
     }
 
-    /// Sets a part. A part may be set again only to the same value.
+    /// Sets a field; a field that is already set must have the same value.
     fn set<T: Copy + PartialEq>(
         &mut self,
         place: &PatternField,
@@ -282,8 +250,8 @@ impl TimeReader<'_> {
         Ok(())
     }
 
-    /// A number of `length` digits, or of any length if the end of the number is clear; also
-    /// returns the number of consumed characters.
+    /// Parses a number of `length` digits, or of any length if its end is clear. Also returns the
+    /// number of characters.
     fn number(
         &mut self,
         place: &PatternField,
@@ -333,7 +301,7 @@ impl TimeReader<'_> {
         Ok((i64::from(value), taken))
     }
 
-    /// The index of the word at the start of the text, in any case.
+    /// The index in `words` of the word at the start of the text, in any case.
     fn word(&mut self, place: &PatternField, words: &[&str], short: bool) -> Result<i64> {
         let spelled =
             words.iter().map(|word| if short { word.get(..3).unwrap_or(word) } else { word });
@@ -353,7 +321,7 @@ impl TimeReader<'_> {
             .with_detail("The given value did not match any of the allowed values for this field.")
     }
 
-    /// The longest numeral matches: `VIII` is not `V`.
+    /// Parses a Roman numeral; the longest numeral counts: `VIII` is not `V`.
     fn roman(&mut self, place: &PatternField) -> Result<i64> {
         let found = ROMAN
             .iter()
@@ -375,7 +343,7 @@ impl TimeReader<'_> {
                 self.advance(sign);
                 if sign == '-' { -1 } else { 1 }
             }
-            // A separator may have consumed the sign.
+            // The separator before may have skipped the sign.
             _ => {
                 let read = self.text.len() - self.rest.len();
                 let before = self.text.get(..read).unwrap_or("");
@@ -426,10 +394,10 @@ fn slot(parts: &mut TimeFields, field: Field) -> &mut Option<i64> {
     }
 }
 
-fn calendar_of(field: Field) -> Option<Calendar> {
+fn calendar_of(field: Field) -> Option<PatternCalendar> {
     match field {
         Field::IsoYear(_) | Field::IsoWeek | Field::IsoDayOfYear | Field::IsoDayOfWeek => {
-            Some(Calendar::IsoWeek)
+            Some(PatternCalendar::IsoWeek)
         }
         Field::Year(_)
         | Field::YearWithComma
@@ -440,12 +408,12 @@ fn calendar_of(field: Field) -> Option<Calendar> {
         | Field::WeekOfMonth
         | Field::DayOfYear
         | Field::Day
-        | Field::DayOfWeek => Some(Calendar::Gregorian),
+        | Field::DayOfWeek => Some(PatternCalendar::Gregorian),
         _ => None,
     }
 }
 
-/// A year of fewer than four digits means the year nearest to 2020.
+/// For a year with fewer than four digits, the matching year that is nearest to 2020.
 fn near_2020(year: i64) -> i64 {
     match year {
         0..70 => year + 2_000,
@@ -453,148 +421,5 @@ fn near_2020(year: i64) -> i64 {
         100..520 => year + 2_000,
         520..1_000 => year + 1_000,
         year => year,
-    }
-}
-
-impl TimeFields {
-    fn settled(&self, text: &str) -> Result<ParsedTime> {
-        let overflow = || {
-            Error::new(
-                ErrorKind::DatetimeOverflow,
-                format!("date/time field value out of range: \"{text}\""),
-            )
-        };
-        let second_of_day = self.time()?.ok_or_else(overflow)?;
-        let micros = self.millis.unwrap_or(0) * 1_000 + self.micros.unwrap_or(0);
-        if !(0..1_000_000).contains(&micros) {
-            return Err(overflow());
-        }
-        let date = self.date()?.ok_or_else(overflow)?;
-        let east_seconds = match self.zone_sign {
-            Some(sign) => {
-                let (hours, minutes) =
-                    (self.zone_hours.unwrap_or(0), self.zone_minutes.unwrap_or(0));
-                if !(0..=15).contains(&hours) || !(0..60).contains(&minutes) {
-                    return Err(Error::new(
-                        ErrorKind::InvalidTimeZoneOffset,
-                        format!("time zone displacement out of range: \"{text}\""),
-                    ));
-                }
-                i32::try_from(sign * (hours * 3_600 + minutes * 60)).ok()
-            }
-            None => None,
-        };
-        Ok(ParsedTime { date, second_of_day, micros, east_seconds })
-    }
-
-    /// The second of the day; `None` for an invalid time.
-    fn time(&self) -> Result<Option<i64>> {
-        let (mut hour, mut minute, mut second) = match self.second_of_day {
-            Some(seconds) => (seconds / 3_600, seconds / 60 % 60, seconds % 60),
-            None => (0, 0, 0),
-        };
-        // A zero value counts as missing.
-        let nonzero =
-            |value: Option<i64>, before: i64| value.filter(|value| *value != 0).unwrap_or(before);
-        second = nonzero(self.second, second);
-        minute = nonzero(self.minute, minute);
-        hour = nonzero(self.hour, hour);
-        if self.twelve {
-            if !(1..=12).contains(&hour) {
-                return Err(invalid(format!("hour \"{hour}\" is invalid for the 12-hour clock"))
-                    .with_hint("Use the 24-hour clock, or give an hour between 1 and 12."));
-            }
-            match self.half {
-                Some(true) if hour < 12 => hour += 12,
-                Some(false) | None if hour == 12 => hour = 0,
-                _ => {}
-            }
-        }
-        let fits =
-            (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
-        Ok(fits.then_some(hour * 3_600 + minute * 60 + second))
-    }
-
-    /// The astronomical year; `None` if no field gives the year.
-    fn year(&self) -> Option<i64> {
-        let century = self.century.filter(|century| *century != 0);
-        let century = century.map(|century| if self.before_christ { -century } else { century });
-        match (self.year.filter(|year| *year != 0), century) {
-            (Some(year), Some(century)) if self.year_digits <= 2 => {
-                Some(match (year % 100, century >= 0) {
-                    (0, true) => century * 100,
-                    (0, false) => century * 100 + 1,
-                    (year, true) => year + (century - 1) * 100,
-                    (year, false) => (century + 1) * 100 - year + 1,
-                })
-            }
-            (Some(year), _) => {
-                let year = if self.before_christ { -year } else { year };
-                Some(if year < 0 { year + 1 } else { year })
-            }
-            (None, Some(century)) if century >= 0 => Some((century - 1) * 100 + 1),
-            (None, Some(century)) => Some(century * 100 + 1),
-            (None, None) => None,
-        }
-    }
-
-    /// The date; `None` for an invalid date.
-    fn date(&self) -> Result<Option<Civil>> {
-        let nonzero = |value: Option<i64>| value.filter(|value| *value != 0);
-        let known_year = self.year();
-        let (mut year, mut month, mut day) = (known_year.unwrap_or(0), 1, 1);
-        let set = |civil: Civil, year: &mut i64, month: &mut i64, day: &mut i64| {
-            (*year, *month, *day) = (civil.year, i64::from(civil.month), i64::from(civil.day));
-        };
-        if let Some(julian) = nonzero(self.julian) {
-            set(civil_of(julian - UNIX_EPOCH_JULIAN), &mut year, &mut month, &mut day);
-        }
-        let mut day_of_year = nonzero(self.day_of_year);
-        if let Some(week) = nonzero(self.week) {
-            if self.calendar == Some(Calendar::IsoWeek) {
-                // Starts on Monday if no day is given.
-                let weekday = nonzero(self.day_of_week).map_or(0, |day| (day + 5) % 7);
-                let days = iso_year_start(year) + (week - 1) * 7 + weekday;
-                set(civil_of(days), &mut year, &mut month, &mut day);
-            } else {
-                day_of_year = Some((week - 1) * 7 + 1);
-            }
-        }
-        if let Some(week) = nonzero(self.week_of_month) {
-            day = (week - 1) * 7 + 1;
-        }
-        day = nonzero(self.day).unwrap_or(day);
-        month = nonzero(self.month).unwrap_or(month);
-        if let Some(day_of_year) = day_of_year
-            && (month <= 1 || day <= 1)
-        {
-            if year == 0 && !self.before_christ {
-                return Err(invalid(
-                    "cannot calculate day of year without year information".to_string(),
-                ));
-            }
-            if self.calendar == Some(Calendar::IsoWeek) {
-                set(
-                    civil_of(iso_year_start(year) + day_of_year - 1),
-                    &mut year,
-                    &mut month,
-                    &mut day,
-                );
-            } else {
-                let first = days_of(Civil { year, month: 1, day: 1 });
-                let last = i64::from(365 + month_days(year, 2) - 28);
-                if !(1..=last).contains(&day_of_year) {
-                    return Ok(None);
-                }
-                let found = civil_of(first + day_of_year - 1);
-                month = if month <= 1 { i64::from(found.month) } else { month };
-                day = if day <= 1 { i64::from(found.day) } else { day };
-            }
-        }
-        let (Ok(month), Ok(day)) = (u32::try_from(month), u32::try_from(day)) else {
-            return Ok(None);
-        };
-        let date = Civil { year, month, day };
-        Ok(is_valid(date).then_some(date).filter(|date| date.year.abs() < 6_000_000))
     }
 }

@@ -1,4 +1,4 @@
-//! Writes times and intervals with a pattern.
+//! Formats times and intervals by a pattern, for `to_char`.
 
 use std::fmt::Write as _;
 
@@ -33,10 +33,10 @@ pub(super) const DAYS: [&str; 7] =
 pub(super) const ROMAN: [&str; 12] =
     ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
-/// The parts of a time or an interval.
+/// A time or an interval, split into its parts.
 #[derive(Debug)]
 pub(super) struct TimePieces {
-    /// The astronomical year: 0 is 1 BC.
+    /// The year, where 0 is 1 BC.
     year: i64,
     month: i64,
     day: i64,
@@ -46,12 +46,12 @@ pub(super) struct TimePieces {
     micros: i64,
     /// Days since 1970; `None` for an interval.
     days: Option<i64>,
-    /// The abbreviation, and the offset in seconds east of Greenwich.
+    /// The abbreviation of the zone, and its offset in seconds east of Greenwich.
     zone: Option<(String, i64)>,
 }
 
 impl TimePieces {
-    /// The parts of a time in microseconds since 1970, in the local time of `zone`.
+    /// Splits a time in microseconds since 1970 by the local time of `zone`.
     pub(super) fn of_time(micros: i64, zone: Option<&TimeZone>) -> Self {
         let seconds = micros.div_euclid(SECOND_US);
         let east = zone.map(|zone| i64::from(zone.offset_at(seconds)));
@@ -92,12 +92,12 @@ impl TimePieces {
         self.days.is_none()
     }
 
-    /// The year without its era: year 0 of the calendar is shown as 1 (BC).
+    /// The year without its era: year 0 is shown as 1 (BC).
     fn shown_year(&self, year: i64) -> i64 {
         if self.is_interval() || year > 0 { year } else { 1 - year }
     }
 
-    /// Days since 1970; for an interval, computed from the fields like from a date.
+    /// Days since 1970; for an interval, as if its parts were a date.
     fn days(&self) -> i64 {
         self.days.unwrap_or_else(|| {
             let month = u32::try_from(self.month.max(1)).unwrap_or(1);
@@ -112,12 +112,12 @@ impl TimePieces {
         }
     }
 
-    /// 0 is Sunday.
+    /// The day of the week, from 0 for Sunday.
     fn weekday(&self) -> i64 {
         (self.days() + 4).rem_euclid(7)
     }
 
-    /// The year and the week of ISO 8601, and the day counted from the start of the ISO year.
+    /// ISO year and week, and the number of the day in the ISO year.
     fn iso(&self) -> (i64, i64, i64) {
         let days = self.days();
         let mut year = civil_of(days).year + 1;
@@ -137,16 +137,16 @@ impl TimePieces {
     }
 }
 
-/// The first Monday of a year of ISO 8601, in days since 1970.
+/// The first Monday of an ISO year, in days since 1970.
 pub(super) fn iso_year_start(year: i64) -> i64 {
     let fourth = days_of(Civil { year, month: 1, day: 4 });
     fourth - (fourth + 3).rem_euclid(7)
 }
 
-/// The pattern with the values filled in.
+/// The text of a time or an interval in the form of a pattern.
 ///
 /// # Errors
-/// `InvalidDatetimeFormat` for pieces that intervals do not have.
+/// `InvalidDatetimeFormat` for a field that intervals do not have.
 pub(super) fn text(nodes: &[Node], shown: &TimePieces) -> Result<String> {
     let mut out = String::new();
     for node in nodes {
@@ -187,7 +187,7 @@ fn write_field(out: &mut String, place: &PatternField, shown: &TimePieces) -> Re
     } else {
         let fraction =
             matches!(place.field, Field::Millisecond | Field::Microsecond | Field::Fraction(_));
-        // A sign has an additional place, except for days.
+        // A sign needs a place of its own, except before days.
         let sign = usize::from(value < 0 && place.field != Field::Day);
         let width = if place.bare && !fraction { 0 } else { width + sign };
         let _ = write!(out, "{value:0width$}");
@@ -255,7 +255,7 @@ fn write_zone(out: &mut String, place: &PatternField, shown: &TimePieces) -> boo
     true
 }
 
-/// The word of a word field, and the padded width.
+/// The word for a field that is written as a word, and its padded width.
 fn word(field: Field, shown: &TimePieces) -> Option<(String, usize)> {
     let name = |names: &[&'static str], at: i64| -> &'static str {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or("")
@@ -295,7 +295,7 @@ fn word(field: Field, shown: &TimePieces) -> Option<(String, usize)> {
     Some((word.to_string(), width))
 }
 
-/// The value of a numeric field, and the padded number of digits.
+/// The number for a field that is written with digits, and its padded width.
 fn number(field: Field, shown: &TimePieces) -> Option<(i64, usize)> {
     let last_digits = |year: i64, digits: u8| match digits {
         4.. => (year, 4),
@@ -329,7 +329,7 @@ fn number(field: Field, shown: &TimePieces) -> Option<(i64, usize)> {
             let unit = 10_i64.pow(6_u32.saturating_sub(u32::from(digits)));
             (shown.micros / unit, usize::from(digits))
         }
-        // The other fields are words.
+        // All other fields are words.
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
-//! Adds an interval to a timestamptz by the calendar of a zone: one day later is the same time on
-//! the next day, even if the clocks change in between; a day beyond the end of a month becomes the
-//! last day.
+//! Adds an interval to a timestamptz in the calendar of a zone. One day later is the same time on
+//! the next day, even if the clocks change in between; a day after the end of a month becomes the
+//! last day of the month.
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, Int64Array},
@@ -23,7 +23,7 @@ use crate::{
 const SECOND_NS: i128 = 1_000_000_000;
 const DAY_SECONDS: i64 = 86_400;
 
-/// `timestamptz_add(zone, time, interval, back)`.
+/// Computes `timestamptz_add(zone, time, interval, back)`.
 pub fn timestamptz_add(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zones = arguments.text(0)?;
     let unit_ns = match arguments.result {
@@ -69,7 +69,7 @@ fn negated(interval: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
     })
 }
 
-/// Adds first the months, then the days by the local calendar, then the time by the clock.
+/// Adds the months first, then the days in the local calendar, and then the time.
 pub fn later(time_ns: i128, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<i128> {
     let mut time_ns = time_ns;
     if interval.months != 0 || interval.days != 0 {

@@ -15,7 +15,7 @@ use stratalog_functions::{operators, register};
 use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, write_value};
 
-/// SQL type names in casts that DataFusion does not know.
+/// Plans casts to SQL types that DataFusion does not know.
 #[derive(Debug)]
 struct Types;
 

@@ -1,4 +1,4 @@
-//! Columns and their defaults.
+//! The rows about columns and their defaults.
 
 use stratalog_model::{ColumnType, Result};
 

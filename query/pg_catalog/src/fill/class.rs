@@ -1,4 +1,4 @@
-//! Schemas, tables, indexes, constraints, comments.
+//! The rows about schemas, tables, indexes, constraints and comments.
 
 use stratalog_model::Result;
 use stratalog_visor_core::catalog::option_list;
@@ -14,7 +14,7 @@ use crate::{
     spec::SYSTEM_TABLES,
 };
 
-/// The oid of a schema; 0 for an unknown schema.
+/// The oid of the schema with this name; 0 if there is none.
 pub(super) fn schema_oid(context: &CatalogContext, name: &str) -> i64 {
     system_schema_oid(name).unwrap_or_else(|| {
         let state = context.state();
@@ -118,7 +118,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
     Ok(())
 }
 
-/// Storage options in PostgreSQL's format, `name=value` each; NULL for no options.
+/// Storage options, each as `name=value`; NULL if there are none.
 fn options(listed: Vec<(&'static str, String)>) -> Value {
     match listed.is_empty() {
         true => Value::Null,

@@ -1,4 +1,4 @@
-//! The master clock.
+//! The row about the master clock.
 
 use stratalog_model::Result;
 

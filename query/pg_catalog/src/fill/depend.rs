@@ -1,11 +1,11 @@
-//! Dependencies between objects.
+//! The rows about dependencies between objects.
 
 use stratalog_model::Result;
 
 use crate::{CatalogContext, index::indexes, oid, rows::Rows, spec::SYSTEM_TABLES};
 
 /// A default depends on its column, a constraint on its columns, an index on its constraint. The
-/// schema of this project's tables belongs to the server, and no dump contains the schema.
+/// schema `stratalog` belongs to the server: pg_dump does not dump the schema.
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
     let mut push = |class: i64, object: i64, of: (i64, i64, i64), kind: &str| {
@@ -24,7 +24,8 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             push(oid::NAMESPACE, *number, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
         }
     }
-    // pg_dump reads the views of an excluded schema unless the views belong to the same extension.
+    // pg_dump reads the views of a schema that it does not dump, unless they belong to the same
+    // extension.
     for table in SYSTEM_TABLES.iter().filter(|table| table.schema == "stratalog") {
         push(oid::CLASS, table.oid, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
     }
@@ -53,7 +54,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
     Ok(())
 }
 
-/// The extension for objects of the server outside of PostgreSQL's catalogs.
+/// The extension to which the server's own objects outside of PostgreSQL's catalogs belong.
 pub(super) fn extensions(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let namespace = oid::SYSTEM_SCHEMAS.iter().find(|(name, _)| *name == "stratalog");
     rows.push(&[

@@ -1,4 +1,4 @@
-//! Functions, operators, casts and the operator classes of indexes.
+//! The rows about functions, operators, casts, and operator classes of indexes.
 
 use stratalog_model::Result;
 
@@ -136,9 +136,9 @@ pub(super) fn operator_families(rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The default btree operator class of a type.
+/// The oid of a type's default operator class for btree.
 pub(super) fn default_class(type_number: i64) -> i64 {
-    // The classes of enums and arrays accept any enum or array; a varchar uses the class of text.
+    // The classes of enums and arrays accept any enum or array; a varchar has the class of text.
     let wanted = match type_number {
         1043 => 25,
         number if crate::column_type::element_of_array(number).is_some() => 2_277,

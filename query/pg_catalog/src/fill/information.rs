@@ -1,4 +1,4 @@
-//! The views of the SQL standard.
+//! The rows of `information_schema`.
 
 use stratalog_model::{ColumnType, Result};
 
@@ -8,7 +8,7 @@ use crate::{
     oid::SYSTEM_SCHEMAS,
     relation::{self, shown_default},
     rows::{Rows, Value},
-    spec::SYSTEM_TABLES,
+    spec::{SQL_FEATURES, SYSTEM_TABLES},
 };
 
 pub(super) fn catalog_name(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
@@ -17,6 +17,22 @@ pub(super) fn catalog_name(context: &CatalogContext, rows: &mut Rows<'_>) -> Res
 
 pub(super) fn enabled_roles(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     rows.push(&[("role_name", (&context.user).into())])
+}
+
+pub(super) fn sql_features(rows: &mut Rows<'_>) -> Result<()> {
+    for line in SQL_FEATURES.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [feature, number, feature_name, name] = fields.as_slice() else { continue };
+        rows.push(&[
+            ("feature_id", (*feature).into()),
+            ("feature_name", (*feature_name).into()),
+            ("sub_feature_id", (*number).into()),
+            ("sub_feature_name", (*name).into()),
+            ("is_supported", "YES".into()),
+            ("comments", "".into()),
+        ])?;
+    }
+    Ok(())
 }
 
 pub(super) fn character_sets(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
@@ -235,7 +251,7 @@ pub(super) fn constraint_tables(context: &CatalogContext, rows: &mut Rows<'_>) -
     Ok(())
 }
 
-/// The single user has every privilege on every table.
+/// Every user has every privilege on every table.
 pub(super) fn table_privileges(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     const ALL: [&str; 7] =
         ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];

@@ -1,4 +1,4 @@
-//! The present work of sessions: statements, cursors, COPYs.
+//! The rows about what sessions do now: statements, cursors, COPYs.
 
 use std::net::SocketAddr;
 
@@ -87,7 +87,7 @@ pub(super) fn copies(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()
     Ok(())
 }
 
-/// The client's address and port; NULLs for an in-process client.
+/// The address and the port of a client; NULL for a client in this process.
 pub(crate) fn address_and_port(client: Option<&str>) -> (Option<String>, Option<i64>) {
     match client.and_then(|client| client.parse::<SocketAddr>().ok()) {
         Some(socket) => (Some(socket.ip().to_string()), Some(i64::from(socket.port()))),

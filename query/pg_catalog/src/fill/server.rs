@@ -1,4 +1,4 @@
-//! The server: databases, roles, sessions, settings, functions.
+//! The rows about the server: databases, roles, sessions, settings, functions.
 
 use stratalog_model::Result;
 
@@ -155,7 +155,7 @@ pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) ->
     Ok(())
 }
 
-/// The server encrypts no session.
+/// No connection is encrypted.
 pub(super) fn encryption(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let column = rows.first_of(&["ssl", "gss_authenticated"]);
     for session in context.sessions.sessions() {
@@ -168,7 +168,7 @@ pub(super) fn encryption(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
     Ok(())
 }
 
-/// No statement ever conflicts with a recovery.
+/// A statement never conflicts with recovery.
 pub(super) fn conflicts(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for (number, name) in context.state().database_names() {
         let mut values = vec![("datid", Value::from(number)), ("datname", name.into())];

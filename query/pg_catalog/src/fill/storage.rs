@@ -1,4 +1,4 @@
-//! Bytes on disk by kind.
+//! The rows about the bytes on disk, by kind.
 //!
 //! ```text
 //!   journal:  full segments │ full segments │ segment in use          │ spare segment
@@ -47,7 +47,7 @@ fn push(rows: &mut Rows<'_>, of: (&str, &str), files: u64, bytes: u64) -> Result
     ])
 }
 
-/// The rows of the journal. Their sum is the usage of the files.
+/// The kinds of bytes of the journal. Their sum is the size of the journal's files.
 fn split(
     journal: &FileUsage,
     spare: &FileUsage,
@@ -57,7 +57,7 @@ fn split(
     let recyclable = log.releasable(status.journal_needed_from);
     let recyclable_files = (recyclable.len() as u64).min(journal.files);
     let recyclable_bytes = recyclable.iter().map(|segment| segment.bytes).sum::<u64>();
-    // The log may have changed after the count of the files.
+    // The journal may have changed since its files were counted.
     let recyclable_bytes = recyclable_bytes.min(journal.bytes);
     let reserved_bytes = log.reserved_bytes.min(journal.bytes - recyclable_bytes);
     let live_bytes = journal.bytes - recyclable_bytes - reserved_bytes;
@@ -68,7 +68,7 @@ fn split(
     ]
 }
 
-/// The name of a kind; `None` for the files of the journal.
+/// The name of a kind of files; `None` for the journal, whose bytes are of several kinds.
 fn name(kind: FileKind) -> Option<&'static str> {
     Some(match kind {
         FileKind::Journal | FileKind::SpareSegment => return None,

@@ -1,4 +1,4 @@
-//! The tiers of events, the progress of moves between tiers, and the movers.
+//! The rows about the tiers of events, and about moves between tiers.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(super) fn moves(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
 
 pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
-    // Read before the pieces: no piece contains uncommitted events.
+    // Must be read before the pieces, because no piece contains uncommitted events.
     let marks = context.store.watermarks();
     let committed = context.store.status().committed;
     for mark in marks {
@@ -117,7 +117,8 @@ pub(super) fn tails(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     Ok(())
 }
 
-/// The hull of a table's ticks, including deleted or replaced events that the pieces still contain.
+/// The smallest range of ticks around a table's events in pieces, including deleted and replaced
+/// events that the pieces still contain.
 pub(super) fn hull(pieces: &[PieceStatus], id: ChronicleId) -> TickRange {
     of(pieces, id).fold(TickRange::EMPTY, |hull, piece| hull.hull(&piece.ticks))
 }
@@ -126,7 +127,7 @@ fn of(pieces: &[PieceStatus], id: ChronicleId) -> impl Iterator<Item = &PieceSta
     pieces.iter().filter(move |piece| piece.chronicle == id)
 }
 
-/// The table of an id, unless the table was dropped or is in another database.
+/// The table with this id; `None` if it was dropped or is in another database.
 pub(super) fn chronicle<'a>(
     context: &CatalogContext,
     state: &'a CatalogState,

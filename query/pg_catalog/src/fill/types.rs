@@ -1,4 +1,4 @@
-//! Types and collations.
+//! The rows about types and collations.
 
 use stratalog_model::Result;
 
@@ -55,7 +55,7 @@ pub(super) fn types(rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The common columns of all array types.
+/// The columns that are the same for all array types.
 fn array_of(number: i64, element: i64, name: &str, align: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("oid", number.into()),
@@ -76,7 +76,7 @@ fn array_of(number: i64, element: i64, name: &str, align: &str) -> Vec<(&'static
     ]
 }
 
-/// The rows of each table are a type, and arrays of these rows are another type.
+/// Each table has a type for its rows, and a type for arrays of its rows.
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
     for chronicle in state.chronicles(&context.database) {

@@ -1,4 +1,4 @@
-//! Time zones.
+//! The rows about time zones.
 
 use stratalog_model::Result;
 use stratalog_text::zone_names;
@@ -21,7 +21,7 @@ pub(super) fn names(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     Ok(())
 }
 
-/// UTC alone: no other abbreviation is accepted.
+/// Only UTC, because the server accepts no other abbreviation.
 pub(super) fn abbreviations(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for abbreviation in ["GMT", "UTC", "Z"] {
         rows.push(&[
@@ -33,7 +33,7 @@ pub(super) fn abbreviations(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<(
     Ok(())
 }
 
-/// The start of the session's statement in seconds since 1970, by the server's clock.
+/// When the session's statement began, in seconds since 1970 by the server's clock.
 fn now_seconds(context: &CatalogContext) -> i64 {
     let sessions = context.sessions.sessions();
     let own = sessions.into_iter().find(|session| session.process_id == context.process_id);

@@ -1,14 +1,14 @@
-//! Splits a qualified name into parts, for `parse_ident`.
+//! Splits a qualified name into its parts, for `parse_ident`.
 
 use std::{iter::Peekable, str::Chars};
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The identifiers of `a."B".c`, without quotes; unquoted identifiers become lower case. Text after
-/// the last identifier is an error, or is ignored if not `strict`.
+/// The parts of a name such as `a."B".c`, without quotes; a part without quotes becomes lower case.
+/// If `strict`, text after the last part is an error.
 ///
 /// # Errors
-/// `InvalidParameterValue` if the text is no name.
+/// `InvalidParameterValue` if the text is not a name.
 pub(super) fn identifiers(text: &str, strict: bool) -> Result<Vec<String>> {
     let wrong = || {
         let message = format!("string is not a valid identifier: \"{text}\"");
@@ -57,7 +57,8 @@ fn skip_blanks(rest: &mut Peekable<Chars<'_>>) {
     while rest.next_if(|letter| matches!(letter, ' ' | '\t' | '\n' | '\r' | '\u{c}')).is_some() {}
 }
 
-/// The text inside quotes; a double quote stands for one quote. `None` without a closing quote.
+/// The text up to the closing quote, where two quotes mean one. `None` if there is no closing
+/// quote.
 fn quoted(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     rest.next()?;
     let mut part = String::new();

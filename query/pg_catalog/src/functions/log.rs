@@ -1,4 +1,4 @@
-//! Positions in the log.
+//! Functions about positions in the log of commits.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use Parameter::Text;
 pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     let declare = Declare { context };
     vec![Function {
-        // The log grows while a statement runs.
+        // The log may grow while a statement runs.
         volatility: Volatility::Volatile,
         ..declare.stable(
             "head_of_log",
@@ -27,7 +27,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     }]
 }
 
-/// The database has one log without gaps: every table has the same head.
+/// All tables share one log, so every table has the same head.
 fn head_of_log(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let head = i64::try_from(context.store.snapshot().gsn().0).unwrap_or(i64::MAX);
     if arguments.arrays.is_empty() {

@@ -1,7 +1,8 @@
-//! `has_table_privilege` and similar functions: the privileges of a role on an object.
+//! `has_table_privilege` and similar functions: whether a role has a privilege on an object.
 //!
-//! The database has no grants yet and every user may do everything, so the answer is true for every
-//! existing object. Missing objects and unknown privileges get PostgreSQL's answers.
+//! The database has no grants, and every user may do everything. Therefore the result is true for
+//! every object that exists. For a missing object or an unknown privilege, the result is
+//! PostgreSQL's.
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, Int64Array, StringViewArray},
@@ -27,7 +28,7 @@ use crate::{
 
 use Parameter::{Any, Text};
 
-/// A kind of object with privileges.
+/// The type of an object that can have privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Object {
     Table,
@@ -44,7 +45,7 @@ enum Object {
     Role,
 }
 
-/// An object argument of a call.
+/// An argument that identifies an object: by name or by oid.
 #[derive(Debug, Clone, Copy)]
 enum ObjectArgument<'a> {
     Text(&'a str),
@@ -92,14 +93,14 @@ pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
 }
 
 const TABLE: &[&str] =
-    &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", NOBODY_HAS];
+    &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", NEVER_GRANTED];
 
-/// A privilege that PostgreSQL accepts but never grants.
-const NOBODY_HAS: &str = "RULE";
+/// A privilege accepted by PostgreSQL's syntax, but never granted.
+const NEVER_GRANTED: &str = "RULE";
 
 const COLUMN: &[&str] = &["SELECT", "INSERT", "UPDATE", "REFERENCES"];
 
-/// The values of one argument: names or oids.
+/// The names or oids in an argument that identifies an object.
 struct ArgumentValues {
     texts: Option<StringViewArray>,
     numbers: Option<Int64Array>,
@@ -141,7 +142,7 @@ fn has(
         (0..count).map(|at| ArgumentValues::of(arguments, at)).collect::<Result<_>>()?;
     let named = if object == Object::Column { 2 } else { 1 };
     truths(arguments, |row| {
-        // Like every strict function: NULL arguments give NULL.
+        // The functions are strict: if an argument is NULL, the result is NULL.
         let Some(given) = values.iter().map(|values| values.at(row)).collect::<Option<Vec<_>>>()
         else {
             return Ok(None);
@@ -158,7 +159,7 @@ fn has(
     })
 }
 
-/// True if the role of a call exists; for an unknown oid, PostgreSQL answers that the role has no
+/// True if the role exists. An oid without a role is no error; like PostgreSQL, this role has no
 /// privileges.
 fn is_role(context: &CatalogContext, role: ObjectArgument<'_>) -> Result<bool, Error> {
     match role {
@@ -168,7 +169,7 @@ fn is_role(context: &CatalogContext, role: ObjectArgument<'_>) -> Result<bool, E
     }
 }
 
-/// True if `privilege_list` lists at least one grantable privilege.
+/// True if a privilege in the list can be granted.
 fn is_granted(privileges: &[&str], privilege_list: &str) -> Result<bool, Error> {
     let mut granted = false;
     for word in privilege_list.split(',').map(str::trim) {
@@ -183,12 +184,12 @@ fn is_granted(privileges: &[&str], privilege_list: &str) -> Result<bool, Error> 
                 format!("unrecognized privilege type: \"{word}\""),
             ));
         }
-        granted |= plain != NOBODY_HAS;
+        granted |= plain != NEVER_GRANTED;
     }
     Ok(granted)
 }
 
-/// True if an object exists: for an unknown oid, the answer is NULL.
+/// Whether an object exists: `None`, which becomes NULL, for an oid without an object.
 fn exists(
     context: &CatalogContext,
     object: Object,
@@ -248,7 +249,7 @@ fn exists(
         },
         Object::Type => of_kind(RegistryKind::Type),
         Object::Role => match first {
-            // PostgreSQL's superuser is also a member of missing roles.
+            // In PostgreSQL, a superuser is a member of any role, even of one that does not exist.
             ObjectArgument::Number(_) => Ok(true),
             ObjectArgument::Text(name) if name == context.user => Ok(true),
             ObjectArgument::Text(name) => Err(missing(RegistryKind::Role, name)),
@@ -267,13 +268,13 @@ fn exists(
     }
 }
 
-/// True if a schema has this exact name (no SQL syntax).
+/// True if a schema has exactly this name.
 fn is_schema(context: &CatalogContext, name: &str) -> bool {
     oid::SYSTEM_SCHEMAS.iter().any(|(system, _)| *system == name)
         || context.state().schema(&context.database, name).is_some()
 }
 
-/// The relation of a call; `None` for an oid without a relation.
+/// The relation that an argument identifies; `None` for an oid without a relation.
 fn relation(
     context: &CatalogContext,
     named: ObjectArgument<'_>,

@@ -1,8 +1,8 @@
-//! The types of oids with a name: `regclass`, `regtype`, `regnamespace`, `regrole`, `regproc` and
-//! similar types.
+//! The types `regclass`, `regtype`, `regnamespace`, `regrole`, `regproc` and similar types, whose
+//! values are oids with names.
 //!
-//! In comparisons a value of such a type is an oid; in output the value is a name. This module
-//! converts text to the oid and an oid to the name; `rewrite` decides the meaning of each cast.
+//! A value of such a type compares as an oid and prints as a name. The functions here convert a
+//! text to an oid, and an oid to a name; `rewrite` chooses the function for a cast.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::{
 
 use Parameter::Any;
 
-/// The kind of object behind a type.
+/// The kind of object that a type refers to.
 #[derive(Clone, Copy)]
 pub(super) enum RegistryKind {
     Class,
@@ -111,7 +111,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     ]
 }
 
-/// The integers of argument 0, of any width; `None` for text.
+/// Argument 0 as integers; `None` if it is text.
 fn integers(arguments: &Arguments<'_>) -> Result<Option<Int64Array>> {
     let given = arguments.array(0)?;
     if !given.data_type().is_integer() {
@@ -134,7 +134,7 @@ fn oids(
     let numbers = (0..arguments.rows)
         .map(|row| {
             let Some(text) = text_at(texts, row) else { return Ok(None) };
-            // Digits are an oid in text form.
+            // A text of digits is an oid.
             if let Ok(number) = text.trim().parse::<u32>() {
                 return Ok(Some(i64::from(number)));
             }
@@ -168,7 +168,7 @@ fn names(
     })
 }
 
-/// The oid of a name.
+/// The oid of the object with this name.
 pub(super) fn oid_of(context: &CatalogContext, kind: RegistryKind, text: &str) -> Option<i64> {
     let state = context.state();
     match kind {
@@ -186,14 +186,14 @@ pub(super) fn oid_of(context: &CatalogContext, kind: RegistryKind, text: &str) -
         }
         RegistryKind::Role => (name_parts(text)?.pop()? == context.user).then_some(oid::ROLE),
         RegistryKind::Function => {
-            // A signature may follow the name.
+            // A list of parameter types may follow the name.
             let name = name_parts(text.split('(').next()?)?.pop()?;
             procedure_of_name(&name).map(|procedure| procedure.oid)
         }
     }
 }
 
-/// The name of an oid.
+/// The name of the object with this oid.
 pub(super) fn name_of(context: &CatalogContext, kind: RegistryKind, number: i64) -> Option<String> {
     let state = context.state();
     match kind {
@@ -219,7 +219,7 @@ pub(super) fn name_of(context: &CatalogContext, kind: RegistryKind, number: i64)
     }
 }
 
-/// The error of an unknown name.
+/// The error for a name that no object has.
 pub(super) fn missing(kind: RegistryKind, text: &str) -> Error {
     let (error, what) = match kind {
         RegistryKind::Class => (ErrorKind::UndefinedTable, "relation"),

@@ -1,4 +1,4 @@
-//! The session and the server: names, settings, identity.
+//! Functions about the session and the server: names, settings, identity.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS};
 
 use Parameter::{Boolean, Integer, Text};
 
-/// The PostgreSQL version in `server_version` and `version()`, for clients' compatibility checks.
+/// The version of PostgreSQL in `server_version` and `version()`, for clients with checks of the
+/// version.
 const POSTGRES_VERSION: &str = "15.0";
 
 fn time() -> ColumnType {
@@ -29,7 +30,7 @@ fn texts() -> ColumnType {
     ColumnType::Array(Box::new(ColumnType::Text))
 }
 
-/// True for each session number with a successful action.
+/// Applies `act` to the sessions with the numbers in argument 0; returns whether it succeeded.
 fn each_session(
     arguments: &Arguments<'_>,
     act: impl Fn(i32) -> stratalog_model::Result<bool>,
@@ -117,7 +118,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         }),
         declare.stable("catalog_version", &[&[]], ColumnType::BigInt, "A number that changes with each change of the catalog; the value of `xmin` in the catalogs.", |context, arguments| {
             let version = context.state().version();
-            // PostgreSQL's transaction ids start at 3 and have 32 bits.
+            // PostgreSQL's transaction ids have 32 bits and start at 3.
             super::same_bigint(arguments, i64::try_from(version % 0xffff_fffc).unwrap_or(0) + 3)
         }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: advisory locks do not exist.", |_, arguments| same_text(arguments, "")),
@@ -165,7 +166,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     functions
 }
 
-/// The encodings of PostgreSQL, by number.
+/// The names of PostgreSQL's encodings; the index is the number of the encoding.
 const ENCODINGS: [&str; 42] = [
     "SQL_ASCII",
     "EUC_JP",
@@ -215,7 +216,7 @@ fn encoding(number: i64) -> &'static str {
     usize::try_from(number).ok().and_then(|at| ENCODINGS.get(at)).copied().unwrap_or_default()
 }
 
-/// Only letters and digits of a name matter.
+/// The number of the encoding with this name, of which only letters and digits count.
 fn encoding_number(name: &str) -> i32 {
     let plain = |name: &str| -> String {
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()

@@ -1,4 +1,4 @@
-//! Sizes of tables and databases.
+//! Functions that return the bytes of tables and databases.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow::{
 };
 use datafusion::common::Result;
 use stratalog_functions::function::{Arguments, Function, Parameter, text_at};
-use stratalog_model::{ColumnType, TierName};
+use stratalog_model::ColumnType;
 
 use super::{Declare, same_bigint, text_of_oid, text_rows};
 use crate::{CatalogContext, relation::Relation};
@@ -61,7 +61,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "Bytes of all tables and of the journal.",
             |context, arguments| {
                 let pieces = context.store.pieces().into_iter();
-                let files = pieces.filter(|piece| piece.tier != TierName::Journal);
+                let files = pieces.filter(|piece| piece.tier.has_pieces());
                 let bytes = context.store.status().log.stored_bytes
                     + files.map(|piece| piece.bytes).sum::<u64>();
                 same_bigint(arguments, i64::try_from(bytes).unwrap_or(i64::MAX))
@@ -118,13 +118,13 @@ fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result
     })
 }
 
-/// The argument of a function of sizes.
+/// The argument of such a function: a name or an oid.
 enum Named<'a> {
     Oid(i64),
     Name(&'a str),
 }
 
-/// Applies a function of sizes to the first argument; NULL gives NULL.
+/// Computes the bytes for each value of argument 0; NULL gives NULL.
 fn bytes_of(
     arguments: &Arguments<'_>,
     bytes: impl Fn(Named<'_>) -> Option<u64>,
@@ -143,7 +143,7 @@ fn bytes_of(
     Ok(Arc::new((0..arguments.rows).map(of_row).collect::<Int64Array>()))
 }
 
-/// The function for numerics, which are the sums of bytes.
+/// `pg_size_pretty` for numeric, the type of sums of bytes.
 fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let Some(bytes) = arguments.arrays.first() else {
         return text_rows(arguments.rows, |_| Ok(None));
@@ -169,11 +169,11 @@ fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// Smaller sizes are printed in bytes.
+/// Below this number, a size is printed in bytes.
 const FEW_BYTES: u128 = 10_240;
 
-/// Bytes in PostgreSQL's format: up to 10,240 of a unit before the next unit, rounded half away
-/// from zero.
+/// A number of bytes in PostgreSQL's form: in the first unit of which it is at most 10,240, rounded
+/// half away from zero.
 fn pretty(bytes: i128) -> String {
     if bytes.unsigned_abs() < FEW_BYTES {
         return format!("{bytes} bytes");

@@ -1,4 +1,4 @@
-//! Functions for tools, about indexes, blocks, counts and files.
+//! Functions that administration tools call, about indexes, blocks, counts and files.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             },
         ),
     ];
-    // The server keeps none of these counts.
+    // The server does not keep these counts.
     for name in [
         "pg_stat_get_numscans",
         "pg_stat_get_tuples_returned",
@@ -131,8 +131,8 @@ fn is_index(number: i64) -> bool {
     number >= oid::index(stratalog_model::ChronicleId(0)) && number < i64::from(u32::MAX)
 }
 
-/// The result of `answers` for the property in argument `at`, for each existing object of argument
-/// 0.
+/// Answers questions about properties: for each existing object in argument 0, the answer for the
+/// property that argument `at` names.
 fn properties(
     arguments: &Arguments<'_>,
     at: usize,
@@ -209,7 +209,7 @@ fn described(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Arra
     })
 }
 
-/// Bytes of `10`, `1.5 kB`, `-2 GB`.
+/// The number of bytes in a text, for example `10`, `1.5 kB` or `-2 GB`.
 fn size_bytes(text: &str) -> stratalog_model::Result<i64> {
     let invalid =
         || Error::new(ErrorKind::InvalidParameterValue, format!("invalid size: \"{text}\""));

@@ -1,4 +1,4 @@
-//! Small pieces of SQL trees.
+//! Builds small pieces of SQL trees.
 
 use datafusion::sql::sqlparser::ast::{
     CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -6,37 +6,37 @@ use datafusion::sql::sqlparser::ast::{
     OrderByExpr, Value, helpers::attached_token::AttachedToken,
 };
 
-/// `NULL`
+/// The expression `NULL`.
 pub(super) fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-/// `false`
+/// The expression `false`.
 pub(super) fn no() -> Expr {
     Expr::Value(Value::Boolean(false).into())
 }
 
-/// `1`
+/// The expression `1`.
 pub(super) fn one() -> Expr {
     Expr::Value(Value::Number("1".to_string(), false).into())
 }
 
-/// `'text'`
+/// The expression `'text'`.
 pub(super) fn string(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_string()).into())
 }
 
-/// `CAST(expr AS data_type)`
+/// The expression `CAST(expr AS data_type)`.
 pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
-/// `name(arguments)`
+/// The expression `name(arguments)`.
 pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     call_ordered(name, arguments, Vec::new())
 }
 
-/// `name(arguments ORDER BY order)`
+/// The expression `name(arguments ORDER BY order)`.
 pub(super) fn call_ordered(name: &str, arguments: Vec<Expr>, order: Vec<OrderByExpr>) -> Expr {
     let args = arguments
         .into_iter()
@@ -60,7 +60,7 @@ pub(super) fn call_ordered(name: &str, arguments: Vec<Expr>, order: Vec<OrderByE
     })
 }
 
-/// `CASE WHEN condition THEN result END`
+/// The expression `CASE WHEN condition THEN result END`.
 pub(super) fn when(condition: Expr, result: Expr) -> Expr {
     Expr::Case {
         case_token: AttachedToken::empty(),
@@ -71,7 +71,7 @@ pub(super) fn when(condition: Expr, result: Expr) -> Expr {
     }
 }
 
-/// The text of a string literal.
+/// The text of a string literal; `None` for any other expression.
 pub(super) fn string_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(value) => match &value.value {

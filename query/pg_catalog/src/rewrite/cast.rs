@@ -1,4 +1,4 @@
-//! Casts to types that exist only in the catalogs.
+//! Rewrites casts to types that exist only in PostgreSQL's catalogs.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, Ident, ObjectName, Select, SelectItem, Value,
@@ -6,21 +6,21 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, called, is_function_column, replace};
 
-/// The replacement of a catalog type.
+/// The replacement of a cast to a catalog type.
 enum Target {
-    /// An oid with a name: the common stem of the two functions.
+    /// An oid with a name: the word is in the names of both conversion functions.
     Named(&'static str),
-    /// A type that DataFusion's planner knows.
+    /// A cast to a type that DataFusion's planner has.
     Plain(DataType),
 }
 
-/// The name of a type without its schema, in lower case.
+/// The name of a type in lower case, without its schema.
 fn type_word(data_type: &DataType) -> Option<String> {
     match data_type {
         DataType::Regclass => Some("regclass".to_string()),
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             let last = name.0.last()?.as_ident()?;
-            // Quoted "char" is another type than char.
+            // Quoted, "char" is another type than char.
             let word = if last.quote_style.is_some() && last.value == "char" {
                 "\"char\"".to_string()
             } else {
@@ -59,7 +59,7 @@ fn target(data_type: &DataType) -> Option<Target> {
         "float8" => Target::Plain(DataType::DoublePrecision),
         "text" => Target::Plain(DataType::Text),
         "varchar" => Target::Plain(DataType::Varchar(None)),
-        // Other names lose only their schema.
+        // Any other type only loses its schema.
         word => match data_type {
             DataType::Custom(name, _) if name.0.len() > 1 => {
                 let ident = match word.strip_prefix('"') {
@@ -73,7 +73,7 @@ fn target(data_type: &DataType) -> Option<Target> {
     })
 }
 
-/// True for the oid type, and for types that only oids are cast to.
+/// True for `oid`, and for types that are cast only to oids.
 fn is_number(data_type: &DataType) -> bool {
     matches!(type_word(data_type).as_deref(), Some("oid" | "int8" | "int4"))
         || matches!(
@@ -82,7 +82,7 @@ fn is_number(data_type: &DataType) -> bool {
         )
 }
 
-/// Functions that look up an oid by name, with the stem of the type.
+/// Functions that find an oid by a name, and the word for the type of their object.
 const LOOKUPS: [(&str, &str); 5] = [
     ("to_regclass", "regclass"),
     ("to_regtype", "regtype"),
@@ -91,7 +91,7 @@ const LOOKUPS: [(&str, &str); 5] = [
     ("to_regproc", "regproc"),
 ];
 
-/// The stem of a cast to an oid with a name.
+/// The word for the type of object whose oid a cast gives.
 fn oid_stem(expr: &Expr) -> Option<&'static str> {
     match expr {
         Expr::Cast { data_type, .. } => match target(data_type)? {
@@ -106,7 +106,7 @@ fn oid_stem(expr: &Expr) -> Option<&'static str> {
     }
 }
 
-/// The operand of a cast.
+/// The operand of a cast, without parentheses.
 fn inside(expr: Expr) -> Expr {
     match expr {
         Expr::Cast { expr, .. } => *expr,
@@ -127,13 +127,13 @@ fn is_placeholder(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
-/// Rewrites one expression; the walk visits the parts later.
+/// Rewrites one expression; the walk rewrites its operands later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } if compares(op) => {
             let stem = oid_stem(left).or_else(|| oid_stem(right));
             if let Some(stem) = stem {
-                // Columns of functions contain the functions' names.
+                // A column that refers to a function holds its name.
                 let by_name = is_function_column(left) || is_function_column(right);
                 for side in [left, right] {
                     if oid_stem(side).is_some() || build::string_of(side).is_some() {
@@ -150,7 +150,8 @@ pub(super) fn rewrite(expr: &mut Expr) {
                 match target(data_type) {
                     Some(Target::Plain(plain)) => *data_type = plain,
                     Some(Target::Named(stem)) => {
-                        // A constant is a name to look up; a value from a row is an oid to show.
+                        // A constant is a name whose oid is wanted; a value of a row is an oid
+                        // whose name is wanted.
                         let constant = build::string_of(inner).is_some() || is_placeholder(inner);
                         if constant && stem != "regproc" {
                             as_oid(expr, stem);
@@ -164,7 +165,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
             };
             if is_number(data_type) {
                 as_oid(inner, stem);
-                // The function already has the type.
+                // The function already returns this type.
                 if type_word(data_type).as_deref() == Some("oid") {
                     let call = std::mem::replace(inner.as_mut(), build::null());
                     *expr = call;
@@ -192,7 +193,7 @@ fn compares(operator: &BinaryOperator) -> bool {
     matches!(operator, BinaryOperator::Eq | BinaryOperator::NotEq)
 }
 
-/// A constant regclass in the select list is printed as a name.
+/// Makes a constant regclass in the select list print as a name.
 pub(super) fn name_projected(select: &mut Select) {
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {

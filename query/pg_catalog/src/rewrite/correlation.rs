@@ -1,4 +1,4 @@
-//! The correlation of a subquery with the outer row.
+//! Analyses and rewrites the conditions by which a subquery refers to the outer row.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, replace};
 
-/// The names of a SELECT's own tables.
+/// The names of the tables in the FROM clause of a SELECT.
 pub(super) fn own_tables(select: &Select) -> Vec<String> {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
@@ -28,7 +28,8 @@ pub(super) fn own_tables(select: &Select) -> Vec<String> {
         .collect()
 }
 
-/// The parts of `table.column` if the table is not in `own`.
+/// The parts of a column `table.column` whose table is not in `own`, and so belongs to the outer
+/// query.
 fn outer_column<'a>(expr: &'a Expr, own: &[String]) -> Option<&'a [Ident]> {
     match expr {
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -62,7 +63,8 @@ fn conjunction(parts: Vec<Expr>) -> Option<Expr> {
     })
 }
 
-/// `(own, outer)` of a conjunct `own = outer`.
+/// The two sides of a condition `own = outer`: a column of the subquery, and a column of the outer
+/// row.
 fn equality<'a>(expr: &'a Expr, own: &[String]) -> Option<(&'a Expr, &'a Expr)> {
     let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = expr else { return None };
     if is_own_column(left, own) && outer_column(right, own).is_some() {
@@ -74,8 +76,8 @@ fn equality<'a>(expr: &'a Expr, own: &[String]) -> Option<(&'a Expr, &'a Expr)> 
     }
 }
 
-/// Replaces `a.x` by `c.oid` in the other conditions if the WHERE clause has `c.oid = a.x`.
-/// Afterwards only equalities refer to the outer row, and a join can take over equalities.
+/// If the WHERE clause has `c.oid = a.x`, where `a` is an outer table, replaces `a.x` by `c.oid` in
+/// all other conditions. Then only equalities refer to the outer row, and a join can evaluate them.
 pub(super) fn substitute(select: &mut Select) {
     let own = own_tables(select);
     let Some(selection) = select.selection.take() else { return };
@@ -107,7 +109,7 @@ impl VisitorMut for Substitution<'_> {
     }
 }
 
-/// Removes the conditions on outer columns alone and returns them.
+/// Removes and returns the conditions that only use outer columns.
 pub(super) fn take_outer(select: &mut Select) -> Option<Expr> {
     let own = own_tables(select);
     let mut parts = Vec::new();
@@ -131,7 +133,7 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
                     self.outer = true;
                     ControlFlow::Continue(())
                 }
-                // A bare name may belong to any table.
+                // A column without a table may belong to any table.
                 Expr::Identifier(_)
                 | Expr::CompoundIdentifier(_)
                 | Expr::Subquery(_)
@@ -145,14 +147,15 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
     expr.visit(&mut columns).is_continue() && columns.outer
 }
 
-/// True if all conditions on outer rows are equalities with the SELECT's own columns.
+/// True if only equalities with columns of the SELECT refer to the outer row.
 pub(super) fn is_by_equality(select: &Select) -> bool {
     let own = own_tables(select);
     let mut parts = Vec::new();
     if let Some(selection) = select.selection.clone() {
         conjuncts(selection, &mut parts);
     }
-    // A bare name belongs to the subquery if one of the subquery's tables has such a column.
+    // A column without a table belongs to the subquery if a table of the subquery has a column of
+    // this name.
     let with_bare = |part: &Expr| match part {
         Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
             [(left, right), (right, left)].into_iter().any(|(bare, outer)| {
@@ -180,9 +183,10 @@ fn names_outer(expr: &Expr, own: &[String]) -> bool {
     expr.visit(&mut OuterReferenceSearch(own)).is_break()
 }
 
-/// Splits `(SELECT f(own, outer) FROM … WHERE …)` into one subquery for each own column, guarded by
-/// the existence of a row: `CASE WHEN (SELECT count(1) …) > 0 THEN f((SELECT own …), outer) END`.
-pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
+/// Rewrites `(SELECT f(own, outer) FROM … WHERE …)` to one subquery per column of the subquery, and
+/// tests whether there is a row: `CASE WHEN (SELECT count(1) …) > 0 THEN f((SELECT own …), outer)
+/// END`.
+pub(super) fn split_selected_columns(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
         select.projection.as_slice()
@@ -212,7 +216,7 @@ pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
     Some(build::when(found, value))
 }
 
-/// The query with the single output `value`.
+/// The query with `value` as its only result column.
 fn with_output(query: &Query, value: Expr) -> Expr {
     let mut subquery = query.clone();
     if let SetExpr::Select(select) = subquery.body.as_mut() {
@@ -221,7 +225,7 @@ fn with_output(query: &Query, value: Expr) -> Expr {
     Expr::Subquery(Box::new(subquery))
 }
 
-/// Collects the SELECT's own columns in an expression, each column once.
+/// Adds the columns of the SELECT that an expression uses to `into`, each once.
 fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
     struct OwnColumnCollector<'a> {
         own: &'a [String],
@@ -239,7 +243,7 @@ fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
     let _ = expr.visit(&mut OwnColumnCollector { own, into });
 }
 
-/// Replaces a column by `subquery`.
+/// Replaces a column by a subquery in an expression.
 struct ColumnReplacement<'a> {
     column: &'a Expr,
     subquery: &'a Expr,
@@ -247,7 +251,7 @@ struct ColumnReplacement<'a> {
 
 impl VisitorMut for ColumnReplacement<'_> {
     type Break = ();
-    // After the inner expressions, because the replacement contains the column itself.
+    // After the operands are visited, because the replacement contains the column.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if expr == self.column {
             *expr = self.subquery.clone();

@@ -1,8 +1,8 @@
-//! Answers queries over always-empty tables without a plan.
+//! Answers queries over tables that are always empty without a plan.
 //!
 //! Clients send many queries about features that Stratalog does not have: policies, publications,
-//! inherited tables, foreign servers. A SELECT that joins such a table has no rows in any case.
-//! This module rewrites the SELECT to `SELECT NULL … WHERE false` with the same column names.
+//! inherited tables, foreign servers. A SELECT with a join to an always empty table never has rows.
+//! It becomes `SELECT NULL … WHERE false` with the same column names.
 
 use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
@@ -18,8 +18,8 @@ use crate::{fill::is_always_empty, spec::system_table};
 
 mod types;
 
-/// Empties a query if its SELECT, or a branch of its UNION, reads an always-empty table. Returns
-/// true if the query now has no rows at all.
+/// Rewrites a query, or branches of a UNION, that read a table which is always empty. Returns true
+/// if the query now has no rows.
 pub(super) fn fold(query: &mut Query) -> bool {
     if query.with.is_some() {
         return false;
@@ -41,7 +41,8 @@ pub(super) fn fold(query: &mut Query) -> bool {
     }
 }
 
-/// Empties such branches of a UNION ALL, and removes them after the first branch.
+/// Rewrites branches of a UNION ALL over always empty tables, and removes all of these but the
+/// first branch.
 pub(super) fn without_branches(body: &mut SetExpr) {
     fold_branches(body);
     if let SetExpr::SetOperation {
@@ -57,7 +58,7 @@ pub(super) fn without_branches(body: &mut SetExpr) {
     }
 }
 
-/// True if a SELECT was emptied.
+/// True if the SELECT was rewritten to one without rows.
 fn has_no_rows(body: &SetExpr) -> bool {
     matches!(body, SetExpr::Select(select)
         if select.from.is_empty() && select.selection == Some(build::no()))
@@ -68,7 +69,7 @@ fn fold_branches(body: &mut SetExpr) {
         SetExpr::Select(select) => {
             let emptied = fold_select(select);
             for item in select.projection.iter_mut().filter(|_| emptied) {
-                types::among_others(item);
+                types::as_union_column(item);
             }
         }
         SetExpr::SetOperation { left, right, .. } => {
@@ -79,8 +80,8 @@ fn fold_branches(body: &mut SetExpr) {
     }
 }
 
-/// The value of a scalar subquery that aggregates over an always-empty table: counts are 0, other
-/// aggregates NULL.
+/// The value of a scalar subquery that aggregates over no rows: 0 for counts, NULL for other
+/// aggregates.
 pub(super) fn aggregated(query: &Query) -> Option<Expr> {
     struct AggregatesOfNoRows;
     impl VisitorMut for AggregatesOfNoRows {
@@ -123,7 +124,7 @@ fn is_grouped(select: &Select) -> bool {
     }
 }
 
-/// Schema and name of a system table.
+/// The schema and the name of a system table.
 pub(super) fn system_name(name: &ObjectName) -> Option<(&'static str, &'static str)> {
     let mut parts = name.0.iter().rev().map(|part| part.as_ident());
     let table = parts.next()??.value.to_ascii_lowercase();
@@ -141,7 +142,7 @@ fn table_name(factor: &TableFactor) -> Option<&ObjectName> {
     }
 }
 
-/// Catalog columns that are NULL in every row.
+/// Columns of the catalogs that are NULL in every row.
 const ALWAYS_NULL: &[&str] = &[
     "attacl",
     "attfdwoptions",
@@ -169,7 +170,7 @@ const ALWAYS_NULL: &[&str] = &[
 fn is_empty(factor: &TableFactor) -> bool {
     if let TableFactor::Derived { subquery, .. } = factor {
         return match subquery.body.as_ref() {
-            SetExpr::Select(select) => gives_no_rows(select),
+            SetExpr::Select(select) => never_has_rows(select),
             _ => false,
         };
     }
@@ -179,8 +180,8 @@ fn is_empty(factor: &TableFactor) -> bool {
     empty_table || unnest_argument(factor).is_some_and(is_always_null)
 }
 
-/// True if an expression is NULL in every row: a column of [`ALWAYS_NULL`], or the options of a
-/// TOAST table, which psql and pg_dump call `tc`. No table has a TOAST table.
+/// True if an expression is NULL in every row: a column in [`ALWAYS_NULL`], or the options of a
+/// TOAST table (psql and pg_dump call it `tc`), because no table has one.
 fn is_always_null(expr: &Expr) -> bool {
     if let Expr::CompoundIdentifier(parts) = expr
         && let [table, column] = parts.as_slice()
@@ -196,22 +197,22 @@ fn is_always_null(expr: &Expr) -> bool {
     name.is_some_and(|name| ALWAYS_NULL.contains(&name.value.as_str()))
 }
 
-/// True if a SELECT has no row in any state.
-fn gives_no_rows(select: &Select) -> bool {
+/// True if a SELECT never has rows.
+fn never_has_rows(select: &Select) -> bool {
     let may_aggregate = !is_grouped(select)
         && (select.having.is_some() || select.projection.iter().any(is_aggregate));
     let of_nothing = select.projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-            matches!(expr, Expr::Function(function) if is_of_nothing(function))
+            matches!(expr, Expr::Function(function) if unnests_null(function))
         }
         _ => false,
     });
     !may_aggregate
-        && (of_nothing || select.from.iter().any(joins_empty) || asks_foreign_keys(select))
+        && (of_nothing || select.from.iter().any(joins_empty) || reads_other_constraints(select))
 }
 
-/// True if a SELECT asks only for constraints other than primary keys; no other constraints exist.
-fn asks_foreign_keys(select: &Select) -> bool {
+/// True if a SELECT asks only for constraints other than primary keys, which do not exist.
+fn reads_other_constraints(select: &Select) -> bool {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
     });
@@ -243,11 +244,11 @@ fn wants_another_kind(condition: &Expr) -> bool {
     }
 }
 
-/// Functions with one row for each element of their argument.
+/// Functions that return one row for each element of their argument.
 const ELEMENTS: [&str; 3] = ["aclexplode", "pg_options_to_table", "unnest"];
 
-/// True if a function gives rows for the elements of an always-NULL value.
-fn is_of_nothing(function: &Function) -> bool {
+/// True if a function returns the elements of a value that is always NULL, and so no rows.
+fn unnests_null(function: &Function) -> bool {
     let named = function.name.0.last().and_then(|part| part.as_ident());
     let FunctionArguments::List(list) = &function.args else { return false };
     match (named, list.args.as_slice()) {
@@ -258,7 +259,7 @@ fn is_of_nothing(function: &Function) -> bool {
     }
 }
 
-/// The single argument of `unnest` or a similar function in a FROM clause.
+/// The only argument of `unnest`, or of a similar function, in a FROM clause.
 fn unnest_argument(factor: &TableFactor) -> Option<&Expr> {
     let (name, args) = match factor {
         TableFactor::Table { name, args: Some(args), .. } => (name, args.args.as_slice()),
@@ -300,7 +301,7 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     known.chain(own).map(str::to_string).collect()
 });
 
-/// True if a result column is an aggregate.
+/// True if a result column contains an aggregate.
 pub(super) fn is_aggregate(item: &SelectItem) -> bool {
     use datafusion::sql::sqlparser::ast::{Visit, Visitor};
     struct Aggregates {
@@ -329,9 +330,9 @@ pub(super) fn is_aggregate(item: &SelectItem) -> bool {
     item.visit(&mut Aggregates { depth: 0 }).is_break()
 }
 
-/// Empties a SELECT if possible; returns true if the SELECT was emptied.
+/// Rewrites a SELECT that never has rows; returns whether it was rewritten.
 fn fold_select(select: &mut Select) -> bool {
-    if !gives_no_rows(select) || select.into.is_some() {
+    if !never_has_rows(select) || select.into.is_some() {
         return false;
     }
     if !is_grouped(select)
@@ -358,7 +359,8 @@ fn fold_select(select: &mut Select) -> bool {
         };
         let mut alias = alias.unwrap_or_else(|| Ident::with_quote('"', result_name(expr)));
         while names.contains(&alias.value) {
-            // Names must differ; no client reads the second of two equal names by name.
+            // The names must differ. No client reads the second of two columns with one name by its
+            // name.
             alias.value.push(' ');
             alias.quote_style = Some('"');
         }

@@ -1,4 +1,4 @@
-//! Rewrites subqueries to plainer forms that a join can take over.
+//! Rewrites subqueries to simpler ones that DataFusion can turn into joins.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::{called, correlation::own_tables, empty_tables, replace};
 use crate::spec::system_table;
 
-/// Rewrites `(SELECT x)` to `x`, except for set-returning functions.
+/// Rewrites `(SELECT x)` to `x`, unless `x` returns several rows.
 pub(super) fn alone(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
@@ -34,8 +34,8 @@ pub(super) fn alone(query: &Query) -> Option<Expr> {
     (bare && is_one_value).then(|| Expr::Nested(Box::new(item.clone())))
 }
 
-/// Rewrites `WITH c AS (…) SELECT … FROM c` to `SELECT … FROM (…) AS c`; a recursion over an
-/// always-empty table becomes a plain query.
+/// Rewrites `WITH c AS (…) SELECT … FROM c` to `SELECT … FROM (…) AS c`. A recursive query over a
+/// table that is always empty becomes a plain query.
 pub(super) fn without_cte(query: &mut Query) {
     let Some(with) = &mut query.with else { return };
     let [cte] = with.cte_tables.as_mut_slice() else { return };
@@ -93,7 +93,7 @@ fn merge(select: &mut Select) {
     select.selection = selection;
 }
 
-/// The name and the expression of a selected column.
+/// The name and the expression of a column in a select list.
 fn named_item(item: &SelectItem) -> Option<(String, Expr)> {
     let (expr, alias) = match item {
         SelectItem::UnnamedExpr(expr) => (expr, None),
@@ -132,7 +132,7 @@ impl VisitorMut for MergedColumns {
     }
 }
 
-/// Qualifies the columns of a SELECT's own system tables with their table.
+/// Adds the table to columns of a SELECT that belong to its system tables.
 pub(super) fn qualify(select: &mut Select) {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))

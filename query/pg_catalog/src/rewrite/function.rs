@@ -1,4 +1,4 @@
-//! Rewrites PostgreSQL's function names.
+//! Rewrites calls of functions with PostgreSQL's names and forms.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -9,18 +9,18 @@ use super::{
     build, called, is_function_column, is_name_column, oid_of, replace, without_system_schema,
 };
 
-/// Functions written as words without parentheses.
+/// Functions that are written without parentheses.
 const WORDS: &[&str] =
     &["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
 
-/// PostgreSQL's additional names for functions.
+/// Names of PostgreSQL, and the names of the same functions here.
 const ALIASES: &[(&str, &str)] = &[
     ("transaction_timestamp", "now"),
     ("statement_timestamp", "now"),
     ("pg_get_partition_constraintdef", "pg_get_partkeydef"),
 ];
 
-/// Functions with a function's oid as argument.
+/// Functions whose argument is the oid of a function.
 const OF_FUNCTIONS: [&str; 6] = [
     "obj_description",
     "pg_function_is_visible",
@@ -30,11 +30,11 @@ const OF_FUNCTIONS: [&str; 6] = [
     "pg_get_functiondef",
 ];
 
-/// Types that can be called as functions.
+/// Type names with a function of the same name.
 const TYPES: [&str; 7] =
     ["bpchar", "name", "oid", "regclass", "regnamespace", "regrole", "regtype"];
 
-/// Rewrites `oid(x)` to `x::oid`.
+/// Rewrites a call such as `oid(x)` to the cast `x::oid`.
 fn as_cast(expr: &mut Expr, data_type: &str) {
     let Expr::Function(function) = expr else { return };
     let FunctionArguments::List(list) = &mut function.args else { return };
@@ -49,7 +49,7 @@ fn as_cast(expr: &mut Expr, data_type: &str) {
     }
 }
 
-/// Vector columns; their subscripts start at 0.
+/// Vector columns, with subscripts from 0.
 const VECTORS: &[&str] =
     &["indkey", "indclass", "indcollation", "indoption", "partattrs", "proargtypes"];
 
@@ -62,7 +62,7 @@ fn is_vector(expr: &Expr) -> bool {
     name.is_some_and(|name| VECTORS.contains(&name.value.to_ascii_lowercase().as_str()))
 }
 
-/// Rewrites the subscript of a vector to the subscript of an array.
+/// Rewrites the subscript of a vector, from 0, to the subscript of an array, from 1.
 fn from_one(access: &mut [AccessExpr]) {
     if let Some(AccessExpr::Subscript(Subscript::Index { index })) = access.first_mut() {
         replace(index, |index| Expr::BinaryOp {
@@ -73,10 +73,10 @@ fn from_one(access: &mut [AccessExpr]) {
     }
 }
 
-/// Rewrites one expression; the walk visits the parts later.
+/// Rewrites one expression; the walk rewrites its arguments later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
-        // A name is an array of characters with subscripts from 0.
+        // A value of type name can be subscripted as an array of characters, from 0.
         Expr::CompoundFieldAccess { root, access_chain } if is_name_column(root) => {
             if let [AccessExpr::Subscript(Subscript::Index { .. })] = access_chain.as_slice() {
                 from_one(access_chain);
@@ -95,11 +95,11 @@ pub(super) fn rewrite(expr: &mut Expr) {
             from_one(access_chain);
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
-            // `(i.indkey)[0]`
+            // A subscript such as `(i.indkey)[0]`.
             if matches!(root.as_ref(), Expr::Nested(inner) if is_vector(inner)) {
                 from_one(access_chain);
             }
-            // `i.indkey[0]` in the parser's form.
+            // A subscript such as `i.indkey[0]`, in the form of the parser.
             if let [AccessExpr::Dot(column), subscript @ ..] = access_chain.as_mut_slice()
                 && is_vector(column)
             {
@@ -157,9 +157,9 @@ fn first_is_vector(arguments: &FunctionArguments) -> bool {
     matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) if is_vector(first))
 }
 
-/// `first(value, time)` and `last(value, time)`.
+/// Rewrites `first(value, time)` and `last(value, time)`.
 fn at_time(expr: &mut Expr) {
-    // Rows without a time sort last, so such a row is neither the first nor the last.
+    // A row without a time must be neither the first nor the last, so it sorts last.
     let (name, nulls_first) = match called(expr).as_deref() {
         Some("first") => ("first_value", false),
         Some("last") => ("last_value", true),

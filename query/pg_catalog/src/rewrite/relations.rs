@@ -1,4 +1,4 @@
-//! Catalog functions in FROM: functions behind views, and functions without rows.
+//! Rewrites catalog functions in FROM: to the table with the same rows, or to no rows.
 
 use datafusion::sql::sqlparser::{
     ast::{Ident, ObjectName, ObjectNamePart, TableFactor},
@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::{
     parser::Parser,
 };
 
-/// Functions, each with the table of its rows.
+/// Functions, and the table that has the rows of each.
 const TABLES: [(&str, &str, &str); 8] = [
     ("pg_available_extensions", "pg_catalog", "pg_available_extensions"),
     ("pg_cursor", "pg_catalog", "pg_cursors"),
@@ -18,7 +18,7 @@ const TABLES: [(&str, &str, &str); 8] = [
     ("pg_timezone_names", "pg_catalog", "pg_timezone_names"),
 ];
 
-/// Functions without rows: the database has no partitions, grants or options.
+/// Functions that have no rows, because the database has no partitions, grants or options.
 const EMPTY: [(&str, &str); 4] = [
     (
         "aclexplode",
@@ -32,8 +32,7 @@ const EMPTY: [(&str, &str); 4] = [
     ),
 ];
 
-/// True if a function of this lower-case name is a table of the catalog: [`super::rewrite`]
-/// replaces the function in FROM.
+/// True if [`super::rewrite`] replaces the function with this lower-case name in FROM.
 pub fn is_table_function(name: &str) -> bool {
     TABLES.iter().any(|(known, ..)| *known == name) || EMPTY.iter().any(|(known, _)| *known == name)
 }

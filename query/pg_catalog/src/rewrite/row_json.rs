@@ -1,4 +1,4 @@
-//! Rewrites functions of json to functions of jsonb, and rows of subqueries to json.
+//! Rewrites functions of json to functions of jsonb, and converts rows of subqueries to json.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, called, replace};
 
-/// Functions of json, each with the jsonb function for the same document.
+/// Functions of json, and the function of jsonb that makes the same document.
 const FUNCTIONS: [(&str, &str); 4] = [
     ("array_to_json", "to_jsonb"),
     ("json_build_array", "jsonb_build_array"),
@@ -27,7 +27,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
     replace(expr, |call| build::cast(call, DataType::JSON));
 }
 
-/// `row_to_json(t)`, where `t` is a subquery in FROM: an object of its columns.
+/// Rewrites `row_to_json(t)`, where `t` is a subquery in FROM, to an object of its columns.
 pub(super) fn of_rows(select: &mut Select) {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
@@ -40,7 +40,7 @@ pub(super) fn of_rows(select: &mut Select) {
     }
 }
 
-/// The alias of a subquery and its column names, if the subquery names all columns.
+/// The alias of a subquery, and the names of its columns if all have names.
 fn columns_of(factor: &TableFactor) -> Option<(Ident, Vec<Ident>)> {
     let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor else { return None };
     if !alias.columns.is_empty() {

@@ -1,4 +1,4 @@
-//! Rewrites subqueries to forms that DataFusion can decorrelate.
+//! Rewrites subqueries to forms that DataFusion can decorrelate, that is, turn into joins.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, correlation, empty_tables, flattening, replace};
 
-/// `ARRAY(SELECT x …)` becomes `elements_list((SELECT array_agg(x …) …))`.
+/// Rewrites `ARRAY(SELECT x …)` to `elements_list((SELECT array_agg(x …) …))`.
 pub(super) fn array(expr: &mut Expr, shadowed: bool) {
     let is_array = matches!(
         expr,
@@ -28,15 +28,15 @@ pub(super) fn array(expr: &mut Expr, shadowed: bool) {
             return build::cast(build::string("{}"), array_of_item(&query));
         }
         if !aggregate(&mut query, "array_agg") {
-            // Grouped, limited or combined: the query becomes a subquery.
+            // A query with groups, a limit or set operations becomes a subquery of the aggregate.
             nest(&mut query, "array_agg");
         }
         build::call("elements_list", vec![Expr::Subquery(query)])
     });
 }
 
-/// Replaces the branches of a CASE for domains by NULL, because no domains exist: clients look up
-/// base types by a recursion that DataFusion cannot decorrelate.
+/// Replaces the branches of a CASE for domains by NULL, because no domains exist. Clients find the
+/// base type of a domain by a recursion that DataFusion cannot decorrelate.
 pub(super) fn of_domains(expr: &mut Expr) {
     let Expr::Case { conditions, .. } = expr else { return };
     for CaseWhen { condition, result } in conditions {
@@ -58,10 +58,10 @@ pub(super) fn of_domains(expr: &mut Expr) {
     }
 }
 
-/// Rewrites a scalar subquery over system tables to an aggregate if the subquery has at most one
-/// row by its meaning but not by its form: DataFusion accepts only aggregates as correlated scalar
-/// subqueries. Conditions on the outer row alone move out: `(SELECT … WHERE p AND outer)` becomes
-/// `CASE WHEN outer THEN (SELECT … WHERE p) END`.
+/// Rewrites a scalar subquery over system tables to an aggregate if it has at most one row,
+/// although its form does not show this: DataFusion accepts only aggregates as correlated scalar
+/// subqueries. Conditions that only use the outer row move out of the subquery: `(SELECT … WHERE p
+/// AND outer)` becomes `CASE WHEN outer THEN (SELECT … WHERE p) END`.
 pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     let Expr::Subquery(query) = expr else { return };
     if let Some(value) = flattening::alone(query) {
@@ -76,7 +76,7 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
         return;
     }
     if !shadowed && empty_tables::fold(query) {
-        // NULL of the column's type.
+        // NULL in the type of the column.
         if let SetExpr::Select(select) = query.body.as_mut()
             && let Some(SelectItem::ExprWithAlias { expr: nothing, .. }) = select.projection.pop()
         {
@@ -89,7 +89,7 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     flattening::qualify(select);
     let counts = select.projection.iter().any(empty_tables::is_aggregate);
     correlation::substitute(select);
-    if !counts && let Some(value) = correlation::selected_apart(query) {
+    if !counts && let Some(value) = correlation::split_selected_columns(query) {
         *expr = value;
         return;
     }
@@ -101,8 +101,8 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     }
 }
 
-/// Rewrites EXISTS and IN in the select list or in ORDER BY of a query over system tables to
-/// aggregates: DataFusion decorrelates EXISTS and IN only in conditions.
+/// Rewrites EXISTS and IN over system tables in a select list or in ORDER BY to aggregates, because
+/// DataFusion decorrelates them only in conditions.
 pub(super) fn outside_of_conditions(query: &mut Query) {
     struct SubqueryAggregation;
     impl VisitorMut for SubqueryAggregation {
@@ -167,8 +167,8 @@ fn counted(expr: Expr) -> Expr {
     }
 }
 
-/// Rewrites `x = ANY (SELECT …)` to `x IN (SELECT …)`, and `x <> ALL (SELECT …)` to `x NOT IN …`; a
-/// string constant for an array gets a type.
+/// Rewrites `x = ANY (SELECT …)` to `x IN (SELECT …)`, and `x <> ALL (SELECT …)` to `x NOT IN …`. A
+/// string constant that stands for an array gets its type.
 pub(super) fn membership(expr: &mut Expr) {
     let negated = match expr {
         Expr::AnyOp { compare_op: BinaryOperator::Eq, right, .. } => {
@@ -196,7 +196,7 @@ pub(super) fn membership(expr: &mut Expr) {
     });
 }
 
-/// The array type of an emptied query's column.
+/// The array type for the column of a query that was rewritten to one without rows.
 fn array_of_item(query: &Query) -> DataType {
     let item = match query.body.as_ref() {
         SetExpr::Select(select) => select.projection.first(),
@@ -215,11 +215,11 @@ fn text_array() -> DataType {
     DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Text), None))
 }
 
-/// Wraps the single column of a plain SELECT in `function`, with the query's order inside; `false`
-/// if the query has another form.
+/// Applies the aggregate `function` to the only column of a plain SELECT, with the query's order
+/// inside; `false` if the query has another form.
 fn aggregate(query: &mut Query, function: &str) -> bool {
     let limited = query.limit_clause.is_some() || query.fetch.is_some();
-    // An aggregate gives exactly one row.
+    // An aggregate returns exactly one row.
     if query.with.is_some() || (limited && function != "first_value") {
         return false;
     }
@@ -244,7 +244,7 @@ fn aggregate(query: &mut Query, function: &str) -> bool {
     true
 }
 
-/// Replaces `ORDER BY 1` by the single column.
+/// Replaces `ORDER BY 1` by an order by the only column.
 fn by_value(by: OrderByExpr, value: &Expr) -> OrderByExpr {
     let is_position = matches!(
         &by.expr,
@@ -266,8 +266,8 @@ fn is_plain(select: &Select) -> bool {
         && !select.projection.iter().any(empty_tables::is_aggregate)
 }
 
-/// Rewrites `(query)` to `SELECT function(item) FROM (query) AS items (item)`. An order without a
-/// limit gets an unreachable limit, because the planner would drop the order.
+/// Rewrites `(query)` to `SELECT function(item) FROM (query) AS items (item)`. Without a limit the
+/// planner would drop the order of the query, so an order gets a limit that is never reached.
 fn nest(query: &mut Query, function: &str) {
     use datafusion::sql::sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
     let endless = query.order_by.is_some() && query.limit_clause.is_none() && query.fetch.is_none();
@@ -279,7 +279,7 @@ fn nest(query: &mut Query, function: &str) {
     }
 }
 
-/// True if a query reads only catalog tables.
+/// True if a query reads only system tables.
 fn reads_system_tables_only(query: &Query) -> bool {
     struct TableSearch {
         any: bool,

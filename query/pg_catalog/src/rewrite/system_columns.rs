@@ -1,4 +1,5 @@
-//! System columns of the system tables: `tableoid` is a constant, `xmin` changes with the catalog.
+//! Rewrites the system columns of system tables: `tableoid` is a constant, and `xmin` changes with
+//! the catalog.
 
 use std::ops::ControlFlow;
 
@@ -9,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::{build, empty_tables::system_name, replace};
 use crate::spec::system_table;
 
-/// Replaces `alias.tableoid` by the oid of the system table with the alias `alias`, and
-/// `alias.xmin` by the version of the catalog.
+/// Replaces `alias.tableoid` by the oid of the system table that has the alias, and `alias.xmin` by
+/// the version of the catalog.
 pub(super) fn rewrite(select: &mut Select) {
     let tables: Vec<(String, i64)> = select
         .from
@@ -41,7 +42,7 @@ pub(super) fn rewrite(select: &mut Select) {
     let _ = select.visit(&mut SystemColumns { tables });
 }
 
-/// `table.column`, or `column`.
+/// Splits a column `table.column` or `column`.
 fn column_of(expr: &Expr) -> Option<(Option<&Ident>, &Ident)> {
     match expr {
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -53,7 +54,7 @@ fn column_of(expr: &Expr) -> Option<(Option<&Ident>, &Ident)> {
     }
 }
 
-/// The value of a system column in the table of an oid.
+/// The value of a system column in the table with this oid.
 fn value_of(column: &str, oid: i64) -> Option<Expr> {
     let typed = |value, name: &str| {
         let name = ObjectName::from(vec![Ident::new(name)]);

@@ -111,7 +111,7 @@ fn tables_that_are_always_empty() {
         "SELECT pubname, NULL, NULL FROM pg_catalog.pg_publication UNION SELECT a, b, c FROM t ORDER BY 1",
         "SELECT CAST(NULL AS name) AS \"pubname\", CAST(NULL AS TEXT) AS \"?column?\", CAST(NULL AS TEXT) AS \"?column? \" WHERE false UNION SELECT a, b, c FROM t ORDER BY 1",
     );
-    // A count over no rows is still a row.
+    // A count over no rows still returns a row.
     becomes("SELECT count(*) FROM pg_trigger", "SELECT count(*) FROM pg_trigger");
     becomes(
         "SELECT c.relname FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid",

@@ -1,32 +1,41 @@
-//! Names, oids and columns of the views of `information_schema`.
+//! The definitions of the views and tables of `information_schema`: name, oid, columns.
 
 use super::Spec;
 
-/// Columns of the views of roles.
+/// The columns of views about roles.
 const ROLES: &str = "grantee name, role_name name, is_grantable varchar";
 
-/// Columns of the views of privileges on columns.
+/// The columns of views about privileges on columns.
 const COLUMN_PRIVILEGES: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name \
     name, column_name name, privilege_type varchar, is_grantable varchar";
 
-/// Columns of the views of privileges on routines.
+/// The columns of views about privileges on routines.
 const ROUTINE_PRIVILEGES: &str = "grantor name, grantee name, specific_catalog name, specific_schema name, \
     specific_name name, routine_catalog name, routine_schema name, routine_name name, \
     privilege_type varchar, is_grantable varchar";
 
-/// Columns of the views of privileges on tables.
+/// The columns of views about privileges on tables.
 const TABLE_PRIVILEGES: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name \
     name, privilege_type varchar, is_grantable varchar, with_hierarchy varchar";
 
-/// Columns of the views of privileges on types.
+/// The columns of views about privileges on types.
 const TYPE_PRIVILEGES: &str = "grantor name, grantee name, udt_catalog name, udt_schema name, udt_name name, \
     privilege_type varchar, is_grantable varchar";
 
-/// Columns of the views of privileges on other objects.
+/// The columns of views about privileges on other objects.
 const USAGE_PRIVILEGES: &str = "grantor name, grantee name, object_catalog name, object_schema name, object_name \
     name, object_type varchar, privilege_type varchar, is_grantable varchar";
 
-/// The tables, by name.
+/// The tables with rows of their own, by name.
+pub(crate) const INFORMATION_TABLES: &[Spec] = &[Spec {
+    name: "sql_features",
+    oid: 13391,
+    columns: "feature_id varchar?, feature_name varchar?, sub_feature_id varchar?, \
+        sub_feature_name varchar?, is_supported varchar?, is_verified_by varchar?, comments \
+        varchar?",
+}];
+
+/// The views by name.
 pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
     Spec { name: "administrable_role_authorizations", oid: 13241, columns: ROLES },
     Spec { name: "applicable_roles", oid: 13236, columns: ROLES },

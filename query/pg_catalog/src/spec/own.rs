@@ -1,4 +1,4 @@
-//! The tables of schema `stratalog`, for operators.
+//! The definitions of the tables of the schema `stratalog`, for operators of the server.
 
 use super::Spec;
 

@@ -1,5 +1,5 @@
-//! Names, oids and columns of the tables of PostgreSQL 15's `pg_catalog`. A `?` after the type
-//! marks a nullable column; any other unset column is 0, false or empty.
+//! The definitions of the tables of PostgreSQL 15's `pg_catalog`: name, oid, columns. A `?` after a
+//! type marks a nullable column; any other column without a value is 0, false or empty.
 
 use super::Spec;
 

@@ -1,16 +1,16 @@
-//! Names, oids and columns of the views of PostgreSQL 15's `pg_catalog`.
+//! The definitions of the views of PostgreSQL 15's `pg_catalog`: name, oid, columns.
 
 use super::Spec;
 
-/// Columns of the views of roles.
+/// The columns of views about roles.
 const ROLES: &str = "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, \
     usebypassrls bool, passwd text, valuntil timestamptz, useconfig text[]";
 
-/// Columns of the views of index scans.
+/// The columns of views about scans of indexes.
 const INDEX_NUMBERS: &str = "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
     idx_scan int8, idx_tup_read int8, idx_tup_fetch int8";
 
-/// Columns of the views of table scans and changes.
+/// The columns of views about scans and changes of tables.
 const TABLE_NUMBERS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
     idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
     n_tup_hot_upd int8, n_live_tup int8, n_dead_tup int8, n_mod_since_analyze int8, \
@@ -18,29 +18,29 @@ const TABLE_NUMBERS: &str = "relid oid, schemaname name, relname name, seq_scan 
     last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count int8, \
     autovacuum_count int8, analyze_count int8, autoanalyze_count int8";
 
-/// Columns of the views of function calls.
+/// The columns of views about calls of functions.
 const FUNCTION_NUMBERS: &str = "funcid oid, schemaname name, funcname name, calls int8, total_time float8, \
     self_time float8";
 
-/// Columns of the views of table scans and changes in the running transaction.
+/// The columns of views about scans and changes of tables in the current transaction.
 const TRANSACTION_TABLE_NUMBERS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
     idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
     n_tup_hot_upd int8";
 
-/// Columns of the views of block reads of indexes.
+/// The columns of views about reads of index blocks.
 const INDEX_READS: &str = "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
     idx_blks_read int8, idx_blks_hit int8";
 
-/// Columns of the views of block reads of sequences.
+/// The columns of views about reads of sequence blocks.
 const SEQUENCE_READS: &str =
     "relid oid, schemaname name, relname name, blks_read int8, blks_hit int8";
 
-/// Columns of the views of block reads of tables.
+/// The columns of views about reads of table blocks.
 const TABLE_READS: &str = "relid oid, schemaname name, relname name, heap_blks_read int8, heap_blks_hit \
     int8, idx_blks_read int8, idx_blks_hit int8, toast_blks_read int8, toast_blks_hit \
     int8, tidx_blks_read int8, tidx_blks_hit int8";
 
-/// The tables, by name.
+/// The views by name.
 pub(crate) const VIEWS: &[Spec] = &[
     Spec {
         name: "pg_available_extension_versions",

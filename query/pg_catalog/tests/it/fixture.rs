@@ -213,7 +213,7 @@ impl EventStore for TenEvents {
     }
 }
 
-/// Files with other counts for each kind.
+/// Files of every kind, each kind with other counts.
 #[derive(Debug)]
 struct SomeFiles;
 
@@ -320,8 +320,8 @@ fn column(name: &str, column_type: ColumnType, nullable: bool) -> NewColumn {
     }
 }
 
-/// The session has acquired a second of a chronicle, and another session has a lease on the whole
-/// chronicle.
+/// Acquisitions: this session has acquired one second of a chronicle, and another session has a
+/// lease on the whole chronicle.
 fn acquisitions(chronicle: ChronicleId) -> Arc<Acquisitions> {
     let acquisitions = Acquisitions::new(Arc::new(NoClock));
     let ticks = TickRange::new(Tick(0), Tick(1_000_000_000));
@@ -420,7 +420,7 @@ pub async fn session() -> SessionContext {
     session
 }
 
-/// The client's answer to `sql`.
+/// The result of `sql`, as a client sends it.
 pub async fn batches(session: &SessionContext, sql: &str) -> PlanResult<Vec<RecordBatch>> {
     let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql)
         .map_err(|error| datafusion::error::DataFusionError::Plan(format!("{error}")))?;
@@ -432,7 +432,7 @@ pub async fn batches(session: &SessionContext, sql: &str) -> PlanResult<Vec<Reco
     session.execute_logical_plan(plan).await?.collect().await
 }
 
-/// The rows of `sql`, one text for each row, with columns separated by `|`.
+/// The rows of `sql`, each as a text with columns separated by `|`.
 pub async fn rows(session: &SessionContext, sql: &str) -> Vec<String> {
     let batches = batches(session, sql).await.unwrap_or_else(|error| panic!("{error}\n{sql}"));
     let options = FormatOptions::default().with_display_error(true);

@@ -4,11 +4,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr,
-    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, Value, ValueWithSpan,
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    Value, ValueWithSpan,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
+use super::ambiguous_names::column_of;
 use crate::{
     errors::no_function,
     names::{NameResolver, fold},
@@ -119,6 +121,9 @@ fn overlooked(call: &Function, names: &dyn NameResolver) -> Option<Error> {
         ),
         _ => (false, false),
     };
+    if let Some(error) = starred(&name, call) {
+        return Some(error);
+    }
     if names.is_aggregate(&name) || names.is_window(&name) {
         let not_for = |clause: &str, of: &str| {
             Some(Error::new(
@@ -139,6 +144,7 @@ fn overlooked(call: &Function, names: &dyn NameResolver) -> Option<Error> {
                 not_for("FILTER", "window functions other than aggregates")
             }
             true => wrong_number_of_arguments(&name, call),
+            false if distinct && ordered => order_beside_distinct(call),
             false => None,
         };
     }
@@ -160,6 +166,62 @@ fn overlooked(call: &Function, names: &dyn NameResolver) -> Option<Error> {
         }
     }
     None
+}
+
+/// The error of `*` as the argument of another function than `count`, and of `count` without an
+/// argument.
+fn starred(name: &str, call: &Function) -> Option<Error> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let is_star = matches!(list.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
+    match name {
+        "count" if list.args.is_empty() => Some(Error::new(
+            ErrorKind::WrongObjectType,
+            "count(*) must be used to call a parameterless aggregate function",
+        )),
+        "count" if is_star && list.duplicate_treatment.is_some() => {
+            Some(Error::new(ErrorKind::SyntaxError, "syntax error at or near \"*\""))
+        }
+        "count" => None,
+        name => is_star.then(|| no_function(&format!("{name}()"))),
+    }
+}
+
+/// The error of an ORDER BY in a call with DISTINCT, unless an argument repeats each key.
+fn order_beside_distinct(call: &Function) -> Option<Error> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let is_argument = |key: &Expr| {
+        list.args.iter().any(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => {
+                argument == key || is_same(argument, key)
+            }
+            _ => false,
+        })
+    };
+    let mut keys = list.clauses.iter().flat_map(|clause| match clause {
+        FunctionArgumentClause::OrderBy(keys) => keys.as_slice(),
+        _ => &[],
+    });
+    keys.any(|key| !is_argument(&key.expr)).then(|| {
+        let message =
+            "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+        Error::new(ErrorKind::InvalidColumnReference, message)
+    })
+}
+
+/// True for two names of one column, with and without a table.
+fn is_same(one: &Expr, other: &Expr) -> bool {
+    match (one, other) {
+        (Expr::Nested(one), other) => one.as_ref() == other || is_same(one, other),
+        (one, Expr::Nested(other)) => one == other.as_ref() || is_same(one, other),
+        (one, other) => match (column_of(one), column_of(other)) {
+            (Some(one), Some(other)) => one
+                .iter()
+                .rev()
+                .zip(other.iter().rev())
+                .all(|(one, other)| fold(one) == fold(other)),
+            _ => false,
+        },
+    }
 }
 
 /// The error of a window function with a wrong number of arguments; `None` if the number is right.

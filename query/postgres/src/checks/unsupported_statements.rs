@@ -20,6 +20,16 @@ pub fn merge() -> Error {
     )
 }
 
+/// DO.
+pub fn block() -> Error {
+    not_supported("DO is not supported: the database has no procedural language")
+}
+
+/// CREATE, ALTER or DROP of an object of PostgreSQL.
+pub fn object(statement: &str) -> Error {
+    not_supported(&format!("{} is not supported", statement.to_uppercase()))
+}
+
 /// CREATE UNLOGGED TABLE.
 pub fn unlogged() -> Error {
     not_supported("an unlogged table is not supported: events are stored in the journal")

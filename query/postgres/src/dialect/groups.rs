@@ -1,10 +1,14 @@
 //! Grouping sets that the planner does not read: positions in grouping sets, and groups of several
-//! expressions in ROLLUP and CUBE.
+//! expressions in ROLLUP and CUBE. GROUPING in a subquery without tables.
+
+use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Select, SelectItem, Value, ValueWithSpan,
+    Expr, GroupByExpr, Select, SelectItem, SetExpr, Value, ValueWithSpan,
 };
 use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::statement::{names::fold, walk};
 
 /// Maximum number of grouping sets of one GROUP BY, as in PostgreSQL.
 const SETS_MAX: usize = 4_096;
@@ -41,6 +45,37 @@ pub fn write_out(select: &mut Select) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `(SELECT GROUPING(a))` becomes `(GROUPING(a))`: the groups of the enclosing query number the
+/// call.
+pub fn lift_grouping(expr: &mut Expr) {
+    let Expr::Subquery(query) = expr else { return };
+    let (None, None, None) = (&query.with, &query.order_by, &query.limit_clause) else { return };
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let is_bare = select.from.is_empty()
+        && select.selection.is_none()
+        && select.having.is_none()
+        && select.distinct.is_none()
+        && matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if groups.is_empty());
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_mut_slice()
+    else {
+        return;
+    };
+    let is_grouping = |expr: &Expr| match expr {
+        Expr::Function(call)
+            if call.name.0.last().and_then(|part| part.as_ident()).map(fold).as_deref()
+                == Some("grouping") =>
+        {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    };
+    if is_bare && query.fetch.is_none() && walk::own_expressions(&*item, is_grouping).is_break() {
+        let item = std::mem::replace(item, Expr::Value(Value::Null.into()));
+        *expr = Expr::Nested(Box::new(item));
+    }
 }
 
 /// Removes repeated expressions from a set.
@@ -97,7 +132,7 @@ fn cube(elements: &[Vec<Expr>]) -> Result<Vec<Vec<Expr>>> {
 mod tests {
     use super::*;
     use crate::parse;
-    use datafusion::sql::sqlparser::ast::{SetExpr, Statement};
+    use datafusion::sql::sqlparser::ast::Statement;
 
     fn grouping_sql(sql: &str) -> Result<String> {
         let tree = parse::statements(sql, 10_000)?.remove(0).statement;

@@ -1,8 +1,9 @@
-//! Rewrites SIMILAR TO and the names of the clock as calls that the planner knows.
+//! Rewrites SIMILAR TO and the names of the clock as calls that the planner knows, and operators
+//! before constants without a type.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectNamePart, TimezoneInfo, Value, ValueWithSpan,
+    FunctionArguments, Ident, ObjectNamePart, TimezoneInfo, UnaryOperator, Value, ValueWithSpan,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -14,9 +15,29 @@ use crate::{
 /// Rewrites one expression.
 ///
 /// # Errors
-/// An invalid precision of a time.
+/// An invalid precision of a time; `AmbiguousFunction` for an operator before a constant without a
+/// type.
 pub fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr: operand } if is_untyped(operand) => {
+            let constant = take(operand);
+            **operand = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(constant),
+                data_type: DataType::DoublePrecision,
+                array: false,
+                format: None,
+            };
+        }
+        Expr::UnaryOp {
+            op: op @ (UnaryOperator::Minus | UnaryOperator::BitwiseNot),
+            expr: operand,
+        } if is_untyped(operand) => {
+            let message = format!("operator is not unique: {op} unknown");
+            return Err(Error::new(ErrorKind::AmbiguousFunction, message).with_hint(
+                "Could not choose a best candidate operator. You might need to add explicit type casts.",
+            ));
+        }
         Expr::SimilarTo { negated, expr: value, pattern, escape_char } => {
             let mut arguments = vec![take(pattern)];
             arguments.extend(escape_char.take().map(Expr::Value));
@@ -49,6 +70,17 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// True for a text or a NULL without a type.
+fn is_untyped(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_untyped(inner),
+        Expr::Value(ValueWithSpan { value, .. }) => {
+            matches!(value, Value::SingleQuotedString(_) | Value::Null)
+        }
+        _ => false,
+    }
 }
 
 /// `array_replace` replaces every equal element, and not only the first.

@@ -173,6 +173,8 @@ pub fn from_execution(text: &str) -> Error {
         return Error::new(ErrorKind::DivisionByZero, "division by zero");
     } else if lower.contains("scalar subquery") && lower.contains("more than one") {
         return super::too_many_rows();
+    } else if text.starts_with("negative count not allowed") {
+        return Error::new(ErrorKind::Substring, "negative substring length not allowed");
     } else if let Some(date) = text.strip_prefix("Unable to parse date from ") {
         return Error::new(
             ErrorKind::DatetimeOverflow,

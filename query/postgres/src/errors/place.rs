@@ -7,14 +7,39 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::{Error, ErrorKind};
 
+use super::signature;
+
 /// The error with its position in the statement: characters from 1, plus `before`, the number of
 /// characters of the string in front of the statement.
 pub fn place(error: Error, text: &str, before: u32) -> Error {
     if error.position().is_some() {
         return error;
     }
+    if signature::is_signature(error.kind()) {
+        let (restated, found) = signature::restate(error, text);
+        if found.is_some() {
+            return at(restated, found, before);
+        }
+        let found = subject(restated.message()).and_then(|name| find(text, &name, true));
+        return at(restated, found, before);
+    }
+    if matches!(error.kind(), ErrorKind::DatatypeMismatch) {
+        let (restated, found) = signature::restate_condition(error, text);
+        return at(restated, found, before);
+    }
     let called = match error.kind() {
-        ErrorKind::UndefinedFunction => true,
+        ErrorKind::AmbiguousFunction => {
+            let found = error
+                .message()
+                .strip_prefix("operator is not unique: ")
+                .and_then(|operation| operation.split(' ').next())
+                .and_then(|operator| signature::only_place(text, operator));
+            return at(error, found, before);
+        }
+        ErrorKind::WrongObjectType => {
+            let found = function_of(error.message()).and_then(|name| find(text, &[name], true));
+            return at(error, found, before);
+        }
         ErrorKind::UndefinedColumn
         | ErrorKind::UndefinedTable
         | ErrorKind::UndefinedObject
@@ -29,6 +54,10 @@ pub fn place(error: Error, text: &str, before: u32) -> Error {
         }
         _ => return error,
     };
+    if let Some((clause, name)) = key(error.message()) {
+        let found = find_key(text, clause, name);
+        return at(error, found, before);
+    }
     let found = subject(error.message()).and_then(|name| {
         let whole = find(text, &name, called);
         // The message of a grouping error always qualifies the column, even if the statement does
@@ -69,12 +98,74 @@ fn subject(message: &str) -> Option<Vec<String>> {
     parts.iter().all(|part| !part.is_empty()).then_some(parts)
 }
 
-fn words(text: &str) -> Option<Vec<TokenWithSpan>> {
+/// The function of `window function f requires an OVER clause`, `OVER specified, but f is not …`
+/// or `f(*) must be used …`.
+fn function_of(message: &str) -> Option<String> {
+    let rest = message
+        .strip_prefix("window function ")
+        .or_else(|| message.split_once(" specified, but ").map(|(_, rest)| rest))
+        .or_else(|| message.contains("(*) must be used").then_some(message))?;
+    rest.split([' ', '(']).next().map(str::to_string)
+}
+
+/// The clause and the name of `ORDER BY "x" is ambiguous`.
+fn key(message: &str) -> Option<(&str, &str)> {
+    let (clause, rest) = message.split_once(" \"")?;
+    let name = rest.strip_suffix("\" is ambiguous")?;
+    ["ORDER BY", "GROUP BY", "DISTINCT ON"].contains(&clause).then_some((clause, name))
+}
+
+/// The position of a key in a clause.
+fn find_key(text: &str, clause: &str, name: &str) -> Option<u32> {
+    let tokens = words(text)?;
+    let token = |at: usize| tokens.get(at).map(|token| &token.token);
+    let (first, second) = clause.split_once(' ')?;
+    let begins =
+        |at: &usize| is_word_at(&tokens, *at, first) && is_word_at(&tokens, *at + 1, second);
+    for begin in (0..tokens.len()).filter(begins) {
+        let list = begin + 2 + usize::from(clause == "DISTINCT ON");
+        let mut depth = 0_usize;
+        for at in list..tokens.len() {
+            match token(at) {
+                Some(Token::LParen) => depth += 1,
+                Some(Token::RParen) if depth == 0 => break,
+                Some(Token::RParen) => depth -= 1,
+                _ => {}
+            }
+            let is_first = at == list || token(at - 1) == Some(&Token::Comma);
+            if depth == 0 && is_first && is_word_at(&tokens, at, name) {
+                return characters(text, tokens.get(at)?.span.start);
+            }
+        }
+    }
+    None
+}
+
+/// The number of the first token of a call of a function, with its schema, and the number of the
+/// parenthesis.
+pub fn called_at(tokens: &[TokenWithSpan], name: &str) -> Option<(usize, usize)> {
+    let token = |at: usize| tokens.get(at).map(|token| &token.token);
+    let calls =
+        |at: &usize| is_word_at(tokens, *at, name) && token(*at + 1) == Some(&Token::LParen);
+    let at = (0..tokens.len()).find(calls)?;
+    let mut first = at;
+    while first >= 2
+        && token(first - 1) == Some(&Token::Period)
+        && matches!(token(first - 2), Some(Token::Word(_)))
+    {
+        first -= 2;
+    }
+    Some((first, at + 1))
+}
+
+/// The tokens of a statement, except blanks.
+pub fn words(text: &str) -> Option<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().ok()?;
     Some(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
 }
 
-fn is_word(token: &Token, name: &str) -> bool {
+/// True if a token is a word, in any case unless quoted.
+pub fn is_word(token: &Token, name: &str) -> bool {
     match token {
         Token::Word(Word { value, quote_style: None, .. }) => value.eq_ignore_ascii_case(name),
         Token::Word(Word { value, .. }) => value == name,
@@ -124,7 +215,7 @@ fn find_literal(text: &str, value: &str) -> Option<u32> {
 }
 
 /// The position in characters, from 1.
-fn characters(text: &str, location: Location) -> Option<u32> {
+pub fn characters(text: &str, location: Location) -> Option<u32> {
     let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
     let before: usize =
         text.split_inclusive('\n').take(line).map(|line| line.chars().count()).sum();

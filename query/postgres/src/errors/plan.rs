@@ -301,16 +301,7 @@ fn operators(text: &str) -> Option<Error> {
         let other = other.or(others.last()).map_or("unknown", String::as_str);
         return Some(no_operator(&format!("{left} = {other}")));
     }
-    let sign = ["-", "+"]
-        .into_iter()
-        .find(|sign| text.starts_with(&format!("Unary operator '{sign}' only supports")))?;
-    Some(
-        Error::new(
-            ErrorKind::UndefinedFunction,
-            format!("operator {sign} exists only for numbers and intervals"),
-        )
-        .with_hint("You might need to add an explicit type cast."),
-    )
+    None
 }
 
 /// The error for an operator that no pair of operands of these types has.

@@ -3,6 +3,8 @@
 use datafusion::sql::sqlparser::tokenizer::Location;
 use stratalog_model::{Error, ErrorKind};
 
+use super::unicode_escapes;
+
 /// The message for a statement that ends too early.
 pub(crate) const END_OF_INPUT: &str = "syntax error at end of input";
 
@@ -35,8 +37,8 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
             .unwrap_or_else(|| Error::new(ErrorKind::SyntaxError, format!("syntax error: {body}"))),
     };
     match location.and_then(|location| position(sql, location)) {
-        Some(position) => error.with_position(position),
-        None => error,
+        Some(position) if error.position().is_none() => error.with_position(position),
+        _ => error,
     }
 }
 
@@ -69,7 +71,11 @@ fn unterminated(sql: &str, message: &str, location: Option<Location>) -> Option<
     };
     let begin = location.and_then(|location| position(sql, location))?.saturating_sub(1);
     let begin = usize::try_from(begin).ok()?;
-    let shown: String = sql.chars().skip(begin).take(UNTERMINATED_SHOWN).collect();
+    let rest: String = sql.chars().skip(begin).collect();
+    if let Some(error) = unicode_escapes::error(&rest, begin) {
+        return Some(error);
+    }
+    let shown: String = rest.chars().take(UNTERMINATED_SHOWN).collect();
     let message = match shown.is_empty() {
         true => format!("unterminated {kind} at end of input"),
         false => format!("unterminated {kind} at or near \"{shown}\""),

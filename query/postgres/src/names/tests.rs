@@ -19,7 +19,7 @@ fn columns_are_named_as_postgresql_names_them() {
             "select max(a), Max(b), 1, x.Y as \"Z\", a::int, 'x'::text, case when a then 1 end, (select q from t), true, a+1 from x",
             10
         ),
-        ["max", "max", "?column?", "Z", "a", "text", "case", "q", "bool", "?column?"]
+        ["max", "max", "?column?", "Z", "a", "text", "case", "q", "?column?", "?column?"]
     );
     assert_eq!(names("select a, *, max(b) from t", 5), ["a", "-", "-", "-", "max"]);
     assert_eq!(names("select a.*, b.* from a, b", 4), ["-"; 4]);
@@ -29,6 +29,26 @@ fn columns_are_named_as_postgresql_names_them() {
         names("select extract(year from d), now(), interval '1 day', current_date from t", 4)[..3],
         ["extract", "now", "interval"]
     );
+    for (sql, wanted) in [
+        ("select '5'::text::int8", "int8"),
+        ("select (1::int2)::int8", "int8"),
+        ("select a::text::int8 from t", "a"),
+        ("select not exists (select 1)", "?column?"),
+        ("select exists (select 1)::text", "exists"),
+        ("select case when a then b else c::text end from t", "c"),
+        ("select case when a then b else 1::int end from t", "case"),
+        ("select case when a then b end::text from t", "text"),
+        ("select (select 1)::text", "?column?"),
+        ("select (select 1 as x union select 2)", "x"),
+        ("select (values (1))", "column1"),
+        ("select trim(leading 'a' from b) from t", "ltrim"),
+        ("select '1'::float(10)", "float4"),
+        ("select 'a'::char(3)", "bpchar"),
+        ("select a::timestamp(3) with time zone from t", "a"),
+        ("select '2024-01-01'::timestamp(3) with time zone", "timestamptz"),
+    ] {
+        assert_eq!(names(sql, 1), [wanted], "{sql}");
+    }
 }
 
 /// The query for the planner.

@@ -59,7 +59,11 @@ impl Change for Selects {
     }
 }
 
-async fn expand(state: &SessionState, select: &mut Select, with: Option<&With>) -> Result<()> {
+/// Writes the columns of the wildcards into a select list.
+///
+/// # Errors
+/// An error in the tables of a wildcard.
+pub async fn expand(state: &SessionState, select: &mut Select, with: Option<&With>) -> Result<()> {
     let mut columns: Vec<SelectItem> = Vec::new();
     for item in &select.projection {
         let at = columns.len();

@@ -189,9 +189,20 @@ fn of_case(
 }
 
 fn of_union(union: &Union, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
-    let inputs: Vec<_> = inputs_of(union).into_iter().map(columns_of).collect();
-    for at in 0..union.schema.fields().len() {
-        let values: Vec<(&Expr, &DFSchema)> = inputs
+    let branches: Vec<Branch> = union.inputs.iter().flat_map(branches_of).collect();
+    of_branches(&branches, union.schema.fields().len(), found)
+}
+
+/// The columns of a branch of set operations, and the input of the columns.
+type Branch = (Vec<Expr>, Arc<LogicalPlan>);
+
+fn of_branches(
+    branches: &[Branch],
+    columns: usize,
+    found: &mut ParameterTypes,
+) -> datafusion::error::Result<()> {
+    for at in 0..columns {
+        let values: Vec<(&Expr, &DFSchema)> = branches
             .iter()
             .filter_map(|(exprs, input)| Some((unaliased(exprs.get(at)?), input.schema().as_ref())))
             .collect();
@@ -200,34 +211,34 @@ fn of_union(union: &Union, found: &mut ParameterTypes) -> datafusion::error::Res
     Ok(())
 }
 
-/// The inputs of a union, with the inputs of a union in place of the union.
-fn inputs_of(union: &Union) -> Vec<&Arc<LogicalPlan>> {
-    union
-        .inputs
-        .iter()
-        .flat_map(|input| match union_of(input) {
-            Some(inner) => inputs_of(inner),
-            None => vec![input],
-        })
-        .collect()
+/// The branches below the set operations of a plan.
+fn branches_of(plan: &Arc<LogicalPlan>) -> Vec<Branch> {
+    match plan.as_ref() {
+        LogicalPlan::Union(union) => union.inputs.iter().flat_map(branches_of).collect(),
+        LogicalPlan::Distinct(Distinct::All(below)) => branches_of(below),
+        LogicalPlan::Join(join) if is_set_operation(join) => branches_of_sides(join),
+        _ => vec![columns_of(plan)],
+    }
 }
 
-/// The union of an input, also below DISTINCT.
-fn union_of(input: &LogicalPlan) -> Option<&Union> {
-    match input {
-        LogicalPlan::Union(union) => Some(union),
-        LogicalPlan::Distinct(Distinct::All(below)) => union_of(below),
-        _ => None,
-    }
+fn branches_of_sides(join: &Join) -> Vec<Branch> {
+    let of_side = |(exprs, input): Branch| {
+        let is_operation = match input.as_ref() {
+            LogicalPlan::Union(_) | LogicalPlan::Distinct(_) => true,
+            LogicalPlan::Join(join) => is_set_operation(join),
+            _ => false,
+        };
+        let is_whole = exprs.iter().all(|expr| matches!(expr, Expr::Column(_)));
+        match is_operation && is_whole {
+            true => branches_of(&input),
+            false => vec![(exprs, input)],
+        }
+    };
+    sides(join).into_iter().flat_map(of_side).collect()
 }
 
 fn of_sides(join: &Join, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
-    let [(left, of_left), (right, of_right)] = sides(join);
-    for (left, right) in left.iter().zip(&right) {
-        let left = (unaliased(left), of_left.schema().as_ref());
-        of_values(&[left, (unaliased(right), of_right.schema().as_ref())], found)?;
-    }
-    Ok(())
+    of_branches(&branches_of_sides(join), join.schema.fields().len(), found)
 }
 
 fn of_rows(values: &Values, found: &mut ParameterTypes) -> datafusion::error::Result<()> {

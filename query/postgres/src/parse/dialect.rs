@@ -132,7 +132,23 @@ impl Dialect for ParserDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        PostgreSqlDialect {}.get_next_precedence(parser)
+        let is_operator = match &parser.peek_token_ref().token {
+            Token::Tilde
+            | Token::TildeAsterisk
+            | Token::ExclamationMarkTilde
+            | Token::ExclamationMarkTildeAsterisk
+            | Token::DoubleTilde
+            | Token::DoubleTildeAsterisk
+            | Token::ExclamationMarkDoubleTilde
+            | Token::ExclamationMarkDoubleTildeAsterisk => true,
+            Token::Word(word) => word.keyword == Keyword::OPERATOR && word.quote_style.is_none(),
+            _ => false,
+        };
+        // The parser reads these operators as comparisons; they bind tighter in PostgreSQL.
+        match is_operator {
+            true => Some(Ok(self.prec_value(Precedence::PgOther))),
+            false => PostgreSqlDialect {}.get_next_precedence(parser),
+        }
     }
 
     fn supports_filter_during_aggregation(&self) -> bool {
@@ -199,8 +215,9 @@ impl Dialect for ParserDialect {
         PostgreSqlDialect {}.supports_string_escape_constant()
     }
 
+    // PostgreSQL 15 reads no underscores in numbers.
     fn supports_numeric_literal_underscores(&self) -> bool {
-        PostgreSqlDialect {}.supports_numeric_literal_underscores()
+        false
     }
 
     fn supports_array_typedef_with_brackets(&self) -> bool {

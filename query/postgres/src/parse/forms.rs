@@ -10,11 +10,17 @@ use super::rewrite::{is_keyword, significant};
 /// Marks the lower bound of BETWEEN SYMMETRIC.
 pub const SYMMETRIC: &str = "\u{1}symmetric";
 
+/// Stands for `OPERATOR(-)` in front of an operand.
+const PREFIX_MINUS: Token = Token::QuestionMarkDash;
+
+/// Stands for `OPERATOR(+)` in front of an operand.
+const PREFIX_PLUS: Token = Token::AtDashAt;
+
 /// Rewrites the tokens of a statement.
 pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let has = |word: &str| tokens.iter().any(|token| is_word(&token.token, word));
     let (likes, between) = (has("like") || has("ilike"), has("between"));
-    let values = has("values");
+    let (values, operator) = (has("values"), has("operator"));
     let typed = TYPES.iter().any(|name| has(name));
     if has("deferrable") {
         modes_without_deferrable(tokens);
@@ -24,6 +30,9 @@ pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     }
     if between {
         bounds_in_any_order(tokens);
+    }
+    if operator {
+        prefix_operators(tokens);
     }
     if values {
         values_without_parentheses(tokens);
@@ -98,6 +107,83 @@ fn first_mode(is: &impl Fn(usize, &str) -> bool) -> Option<usize> {
     }
     let of_session = ["set", "session", "characteristics", "as", "transaction"];
     of_session.iter().enumerate().all(|(at, word)| is(at, word)).then_some(of_session.len())
+}
+
+/// Words in front of an operand.
+const BEFORE_OPERANDS: [&str; 17] = [
+    "select",
+    "all",
+    "distinct",
+    "where",
+    "and",
+    "or",
+    "not",
+    "on",
+    "when",
+    "then",
+    "else",
+    "case",
+    "by",
+    "having",
+    "between",
+    "like",
+    "returning",
+];
+
+/// `OPERATOR(pg_catalog.@) x` becomes `@ x`. A sign becomes an operator that binds like the other
+/// operators, [`PREFIX_MINUS`] or [`PREFIX_PLUS`]: `OPERATOR(-) 1 + 2` is -3.
+fn prefix_operators(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
+    let mut edits = Vec::new();
+    // The parenthesis that closes the last OPERATOR.
+    let mut last_close = None;
+    for place in 0..places.len() {
+        if !token(place).is_some_and(|token| is_word(token, "operator"))
+            || token(place + 1) != Some(&Token::LParen)
+        {
+            continue;
+        }
+        let mut at = place + 2;
+        while matches!(token(at), Some(Token::Word(_))) && token(at + 1) == Some(&Token::Period) {
+            at += 2;
+        }
+        if token(at + 1) != Some(&Token::RParen) {
+            continue;
+        }
+        let is_prefix = match place.checked_sub(1) {
+            None => true,
+            before if before == last_close => true,
+            Some(before) => match token(before) {
+                Some(word @ Token::Word(_)) => {
+                    BEFORE_OPERANDS.iter().any(|known| is_word(word, known))
+                }
+                Some(
+                    Token::Number(..)
+                    | Token::SingleQuotedString(_)
+                    | Token::EscapedStringLiteral(_)
+                    | Token::DollarQuotedString(_)
+                    | Token::Placeholder(_)
+                    | Token::RParen
+                    | Token::RBracket,
+                ) => false,
+                _ => true,
+            },
+        };
+        last_close = Some(at + 1);
+        let operator = match token(at) {
+            Some(Token::Minus) => PREFIX_MINUS,
+            Some(Token::Plus) => PREFIX_PLUS,
+            Some(
+                other @ (Token::AtSign | Token::Tilde | Token::PGSquareRoot | Token::PGCubeRoot),
+            ) => other.clone(),
+            _ => continue,
+        };
+        if let (true, Some(from), Some(to)) = (is_prefix, places.get(place), places.get(at + 1)) {
+            edits.push(Edit { at: *from, removed: to - from + 1, inserted: vec![operator] });
+        }
+    }
+    apply(tokens, edits);
 }
 
 /// `x NOT LIKE ALL (…)` becomes `x !~~ ALL (…)`.

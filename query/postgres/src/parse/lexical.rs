@@ -63,14 +63,17 @@ pub(super) fn as_postgresql(
         }
         let (separated, adjacent) = (std::mem::take(&mut breaks_line), blanks == 0);
         let last_at = read.len().checked_sub(std::mem::take(&mut blanks) + 1);
-        let last = last_at.and_then(|at| read.get_mut(at)).map(|last| &mut last.token);
+        let last = last_at.and_then(|at| read.get_mut(at));
+        let last_span = last.as_ref().map(|last| last.span);
+        let last = last.map(|last| &mut last.token);
         match (last, token.token) {
             (Some(Token::Number(number, _)), Token::Word(word))
                 if adjacent && word.quote_style.is_none() =>
             {
                 let junk =
                     format!("trailing junk after numeric literal at or near \"{number}{word}\"");
-                let token = TokenWithSpan::new(Token::Word(word), token.span);
+                let place = last_span.unwrap_or(token.span);
+                let token = TokenWithSpan::new(Token::Word(word), place);
                 return Err(Box::new((token, Error::new(ErrorKind::SyntaxError, junk))));
             }
             (Some(Token::SingleQuotedString(first)), Token::SingleQuotedString(more)) => {
@@ -82,6 +85,12 @@ pub(super) fn as_postgresql(
                 first.push_str(&more);
                 read.truncate(last_at.map_or(0, |at| at + 1));
             }
+            // A bit string has quotes, `x'10'`: one character more.
+            (_, Token::HexStringLiteral(digits)) if length(&token.span) == digits.len() + 2 => {
+                let junk = format!("trailing junk after numeric literal at or near \"0x{digits}\"");
+                let token = TokenWithSpan::new(Token::HexStringLiteral(digits), token.span);
+                return Err(Box::new((token, Error::new(ErrorKind::SyntaxError, junk))));
+            }
             (_, Token::CustomBinaryOperator(operator)) => {
                 read.extend(without_signs(&operator, &token.span));
             }
@@ -91,6 +100,11 @@ pub(super) fn as_postgresql(
     types_in_quotes(&mut read);
     keywords::as_names(&mut read);
     Ok(read)
+}
+
+/// The number of characters of a token on one line.
+fn length(span: &Span) -> usize {
+    usize::try_from(span.end.column.saturating_sub(span.start.column)).unwrap_or(usize::MAX)
 }
 
 /// The tokens of an operator. Signs at the end belong to the operand, unless the operator has a

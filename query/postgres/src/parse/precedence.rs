@@ -4,6 +4,7 @@
 //!   text           parser            PostgreSQL
 //!   @ a - b        (@ a) - b         @ (a - b)          a prefix operator binds weaker than arithmetic
 //!   - a ^ b        - (a ^ b)         (- a) ^ b          a sign binds tighter than a power
+//!   OPERATOR(-) a + b                 - (a + b)        `forms` writes the sign as `?-`
 //!   a ^ - b ^ c    a ^ (- (b ^ c))   (a ^ (- b)) ^ c    powers group from the left
 //! ```
 
@@ -11,9 +12,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::{
     ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut},
+    keywords::Keyword,
     tokenizer::{Token, TokenWithSpan},
 };
 
+use super::rewrite::is_keyword;
 use crate::walk;
 
 /// True if a statement has an operator that the parser may group in another way.
@@ -22,7 +25,7 @@ pub(super) fn has_operator(tokens: &[TokenWithSpan]) -> bool {
         matches!(
             token.token,
             Token::Caret | Token::AtSign | Token::Tilde | Token::PGSquareRoot | Token::PGCubeRoot
-        )
+        ) || is_keyword(&token.token, Keyword::OPERATOR)
     })
 }
 
@@ -40,6 +43,26 @@ pub(super) fn regroup(tree: &mut impl VisitMut) {
         }
         ControlFlow::Continue(())
     });
+    let _ = walk::expressions_mut(tree, |expr| {
+        if let Expr::UnaryOp { op, expr: operand } = expr
+            && let Some(sign) = named_sign(*op)
+        {
+            *op = sign;
+            if !matches!(**operand, Expr::Nested(_)) {
+                **operand = Expr::Nested(Box::new(take(operand)));
+            }
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// The sign of an OPERATOR in front of an operand.
+fn named_sign(op: UnaryOperator) -> Option<UnaryOperator> {
+    match op {
+        UnaryOperator::QuestionDash => Some(UnaryOperator::Minus),
+        UnaryOperator::AtDashAt => Some(UnaryOperator::Plus),
+        _ => None,
+    }
 }
 
 fn is_arithmetic(op: &BinaryOperator) -> bool {
@@ -72,9 +95,12 @@ fn bind_prefix(expr: &mut Expr) {
 
 /// The operand of the prefix operator at the end of an expression.
 fn prefix_operand(expr: &mut Expr) -> Option<&mut Expr> {
-    use UnaryOperator::{BitwiseNot, PGAbs, PGCubeRoot, PGSquareRoot};
+    use UnaryOperator::{AtDashAt, BitwiseNot, PGAbs, PGCubeRoot, PGSquareRoot, QuestionDash};
     match expr {
-        Expr::UnaryOp { op: BitwiseNot | PGAbs | PGCubeRoot | PGSquareRoot, expr } => Some(expr),
+        Expr::UnaryOp {
+            op: BitwiseNot | PGAbs | PGCubeRoot | PGSquareRoot | QuestionDash | AtDashAt,
+            expr,
+        } => Some(expr),
         other => prefix_operand(last_operand(other)?),
     }
 }

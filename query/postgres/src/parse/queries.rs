@@ -1,4 +1,5 @@
-//! Queries in forms that the parser does not know: TABLE, and SELECT without a select list.
+//! Queries in forms that the parser does not know: TABLE, and SELECT without a select list. The
+//! parser also accepts clauses behind TABLE, and DISTINCT without a select list.
 //!
 //! ```text
 //!   INSERT INTO t TABLE s         INSERT INTO t SELECT * FROM s
@@ -16,7 +17,7 @@ use super::{
     forms::{Edit, apply},
     nested_statements::{explained, prepared},
     rewrite::{is_keyword, significant},
-    words::Words,
+    words::{UnexpectedToken, Words},
 };
 
 /// The table of a SELECT with neither a select list nor a table. No statement writes the name.
@@ -39,6 +40,81 @@ const CLAUSES: [&str; 14] = [
     "on",
     "returning",
 ];
+
+/// The words behind TABLE and its name.
+const TABLE_CLAUSES: [&str; 10] =
+    ["union", "except", "intersect", "order", "limit", "offset", "fetch", "for", "returning", "on"];
+
+/// Refuses other clauses behind TABLE, and SELECT DISTINCT without a select list.
+///
+/// # Errors
+/// The misplaced token.
+pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
+    check_tables(tokens)?;
+    let is_written = |keyword| tokens.iter().any(|token| is_keyword(&token.token, keyword));
+    if !is_written(Keyword::TABLE) && !is_written(Keyword::DISTINCT) {
+        return Ok(());
+    }
+    let words = Words::new(tokens);
+    let mut beginnings: Vec<usize> = beginnings(&words).into_iter().collect();
+    beginnings.sort_unstable();
+    let is_end = |at: usize| at >= words.len() || words.is_token(at, &Token::RParen);
+    for at in beginnings {
+        if words.is(at, "table") {
+            let end = table(&words, at + 1)?;
+            // AS OF SEALED and AFTER GSN are clauses of ours.
+            let is_own = words.is(end, "as") && words.is(end + 1, "of")
+                || words.is(end, "after") && words.is(end + 1, "gsn");
+            if !is_end(end) && !is_own && !TABLE_CLAUSES.iter().any(|word| words.is(end, word)) {
+                return words.wrong(end);
+            }
+        } else if words.is(at, "select") && words.is(at + 1, "distinct") {
+            let list = match words.is(at + 2, "on") && words.is_token(at + 3, &Token::LParen) {
+                true => words.find(at + 4, |_| false) + 1,
+                false => at + 2,
+            };
+            let clause = words.is(list, "from") || CLAUSES.iter().any(|word| words.is(list, word));
+            if clause || is_end(list) {
+                return words.wrong(list);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses FROM and JOIN without a table.
+fn check_tables(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
+    let mut before = None;
+    for token in tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))) {
+        let names_table = before.is_some_and(|before: &TokenWithSpan| {
+            is_keyword(&before.token, Keyword::FROM) || is_keyword(&before.token, Keyword::JOIN)
+        });
+        if let (true, Token::Word(word)) = (names_table, &token.token)
+            && word.quote_style.is_none()
+            && CLAUSES.iter().any(|clause| word.value.eq_ignore_ascii_case(clause))
+        {
+            return Err(Some(token.clone()));
+        }
+        before = Some(token);
+    }
+    Ok(())
+}
+
+/// The number of the token after a table: `t`, `ONLY t`, `ONLY (t)` or `t *`.
+fn table(words: &Words<'_>, at: usize) -> Result<usize, UnexpectedToken> {
+    if !words.is(at, "only") || words.is_token(at + 1, &Token::Period) {
+        let end = words.name(at)?;
+        return Ok(end + usize::from(words.is_token(end, &Token::Mul)));
+    }
+    if !words.is_token(at + 1, &Token::LParen) {
+        return words.name(at + 1);
+    }
+    let end = words.name(at + 2)?;
+    match words.is_token(end, &Token::RParen) {
+        true => Ok(end + 1),
+        false => words.wrong(end),
+    }
+}
 
 /// Rewrites the queries of a statement.
 pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {

@@ -245,6 +245,22 @@ fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// Objects of PostgreSQL without a statement in the parser.
+const OBJECTS: [&str; 12] = [
+    "access",
+    "aggregate",
+    "cast",
+    "collation",
+    "conversion",
+    "event",
+    "language",
+    "publication",
+    "rule",
+    "statistics",
+    "subscription",
+    "tablespace",
+];
+
 /// The place and the error of a statement of PostgreSQL that the parser does not know. The first
 /// two words identify the statement.
 pub(super) fn unsupported_statement(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
@@ -254,6 +270,21 @@ pub(super) fn unsupported_statement(tokens: &[TokenWithSpan]) -> Option<(&TokenW
         matches!(&token.token, Token::Word(found)
             if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
     };
+    if is(first, "do") && !matches!(second.token, Token::LParen | Token::Period) {
+        return Some((first, unsupported_statements::block()));
+    }
+    if ["create", "drop", "alter"].iter().any(|word| is(first, word)) {
+        let object = match is(second, "or") {
+            true => words.nth(1),
+            false => Some(second),
+        };
+        let object = object.filter(|object| OBJECTS.iter().any(|word| is(object, word)));
+        if let Some(object) = object {
+            let (action, object_name) = (&first.token, &object.token);
+            let error = unsupported_statements::object(&format!("{action} {object_name}"));
+            return Some((first, error));
+        }
+    }
     if is(first, "create") && is(second, "unlogged") {
         return Some((second, unsupported_statements::unlogged()));
     }

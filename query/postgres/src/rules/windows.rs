@@ -4,5 +4,6 @@ pub(crate) mod frames;
 pub(crate) mod ntile;
 pub(crate) mod peers;
 pub(crate) mod sliding_windows;
+pub(crate) mod time_of_day_frames;
 pub mod whole_frames;
 pub(crate) mod window_keys;

@@ -17,8 +17,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::StreamExt;
 use stratalog_model::{
-    Append, ChronicleDefinition, ChronicleId, Collision, Durability, Error, ErrorKind, LatePolicy,
-    Result, Subject, TickSource,
+    Append, ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, LatePolicy, Result,
+    Subject, TickSource,
     store::{AppendOptions, OnConflict},
 };
 use stratalog_postgres::{names::quoted, parse};
@@ -438,12 +438,12 @@ impl RowCopy {
             }
             None => violation,
         };
-        match made.collision {
-            Collision::First => violation.with_hint(
-                "delete one of the events, or add the key WITH (collision = 'last'), 'next' or 'all'",
-            ),
-            _ => violation,
+        if !made.collision.refuses() {
+            return violation;
         }
+        violation.with_hint(
+            "delete one of the events, or add the key WITH (collision = 'last'), 'next' or 'all'",
+        )
     }
 }
 

@@ -1,20 +1,21 @@
-//! Encodings of COPY data.
+//! The encodings of COPY data.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Encoding of the data.
+/// The encoding of COPY data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyEncoding {
-    /// UTF8, and SQL_ASCII, which names no encoding: SQL_ASCII data must be valid UTF8.
+    /// UTF8, or SQL_ASCII, which means no particular encoding. In both cases the data must be valid
+    /// UTF-8.
     #[default]
     Utf8,
-    /// LATIN1, ISO 8859-1: each byte is the number of its character.
+    /// LATIN1 (ISO 8859-1): each byte is the code point of a character.
     Latin1,
 }
 
 impl CopyEncoding {
-    /// The encoding of a name in the syntax of `client_encoding`: the case is ignored, and only
-    /// letters and digits matter. `None` for an unsupported encoding.
+    /// The encoding with this name. As in `client_encoding`, only letters and digits count, in any
+    /// case. `None` for an encoding that is not supported.
     pub fn named(name: &str) -> Option<Self> {
         let plain: String = name
             .chars()
@@ -39,10 +40,10 @@ pub(super) fn from_latin1(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Converts the UTF-8 in `out` from `start` on to LATIN1.
+/// Converts the text in `out`, from byte `start` on, from UTF-8 to LATIN1.
 ///
 /// # Errors
-/// `UntranslatableCharacter` for a character outside of LATIN1.
+/// `UntranslatableCharacter` for a character that LATIN1 does not have.
 pub(super) fn to_latin1(out: &mut Vec<u8>, start: usize) -> Result<()> {
     let tail = out.get(start..).unwrap_or_default();
     if tail.is_ascii() {

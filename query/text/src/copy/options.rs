@@ -1,4 +1,4 @@
-//! The options of COPY, with PostgreSQL's errors for invalid options.
+//! The options of COPY, and PostgreSQL's errors for invalid options.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -8,10 +8,10 @@ use crate::parse::parse_boolean;
 /// The format of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyFormat {
-    /// Tabs, backslash escapes, `\N` for NULL.
+    /// Values separated by tabs, with backslash escapes and `\N` for NULL.
     #[default]
     Text,
-    /// Commas, quotes.
+    /// Values separated by commas, with quotes.
     Csv,
 }
 
@@ -23,25 +23,25 @@ pub enum CopyHeader {
     Absent,
     /// The first line has column names; COPY … FROM ignores them.
     Present,
-    /// The first line has column names, and the names must match the expected names.
+    /// The first line has column names, which must be the expected names.
     Match,
 }
 
 /// The direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CopyDirection {
-    /// COPY … FROM
+    /// COPY … FROM: into the database.
     In,
-    /// COPY … TO
+    /// COPY … TO: out of the database.
     Out,
 }
 
-/// The columns in an option.
+/// The columns to which an option applies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ColumnSelection {
-    /// The named columns.
+    /// The columns with these names.
     Named(Vec<String>),
-    /// `*`
+    /// All columns, written as `*`.
     All,
 }
 
@@ -52,7 +52,7 @@ impl Default for ColumnSelection {
 }
 
 impl ColumnSelection {
-    /// True if a column is selected.
+    /// True if the option applies to `column`.
     pub fn has(&self, column: &str) -> bool {
         match self {
             Self::All => true,
@@ -68,42 +68,43 @@ impl ColumnSelection {
 /// The value of an option in the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyOptionValue {
-    /// Only the option name: `HEADER`.
+    /// No value, only the name of the option, as in `HEADER`.
     Absent,
-    /// A string, number or word.
+    /// The value as text: a string, number or word.
     Text(String),
-    /// A list of columns, or `*`.
+    /// The value as a list of columns, or `*`.
     Columns(ColumnSelection),
 }
 
-/// The validated options of COPY. The delimiter, quote and escape are ASCII.
+/// The options of a COPY after validation. Delimiter, quote and escape are ASCII characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CopyOptions {
-    /// Values in binary: the other options then have no meaning.
+    /// True for the binary format; then the other options have no meaning.
     pub binary: bool,
     /// The format of the data.
     pub format: CopyFormat,
-    /// The separator between columns.
+    /// The separator between two values.
     pub delimiter: u8,
-    /// The text for NULL.
+    /// The text that means NULL.
     pub null: String,
     /// The meaning of the first line.
     pub header: CopyHeader,
-    /// The quote around CSV values.
+    /// The character around CSV values.
     pub quote: u8,
-    /// The escape in front of a quote within a CSV value.
+    /// The character before a quote within a CSV value.
     pub escape: u8,
-    /// Columns that are always quoted (CSV out).
+    /// Columns whose values are always quoted (CSV, COPY … TO).
     pub force_quote: ColumnSelection,
-    /// Columns with an empty value, not NULL, for the unquoted NULL string (CSV in).
+    /// Columns in which the unquoted NULL text is not NULL, but an ordinary value (CSV, COPY …
+    /// FROM).
     pub force_not_null: ColumnSelection,
-    /// Columns with NULL for the quoted NULL string (CSV in).
+    /// Columns in which the NULL text means NULL even in quotes (CSV, COPY … FROM).
     pub force_null: ColumnSelection,
     /// Encoding of the data.
     pub encoding: CopyEncoding,
-    /// True if rows with invalid values are skipped and counted (in).
+    /// True if rows with invalid values are skipped and counted (COPY … FROM).
     pub ignores_errors: bool,
-    /// True for one message about each skipped row.
+    /// True if the server sends a message about each skipped row.
     pub verbose: bool,
 }
 
@@ -133,7 +134,7 @@ impl CopyOptions {
         Self { format: CopyFormat::Csv, delimiter: b',', null: String::new(), ..Self::default() }
     }
 
-    /// Reads the options of a statement; the case of option names is ignored.
+    /// Validates the options of a statement; option names may be in upper or lower case.
     ///
     /// # Errors
     /// PostgreSQL's errors: `SyntaxError`, `InvalidParameterValue`, `FeatureNotSupported`.
@@ -250,7 +251,7 @@ impl CopyOptions {
         }
         match self.format {
             CopyFormat::Text => {
-                // Such delimiters would be confused with escapes.
+                // These delimiters would look like part of an escape.
                 if matches!(self.delimiter, b'\\' | b'.' | b'a'..=b'z' | b'0'..=b'9') {
                     return invalid(&format!(
                         "COPY delimiter cannot be \"{}\"",
@@ -286,7 +287,7 @@ fn one_byte(what: &str, text: &str) -> Result<u8> {
     }
 }
 
-/// The given options before the check of their combination.
+/// The options of a statement before their combination is checked.
 #[derive(Debug, Default)]
 struct GivenOptions {
     names: Vec<String>,
@@ -438,3 +439,6 @@ fn header(value: &CopyOptionValue, direction: CopyDirection) -> Result<CopyHeade
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,17 +13,19 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use super::{
     CopyEncoding, CopyFormat, CopyHeader, CopyOptions, SkippedRows, UNTERMINATED_HINT,
     encoding::from_latin1,
-    record::{Boundary, Field, Fields, has_stray_return, invalid_encoding, stray},
+    record::{Boundary, has_stray_return, invalid_encoding, stray},
     unterminated_detail,
 };
-use crate::{ColumnBuilder, TextStyle, failing_row};
+use crate::{ColumnBuilder, TextStyle};
 
-/// The limits on a parser's memory.
+mod row;
+
+/// The limits that bound the memory of a parser.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyLimits {
     /// The maximum number of rows in a batch.
     pub batch_rows_max: usize,
-    /// The approximate maximum size of the input for one batch, in bytes.
+    /// The approximate maximum bytes of input for one batch.
     pub batch_bytes_max: usize,
     /// The maximum size of a record in bytes; a longer record is an error.
     pub record_bytes_max: usize,
@@ -35,7 +37,7 @@ impl Default for CopyLimits {
     }
 }
 
-/// The line ending of the data, decided by the first line.
+/// The line ending of the data, which the first line determines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEnd {
     Newline,
@@ -51,14 +53,14 @@ struct Column {
     required: bool,
 }
 
-/// The presence of the last column in the records.
+/// Whether the records contain the last column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastColumn {
-    /// Each record must have the last column.
+    /// Every record must contain the last column.
     Given,
-    /// The first record decides for all records.
+    /// The first record will decide whether all records contain it.
     Undecided,
-    /// No record has the last column: the column is NULL in the batches.
+    /// No record contains the last column, so it is NULL in the batches.
     LeftOut,
 }
 
@@ -72,37 +74,38 @@ pub struct CopyParser {
     limits: CopyLimits,
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// The bytes of the incomplete record.
+    /// The bytes of the record that is not complete yet.
     pending: Vec<u8>,
     boundary: Boundary,
     line_end: Option<LineEnd>,
     line: u64,
-    /// True until the header has been read.
+    /// True until the header line is read.
     header: bool,
-    /// True after `\.`.
+    /// True after the end marker `\.`.
     done: bool,
-    /// True if the columns are all columns of the table in the table's order.
+    /// True if `columns` are all columns of the table, in the order of the table.
     whole_rows: bool,
-    /// The presence of the last column.
+    /// Whether the records contain the last column.
     last: LastColumn,
     batch_rows: usize,
     batch_bytes: usize,
-    /// The skipped rows of the batch.
+    /// The rows of the current batch that are skipped, by index.
     batch_skipped: Vec<usize>,
     skipped: SkippedRows,
     scratch: Vec<u8>,
 }
 
 impl CopyParser {
-    /// The capacity of the buffer for the incomplete record, in bytes.
+    /// The capacity in bytes of the buffer for the incomplete record.
     pub fn pending_bytes(&self) -> usize {
         self.pending.capacity()
     }
 
-    /// A parser for data with `columns`. The batches have the columns in this order, all nullable.
+    /// A parser for data with `columns`. The batches have these columns in this order; all are
+    /// nullable.
     ///
     /// # Errors
-    /// `UndefinedColumn` if an option names a column outside of `columns`.
+    /// `UndefinedColumn` if an option names a column that is not in `columns`.
     pub fn new(
         options: CopyOptions,
         columns: Vec<(String, ColumnType)>,
@@ -157,14 +160,14 @@ impl CopyParser {
         })
     }
 
-    /// Sets the table name for messages: `COPY cpu, line 3`.
+    /// Sets the name of the table for error messages, as in `COPY cpu, line 3`.
     #[must_use]
     pub fn for_table(mut self, table: impl Into<String>) -> Self {
         self.table = table.into();
         self
     }
 
-    /// Rejects NULL in the named columns; the error then contains the line number.
+    /// Refuses NULL in the named columns, with an error that contains the line number.
     #[must_use]
     pub fn requiring(mut self, names: &[String]) -> Self {
         for column in &mut self.columns {
@@ -173,7 +176,7 @@ impl CopyParser {
         self
     }
 
-    /// Tells the parser whether the columns are all columns of the table in the table's order: then
+    /// Tells the parser whether the columns are all columns of the table, in its order. If so,
     /// error messages show whole rows.
     #[must_use]
     pub fn of_whole_rows(mut self, whole: bool) -> Self {
@@ -181,8 +184,8 @@ impl CopyParser {
         self
     }
 
-    /// Allows records without the last column, which is then NULL. The first record decides: all
-    /// other records must have the same number of fields.
+    /// Accepts data whose records all omit the last column, which is then NULL. The number of
+    /// fields in the first record decides.
     #[must_use]
     pub fn with_optional_last(mut self, optional: bool) -> Self {
         if optional && self.columns.len() > 1 {
@@ -203,16 +206,16 @@ impl CopyParser {
         &self.schema
     }
 
-    /// The skipped rows so far.
+    /// The rows that were skipped so far.
     pub fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 
-    /// Takes a chunk of data; returns the completed batches. After an error the parser must be
+    /// Parses a chunk; returns the batches that are complete. After an error the parser must be
     /// dropped.
     ///
     /// # Errors
-    /// PostgreSQL's errors for bad data, with table, line and column as context.
+    /// PostgreSQL's errors for invalid data, with table, line and column as their context.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         if self.done {
@@ -243,8 +246,8 @@ impl CopyParser {
         Ok(batches)
     }
 
-    /// Ends the data: parses a last record without a newline, and returns the rows outside of the
-    /// returned batches.
+    /// Ends the data: parses a last record without a newline, and returns the rows that are in no
+    /// batch yet.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -298,7 +301,7 @@ impl CopyParser {
         .with_context(format!("COPY {}, line {}", self.table, self.line + 1)))
     }
 
-    /// Parses one record without its newline.
+    /// Parses a record, without its newline. `last` is true at the end of the data.
     fn record(&mut self, raw: &[u8], last: bool) -> Result<()> {
         self.line += 1;
         let record = self.without_return(raw, last)?;
@@ -334,7 +337,7 @@ impl CopyParser {
         Ok(())
     }
 
-    /// Removes the carriage return of a line end, and rejects other carriage returns.
+    /// Removes the carriage return of the line ending; refuses a carriage return elsewhere.
     #[inline]
     fn without_return<'a>(&mut self, raw: &'a [u8], last: bool) -> Result<&'a [u8]> {
         let stripped = raw.strip_suffix(b"\r");
@@ -366,152 +369,6 @@ impl CopyParser {
         Ok(record)
     }
 
-    #[inline]
-    fn fields(&mut self, text: &str) -> Result<()> {
-        let mut fields = Fields::new(text, &self.options);
-        // The first invalid value.
-        let mut unread: Option<(usize, Error, String)> = None;
-        let mut missing = None;
-        let last = self.columns.len().saturating_sub(1);
-        for (at, column) in self.columns.iter_mut().enumerate() {
-            if at == last {
-                if self.last == LastColumn::Undecided {
-                    self.last =
-                        if fields.is_done() { LastColumn::LeftOut } else { LastColumn::Given };
-                }
-                if self.last == LastColumn::LeftOut {
-                    column.builder.append_null();
-                    break;
-                }
-            }
-            let field = fields.next(&mut self.scratch, column.force_not_null, column.force_null);
-            match field {
-                // For a skipped row, the parser still checks the structure of the record.
-                Ok(_) if unread.is_some() => column.builder.append_null(),
-                Ok(Some(Field::Value(value))) => {
-                    if self.options.ignores_errors {
-                        if let Err(error) = column.builder.append_text_or_null(value, &self.style) {
-                            unread = Some((at, error, shown_data(value)));
-                        }
-                    } else if let Err(error) = column.builder.append_text(value, &self.style) {
-                        return Err(error.with_context(format!(
-                            "COPY {}, line {}, column {}: \"{}\"",
-                            self.table,
-                            self.line,
-                            column.name,
-                            shown_data(value)
-                        )));
-                    }
-                }
-                Ok(Some(Field::Null)) => {
-                    if column.required && missing.is_none() {
-                        missing = Some(at);
-                    }
-                    column.builder.append_null();
-                }
-                Ok(None) => {
-                    let error = Error::new(
-                        ErrorKind::BadCopyFormat,
-                        format!("missing data for column \"{}\"", column.name),
-                    );
-                    return Err(error.with_context(self.line_context(text.as_bytes())));
-                }
-                Err(error) => return Err(error.with_context(self.line_context(text.as_bytes()))),
-            }
-        }
-        // A table without columns accepts empty lines.
-        if !(fields.is_done() || self.columns.is_empty() && text.is_empty()) {
-            return Err(Error::new(
-                ErrorKind::BadCopyFormat,
-                "extra data after last expected column",
-            )
-            .with_context(self.line_context(text.as_bytes())));
-        }
-        if let Some((at, error, value)) = unread {
-            return self.skip(at, error, &value);
-        }
-        match missing {
-            Some(at) => Err(self.null_at(at).with_context(self.line_context(text.as_bytes()))),
-            None => Ok(()),
-        }
-    }
-
-    /// The error for a NULL in the current row.
-    fn null_at(&mut self, at: usize) -> Error {
-        let name = self.columns.get(at).map_or("", |column| column.name.as_str());
-        let error = Error::not_null(name, &self.table);
-        if !self.whole_rows {
-            return error;
-        }
-        let arrays: Vec<_> =
-            self.columns.iter_mut().map(|column| column.builder.finish()).collect();
-        let columns = arrays.iter().zip(self.schema.fields());
-        error.with_detail(failing_row(columns, self.batch_rows, &self.style))
-    }
-
-    /// Skips the current row because of an invalid value.
-    fn skip(&mut self, at: usize, error: Error, value: &str) -> Result<()> {
-        // An error other than an invalid value stops the statement.
-        if error.kind() == ErrorKind::Internal {
-            return Err(error);
-        }
-        self.batch_skipped.push(self.batch_rows);
-        let column = self.columns.get(at).map_or("", |column| column.name.as_str());
-        self.skipped.add(self.options.verbose, self.line, column, value);
-        Ok(())
-    }
-
-    fn check_header(&mut self, text: &str) -> Result<()> {
-        let mut fields = Fields::new(text, &self.options);
-        let mut names = Vec::new();
-        while let Some(field) = fields.next(&mut self.scratch, false, false)? {
-            names.push(match field {
-                Field::Null => None,
-                Field::Value(value) => Some(value.to_string()),
-            });
-        }
-        let mismatch = |message: String| {
-            Err(Error::new(ErrorKind::BadCopyFormat, message).with_context(format!(
-                "COPY {}, line 1: \"{}\"",
-                self.table,
-                shown_data(text)
-            )))
-        };
-        if self.last == LastColumn::Undecided {
-            let given = names.len() == self.columns.len();
-            self.last = if given { LastColumn::Given } else { LastColumn::LeftOut };
-        }
-        let left_out = usize::from(self.last == LastColumn::LeftOut);
-        if names.len() + left_out != self.columns.len() {
-            return mismatch(format!(
-                "wrong number of fields in header line: got {}, expected {}",
-                names.len(),
-                self.columns.len()
-            ));
-        }
-        for (at, (found, column)) in names.iter().zip(&self.columns).enumerate() {
-            match found {
-                None => {
-                    return mismatch(format!(
-                        "column name mismatch in header line field {}: got null value (\"{}\"), expected \"{}\"",
-                        at + 1,
-                        self.options.null,
-                        column.name
-                    ));
-                }
-                Some(found) if *found != column.name => {
-                    return mismatch(format!(
-                        "column name mismatch in header line field {}: got \"{found}\", expected \"{}\"",
-                        at + 1,
-                        column.name
-                    ));
-                }
-                Some(_) => {}
-            }
-        }
-        Ok(())
-    }
-
     fn line_context(&self, record: &[u8]) -> String {
         format!(
             "COPY {}, line {}: \"{}\"",
@@ -521,7 +378,8 @@ impl CopyParser {
         )
     }
 
-    /// The rows since the last batch; `None` if all these rows were skipped.
+    /// Takes the rows collected for the next batch; `None` if there are none, or all of them are
+    /// skipped.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         let arrays = self.columns.iter_mut().map(|column| column.builder.finish()).collect();
         let rows = std::mem::take(&mut self.batch_rows);
@@ -542,7 +400,7 @@ impl CopyParser {
     }
 }
 
-/// At most 100 characters of data, like PostgreSQL's messages.
+/// The beginning of a text for a message: at most 100 characters, as in PostgreSQL.
 fn shown_data(text: &str) -> String {
     const SHOWN_MAX: usize = 100;
     match text.char_indices().nth(SHOWN_MAX) {

@@ -1,26 +1,27 @@
-//! Splits data into records, and records into fields.
+//! Splits COPY data into records, and records into fields.
 
 use memchr::{memchr, memchr2, memrchr};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{CopyFormat, CopyOptions};
 
-/// Finds the newline at the end of a record across chunks. The scan reads each byte once.
+/// Finds the newline that ends a record, even if the record is spread over several chunks. Scans
+/// each byte once.
 #[derive(Debug, Default)]
 pub(super) struct Boundary {
-    /// The number of scanned bytes of the current record.
+    /// The number of bytes of the current record that are scanned.
     scanned: usize,
     in_quotes: bool,
     escaped: bool,
-    /// The position of the opening quote of the current quoted value.
+    /// The position of the quote that opened the last quoted value.
     quote: usize,
-    /// The position after the last closing quote.
+    /// The position after the last quote that closed a value.
     closed: Option<usize>,
 }
 
 impl Boundary {
-    /// The position of the record's newline in `data`; `data` starts with the record. After `None`,
-    /// the caller calls again with the same bytes and more bytes.
+    /// The position of the newline in `data`, which begins with the record. After `None`, the
+    /// caller must pass the same bytes again with further bytes.
     #[inline]
     pub(super) fn find(&mut self, data: &[u8], options: &CopyOptions) -> Option<usize> {
         let found = match options.format {
@@ -34,7 +35,7 @@ impl Boundary {
         found
     }
 
-    /// The position of the unclosed quote if the record ends within quotes so far.
+    /// The position of the opening quote if the scanned part of the record ends within quotes.
     pub(super) fn open_quote(&self) -> Option<usize> {
         self.in_quotes.then_some(self.quote)
     }
@@ -44,7 +45,7 @@ impl Boundary {
         let mut from = self.scanned;
         loop {
             let newline = from + memchr(b'\n', data.get(from..)?)?;
-            // After an odd number of backslashes, the newline belongs to the data.
+            // A newline after an odd number of backslashes is part of the data.
             let head = data.get(..newline)?;
             let slashes = head.iter().rev().take_while(|byte| **byte == b'\\').count();
             if slashes % 2 == 0 {
@@ -64,7 +65,7 @@ impl Boundary {
                 if data.get(at) == Some(&b'\n') {
                     return Some(at);
                 }
-                // A doubled quote does not end the value.
+                // A doubled quote does not end the quoted value.
                 if self.closed != Some(at) {
                     self.quote = at;
                 }
@@ -72,7 +73,8 @@ impl Boundary {
                 self.escaped = false;
                 at += 1;
             } else if options.escape == options.quote {
-                // A doubled quote ends and starts the quoted state, which has the same effect.
+                // A doubled quote ends one quoted part and begins the next, which gives the same
+                // result.
                 at += memchr(options.quote, rest)? + 1;
                 self.in_quotes = false;
                 self.closed = Some(at);
@@ -93,21 +95,22 @@ impl Boundary {
     }
 }
 
-/// One field.
+/// A field of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field<'a> {
     /// NULL.
     Null,
-    /// A value, without escapes and quotes.
+    /// The value of the field, without escapes and quotes.
     Value(&'a str),
 }
 
-/// Iterates over the fields of one record.
+/// Iterates over the fields of a record.
 pub(super) struct Fields<'a> {
-    /// The text after the last delimiter; `None` after the last field.
+    /// The text after the last delimiter that was found; `None` after the last field.
     rest: Option<&'a str>,
     options: &'a CopyOptions,
-    /// True if the record has no backslash (text) or quote (CSV): fields are then plain slices.
+    /// True if the record has no backslash (text) or no quote (CSV), so that each field is a slice
+    /// of it.
     plain: bool,
 }
 
@@ -121,13 +124,13 @@ impl<'a> Fields<'a> {
         Self { rest: Some(record), options, plain }
     }
 
-    /// True if no field is left.
+    /// True if there are no more fields.
     pub(super) fn is_done(&self) -> bool {
         self.rest.is_none()
     }
 
-    /// The next field; `None` after the last field. `scratch` holds a decoded value.
-    /// `force_not_null` and `force_null` are the flags of the column.
+    /// The next field; `None` after the last field. `scratch` holds the value if it has to be
+    /// decoded. `force_not_null` and `force_null` are options of the column.
     #[inline]
     pub(super) fn next<'b>(
         &'b mut self,
@@ -156,7 +159,7 @@ impl<'a> Fields<'a> {
         let bytes = rest.as_bytes();
         let mut end = 0;
         let mut escapes = false;
-        // Finds the first delimiter without a backslash before the delimiter.
+        // Finds the next delimiter that no backslash escapes.
         loop {
             match bytes.get(end..).and_then(|tail| memchr2(self.options.delimiter, b'\\', tail)) {
                 None => {
@@ -173,8 +176,8 @@ impl<'a> Fields<'a> {
                 }
             }
         }
-        // Both ends are next to an ASCII byte or after an escaped byte. An escaped byte may be the
-        // first byte of a longer character; the cut then moves to the end of the character.
+        // The position is usually next to an ASCII byte. Only after an escaped byte it may lie
+        // within a character of several bytes, and then moves to the end of the character.
         while !rest.is_char_boundary(end) {
             end += 1;
         }
@@ -262,11 +265,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The field up to the delimiter, and the text after the delimiter.
+/// The text before the first delimiter, and the text after it.
 #[inline]
 fn cut_at_delimiter(text: &str, delimiter: u8) -> (&str, Option<&str>) {
     match memchr(delimiter, text.as_bytes()) {
-        // The delimiter is ASCII: both cuts are between characters.
+        // The delimiter is ASCII, so the positions are between characters.
         Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
         None => (text, None),
     }
@@ -274,14 +277,14 @@ fn cut_at_delimiter(text: &str, delimiter: u8) -> (&str, Option<&str>) {
 
 fn decoded(bytes: &[u8]) -> Result<Field<'_>> {
     match std::str::from_utf8(bytes) {
-        // An escape may produce a zero byte, but text cannot contain zero bytes.
+        // An escape may stand for a zero byte, which a text cannot contain.
         Ok(_) if memchr(0, bytes).is_some() => Err(invalid_encoding(b"\0")),
         Ok(text) => Ok(Field::Value(text)),
         Err(_) => Err(invalid_encoding(bytes)),
     }
 }
 
-/// The error for bytes that are not UTF-8; the message shows the first invalid bytes.
+/// The error for bytes that are not UTF-8; names the first invalid bytes.
 pub(super) fn invalid_encoding(bytes: &[u8]) -> Error {
     let at = match std::str::from_utf8(bytes) {
         Ok(_) => 0,
@@ -295,13 +298,13 @@ pub(super) fn invalid_encoding(bytes: &[u8]) -> Error {
     )
 }
 
-/// The error for a line end that differs from the data's other line ends.
+/// The error for a line ending that differs from the line endings before.
 pub(super) fn stray(what: &str) -> Error {
     Error::new(ErrorKind::BadCopyFormat, format!("unquoted {what} found in data"))
         .with_hint(format!("Use quoted CSV field to represent {what}."))
 }
 
-/// True if a text record has a carriage return without a backslash before the carriage return.
+/// True if a record in text format has a carriage return that no backslash escapes.
 pub(super) fn has_stray_return(record: &[u8]) -> bool {
     let mut end = record.len();
     while let Some(at) = record.get(..end).and_then(|head| memrchr(b'\r', head)) {
@@ -314,13 +317,13 @@ pub(super) fn has_stray_return(record: &[u8]) -> bool {
     false
 }
 
-/// Replaces the backslash sequences of COPY's text format.
+/// Decodes the backslash sequences of the text format.
 fn unescape(mut raw: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr(b'\\', raw) {
         let (head, tail) = raw.split_at(at);
         out.extend_from_slice(head);
         let Some((code, mut after)) = tail.get(1..).and_then(<[u8]>::split_first) else {
-            // A backslash at the very end stands for itself.
+            // A backslash at the end of the value is an ordinary character.
             out.push(b'\\');
             return;
         };

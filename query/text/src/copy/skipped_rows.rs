@@ -1,9 +1,9 @@
-//! The rows that COPY … FROM skips with `ON_ERROR ignore`.
+//! Rows that COPY … FROM skips because of `ON_ERROR ignore`.
 
 /// The maximum number of messages about skipped rows.
 const MESSAGES_MAX: usize = 1_000;
 
-/// The rows skipped because of invalid values.
+/// The rows that were skipped because of invalid values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedRows {
     /// The number of skipped rows.
@@ -22,7 +22,7 @@ impl SkippedRows {
         }
     }
 
-    /// The message at the end; `None` without skipped rows.
+    /// The message at the end of the COPY; `None` if no row was skipped.
     pub fn summary(&self) -> Option<String> {
         match self.rows {
             0 => None,

@@ -5,8 +5,7 @@ use arrow::{
 use stratalog_model::{ColumnType, Error, Result};
 
 use super::{
-    ColumnSelection, CopyDirection, CopyEncoding, CopyHeader, CopyLimits, CopyOptionValue,
-    CopyOptions, CopyParser, CopyWriter,
+    ColumnSelection, CopyEncoding, CopyHeader, CopyLimits, CopyOptions, CopyParser, CopyWriter,
 };
 use crate::TextStyle;
 
@@ -18,7 +17,7 @@ fn parser(options: &CopyOptions) -> CopyParser {
     CopyParser::new(options.clone(), columns(), TextStyle::default()).unwrap().for_table("t")
 }
 
-/// Rows in the form `id=name`, passed in pieces of `step` bytes.
+/// Parses data in pieces of `step` bytes; returns each row as `id=name`.
 fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> {
     let mut parser = parser(options);
     let mut batches = Vec::new();
@@ -39,7 +38,7 @@ fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> 
     Ok(rows)
 }
 
-/// The rows, equal for every split of the data.
+/// Parses data; checks that the rows do not depend on the size of the pieces.
 fn rows(options: &CopyOptions, data: &[u8]) -> Result<Vec<String>> {
     let whole = read(options, data, data.len().max(1));
     for step in 1..data.len().min(40) {
@@ -200,7 +199,7 @@ fn bad_values_name_line_and_column() {
         b"1,a\n2,\"b\nc\"\nx,d\n",
         "22P02",
         "invalid input syntax for type integer: \"x\"",
-        // The quoted newline counts as a line.
+        // A newline in quotes also begins a new line.
         "COPY t, line 4, column id: \"x\"",
     );
     let long = format!("{}\ta\n", "9".repeat(500));
@@ -246,7 +245,7 @@ fn unterminated_quotes() {
         "unterminated CSV quoted field",
         "COPY t, line 2: \"2,\"b\n3,c\n\"",
     );
-    // The error names the line of the quote for every split into chunks.
+    // The error names the line of the quote, whatever the size of the pieces.
     for (data, detail) in [
         ("1,a\n2,\"b\n3,c\n", "The quote on line 2 is never closed."),
         ("1,\"a\"\"\n\"\"\n", "The quote on line 1 is never closed."),
@@ -297,90 +296,6 @@ fn batches_are_bounded_by_rows_and_bytes() {
 }
 
 #[test]
-fn options_of_a_statement() {
-    let text = |value: &str| CopyOptionValue::Text(value.to_string());
-    let read = |direction, pairs: &[(&str, CopyOptionValue)]| {
-        CopyOptions::from_pairs(direction, pairs.iter().map(|(name, value)| (*name, value)))
-            .map_err(|error| format!("{} {}", error.kind().sqlstate(), error.message()))
-    };
-    let into = CopyDirection::In;
-    let options = read(
-        into,
-        &[("FORMAT", text("csv")), ("header", CopyOptionValue::Absent), ("delimiter", text(";"))],
-    )
-    .unwrap();
-    assert_eq!(
-        options,
-        CopyOptions { header: CopyHeader::Present, delimiter: b';', ..CopyOptions::csv() }
-    );
-    for (pairs, message) in [
-        (vec![("format", text("xml"))], "22023 COPY format \"xml\" not recognized"),
-        (
-            vec![("format", text("binary")), ("delimiter", text(","))],
-            "42601 cannot specify DELIMITER in BINARY mode",
-        ),
-        (
-            vec![("format", text("binary")), ("null", text(""))],
-            "42601 cannot specify NULL in BINARY mode",
-        ),
-        (
-            vec![("format", text("binary")), ("header", text("true"))],
-            "0A000 cannot specify HEADER in BINARY mode",
-        ),
-        (vec![("speed", text("fast"))], "42601 option \"speed\" not recognized"),
-        (vec![("null", text("a")), ("NULL", text("b"))], "42601 conflicting or redundant options"),
-        (
-            vec![("delimiter", text("ab"))],
-            "0A000 COPY delimiter must be a single one-byte character",
-        ),
-        (
-            vec![("delimiter", text("é"))],
-            "0A000 COPY delimiter must be a single one-byte character",
-        ),
-        (vec![("delimiter", text("a"))], "22023 COPY delimiter cannot be \"a\""),
-        (
-            vec![("delimiter", text("\n"))],
-            "22023 COPY delimiter cannot be newline or carriage return",
-        ),
-        (vec![("quote", text("'"))], "0A000 COPY quote available only in CSV mode"),
-        (
-            vec![("format", text("csv")), ("quote", text(","))],
-            "22023 COPY delimiter and quote must be different",
-        ),
-        (
-            vec![("format", text("csv")), ("null", text("a,b"))],
-            "0A000 COPY delimiter must not appear in the NULL specification",
-        ),
-        (
-            vec![
-                ("format", text("csv")),
-                ("force_quote", CopyOptionValue::Columns(ColumnSelection::All)),
-            ],
-            "0A000 COPY force quote only available using COPY TO",
-        ),
-        (vec![("header", text("perhaps"))], "42601 header requires a Boolean value or \"match\""),
-        (
-            vec![("encoding", text("koi8r"))],
-            "22023 argument to option \"encoding\" must be a valid encoding name",
-        ),
-        (vec![("on_error", text("maybe"))], "22023 COPY ON_ERROR \"maybe\" not recognized"),
-        (vec![("log_verbosity", text("x"))], "22023 COPY LOG_VERBOSITY \"x\" not recognized"),
-        (
-            vec![("format", text("binary")), ("on_error", text("ignore"))],
-            "42601 only ON_ERROR STOP is allowed in BINARY mode",
-        ),
-        (vec![("freeze", CopyOptionValue::Absent)], "0A000 COPY FREEZE is not supported"),
-    ] {
-        assert_eq!(read(into, &pairs).unwrap_err(), message);
-    }
-    assert_eq!(
-        read(CopyDirection::Out, &[("header", text("match"))]).unwrap_err(),
-        "0A000 cannot use \"match\" with HEADER in COPY TO"
-    );
-    assert!(read(into, &[("encoding", text("UTF-8")), ("freeze", text("off"))]).is_ok());
-}
-
-#[test]
 fn written_data_looks_as_postgresql_writes_it() {
     let text = CopyOptions::default();
     let mut reader = parser(&text);
@@ -423,7 +338,7 @@ fn rows_that_cannot_be_read_are_left_out_of_every_batch() {
     );
     let mut batches = parser.push(data.as_bytes()).unwrap();
     batches.extend(parser.finish().unwrap());
-    // The second batch has no remaining row.
+    // All rows of the second batch are skipped.
     let ids: Vec<Vec<i32>> = batches
         .iter()
         .map(|batch| batch.column(0).as_primitive::<Int32Type>().values().to_vec())
@@ -474,7 +389,7 @@ fn latin1_comes_in_and_goes_out() {
     );
 }
 
-/// The number of columns with values in the first batch; the data may omit the last column.
+/// How many columns of the first batch have values, for data that may omit the last column.
 fn given_columns(options: &CopyOptions, data: &[u8]) -> Result<usize> {
     let columns = [columns(), vec![("time".into(), ColumnType::Integer)]].concat();
     let mut parser = CopyParser::new(options.clone(), columns, TextStyle::default())?

@@ -1,4 +1,4 @@
-//! Writes record batches as COPY data.
+//! Writes record batches in COPY's text and CSV formats.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use memchr::{memchr2, memchr3};
@@ -7,7 +7,7 @@ use stratalog_model::Result;
 use super::{CopyEncoding, CopyFormat, CopyHeader, CopyOptions, encoding::to_latin1};
 use crate::{ColumnWriter, TextStyle};
 
-/// Writes COPY … TO data.
+/// Writes the data of COPY … TO.
 #[derive(Debug)]
 pub struct CopyWriter {
     options: CopyOptions,
@@ -24,7 +24,7 @@ impl CopyWriter {
         Self { options, schema, style, force_quote }
     }
 
-    /// Appends the header line, if the options ask for a header.
+    /// Appends the header line if the options have one.
     ///
     /// # Errors
     /// As [`CopyRows::write`].
@@ -49,10 +49,10 @@ impl CopyWriter {
         self.encode(out, start)
     }
 
-    /// The rows of a batch, for writes row by row.
+    /// The rows of a batch, to be written one by one.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for a column whose type has no text form.
+    /// `FeatureNotSupported` for a column whose type has no text format.
     pub fn rows<'a>(&'a self, batch: &'a RecordBatch) -> Result<CopyRows<'a>> {
         let columns = batch
             .columns()
@@ -63,7 +63,7 @@ impl CopyWriter {
         Ok(CopyRows { writer: self, columns, scratch: Vec::new() })
     }
 
-    /// Converts the bytes of `out` from `start` on to the encoding of the data.
+    /// Converts the bytes of `out`, from `start` on, to the encoding of the data.
     fn encode(&self, out: &mut Vec<u8>, start: usize) -> Result<()> {
         match self.options.encoding {
             CopyEncoding::Utf8 => Ok(()),
@@ -93,11 +93,11 @@ pub struct CopyRows<'a> {
 }
 
 impl CopyRows<'_> {
-    /// Appends row `row` and its newline; `row` must be below the batch's row count.
+    /// Appends row `row`, which must exist, and a newline.
     ///
     /// # Errors
-    /// `UntranslatableCharacter` for a character outside of the encoding; `out` may then contain a
-    /// part of the row.
+    /// `UntranslatableCharacter` for a character that the encoding does not have; `out` may then
+    /// contain a part of the row.
     pub fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         let options = &self.writer.options;
@@ -144,7 +144,7 @@ fn write_text(value: &[u8], options: &CopyOptions, out: &mut Vec<u8>) {
                 continue;
             }
         };
-        // A delimiter that is a control character is also escaped by its letter.
+        // A control character that is the delimiter is escaped by its letter.
         out.extend_from_slice(&[b'\\', code]);
     }
 }
@@ -152,7 +152,7 @@ fn write_text(value: &[u8], options: &CopyOptions, out: &mut Vec<u8>) {
 fn write_csv(value: &[u8], force: bool, single: bool, options: &CopyOptions, out: &mut Vec<u8>) {
     let quoted = force
         || value == options.null.as_bytes()
-        // Alone on a line, the value would end the data.
+        // This value alone on a line would end the data.
         || (single && value == b"\\.")
         || memchr3(options.delimiter, options.quote, b'\n', value).is_some()
         || memchr2(b'\r', options.delimiter, value).is_some();

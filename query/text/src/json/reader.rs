@@ -1,4 +1,4 @@
-//! Parses a JSON document into a tree.
+//! Parses a JSON document to a tree.
 
 use std::borrow::Cow;
 
@@ -7,34 +7,34 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::DEPTH_MAX;
 use crate::parse::shortened;
 
-/// A JSON value; borrows from the text if possible.
+/// A JSON value, which borrows from its text where possible.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json<'a> {
     /// `null`
     Null,
     /// `true` or `false`
     Boolean(bool),
-    /// A number, normalized: no exponent, no leading zeros, no `-0`; trailing zeros of a
-    /// fraction are kept.
+    /// A normalized number: without exponent, leading zeros and `-0`. Trailing zeros of a fraction
+    /// stay.
     Number(Cow<'a, str>),
-    /// A string with decoded escapes.
+    /// A string whose escapes are decoded.
     String(Cow<'a, str>),
     /// `[…]`
     Array(Vec<Json<'a>>),
-    /// `{…}`: keys ordered by length, then bytes, and unique.
+    /// `{…}`: keys are unique, and ordered by length and then by bytes.
     Object(Vec<(Cow<'a, str>, Json<'a>)>),
 }
 
-/// The maximum number of digits of a number without its exponent, equal to the limits of
-/// PostgreSQL's numeric: 131,072 digits before the point, 16,383 digits after the point.
+/// The maximum number of digits before the point of a number, as in PostgreSQL's numeric.
 const WHOLE_DIGITS_MAX: i64 = 131_072;
+/// The maximum number of digits after the point of a number, as in PostgreSQL's numeric.
 const FRACTION_DIGITS_MAX: i64 = 16_383;
 
 impl<'a> Json<'a> {
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// `InvalidTextRepresentation`; `NumericOutOfRange` for a number beyond numeric;
+    /// `InvalidTextRepresentation`; `NumericOutOfRange` for a number that numeric cannot hold;
     /// `LimitExceeded` for too deep nesting.
     pub fn parse(text: &'a str) -> Result<Self> {
         let mut reader = Reader { text, at: 0, depth: 0 };
@@ -47,7 +47,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Appends the document in the form of `jsonb`.
+    /// Appends the document as PostgreSQL prints `jsonb`.
     pub fn write(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the rest of an escape after the backslash.
+    /// The character of an escape, after its backslash.
     fn escape(&mut self) -> Result<char> {
         let Some(character) = self.text.get(self.at..).and_then(|rest| rest.chars().next()) else {
             return Err(self.unexpected("string"));
@@ -395,7 +395,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number without its exponent; `None` beyond PostgreSQL's numeric.
+/// A number written without an exponent; `None` if numeric cannot hold it.
 fn spread(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Option<String> {
     let fraction_length = i64::try_from(fraction.len()).ok()?;
     let scale = (fraction_length - exponent).max(0);
@@ -432,12 +432,12 @@ fn spread(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Option<
     Some(out)
 }
 
-/// Sorts keys by length, then bytes, and keeps the last of equal keys.
+/// Sorts members by the length and then by the bytes of their keys; of equal keys, keeps the last.
 fn unique<'a>(mut pairs: Vec<(Cow<'a, str>, Json<'a>)>) -> Vec<(Cow<'a, str>, Json<'a>)> {
     pairs.sort_by(|(a, _), (b, _)| {
         a.len().cmp(&b.len()).then_with(|| a.as_bytes().cmp(b.as_bytes()))
     });
-    // `dedup_by` keeps the first value of a run, so the order is reversed before and after.
+    // `dedup_by` keeps the first of equal keys, so the order is reversed before and after.
     pairs.reverse();
     pairs.dedup_by(|(a, _), (b, _)| a == b);
     pairs.reverse();

@@ -1,4 +1,4 @@
-//! One-dimensional arrays from text: `{a,"b c",NULL}`.
+//! Parses one-dimensional arrays, for example `{a,"b c",NULL}`.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{shortened, trim};
 
-/// Splits an array literal into its elements, `None` for NULL, and passes each element to `each`.
+/// Parses an array and passes each element to `each`; `None` is NULL.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` for a malformed literal, `FeatureNotSupported` for more than one
-/// dimension, and the errors of `each`.
+/// `InvalidTextRepresentation` for malformed text, `FeatureNotSupported` for several dimensions,
+/// and the errors of `each`.
 pub fn parse_array(text: &str, mut each: impl FnMut(Option<&str>) -> Result<()>) -> Result<()> {
     let malformed = |detail: &str| {
         Error::new(
@@ -79,7 +79,7 @@ pub fn parse_array(text: &str, mut each: impl FnMut(Option<&str>) -> Result<()>)
     }
 }
 
-/// The element up to the closing quote, and the text after the quote.
+/// A quoted element, and the text after its closing quote.
 fn quoted_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let end = text.find(['"', '\\'])?;
     if text.as_bytes().get(end) == Some(&b'"') {
@@ -97,9 +97,9 @@ fn quoted_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
     None
 }
 
-/// The unquoted element up to the next comma or brace, without surrounding space, and the text
-/// after the element. The element is borrowed if nothing was escaped. The last value is true if the
-/// element contains an unescaped quote or brace.
+/// An element without quotes up to the next comma or brace, without surrounding space; the text
+/// after it; and whether it contains a quote or brace that is not escaped. The element is borrowed
+/// if it contains no escape.
 fn plain_element(text: &str) -> Option<(Cow<'_, str>, &str, bool)> {
     let end = text.find([',', '}', '\\'])?;
     if text.as_bytes().get(end) != Some(&b'\\') {
@@ -113,7 +113,7 @@ fn plain_element(text: &str) -> Option<(Cow<'_, str>, &str, bool)> {
     while let Some((at, character)) = characters.next() {
         match character {
             ',' | '}' => {
-                // Trailing space is dropped, except for escaped space.
+                // Trailing space is removed unless it is escaped.
                 let kept = value.trim_end().len().max(escaped_length);
                 value.truncate(kept);
                 return Some((value.into(), text.get(at..)?, bare));

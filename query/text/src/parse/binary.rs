@@ -1,4 +1,4 @@
-//! bytea and uuid from text.
+//! Parses bytea and uuid.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -14,10 +14,11 @@ fn nibble(byte: u8) -> Option<u8> {
     }
 }
 
-/// Reads bytes: `\x` and hexadecimal digits, or the escape form; appends them to `out`.
+/// Parses a bytea, either `\x` and hexadecimal digits or the escape format, and appends its bytes
+/// to `out`.
 ///
 /// # Errors
-/// `InvalidTextRepresentation`; `InvalidParameterValue` for bad hexadecimal digits.
+/// `InvalidTextRepresentation`; `InvalidParameterValue` for wrong hexadecimal digits.
 pub fn parse_bytea(text: &str, out: &mut Vec<u8>) -> Result<()> {
     match text.as_bytes() {
         [b'\\', b'x', hex @ ..] => parse_hex(hex, out),
@@ -79,11 +80,11 @@ fn parse_escapes(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Reads a UUID: 32 hexadecimal digits in any case. A hyphen after each group of four digits and
-/// surrounding braces are optional.
+/// Parses a UUID: 32 hexadecimal digits. Hyphens after each group of four digits, and braces around
+/// the text, are optional.
 ///
 /// # Errors
-/// `InvalidTextRepresentation`.
+/// `InvalidTextRepresentation` for any other text.
 pub fn parse_uuid(text: &str) -> Result<[u8; 16]> {
     let invalid = || invalid_syntax("uuid", text);
     let trimmed = trim(text);

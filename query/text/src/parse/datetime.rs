@@ -1,4 +1,4 @@
-//! Dates, times and timestamps from text.
+//! Parses dates, times and timestamps.
 
 mod scan;
 
@@ -14,33 +14,34 @@ use crate::{
     },
 };
 
-/// The last year of PostgreSQL's timestamps.
+/// The last year of a timestamp in PostgreSQL.
 const TIMESTAMP_YEAR_MAX: i64 = 294_276;
 
-/// The last year of PostgreSQL's dates.
+/// The last year of a date in PostgreSQL.
 const DATE_YEAR_MAX: i64 = 5_874_897;
 
-/// The time zone information in a text.
+/// The time zone in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ZonePart {
-    /// Seconds east of Greenwich.
+    /// An offset in seconds east of Greenwich.
     East(i32),
-    /// A zone with its own calendar of offsets.
+    /// A zone of the tz database or an abbreviation, whose offset may depend on the time.
     Zone(TimeZone),
 }
 
-/// The parsed content of a date or time text.
+/// The parts of a text with a date, a time or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ParsedDatetime {
     /// Days since 1970-01-01; `None` if the text has only a time.
     days: Option<i64>,
-    /// Nanoseconds of the day, 0 … 24 h inclusive; further digits are cut off.
+    /// Nanoseconds since midnight, up to and including 24 hours; without the digits after the
+    /// ninth.
     nanos: i64,
-    /// True if the first cut digit is 5 or more.
+    /// True if the first of the omitted digits is 5 or more.
     round_up: bool,
     /// True if the text contains a time.
     has_time: bool,
-    /// The zone or offset in the text.
+    /// The zone in the text; `None` if it has none.
     place: Option<ZonePart>,
 }
 
@@ -48,7 +49,7 @@ fn type_name(zoned: bool) -> &'static str {
     if zoned { "timestamp with time zone" } else { "timestamp" }
 }
 
-/// The error for text that is no date or time.
+/// The error for text that is not a date or time.
 fn bad_format(type_name: &str, text: &str) -> Error {
     Error::new(
         ErrorKind::InvalidDatetimeFormat,
@@ -56,7 +57,7 @@ fn bad_format(type_name: &str, text: &str) -> Error {
     )
 }
 
-/// The error for a field like month 13.
+/// The error for a field that is out of range, such as month 13.
 fn field_overflow(text: &str) -> Error {
     Error::new(
         ErrorKind::DatetimeOverflow,
@@ -68,9 +69,9 @@ fn out_of_range(what: &str, text: &str) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: \"{}\"", shortened(text)))
 }
 
-/// Reads a timestamp into units of `unit_ns` nanoseconds since 1970, rounded to the nearest unit.
-/// Without `zoned` the function ignores a zone in the text, like PostgreSQL; with `zoned`, the
-/// session's zone replaces a missing zone.
+/// Parses a timestamp to a number of units of `unit_ns` nanoseconds since 1970, rounded to the
+/// nearest. If `zoned`, a text without a zone is in the session's zone; otherwise a zone in the
+/// text is ignored, as in PostgreSQL.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`, `InvalidParameterValue` for an unknown zone.
@@ -108,15 +109,16 @@ pub fn parse_timestamp(text: &str, unit_ns: i64, zoned: bool, style: &TextStyle)
     let rounded = match unit_ns {
         1 => nanos + i64::from(reading.round_up),
         1_000 => micros(nanos, reading.round_up),
-        // A tie rounds away from 2000, PostgreSQL's epoch.
+        // Halves are rounded away from the year 2000, PostgreSQL's epoch.
         _ => (nanos + unit_ns / 2 - i64::from(seconds < POSTGRES_EPOCH_SECONDS)) / unit_ns,
     };
-    // In i128, because the second of an i64's earliest nanosecond starts before that nanosecond.
+    // Computed in i128, because the second that contains the earliest nanosecond of an i64 begins
+    // before it.
     let units = i128::from(seconds) * i128::from(SECOND_NS / unit_ns) + i128::from(rounded);
     i64::try_from(units).map_err(|_| range())
 }
 
-/// Reads a date into days since 1970-01-01; a time after the date is ignored.
+/// Parses a date to days since 1970-01-01; ignores a time after the date.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`.
@@ -133,8 +135,8 @@ pub fn parse_date(text: &str, style: &TextStyle) -> Result<i32> {
     i32::try_from(days).map_err(|_| out_of_range("date", text))
 }
 
-/// Reads a time of day into microseconds, rounded to the nearest value; 24:00:00 is the end of the
-/// day.
+/// Parses a time of day to microseconds since midnight, rounded to the nearest; 24:00:00 is the end
+/// of the day.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`.
@@ -150,7 +152,8 @@ pub fn parse_time(text: &str, style: &TextStyle) -> Result<i64> {
     Ok(micros)
 }
 
-/// The nearest microsecond; a tie rounds to the even value, like PostgreSQL.
+/// Nanoseconds as microseconds, rounded to the nearest; halves round to even, as in PostgreSQL.
+/// `more` is true if omitted digits follow.
 #[inline]
 fn micros(nanos: i64, more: bool) -> i64 {
     let (whole, rest) = (nanos / 1_000, nanos % 1_000);
@@ -168,7 +171,7 @@ fn two(bytes: &[u8], at: usize) -> Option<i64> {
     }
 }
 
-/// The days of the `YYYY-MM-DD` at the start of the bytes.
+/// Parses a date `YYYY-MM-DD` at the start of the bytes to days since 1970.
 #[inline]
 fn date_at(bytes: &[u8]) -> Option<i64> {
     if bytes.get(4) != Some(&b'-') || bytes.get(7) != Some(&b'-') {
@@ -181,8 +184,8 @@ fn date_at(bytes: &[u8]) -> Option<i64> {
     (year > 0 && is_valid(civil)).then(|| days_of(civil))
 }
 
-/// The common form `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH[[:]MM]]`; `None` for every other form,
-/// valid or not.
+/// Parses the usual form `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH[[:]MM]]`; `None` for any other
+/// form, valid or not.
 #[inline]
 fn fast(bytes: &[u8]) -> Option<ParsedDatetime> {
     let days = date_at(bytes)?;
@@ -229,8 +232,8 @@ fn fast(bytes: &[u8]) -> Option<ParsedDatetime> {
     Some(ParsedDatetime { days: Some(days), nanos, round_up, has_time: true, place })
 }
 
-/// The nanoseconds of fraction digits, and true if the tenth digit rounds up. `None` without
-/// digits.
+/// The digits of a fraction as nanoseconds, and whether the tenth digit rounds up. `None` if there
+/// are no digits.
 #[inline]
 fn fraction_nanos(digits: &[u8]) -> Option<(i64, bool)> {
     if digits.is_empty() {

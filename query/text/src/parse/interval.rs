@@ -1,4 +1,5 @@
-//! Parses intervals: PostgreSQL's verbose forms, the SQL standard's forms, and ISO 8601.
+//! Parses intervals in PostgreSQL's verbose format, in the format of the SQL standard, and in ISO
+//! 8601.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -8,18 +9,18 @@ use super::{
 };
 use crate::{style::IntervalStyle, write::interval::Interval};
 
-/// The sum of the parts. Fractions of a large unit carry over to smaller units, like in PostgreSQL:
-/// from years to months, from months to days (30 days a month), from days to hours.
+/// Adds up the parts of an interval. As in PostgreSQL, the fraction of a large unit becomes smaller
+/// units: years become months, months become days (30 a month), days become hours.
 #[derive(Debug, Default)]
 struct IntervalSum {
     months: i128,
     days: i128,
     nanos: i128,
-    /// The units so far: PostgreSQL accepts each unit once.
+    /// The units so far, because PostgreSQL accepts each unit only once.
     seen: Vec<Unit>,
 }
 
-/// A decimal: `sign × (whole + fraction / 10^9)`.
+/// A decimal number: `sign × (whole + fraction / 10^9)`.
 #[derive(Debug, Clone, Copy)]
 struct Decimal {
     negative: bool,
@@ -35,7 +36,7 @@ impl Decimal {
 }
 
 const BILLION: i128 = 1_000_000_000;
-/// Larger than every interval, but small enough to round without overflow.
+/// A number larger than every interval, but small enough for rounding without overflow.
 const FAR: i128 = i128::MAX / 2;
 const DAY_NANOS: i128 = 86_400 * BILLION;
 
@@ -55,7 +56,7 @@ impl IntervalSum {
                 self.months += whole + round(fraction);
             }
             Unit::Days(count) => self.add_day_billionths(billionths * i128::from(count)),
-            // A saturated value is also out of range.
+            // A number at the limit of i128 is out of range in any case.
             Unit::Nanos(count) => {
                 let nanos = billionths.saturating_mul(i128::from(count)).clamp(-FAR, FAR);
                 self.nanos = self.nanos.saturating_add(round(nanos));
@@ -86,7 +87,7 @@ impl IntervalSum {
     }
 }
 
-/// Converts billionths to whole numbers, half away from zero.
+/// Billionths as a whole number, rounded half away from zero.
 fn round(billionths: i128) -> i128 {
     (billionths + billionths.signum() * (BILLION / 2)) / BILLION
 }
@@ -98,8 +99,8 @@ fn invalid(text: &str) -> Error {
     )
 }
 
-/// Parses an interval with nanoseconds in the range of `i64`. In the style of the SQL standard, a
-/// minus at the start applies to all parts if no other part has a sign.
+/// Parses an interval whose nanoseconds fit an `i64`. In the style of the SQL standard, a minus at
+/// the start applies to all parts if no other part has a sign.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `IntervalOverflow`; `FeatureNotSupported` for infinity.
@@ -120,7 +121,7 @@ pub fn parse_interval(text: &str, style: IntervalStyle) -> Result<Interval> {
     }
 }
 
-/// Splits a decimal off the front.
+/// Parses a decimal number at the start of the text; returns the number and the rest.
 fn decimal(text: &str) -> Option<(Decimal, &str)> {
     let (negative, unsigned) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -182,7 +183,7 @@ fn iso_8601(text: &str, mut rest: &str) -> Result<Interval> {
     sum.finish(text, false)
 }
 
-/// True if the text starts with a minus, and no other part has a sign.
+/// True if the text starts with a minus and no other part has a sign.
 fn has_one_minus(text: &str) -> bool {
     let starts_part =
         |before: char| before.is_whitespace() || before == ',' || before.is_alphabetic();
@@ -191,7 +192,7 @@ fn has_one_minus(text: &str) -> bool {
         && !pairs.any(|(before, sign)| matches!(sign, '-' | '+') && starts_part(before))
 }
 
-/// Parses a verbose interval. If `negative`, all parts are negative in spite of their signs.
+/// Parses PostgreSQL's verbose format. If `negative`, all parts are negative.
 fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
     let mut sum = IntervalSum::default();
     let mut rest = trimmed.strip_prefix('@').unwrap_or(trimmed);
@@ -213,7 +214,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             rest = "";
             continue;
         }
-        // Space may follow a sign.
+        // White space may follow a sign.
         let spaced = rest.strip_prefix(['-', '+']).map(str::trim_start);
         let (mut value, after) =
             match spaced.filter(|after| after.starts_with(|c: char| c.is_ascii_digit())) {
@@ -228,7 +229,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             continue;
         }
         if let Some(months) = after.strip_prefix('-') {
-            // The SQL standard's years-months.
+            // Years and months in the format of the SQL standard.
             let (second, tail) = decimal(months).ok_or_else(|| invalid(text))?;
             let third = tail.starts_with('-');
             if value.billionths != 0 || second.billionths != 0 || second.whole > 11 || third {
@@ -243,7 +244,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
         let length = after.bytes().take_while(u8::is_ascii_alphabetic).count();
         let (word, tail) = after.split_at(length);
         let unit = match word.to_ascii_lowercase().as_str() {
-            // A number without a unit means days in front of a time, otherwise seconds.
+            // A number without a unit means days before a time, and otherwise seconds.
             "" if tail
                 .as_bytes()
                 .first()
@@ -259,7 +260,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             return Err(invalid(text));
         }
         sum.seen.push(unit);
-        // A fraction of a second also counts as milliseconds and microseconds.
+        // Seconds with a fraction exclude milliseconds and microseconds as further units.
         if unit == Unit::Nanos(1_000_000_000) && value.billionths != 0 {
             sum.seen.extend([Unit::Nanos(1_000_000), Unit::Nanos(1_000)]);
         }
@@ -272,7 +273,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
     sum.finish(text, ago)
 }
 
-/// `[±]HH:MM[:SS[.fraction]]`
+/// Parses a time `[±]HH:MM[:SS[.fraction]]`, and adds it to `sum`.
 fn clock<'a>(text: &str, rest: &'a str, negative: bool, sum: &mut IntervalSum) -> Result<&'a str> {
     let end = rest
         .bytes()

@@ -11,7 +11,8 @@ fn out_of_range(type_name: &str, text: &str) -> Error {
     )
 }
 
-/// Parses a decimal integer into `i64`; the inner error reports an overflow.
+/// Parses a decimal integer to an `i64`; the inner error means an overflow. `None` if the text is
+/// not an integer.
 #[inline]
 fn digits(text: &str) -> Option<Result<i64, ()>> {
     let bytes = text.as_bytes();
@@ -23,7 +24,7 @@ fn digits(text: &str) -> Option<Result<i64, ()>> {
     if digits.is_empty() {
         return None;
     }
-    // Built downwards: the negative range is larger.
+    // Computed as a negative number, because the negative range is larger by one.
     let mut value: i64 = 0;
     let mut overflow = false;
     for byte in digits {
@@ -65,19 +66,19 @@ macro_rules! integer {
 }
 
 integer!(
-    /// Reads a `smallint`.
+    /// Parses a `smallint`.
     parse_smallint,
     i16,
     "smallint"
 );
 integer!(
-    /// Reads an `integer`.
+    /// Parses an `integer`.
     parse_integer,
     i32,
     "integer"
 );
 integer!(
-    /// Reads a `bigint`.
+    /// Parses a `bigint`.
     parse_bigint,
     i64,
     "bigint"
@@ -102,27 +103,26 @@ macro_rules! float {
                     format!("\"{}\" is out of range for type {}", shortened(text), $sql),
                 ));
             }
-            // NaN has a single representation without a sign: no NaN is greater or less than
-            // another NaN.
+            // Replaces every NaN by one NaN without a sign, because all NaNs compare equal.
             Ok(if value.is_nan() { <$type>::NAN } else { value })
         }
     };
 }
 
 float!(
-    /// Reads a `real`.
+    /// Parses a `real`.
     parse_real,
     f32,
     "real"
 );
 float!(
-    /// Reads a `double precision`.
+    /// Parses a `double precision`.
     parse_double,
     f64,
     "double precision"
 );
 
-/// True if the text itself is zero (or infinity, if not `zero`), and false if the number is merely
+/// True if the text means zero itself (infinity itself, if not `zero`), and not a number that is
 /// too small (too large) for the type.
 fn means(text: &str, zero: bool) -> bool {
     if zero {
@@ -133,11 +133,12 @@ fn means(text: &str, zero: bool) -> bool {
     }
 }
 
-/// Reads a `numeric(precision, scale)` as its unscaled value, rounded half away from zero.
+/// Parses a `numeric(precision, scale)` to a multiple of its last digit, rounded half away from
+/// zero.
 ///
 /// # Errors
-/// `InvalidTextRepresentation`; `NumericOutOfRange` if the number does not fit;
-/// `FeatureNotSupported` for NaN and infinities, because a fixed precision cannot hold them.
+/// `InvalidTextRepresentation`; `NumericOutOfRange` if the number has too many digits;
+/// `FeatureNotSupported` for NaN and infinities, which the type cannot hold.
 pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
     let trimmed = trim(text);
     let bytes = trimmed.as_bytes();
@@ -181,7 +182,7 @@ pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
         return Err(invalid());
     }
     let overflow = || numeric_overflow(precision, scale);
-    // The remaining digits: all digits with a value of at least 10^-scale.
+    // The digits that stay: those that are not below the last digit of the type.
     let whole_length = i64::try_from(whole.len()).unwrap_or(i64::MAX);
     let kept = whole_length.saturating_add(exponent).saturating_add(i64::from(scale));
     let mut value: i128 = 0;
@@ -222,11 +223,11 @@ pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     ))
 }
 
-/// The reserved digits before the point for a number of more than 38 digits.
+/// The digits before the point that the type of a number with more than 38 digits keeps free.
 const WHOLE_DIGITS: u8 = 18;
 
-/// The type with all digits of the text (a numeric or an array of numerics), up to 38 digits;
-/// `None` if `target` holds all digits, or if no type holds the digits before the point.
+/// The type, numeric or an array of numerics, that holds all digits of the text, up to 38. `None`
+/// if `target` holds them already, or if no type holds the digits before the point.
 pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
     match target {
         ColumnType::Array(element) => {
@@ -257,8 +258,7 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
             if leading == digits.len() {
                 return None;
             }
-            // The place of the first nonzero digit before the point, and of the last nonzero digit
-            // after the point.
+            // How many digits before the point, and after the point, are needed.
             let places = |digits: usize| i16::try_from(digits).ok();
             let before = places(whole.len())?.checked_add(exponent)?;
             let first = before.checked_sub(places(leading)?)?;
@@ -274,7 +274,7 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
                 return Some(ColumnType::Numeric { precision: whole + left, scale: left });
             }
             let scale = fraction.max(*scale);
-            // Leaves room for wider numbers in the same column, within 38 digits.
+            // Leaves room for longer numbers in the same column, within 38 digits.
             let precision = whole.max(room).saturating_add(scale).min(NUMERIC_PRECISION_MAX);
             let holds = whole.saturating_add(scale) <= precision;
             let (precision, scale) =

@@ -1,8 +1,8 @@
-//! The words of dates, times and intervals.
+//! The words in dates, times and intervals.
 
 use crate::TimeZone;
 
-/// The number of a month, from the month's name or a prefix of at least three letters.
+/// The number of a month by its name, or by at least three letters of the name.
 pub(super) fn month(word: &str) -> Option<u32> {
     const MONTHS: [&str; 12] = [
         "january",
@@ -25,7 +25,7 @@ pub(super) fn month(word: &str) -> Option<u32> {
     u32::try_from(at + 1).ok()
 }
 
-/// True if the word is a day of the week: PostgreSQL accepts and ignores such a word.
+/// True if the word is a day of the week, which PostgreSQL accepts and ignores.
 pub(super) fn is_weekday(word: &str) -> bool {
     matches!(
         word,
@@ -50,8 +50,8 @@ pub(super) fn is_weekday(word: &str) -> bool {
     )
 }
 
-/// The zone of an abbreviation in PostgreSQL's default set. Some abbreviations follow the
-/// historical clocks of a place.
+/// The zone of an abbreviation in PostgreSQL's default set. Some abbreviations follow the history
+/// of a place.
 pub fn abbreviated(word: &str) -> Option<TimeZone> {
     let place = match word {
         "msk" => "Europe/Moscow",
@@ -64,8 +64,8 @@ pub fn abbreviated(word: &str) -> Option<TimeZone> {
     TimeZone::named(place)
 }
 
-/// The offset of a time zone abbreviation in PostgreSQL's default set, in seconds east of
-/// Greenwich.
+/// The offset of an abbreviation in PostgreSQL's default set, in seconds east of Greenwich; `None`
+/// if the abbreviation has no constant offset.
 fn abbreviation(word: &str) -> Option<i32> {
     let quarters = match word {
         "z" | "zulu" | "utc" | "ut" | "gmt" | "uct" | "wet" => 0,
@@ -101,7 +101,7 @@ fn abbreviation(word: &str) -> Option<i32> {
     Some(quarters * 900)
 }
 
-/// A unit of an interval in months, days or nanoseconds.
+/// A unit of an interval, as a number of months, days or nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// The number of months in the unit.
@@ -112,7 +112,7 @@ pub(super) enum Unit {
     Nanos(i64),
 }
 
-/// The unit of a word in an interval.
+/// The unit that a word in an interval means.
 pub(super) fn unit(word: &str) -> Option<Unit> {
     Some(match word {
         "ns" | "nanosecond" | "nanoseconds" | "nanosec" | "nanosecs" => Unit::Nanos(1),

@@ -1,19 +1,19 @@
-//! Writes dates, times and timestamps as ISO text.
+//! Writes dates, times and timestamps in the format of ISO 8601.
 
 use crate::calendar::{Civil, DAY_SECONDS, civil_of};
 
 use super::number::write_integer;
 
-/// Appends two digits.
+/// Appends a number from 0 to 99 as two digits.
 #[inline]
 fn push_two(value: i64, out: &mut Vec<u8>) {
-    // Callers pass 0 … 99; larger values exist only in hours of intervals, which another function
-    // writes.
+    // The value is 0 to 99; only hours of intervals can be larger, and another function writes
+    // them.
     let value = u8::try_from(value.rem_euclid(100)).unwrap_or(0);
     out.extend_from_slice(&[b'0' + value / 10, b'0' + value % 10]);
 }
 
-/// Appends `.fraction` without trailing zeros; nothing for 0.
+/// Appends a point and the digits of the nanoseconds, without trailing zeros; nothing for 0.
 pub(crate) fn write_fraction(nanos: u32, out: &mut Vec<u8>) {
     if nanos == 0 {
         return;
@@ -51,14 +51,14 @@ fn push_era(civil: Civil, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the date `days` after 1970-01-01.
+/// Appends the date that is `days` days after 1970-01-01.
 pub fn write_date(days: i64, out: &mut Vec<u8>) {
     let civil = civil_of(days);
     push_date(civil, out);
     push_era(civil, out);
 }
 
-/// Appends a time of day.
+/// Appends a time of day as `HH:MM:SS`, with a fraction if `nanos` is not 0.
 #[inline]
 pub fn write_time(seconds_of_day: i64, nanos: u32, out: &mut Vec<u8>) {
     push_two(seconds_of_day / 3600, out);
@@ -69,8 +69,8 @@ pub fn write_time(seconds_of_day: i64, nanos: u32, out: &mut Vec<u8>) {
     write_fraction(nanos, out);
 }
 
-/// Appends a timestamp in local time: `local_seconds` since 1970-01-01 00:00, and the zone's offset
-/// in seconds for types with a zone.
+/// Appends a local time, `local_seconds` after 1970-01-01 00:00. For a type with a zone, `offset`
+/// is the zone's offset in seconds.
 #[inline]
 pub fn write_timestamp(
     local_seconds: i64,
@@ -88,7 +88,7 @@ pub fn write_timestamp(
     push_era(civil, out);
 }
 
-/// Appends `+HH[:MM[:SS]]`.
+/// Appends an offset from UTC as `+HH[:MM[:SS]]`.
 pub fn write_offset(east_seconds: i32, out: &mut Vec<u8>) {
     out.push(if east_seconds < 0 { b'-' } else { b'+' });
     let seconds = i64::from(east_seconds.unsigned_abs());

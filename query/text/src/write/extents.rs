@@ -1,6 +1,6 @@
-//! The element ranges of lists.
+//! Where the elements of lists are in their child array.
 
-/// The positions of a list's elements in the list's child.
+/// The range of each list's elements in the child array.
 #[derive(Debug)]
 pub(super) enum Extents<'a> {
     Offsets32(&'a [i32]),

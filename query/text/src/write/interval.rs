@@ -4,18 +4,18 @@ use crate::style::IntervalStyle;
 
 use super::{datetime::write_fraction, number::write_integer};
 
-/// An interval: three parts without conversion between the parts.
+/// An interval. Its three parts are independent: 24 hours are not a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval {
-    /// Months; a year is 12.
+    /// The number of months; a year is 12 months.
     pub months: i32,
-    /// Days.
+    /// The number of days.
     pub days: i32,
-    /// Nanoseconds; values outside of `i64` come only from Arrow durations in coarse units.
+    /// The number of nanoseconds. Only an Arrow duration in a larger unit can exceed `i64`.
     pub nanos: i128,
 }
 
-/// The time part, as magnitudes.
+/// The time of an interval: hours, minutes and seconds without sign.
 struct Clock {
     negative: bool,
     hours: u128,
@@ -38,7 +38,7 @@ impl Clock {
     }
 }
 
-/// Appends an interval.
+/// Appends an interval in a style.
 pub fn write_interval(interval: Interval, style: IntervalStyle, out: &mut Vec<u8>) {
     match style {
         IntervalStyle::Postgres => postgres(interval, out),
@@ -118,7 +118,7 @@ fn verbose(interval: Interval, out: &mut Vec<u8>) {
         (whole(clock.minutes), "min"),
     ];
     out.push(b'@');
-    // The first part decides the sign; "ago" inverts all parts.
+    // The sign of the first part; "ago" inverts all parts.
     let mut ago: Option<bool> = None;
     for (value, unit) in parts {
         if value == 0 {
@@ -167,7 +167,7 @@ fn sql_standard(interval: Interval, out: &mut Vec<u8>) {
         return;
     }
     if (negative && positive) || (has_year_month && has_day_time) {
-        // Every part has a sign: the standard has no form for such intervals.
+        // The standard has no format for these intervals, so every part gets a sign.
         let sign = |negative: bool| if negative { b'-' } else { b'+' };
         out.push(sign(months < 0));
         year_month(months, out);

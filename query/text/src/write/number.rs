@@ -8,15 +8,16 @@ pub fn write_integer<I: itoa::Integer>(value: I, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends `unscaled × 10^-scale` exactly, with `scale` digits after the point. A negative
-/// scale multiplies.
+/// Appends the decimal `unscaled × 10^-scale` with `scale` digits after the point. A negative scale
+/// appends zeros.
 pub fn write_decimal(unscaled: i128, scale: i8, out: &mut Vec<u8>) {
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(unscaled.unsigned_abs());
     write_decimal_digits(unscaled < 0, digits, scale, out);
 }
 
-/// Appends a decimal from the text of its unscaled value, with `-` for a negative value.
+/// Appends a decimal; `unscaled` is the text of the integer that its digits form, with `-` if it is
+/// negative.
 pub fn write_decimal_text(unscaled: &str, scale: i8, out: &mut Vec<u8>) {
     match unscaled.strip_prefix('-') {
         Some(digits) => write_decimal_digits(true, digits, scale, out),
@@ -52,7 +53,7 @@ fn write_decimal_digits(negative: bool, digits: &str, scale: i8, out: &mut Vec<u
     }
 }
 
-/// Appends a double.
+/// Appends a double; for `extra_float_digits` see [`TextStyle`](crate::TextStyle).
 #[inline]
 pub fn write_double(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     if write_special(value, out) {
@@ -77,9 +78,9 @@ pub fn write_double(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a double that is a multiple of a ten thousandth, like most measurements; `false` for
-/// other doubles. A decimal of up to 15 digits belongs to exactly one double, so the decimal is the
-/// shortest.
+/// Appends a double that is a multiple of 1/10,000, as most measurements are; `false` for any other
+/// double. At most one double is near a decimal with up to 15 digits, so this decimal is the
+/// shortest text.
 #[inline]
 fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     const PARTS: i64 = 10_000;
@@ -89,7 +90,7 @@ fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     }
     #[expect(clippy::cast_possible_truncation, reason = "below 10^15")]
     let scaled = (magnitude * 1e4 + 0.5) as i64;
-    // The quotient of two integers below 2^53 rounds exactly like the decimal's parse.
+    // The quotient of two integers below 2^53 rounds to the same double as parsing the decimal.
     #[expect(clippy::cast_precision_loss, reason = "below 10^15")]
     if scaled as f64 / 1e4 != magnitude {
         return false;
@@ -108,7 +109,7 @@ fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Appends a real.
+/// Appends a real; for `extra_float_digits` see [`TextStyle`](crate::TextStyle).
 #[inline]
 pub fn write_real(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     if write_special(f64::from(value), out) {
@@ -130,9 +131,10 @@ pub fn write_real(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// The shortest text of a float that is not midway between two floats.
+/// The shortest text of a float that is not midway between two floats: `midway`, or a text with
+/// more digits.
 fn off_midway(value: impl std::fmt::LowerExp, midway: &str, magnitude: f64, step: f64) -> String {
-    /// The decimals after the first digit that suffice for every double.
+    /// This number of digits after the first suffices for every double.
     const DECIMALS_MAX: usize = 16;
     let mut text = String::new();
     for decimals in significant_digits(midway)..=DECIMALS_MAX {
@@ -144,19 +146,19 @@ fn off_midway(value: impl std::fmt::LowerExp, midway: &str, magnitude: f64, step
     text
 }
 
-/// Significant digits of a decimal text.
+/// The number of significant digits of a decimal text.
 fn significant_digits(text: &str) -> usize {
     let mantissa = text.split('e').next().unwrap_or_default();
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     digits.trim_start_matches('0').trim_end_matches('0').len()
 }
 
-/// True if the shortest text lies exactly midway between a float and its neighbour. The text reads
-/// back as the even float of the two, but PostgreSQL writes one more digit in this case.
-/// `magnitude` is the float without its sign, `step` the distance to the next float.
+/// True if `text` lies exactly midway between a float and its neighbour. The text would read back
+/// correctly, as the even one of the two floats, but PostgreSQL writes one more digit in this case.
+/// `magnitude` is the float without its sign; `step` is the distance to the next float.
 fn is_midway(text: &str, magnitude: f64, step: f64) -> bool {
-    // Only integers with spacing above 1 have so short a midpoint; the check ignores floats from
-    // 10^38 on.
+    // Only floats that are integers with a distance above 1 have so short a midpoint. From 10^38
+    // on, floats are not checked.
     if !(2.0..1e30).contains(&step) || magnitude >= 1e38 {
         return false;
     }
@@ -190,8 +192,8 @@ fn write_special(value: f64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Formats the digits of `text` (`12.5`, `1.25e-7`) like PostgreSQL: from `10^positional_max` on
-/// and below `10^-4` with an exponent of at least two digits.
+/// Formats the number in `text` (for example `12.5` or `1.25e-7`) as PostgreSQL does: with an
+/// exponent of at least two digits from `10^positional_max` on, and below `10^-4`.
 fn write_laid_out(text: &str, positional_max: i32, out: &mut Vec<u8>) {
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -203,7 +205,7 @@ fn write_laid_out(text: &str, positional_max: i32, out: &mut Vec<u8>) {
     let mut digits: Vec<u8> = Vec::with_capacity(20);
     digits.extend_from_slice(whole.as_bytes());
     digits.extend_from_slice(fraction.as_bytes());
-    // Value = 0.digits × 10^point.
+    // The value is 0.digits × 10^point.
     let mut point = i32::try_from(whole.len()).unwrap_or(0) + exponent;
     let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
     digits.drain(..zeros);
@@ -248,12 +250,12 @@ fn write_laid_out(text: &str, positional_max: i32, out: &mut Vec<u8>) {
     write_integer(magnitude, out);
 }
 
-/// C's `%.*g`: `digits` significant digits, without trailing zeros.
+/// Appends a float with `digits` significant digits and without trailing zeros, as C's `%.*g` does.
 fn write_rounded(value: f64, digits: i32, out: &mut Vec<u8>) {
     let digits = digits.max(1);
     let mut text = Vec::new();
     let decimals = usize::try_from(digits - 1).unwrap_or(0);
-    // A write to a Vec never fails.
+    // A write to memory cannot fail.
     let _ = write!(text, "{value:.decimals$e}");
     write_laid_out(&String::from_utf8_lossy(&text), digits, out);
 }

@@ -1,4 +1,4 @@
-//! One Arrow array, downcast once, for conversion to text.
+//! Converts the values of one Arrow array to text. The array is downcast once.
 
 use arrow::{
     array::{
@@ -31,7 +31,7 @@ use crate::{
     calendar::{DAY_SECONDS, SECOND_NS, per_second},
 };
 
-/// An array with the conversion of its values.
+/// An array, downcast, with the conversion of its values.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     nulls: Option<&'a NullBuffer>,
@@ -91,7 +91,7 @@ enum SourceKind<'a> {
         extents: Extents<'a>,
         child: Box<Source<'a>>,
     },
-    /// The catalog's vectors: numbers with spaces between them.
+    /// A vector type of PostgreSQL's catalogs: numbers separated by spaces.
     Vector {
         extents: Extents<'a>,
         child: Box<Source<'a>>,
@@ -102,7 +102,7 @@ enum SourceKind<'a> {
     },
 }
 
-/// The index of a row's value in a dictionary or in runs.
+/// How the value of a row is found in a dictionary or in runs.
 #[derive(Debug)]
 enum Keys<'a> {
     Int8(&'a [i8]),
@@ -147,14 +147,14 @@ impl Keys<'_> {
     }
 }
 
-/// The whole seconds (rounded down) and the nanoseconds of a count of units.
+/// A number of units as whole seconds, rounded down, and nanoseconds.
 #[inline]
 fn split(value: i64, per_second: i64) -> (i64, u32) {
     let nanos = value.rem_euclid(per_second) * (SECOND_NS / per_second);
     (value.div_euclid(per_second), u32::try_from(nanos).unwrap_or(0))
 }
 
-/// The SQL name of a field's type, for messages: `record` for rows.
+/// The SQL name of a field's type, for messages; `record` for rows.
 pub fn type_name(field: &Field) -> String {
     match (ColumnType::from_arrow_field(field), field.data_type()) {
         (Some(known), _) => known.to_string(),
@@ -449,8 +449,8 @@ impl<'a> Source<'a> {
             SourceKind::Duration { values, per_second } => {
                 let value = value!(values);
                 let per_day = per_second * 86_400;
-                // The number of days fits, because the number is smaller than the seconds of an
-                // i64.
+                // The number of days fits 32 bits, because it is smaller than the number of seconds
+                // in an i64.
                 let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
                 let rest = i128::from(value) - i128::from(days) * i128::from(per_day);
                 let nanos = style.interval_fraction(rest * i128::from(SECOND_NS / per_second));

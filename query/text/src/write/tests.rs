@@ -60,8 +60,8 @@ fn doubles_as_postgresql_lays_them_out() {
     }
 }
 
-/// The standard library's text has the same length and no exponent. For two equally near texts, the
-/// standard library may choose the other text.
+/// The standard library's text has the same number of digits, and no exponent. If two texts are
+/// equally near, the standard library may choose the other.
 #[test]
 fn doubles_are_as_short_as_can_be() {
     let mut state = 7_u64;
@@ -88,7 +88,7 @@ fn reals_as_postgresql_lays_them_out() {
         (1_234_567.0, "1.234567e+06"),
         (0.3, "0.3"),
         (3.402_823_5e38, "3.4028235e+38"),
-        // The shortest text lies midway between two floats: one digit more.
+        // The shortest text lies midway between two floats, so PostgreSQL writes one more digit.
         (82_749_456.0, "8.2749456e+07"),
         (756_227_968.0, "7.5622797e+08"),
     ] {
@@ -186,7 +186,7 @@ fn timestamps_in_the_sessions_zone() {
 #[test]
 fn summer_time_goes_on_after_the_zone_database_ends() {
     let zone = TimeZone::named("Europe/Berlin").unwrap();
-    // 9918-07-01 and 9918-01-01.
+    // 9918-07-01, in summer, and 9918-01-01, in winter.
     assert_eq!(zone.offset_at(250_834_665_600), 7_200);
     assert_eq!(zone.offset_at(250_819_027_200), 3_600);
     assert_eq!(TimeZone::named("America/Sao_Paulo").unwrap().offset_at(250_834_665_600), -10_800);

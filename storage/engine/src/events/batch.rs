@@ -82,6 +82,10 @@ impl MemoryBatch {
         let last_gsn =
             runs.last().map_or(0, |run| run.gsn + (ticks.len() as u64 - u64::from(run.row)) - 1);
         let hull = hull_of(&ticks);
+        debug_assert!(
+            runs.first().is_none_or(|run| run.row == 0)
+                && runs.is_sorted_by(|a, b| a.row < b.row && a.gsn < b.gsn)
+        );
         let bytes: usize = columns.iter().map(Column::bytes).sum();
         let weight = ticks.len().max(bytes / WEIGHED_ROW_BYTES);
         let mut batch = Self {
@@ -228,6 +232,7 @@ impl MemoryBatch {
         let Some(run) = after.checked_sub(1).and_then(|at| self.runs.get(at)) else { return 0 };
         let end = self.runs.get(after).map_or(self.rows(), |next| next.row as usize);
         let rows = usize::try_from(gsn - run.gsn + 1).unwrap_or(usize::MAX);
+        debug_assert!((run.row as usize) < end, "a run without rows");
         end.min((run.row as usize).saturating_add(rows))
     }
 
@@ -293,6 +298,7 @@ impl MemoryBatch {
     pub fn supersede(&self, row: usize, gsn: u64) -> usize {
         let mut superseded = self.superseded.write();
         let marks = Arc::make_mut(&mut superseded);
+        debug_assert!(row < self.rows() && marks.last().is_none_or(|last| last.gsn <= gsn));
         marks.push(SupersededRow { row: row as u32, gsn });
         marks.len()
     }
@@ -300,6 +306,7 @@ impl MemoryBatch {
     /// Sets all marks of a batch that takes the place of others.
     pub fn set_superseded(&self, mut marks: Vec<SupersededRow>) {
         marks.sort_unstable_by_key(|mark| mark.gsn);
+        debug_assert!(marks.iter().all(|mark| (mark.row as usize) < self.rows()));
         *self.superseded.write() = Arc::new(marks);
     }
 

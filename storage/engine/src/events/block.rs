@@ -48,6 +48,8 @@ impl Block {
     pub fn encode(&self) -> Result<Vec<(Bytes, u8)>> {
         let numbers = [&self.ticks, &self.seqs, &self.gsns]
             .map(|values| Column::Plain(Arc::new(Int64Array::new(differences(values), None))));
+        debug_assert!(self.columns.iter().all(|column| column.len() == self.rows()));
+        debug_assert!(self.seqs.len() == self.rows() && self.gsns.len() == self.rows());
         let columns = self.columns.iter().chain(&numbers);
         let sections = columns.map(|column| {
             let width = match column {
@@ -106,6 +108,7 @@ impl Block {
         };
         let (ticks, seqs) = (numbers(wanted.ticks)?, numbers(wanted.seqs)?);
         let gsns = numbers(wanted.gsns)?;
+        debug_assert!([&ticks, &seqs, &gsns].iter().all(|of| of.is_empty() || of.len() == rows));
         Ok(PartEvents { rows, columns, ticks, seqs, gsns })
     }
 }

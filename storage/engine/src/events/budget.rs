@@ -103,6 +103,7 @@ impl Claim {
     /// size.
     pub fn adjust(&mut self, bytes: usize) {
         let bytes = bytes as u64;
+        debug_assert!(self.bytes <= self.budget.used(), "a claim larger than the bytes in use");
         if bytes >= self.bytes {
             self.budget.used.fetch_add(bytes - self.bytes, Ordering::Relaxed);
         } else {
@@ -114,6 +115,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        debug_assert!(self.bytes <= self.budget.used(), "a claim larger than the bytes in use");
         self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -129,6 +129,7 @@ impl Column {
 
     /// The rows that `mask` keeps, in the same encoding.
     pub fn filter(&self, mask: &BooleanArray) -> Result<Self> {
+        debug_assert_eq!(mask.len(), self.len(), "a mask of another length");
         Ok(match self {
             Self::Plain(array) => Self::Plain(filter(array, mask)?),
             Self::Coded8 { codes, values } => Self::Coded8 {

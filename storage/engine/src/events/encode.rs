@@ -66,6 +66,7 @@ pub struct DecodedPayload {
 /// Encodes stored columns. `ticks` is given if the tick column does not contain the ticks.
 pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<Bytes> {
     let rows = columns.first().map_or(0, Column::len);
+    debug_assert!(columns.iter().all(|column| column.len() == rows));
     let mut prefix = Vec::with_capacity(ALIGNMENT);
     let mut entries: Vec<u32> = Vec::new();
     let mut values: Vec<&dyn Array> = Vec::new();
@@ -129,6 +130,7 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     let mut payload = MutableBuffer::with_capacity(prefix_len + texts_len + rows_len);
     payload.extend_from_slice(&prefix);
     payload.resize(prefix_len, 0);
+    debug_assert!(payload.len() == prefix_len && prefix_len.is_multiple_of(padding));
     if let Some(texts) = texts {
         texts.write(&mut payload);
     }

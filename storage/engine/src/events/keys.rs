@@ -60,6 +60,7 @@ impl Groups {
                 *group = dense.get(*group as usize).copied().unwrap_or(0);
             }
         }
+        debug_assert!(rows <= of_row.len() && result.keys.len() <= of_row.len());
         result.of_row = of_row;
         Ok(result)
     }
@@ -270,6 +271,7 @@ fn number<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>
 
 /// Splits groups by further codes; returns the new number of groups.
 fn combine(of_row: &mut [u32], groups: usize, codes: &[u32], distinct: usize) -> usize {
+    debug_assert_eq!(of_row.len(), codes.len());
     if let Some(product) = groups.checked_mul(distinct).filter(|n| *n <= DIRECT_MAX) {
         let mut table: Vec<u32> = vec![u32::MAX; product];
         let mut next = 0;

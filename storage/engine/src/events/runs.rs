@@ -135,6 +135,7 @@ impl Runs {
             starts.push(range.start as u32);
         }
         let firsts = UInt32Array::from(starts.clone());
+        debug_assert_eq!(keys.len(), starts.len());
         let values = arrays.iter().map(|array| Ok(take(array, &firsts, None)?));
         let series = SeriesKeys::new(values.collect::<Result<_>>()?, keys.len());
         starts.push(rows as u32);

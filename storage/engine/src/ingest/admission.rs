@@ -7,7 +7,7 @@ use arrow::{
     compute::{concat, filter_record_batch},
 };
 use stratalog_model::{
-    Acceptance, ChronicleDefinition, Collision, Error, Result, TickSource,
+    Acceptance, ChronicleDefinition, Error, Result, TickSource,
     acceptance::Window,
     batch::EventBatch,
     clock::ClockReading,
@@ -162,9 +162,9 @@ impl<'a> Push<'a> {
             Groups::default()
         };
         let mut columns = columns;
-        let incomplete = match self.chronicle.collision() {
-            Collision::Merge => merge::incomplete_rows(&columns, &self.shape),
-            _ => None,
+        let incomplete = match self.chronicle.collision().takes_earlier_values() {
+            true => merge::incomplete_rows(&columns, &self.shape),
+            false => None,
         };
         let mut given = self.ticks.get(start..start + rows).unwrap_or(&[]).to_vec();
         let mut final_ticks = given.clone();

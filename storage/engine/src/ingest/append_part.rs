@@ -202,6 +202,12 @@ impl AppendPart {
         self.flight.landed().await
     }
 
+    /// True if the log has taken all streamed frames.
+    pub fn has_landed(&self) -> bool {
+        let state = self.flight.state.lock();
+        state.outstanding == 0 && state.failed.is_none()
+    }
+
     /// Ends the statement: its frames no longer hold back the beginning of the journal.
     pub fn end(&self) {
         self.flight.end(&self.keeper, self.statement);

@@ -74,7 +74,7 @@ impl Chronicle {
         Self {
             id: definition.id,
             collision,
-            indexed: collision != Collision::All || !definition.key_columns.is_empty(),
+            indexed: collision.is_unique() || !definition.key_columns.is_empty(),
             shapes: RwLock::default(),
             key_columns: AtomicUsize::new(0),
             state: Mutex::new(ChronicleState::new(budget, Horizon::of(definition, opened_ns))),
@@ -192,6 +192,18 @@ impl Chronicle {
         if state.forgotten {
             return None;
         }
+        debug_assert!(batch.rows() as u64 <= reserved.end_seq - reserved.first_seq);
+        invariant!(
+            SnapshotsFrozen,
+            batch.hull().is_empty()
+                || state.version.open_from().is_none_or(|first| first <= batch.hull().start)
+                || crate::sabotage::active("sealed-early")
+                || crate::sabotage::active("horizon-ignored")
+                || crate::sabotage::active("window-ignored"),
+            "chronicle {} takes an event at tick {}, before its seal",
+            self.id,
+            batch.hull().start
+        );
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
         state.see(&batch.hull(), batch.shape().version);
         let sealed = state.version.sealed().len();
@@ -258,9 +270,9 @@ impl Chronicle {
         for (row, tick) in batch.ticks().iter().enumerate() {
             let Some(series) = series.get(groups.group(row)).copied() else { continue };
             let (seq, gsn) = (first_seq + row as u64, first_gsn + row as u64);
-            let holder = match self.collision {
-                Collision::All => None,
-                _ => state.series.series(series).and_then(|series| series.find(*tick)),
+            let holder = match self.collision.is_unique() {
+                true => state.series.series(series).and_then(|series| series.find(*tick)),
+                false => None,
             };
             match holder {
                 None => state.series.insert(series, *tick, seq),
@@ -392,11 +404,9 @@ impl Chronicle {
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn stored_keys(&self, groups: &Groups, ticks: &[i64]) -> Result<StoredKeys> {
         let version = Arc::clone(&self.state.lock().version);
-        match self.collision {
-            Collision::All => Ok(StoredKeys::none(&version)),
-            collision => {
-                StoredKeys::find(&version, groups, ticks, collision == Collision::Next).await
-            }
+        match self.collision.is_unique() {
+            true => StoredKeys::find(&version, groups, ticks, self.collision.moves_ticks()).await,
+            false => Ok(StoredKeys::none(&version)),
         }
     }
 

@@ -81,6 +81,8 @@ impl Chunk {
         let payload = encode::encode(columns, explicit_ticks.then_some(&ticks))?;
         let decoded = encode::decode(&payload, &shape.schema, ticks.len())?;
         let ticks = decoded.ticks.unwrap_or(ticks);
+        debug_assert!(reserved.first_seq <= reserved.end_seq);
+        debug_assert!(decoded.columns.len() <= shape.columns.len());
         claim.adjust(batch_bytes(payload.len(), ticks.len(), decoded.columns.len()));
         Ok(Self { shape, columns: decoded.columns, ticks, payload, claim, reserved })
     }

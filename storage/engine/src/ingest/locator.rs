@@ -25,6 +25,7 @@ const ENTRIES_MIN: usize = 1024;
 impl Locator {
     /// Records the commit of the events `[seq, seq + rows)` from `gsn` onward.
     pub fn insert(&mut self, seq: u64, rows: u64, gsn: u64) {
+        debug_assert!(self.runs.range(..=seq).next_back().is_none_or(|(_, (end, _))| *end <= seq));
         if let Some((first, (end, start))) = self.runs.range_mut(..seq).next_back()
             && *end == seq
             && *start + (*end - *first) == gsn

@@ -189,6 +189,8 @@ impl Producers {
         {
             self.committed.remove(&oldest);
         }
+        debug_assert_eq!(self.committed.len(), self.by_age.len());
+        debug_assert!(self.committed.len() <= self.producers_max);
     }
 }
 

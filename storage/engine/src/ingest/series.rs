@@ -214,6 +214,7 @@ impl Series {
                 break;
             }
         }
+        debug_assert!(start <= tick, "the free tick {tick} is before {start}");
         self.take(start, tick);
         (tick < i64::MAX).then_some(tick)
     }

@@ -101,15 +101,17 @@ impl PinnedSnapshot {
 
     /// The tiers with events of a chronicle, and the visible gsn. Each event is in exactly one tier
     /// (CL-2).
-    fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
+    pub fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
         let Some((pinned, visible)) = self.pinned(chronicle.id) else {
             return (Vec::new(), self.published.gsn);
         };
-        let tiers: Vec<Box<dyn Tier>> = vec![
-            Box::new(FiledTier::new(pinned, TierName::Story)),
-            Box::new(FiledTier::new(pinned, TierName::Tablet)),
-            Box::new(JournalTier::new(pinned.clone())),
-        ];
+        let of_name = |name: TierName| -> Box<dyn Tier> {
+            match name.has_pieces() {
+                true => Box::new(FiledTier::new(pinned, name)),
+                false => Box::new(JournalTier::new(pinned.clone())),
+            }
+        };
+        let tiers: Vec<Box<dyn Tier>> = TierName::ALL.into_iter().rev().map(of_name).collect();
         (tiers, visible)
     }
 }

@@ -10,7 +10,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{array::UInt32Array, buffer::ScalarBuffer};
-use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange};
+use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange, invariant};
 use stratalog_tablet::{BlockHead, BlockSummary, BuiltTablet, Section, TabletId, Tablets};
 
 use self::rows::EventRows;
@@ -130,6 +130,7 @@ pub fn write_windows(
     by_tick.sort_by_key(|row| rows.ticks.get(*row as usize).copied());
     let groups = Groups::of(&rows.columns, &rows.shape.keys, rows.len())?;
     let ranks = ranks(&groups);
+    debug_assert_eq!(rows.gsns.len(), rows.len());
     let windows = by_tick.chunks(sizes.tablet_rows_max.max(1)).map(|window| {
         let id = TabletId(number());
         write(tablets, id, chronicle, rows, &groups, &ranks, window, from, sizes)
@@ -192,6 +193,15 @@ fn write(
     }
     let (built, heads) = builder.finish()?;
     let blocks = check(tablets, &built, rows.shape.as_ref(), window.len(), sizes.keep_blocks)?;
+    invariant!(
+        MovesPreserve,
+        built.rows == window.len() as u64,
+        "tablet {} has {} of {} events",
+        built.id,
+        built.rows,
+        window.len()
+    );
+    debug_assert!(!hull.is_empty() && gsns.0 <= gsns.1);
     let record = PieceRecord {
         id: built.id.0,
         schema_version: built.schema_version,
@@ -219,6 +229,7 @@ fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
         (low.copied().unwrap_or_default(), high.copied().unwrap_or_default())
     };
     let gsns = hull(&block.gsns);
+    debug_assert_eq!(rows.len(), block.rows());
     BlockSummary {
         rows: block.rows() as u32,
         ticks: hull(&block.ticks),

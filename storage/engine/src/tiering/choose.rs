@@ -430,6 +430,7 @@ fn small<'a>(
         }
     }
     let run = pieces.get(longest).filter(|run| run.len() >= fan_in)?;
+    debug_assert!(run.len() <= FAN_IN_MAX);
     Some(run.to_vec())
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Log,
-    Lsn, PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, TierName,
+    Lsn, PartitionId, Result, SchemaVersion, StatementId, Tick, TickRange, TierName, invariant,
     store::{MoveCounts, MoveKind},
 };
 use tokio::sync::oneshot;
@@ -279,10 +279,19 @@ async fn move_out(
     let now_ns = mover.clock.now_ns();
     let oldest = batches.first().map(|batch| mover.commit_times.of(batch.first_gsn(), now_ns));
     let from = EventSource { snapshot_gsn, since_ns: oldest.unwrap_or(now_ns) };
+    invariant!(
+        OneOwner,
+        batches.last().is_none_or(|batch| batch.last_gsn() <= through.0),
+        "a batch continues behind the border, gsn {through}"
+    );
     let tablets = &files.shelves.tablets;
     let mut numbers = PieceNumbers::new(&mover.piece_counter, files, id, TierName::Tablet);
     let number = &mut || numbers.take();
     let written = build::build(tablets, id, &batches, fences, from, number, sizes)?;
+    let visible = |batch: &Arc<MemoryBatch>| {
+        batch.rows() as u64 - batch.superseded_through(snapshot_gsn.0) as u64
+    };
+    let in_force: u64 = batches.iter().map(visible).sum();
     drop(batches);
     let moved = MoveCounts {
         rows: written.iter().map(|written| written.record.rows).sum(),
@@ -290,6 +299,12 @@ async fn move_out(
         pieces_removed: 0,
         bytes: written.iter().map(|written| written.record.bytes).sum(),
     };
+    invariant!(
+        halt MovesPreserve,
+        moved.rows == in_force || !fences.is_empty() && moved.rows < in_force,
+        "a move of chronicle {id} writes {} of {in_force} events",
+        moved.rows
+    );
     let added = open(files, chronicle, &written)?;
     let kept = added.clone();
     let (removed, forgotten) = (Vec::new(), Vec::new());

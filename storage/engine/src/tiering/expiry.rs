@@ -8,14 +8,16 @@
 use std::sync::Arc;
 
 use stratalog_model::{
-    ChronicleId, Result, Tick, TickRange, TierName,
+    ChronicleId, Result, Tick, TickRange,
     store::{MoveCounts, MoveKind},
 };
 
 use crate::{
     ingest::{chronicle::Chronicle, delete},
     sabotage,
-    tiering::{choose::ns_of_ms, collect, files::EngineFiles, mover::Mover, rewrite},
+    tiering::{
+        choose::ns_of_ms, collect, files::EngineFiles, mover::Mover, rewrite, target::TABLETS,
+    },
     version::{Version, piece::OpenPiece, published_versions::PinnedVersion},
 };
 
@@ -48,7 +50,7 @@ pub async fn drop_dead(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts
     let number = mover.move_history.begin(mover.clock.as_ref(), id, MoveKind::Retention);
     let result = if pieces.has_replaced() {
         // Reads the pieces: the records of their replaced events go together with the pieces.
-        rewrite::rewrite(mover, files, &chronicle, &dead, TierName::Tablet).await
+        rewrite::rewrite(mover, files, &chronicle, &dead, TABLETS).await
     } else {
         give_up(mover, files, &chronicle, &version, &dead).await
     };

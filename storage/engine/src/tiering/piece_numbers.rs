@@ -5,9 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use stratalog_model::{ChronicleId, TierName};
-use stratalog_story::{StoryId, StoryName};
-use stratalog_tablet::TabletId;
+use stratalog_model::{ChronicleId, TierName, invariant};
 
 use crate::tiering::files::EngineFiles;
 
@@ -20,7 +18,9 @@ impl PieceCounter {
     fn next(&self, files: &EngineFiles) -> u64 {
         let named = files.manifest.state().last_piece;
         self.0.fetch_max(named, Ordering::Relaxed);
-        self.0.fetch_add(1, Ordering::Relaxed) + 1
+        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        debug_assert!(named < number, "piece number {number} has a piece");
+        number
     }
 }
 
@@ -48,7 +48,8 @@ impl<'a> PieceNumbers<'a> {
     /// Takes an unused number.
     pub fn take(&mut self) -> u64 {
         let number = self.counter.next(self.files);
-        self.issued.insert(number);
+        let is_new = self.issued.insert(number);
+        invariant!(OneOwner, is_new, "piece number {number} was given before");
         number
     }
 
@@ -73,16 +74,6 @@ impl Drop for PieceNumbers<'_> {
         if issued.is_empty() {
             return;
         }
-        let shelves = &self.files.shelves;
-        if self.tier == TierName::Story {
-            for id in issued.into_iter().map(StoryId) {
-                shelves.stories.doom(StoryName { chronicle: self.chronicle, id });
-            }
-            return;
-        }
-        let tablets = issued.into_iter().map(TabletId).collect();
-        if let Err(error) = shelves.tablets.remove_all(&tablets) {
-            tracing::warn!(%error, "cannot remove unused tablets; the next start removes the tablets");
-        }
+        self.files.shelves.abandon(self.tier, self.chronicle, issued);
     }
 }

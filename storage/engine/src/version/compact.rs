@@ -94,6 +94,8 @@ pub fn merge(
     let columns = stored.iter().map(|parts| Column::concat(parts)).collect::<Result<Vec<_>>>()?;
     let bytes = batch_bytes(columns.iter().map(Column::bytes).sum(), ticks.len(), columns.len())
         + runs.len() * size_of::<Run>();
+    debug_assert!(ticks.len() <= parts.iter().map(|part| part.rows()).sum());
+    debug_assert!(runs.is_sorted_by(|a, b| a.row < b.row && a.gsn < b.gsn));
     let claim = budget.claim_anyway(bytes);
     let ticks: ScalarBuffer<i64> = ticks.into();
     Ok(Some(MemoryBatch::new(shape, columns, ticks, runs, claim)))

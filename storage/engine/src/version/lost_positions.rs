@@ -41,6 +41,8 @@ impl LostPositions {
         while joined.len() > RANGES_MAX {
             join_closest(&mut joined);
         }
+        debug_assert!(joined.len() <= RANGES_MAX);
+        debug_assert!(joined.is_sorted_by(|before, after| before.1 < after.0));
         Self(joined)
     }
 

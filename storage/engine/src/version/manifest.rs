@@ -19,7 +19,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Log, Lsn, PartitionId, Result,
-    SchemaVersion, StatementId, TickRange,
+    SchemaVersion, StatementId, TickRange, invariant,
 };
 use tokio::sync::oneshot;
 
@@ -82,7 +82,8 @@ impl Manifest {
         publish: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        let after = Arc::new(self.state().after(&edit)?);
+        let before = self.state();
+        let after = Arc::new(before.after(&edit)?);
         let frame = frame(FrameKind::Manifest, StatementId(0), 0, record::of_edit(&edit)?);
         let reservation = self.log.reserve(frame.payload.len()).await?;
         let (sender, written) = oneshot::channel();
@@ -91,6 +92,11 @@ impl Manifest {
             let published = result.map(|_| {
                 {
                     let mut current = current.lock();
+                    invariant!(
+                        MovesPreserve,
+                        Arc::ptr_eq(&current.state, &before),
+                        "an edit of the manifest was decided on another state"
+                    );
                     current.state = after;
                     current.edits += 1;
                 }

@@ -1,8 +1,11 @@
 //! Event files (tablets and stories) and their parts.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
 };
 
 use ahash::RandomState;
@@ -11,9 +14,9 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, ErrorKind, Gsn, GsnRange, Result, Tick, TickRange,
-    TierName, values::ValueSummary,
+    TierName, invariant, values::ValueSummary,
 };
-use stratalog_story::{BuiltStory, Stories, Story, StoryId};
+use stratalog_story::{BuiltStory, Stories, Story, StoryId, StoryName};
 use stratalog_tablet::{BlockHead, BuiltTablet, Tablet, TabletId, Tablets};
 
 use crate::{
@@ -40,6 +43,35 @@ pub struct Shelves {
     pub tablets: Arc<Tablets>,
     /// The stories.
     pub stories: Arc<Stories>,
+}
+
+impl Shelves {
+    /// Gives up the file of a piece that no manifest names any more. A story may be remote: the
+    /// next move removes the story.
+    pub fn give_up(&self, chronicle: ChronicleId, record: &PieceRecord) {
+        match record.story(chronicle) {
+            Some(built) => self.stories.doom(built.name()),
+            None => {
+                if let Err(error) = self.tablets.remove(TabletId(record.id)) {
+                    tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
+                }
+            }
+        }
+    }
+
+    /// Gives up files that no manifest ever named, finished or not.
+    pub fn abandon(&self, tier: TierName, chronicle: ChronicleId, numbers: BTreeSet<u64>) {
+        if tier == TierName::Story {
+            for id in numbers.into_iter().map(StoryId) {
+                self.stories.doom(StoryName { chronicle, id });
+            }
+            return;
+        }
+        let tablets = numbers.into_iter().map(TabletId).collect();
+        if let Err(error) = self.tablets.remove_all(&tablets) {
+            tracing::warn!(%error, "cannot remove unused tablets; the next start removes the tablets");
+        }
+    }
 }
 
 /// An event file, opened at the first read. After the manifest has dropped the piece, the last
@@ -241,6 +273,7 @@ impl OpenPiece {
             return Ok(known);
         }
         let Some(story) = self.story().await? else { return Ok(&[]) };
+        debug_assert_eq!(story.groups().len() as u64, u64::from(self.record.parts));
         let parts = story.groups().iter().map(|group| Part {
             number: group.number,
             rows: group.summary.rows,
@@ -265,6 +298,7 @@ impl OpenPiece {
             return Ok(None);
         }
         let heads = self.shelves.tablets.blocks(self.tablet()?)?;
+        debug_assert_eq!(heads.len() as u64, u64::from(self.record.parts));
         let parts = heads.into_iter().map(|head| Part {
             number: head.number,
             rows: u64::from(head.summary.rows),
@@ -288,6 +322,15 @@ impl OpenPiece {
         }
         let story = self.story().await?.ok_or_else(|| Error::internal("a part has no file"))?;
         let batch = story.read(part.number, &wanted.sources(&self.shape)?, None).await?;
+        invariant!(
+            NoWrongRow,
+            batch.num_rows() as u64 == part.rows,
+            "row group {} of story {} has {} of {} rows",
+            part.number,
+            self.record.id,
+            batch.num_rows(),
+            part.rows
+        );
         PartEvents::of_batch(&batch, wanted, &self.shape)
     }
 
@@ -314,6 +357,14 @@ impl OpenPiece {
                     .with_source(error),
             }
         })?;
+        invariant!(
+            NoWrongRow,
+            events.rows == rows,
+            "block {} of tablet {} has {} of {rows} rows",
+            head.number,
+            self.record.id,
+            events.rows
+        );
         Ok((events, head.stored_bytes(&wanted_sections)))
     }
 
@@ -358,15 +409,7 @@ impl Drop for OpenPiece {
         if !self.doomed.load(Ordering::Acquire) {
             return;
         }
-        match self.record.story(self.chronicle) {
-            // The file may be remote. The next move deletes the file.
-            Some(built) => self.shelves.stories.doom(built.name()),
-            None => {
-                if let Err(error) = self.shelves.tablets.remove(TabletId(self.record.id)) {
-                    tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
-                }
-            }
-        }
+        self.shelves.give_up(self.chronicle, &self.record);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use stratalog_model::{Gsn, Tick, TickRanges, TierName, tier::Extent};
+use stratalog_model::{Gsn, Tick, TickRanges, TierName, invariant, tier::Extent};
 
 use super::{marks::Marks, piece::OpenPiece};
 use crate::version::fence::Fence;
@@ -39,11 +39,18 @@ impl PieceSet {
     /// `through`.
     #[must_use]
     pub fn with(&self, added: Vec<Arc<OpenPiece>>, removed: &[u64], through: Gsn) -> Self {
+        invariant!(
+            OneOwner,
+            self.through <= through && added.iter().all(|piece| piece.record().gsns.1 <= through),
+            "the border goes from gsn {} to {through}, and a new piece has later events",
+            self.through
+        );
         let mut next = self.clone();
         next.through = through;
         let ends = added.iter().map(|piece| piece.record().ticks.end);
         next.ticks_end = next.ticks_end.max(ends.max());
         next.pieces.retain(|id, _| !removed.contains(id));
+        debug_assert!(added.iter().all(|piece| !next.pieces.contains_key(&piece.record().id)));
         next.pieces.extend(added.into_iter().map(|piece| (piece.record().id, piece)));
         next
     }

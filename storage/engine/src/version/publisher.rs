@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use stratalog_model::{ChronicleId, Gsn, Result};
+use stratalog_model::{ChronicleId, Gsn, Result, invariant};
 use tokio::sync::watch;
 
 use super::{
@@ -107,6 +107,8 @@ impl Publisher {
             };
             let rows = chunk.rows() as u64;
             let (batch, mut reserved) = chunk.into_batch(*committed + 1);
+            debug_assert_eq!(batch.first_gsn(), *committed + 1, "a gsn is left out");
+            debug_assert_eq!(batch.rows() as u64, rows);
             *committed += rows;
             let chronicle = Arc::clone(&reserved.chronicle);
             let sealed = self.settings.compaction_rows_max;
@@ -177,6 +179,12 @@ impl Publisher {
         let mut versions = versions.into_iter().peekable();
         let mut untidy = Vec::new();
         let mut guard = self.published.lock();
+        invariant!(
+            SnapshotsFrozen,
+            guard.gsn <= Gsn(gsn),
+            "the head goes back from gsn {} to {gsn}",
+            guard.gsn
+        );
         if versions.peek().is_none() && guard.gsn == Gsn(gsn) {
             return;
         }

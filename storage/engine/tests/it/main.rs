@@ -16,6 +16,7 @@ mod basics;
 mod budget;
 mod collisions;
 mod concurrency;
+mod conformance;
 mod deletes;
 mod failpoints;
 mod faults;

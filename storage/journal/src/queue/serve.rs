@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use stratalog_model::{Error, ErrorKind, Lsn, Result, log::Reservation};
+use stratalog_model::{Durability, Error, ErrorKind, Lsn, Result, invariant, log::Reservation};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{PendingFrame, SharedQueue, Task, WriterContext};
@@ -26,7 +26,11 @@ pub(super) enum GroupFrames {
 impl SharedQueue {
     /// Serves the queue until it is closed or the writer is poisoned.
     pub(crate) fn serve(&self) {
-        if let Err(reason) = self.catch_panic(|| self.serve_until_end()) {
+        let served = self.catch_panic(|| {
+            self.serve_until_end();
+            Ok(())
+        });
+        if let Err(reason) = served {
             self.poison(reason, Vec::new());
         }
     }
@@ -40,27 +44,34 @@ impl SharedQueue {
             .unwrap_or_else(|_| Err("a defect: the writer panicked".to_string()))
     }
 
-    fn serve_until_end(&self) -> Result<(), String> {
+    fn serve_until_end(&self) {
         loop {
             let task = self.wait();
+            let is_last = matches!(task, Task::Finish | Task::Stop);
             let mut context = self.context.lock();
-            let context = &mut *context;
-            let done = match task {
-                Task::Write => {
-                    self.serve_group(context, GroupFrames::All)?;
-                    continue;
-                }
-                Task::Mark => context.writer.mark(),
-                Task::Finish => context.writer.finish(),
-                Task::Stop => return Ok(()),
-            };
-            self.report(&context.writer);
-            match done {
-                Ok(()) if matches!(task, Task::Finish) => return Ok(()),
-                Ok(()) => {}
-                Err(WriterFailure::Poisoned(reason)) => return Err(reason),
-                Err(WriterFailure::Refused(error)) => return Err(error.to_string()),
+            if let Err(reason) = self.catch_panic(|| self.serve_task(&mut context, task)) {
+                // Before the context is free: no appender writes after a failure (CL-7).
+                return self.poison(reason, Vec::new());
             }
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// Does one task. An error is a reason to poison the journal.
+    fn serve_task(&self, context: &mut WriterContext, task: Task) -> Result<(), String> {
+        let done = match task {
+            Task::Write => return self.serve_group(context, GroupFrames::All),
+            Task::Mark => context.writer.mark(),
+            Task::Finish => context.writer.finish(),
+            Task::Stop => return Ok(()),
+        };
+        self.report(&context.writer);
+        match done {
+            Ok(()) => Ok(()),
+            Err(WriterFailure::Poisoned(reason)) => Err(reason),
+            Err(WriterFailure::Refused(error)) => Err(error.to_string()),
         }
     }
 
@@ -108,12 +119,27 @@ impl SharedQueue {
 
     /// Writes a group and completes its frames. An error is a reason to poison the journal.
     fn write(&self, writer: &mut Writer, group: Vec<PendingFrame>) -> Result<(), String> {
+        invariant!(
+            halt FailedSyncPoisons,
+            self.state.lock().poisoned.is_none(),
+            "a group is written after the journal has stopped"
+        );
         let first = Lsn(writer.written().0 + 1);
         #[cfg(feature = "sabotage")]
         let group = self.acknowledge_too_early(first, group);
         match writer.write(&group) {
             Ok(()) => {
                 self.report(writer);
+                let end = first.0 + group.len() as u64;
+                let is_synced = group.iter().any(|pending| pending.durability >= Durability::Disk);
+                invariant!(
+                    halt AcknowledgedIsRecovered,
+                    writer.written().0 + 1 == end
+                        && (!is_synced || writer.durable() == writer.written()),
+                    "frames {first} to {end} are written up to {}, durable up to {}",
+                    writer.written(),
+                    writer.durable()
+                );
                 // Releases the room of the group at once: a wake-up of a waiter for each frame
                 // would take longer than the frames.
                 let mut room = Vec::with_capacity(group.len());

@@ -11,6 +11,7 @@
 )]
 
 mod basics;
+mod conformance;
 mod damage;
 mod faults;
 mod format;

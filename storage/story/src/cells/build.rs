@@ -93,6 +93,10 @@ fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Ra
             at += len.max(1);
         }
     }
+    debug_assert_eq!(
+        cells.iter().map(Range::len).sum::<usize>(),
+        runs.iter().map(Range::len).sum::<usize>()
+    );
     cells
 }
 

@@ -146,6 +146,7 @@ impl Entry {
             }
         }
         self.look_ahead();
+        debug_assert!(self.earliest.is_none_or(|earliest| now < earliest), "an old lease counts");
     }
 
     /// The time of the next check for expired leases.

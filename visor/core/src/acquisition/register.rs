@@ -70,6 +70,7 @@ impl Register {
         if entry.queue.len() >= WAITING_MAX {
             return Err(Refusal::Crowded(WAITING_MAX));
         }
+        debug_assert!(entry.queue.iter().all(|waiting| waiting.ticket < ticket));
         entry.queue.push(WaitingRequest::new(ticket, holder, claim, now));
         self.tickets += 1;
         self.waiting.entry(holder).or_default().insert(ticket, chronicle);
@@ -136,6 +137,7 @@ impl Register {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
         let found = entry.queue.iter().position(|waiting| waiting.ticket == ticket);
         let Some(holder) = found.map(|at| entry.queue.remove(at).holder) else { return };
+        debug_assert!(entry.queue.iter().all(|waiting| waiting.ticket != ticket));
         self.waits_no_longer(holder, ticket);
         self.tidy(chronicle, holder);
     }

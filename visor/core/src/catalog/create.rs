@@ -48,8 +48,7 @@ pub(crate) fn define(
         }
     }
 
-    let default_collision =
-        if new.primary_key.is_some() { Collision::First } else { Collision::All };
+    let default_collision = Collision::default_of(new.primary_key.is_some());
     let granularity = given.granularity.unwrap_or_default();
     let coarsened = given.index_granularity.filter(|index| *index != granularity);
     if let Some(index) = coarsened {
@@ -264,12 +263,12 @@ fn check_granularity(definition: &ChronicleDefinition) -> Result<()> {
         )
         .with_hint(format!("use a multiple or a divisor of {coarser}, or a finer column type")));
     }
-    if definition.collision == Collision::Next {
+    if definition.collision.moves_ticks() {
         return Err(Error::new(
             ErrorKind::InvalidTableDefinition,
             format!(
-                "collision = 'next' with granularity {granularity} would use ticks that the tick column \"{}\" of type {} cannot show",
-                tick.name, tick.column_type
+                "collision = '{}' with granularity {granularity} would use ticks that the tick column \"{}\" of type {} cannot show",
+                definition.collision, tick.name, tick.column_type
             ),
         )
         .with_hint(format!("set granularity = '{coarser}', or give the column precision 9")));

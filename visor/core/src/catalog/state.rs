@@ -230,6 +230,15 @@ impl CatalogState {
     pub(crate) fn after(&self, change: &Change) -> Result<Self> {
         let mut next = self.clone();
         next.apply(change)?;
+        debug_assert!(
+            self.next_chronicle <= next.next_chronicle
+                && self.next_namespace <= next.next_namespace,
+            "a number can be given again"
+        );
+        debug_assert_eq!(
+            next.by_id.len(),
+            next.databases.keys().map(|name| next.chronicles(name).count()).sum::<usize>()
+        );
         // A reservation is not visible: cached plans stay valid.
         if !matches!(change, Change::ReserveChronicle { .. }) {
             next.version += 1;

@@ -1,4 +1,5 @@
 mod chronicle;
+mod conformance;
 mod durability;
 mod history;
 mod memory_log;

@@ -133,6 +133,7 @@ impl Issue {
         self.confirmed_ns = self.confirmed_ns.min(time_ns);
         // Only a start adds to the lead.
         let lead_ns = significant(lead_of(time_ns, self.confirmed_ns));
+        debug_assert!(self.confirmed_ns <= time_ns, "a time is confirmed before its issue");
         let gone_ns = self.mark.unconfirmed_ns.saturating_sub(lead_ns);
         if gone_ns >= STORED_LEAD_STEP_NS || lead_ns == 0 {
             self.mark.unconfirmed_ns = lead_ns;
@@ -144,6 +145,7 @@ impl Issue {
         let elapsed_ns = now.monotonic_ns.saturating_sub(self.anchor_monotonic_ns) / 2;
         let slow_ns = self.anchor_ns.saturating_add_unsigned(elapsed_ns);
         let wall_ns = self.followed(now, slow_ns);
+        debug_assert!(self.anchor_ns <= slow_ns, "time goes back without the wall clock");
         self.behind_ns = slow_ns.saturating_sub(wall_ns).max(0);
         if wall_ns >= slow_ns {
             self.anchor_ns = wall_ns;
@@ -235,6 +237,7 @@ impl Issue {
         let held_ns = self.mark.held_ns.saturating_sub(back_ns);
         // A rest this small would have been followed at once.
         let held_ns = if held_ns <= most_ns { 0 } else { held_ns };
+        debug_assert!(held_ns <= self.mark.held_ns);
         self.fence(held_ns, self.mark.unconfirmed_ns);
         tracing::warn!(
             held_s = held_ns / 1_000_000_000,

@@ -1,4 +1,5 @@
-//! The allowed places for backups of clients: below places listed by the operator.
+//! The places where clients may put backups. The operator lists folders and URLs; everything below
+//! them is allowed.
 
 use std::{
     path::{Component, Path, PathBuf},
@@ -10,7 +11,7 @@ use url::Url;
 
 use crate::directory::BACKUPS;
 
-/// The allowed places for backups of clients.
+/// Folders and URLs below which clients may put backups.
 #[derive(Debug, Clone)]
 pub struct AllowedPlaces {
     folders: Vec<PathBuf>,
@@ -18,7 +19,8 @@ pub struct AllowedPlaces {
 }
 
 impl AllowedPlaces {
-    /// Parses a comma-separated list of paths and URLs, and adds the folder [`BACKUPS`] of the data directory.
+    /// Parses the setting `backup_urls`, a comma-separated list of paths and URLs, and adds the
+    /// folder [`BACKUPS`] of the data directory.
     pub(crate) fn new(list: &str, data_directory: &Path) -> Self {
         let (mut folders, mut stores) = (vec![data_directory.join(BACKUPS)], Vec::new());
         for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
@@ -31,7 +33,7 @@ impl AllowedPlaces {
         Self { folders, stores }
     }
 
-    /// Checks the elements of the list; returns the problem of the first invalid element.
+    /// Checks the elements of the setting; returns the problem of the first invalid element.
     pub(crate) fn check(list: &str) -> std::result::Result<(), String> {
         for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
             let usable = match Url::parse(text) {
@@ -49,11 +51,11 @@ impl AllowedPlaces {
         Ok(())
     }
 
-    /// The folder of a path, without symbolic links and `..`, if the folder lies in an allowed
+    /// The absolute path of `folder`, without symbolic links and `..`, if it lies in an allowed
     /// folder.
     ///
     /// # Errors
-    /// `InsufficientPrivilege`.
+    /// `InsufficientPrivilege` outside of all allowed folders.
     pub(crate) fn folder(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<PathBuf> {
         let resolved = resolved(disk, folder).filter(|resolved| {
             let mut allowed =
@@ -63,7 +65,7 @@ impl AllowedPlaces {
         resolved.ok_or_else(|| self.refused(&folder.display().to_string()))
     }
 
-    /// True if a folder lies in the data directory's own folder of backups.
+    /// True if a folder lies in the folder of backups that the data directory contains.
     pub(crate) fn is_own(&self, disk: &Arc<dyn Disk>, folder: &Path) -> bool {
         let own = self.folders.first().and_then(|own| resolved(disk, own));
         let folder = std::path::absolute(folder).ok().and_then(|folder| resolved(disk, &folder));
@@ -73,7 +75,7 @@ impl AllowedPlaces {
     /// Checks that the URL of an object store lies below an allowed URL.
     ///
     /// # Errors
-    /// `InsufficientPrivilege`.
+    /// `InsufficientPrivilege` below no allowed URL.
     pub(crate) fn remote(&self, url: &str) -> Result<()> {
         let parsed = Url::parse(url).ok().filter(is_plain);
         let allowed =
@@ -99,7 +101,7 @@ impl AllowedPlaces {
     }
 }
 
-/// A path without symbolic links. `None` for a path with `..` in a part that does not exist.
+/// A path without symbolic links. `None` if a part that does not exist contains `..`.
 fn resolved(disk: &Arc<dyn Disk>, path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
@@ -110,7 +112,7 @@ fn resolved(disk: &Arc<dyn Disk>, path: &Path) -> Option<PathBuf> {
     plain.then(|| disk.canonical(there).join(rest))
 }
 
-/// True for a plain URL: no credentials, no query, no encoded `/` or `..`.
+/// True if the URL has no credentials, no query, and no encoded `/` or `..`.
 fn is_plain(url: &Url) -> bool {
     let segments = || url.path().split('/');
     url.username().is_empty()

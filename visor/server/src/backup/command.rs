@@ -1,4 +1,4 @@
-//! The commands.
+//! The commands `backup`, `backups` and `restore`.
 
 use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
@@ -65,17 +65,17 @@ pub(crate) struct RestoreArguments {
     story_url: Option<String>,
 }
 
-/// `stratalog backup`.
+/// Runs `stratalog backup`.
 pub(crate) fn run_backup(arguments: &BackupArguments) -> ExitCode {
     run(make(arguments))
 }
 
-/// `stratalog backups`.
+/// Runs `stratalog backups`.
 pub(crate) fn run_backups(arguments: &BackupsArguments) -> ExitCode {
     run(list(arguments))
 }
 
-/// `stratalog restore`.
+/// Runs `stratalog restore`.
 pub(crate) fn run_restore(arguments: &RestoreArguments) -> ExitCode {
     run(restore_database(arguments))
 }
@@ -154,13 +154,14 @@ fn print_summary(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4
     );
 }
 
-/// Settings for object stores in commands: the operator's machine may provide credentials.
-pub(crate) fn by_operator() -> RemoteSettings {
+/// The settings of object stores for commands: the credentials may come from the operator's
+/// machine.
+pub(crate) fn operator_remote_settings() -> RemoteSettings {
     RemoteSettings { metadata_service: true, ..RemoteSettings::default() }
 }
 
 async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
-    let place = Place::of_url(&arguments.from, &disk(), by_operator())?;
+    let place = Place::of_url(&arguments.from, &disk(), operator_remote_settings())?;
     if let Some(newest) = arguments.keep {
         let kept = spawn_worker(async move { keep(&place, newest as usize).await }).await?;
         println!(
@@ -194,12 +195,13 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
 
 async fn restore_database(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let disk = disk();
-    let place = Place::of_url(&arguments.from, &disk, by_operator())?;
-    // The directory uses the place of its stories exclusively from the first story on.
+    let place = Place::of_url(&arguments.from, &disk, operator_remote_settings())?;
+    // From its first story on, the restored directory owns this place in the object store.
     let id = identity::anew();
     let (stories, own_files): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
         Some(url) => {
-            let shelf = RemoteShelf::from_url(url, environment(), by_operator())?.owned_by(&id);
+            let shelf = RemoteShelf::from_url(url, environment(), operator_remote_settings())?
+                .owned_by(&id);
             (Some(Arc::new(shelf)), vec![(identity::ID.to_string(), identity::text_of(&id).into())])
         }
         None => (None, Vec::new()),
@@ -226,7 +228,7 @@ fn disk() -> Arc<dyn Disk> {
     Arc::new(LocalDisk)
 }
 
-/// Runs partly blocking work on a separate thread.
+/// Runs work that may block, on a thread of its own.
 async fn spawn_worker<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
@@ -235,7 +237,7 @@ async fn spawn_worker<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Error::internal(format!("the command failed: {error}"))))
 }
 
-/// Waits with a progress bar on a terminal; an interrupt ends the work.
+/// Awaits the work, with a progress bar if the output is a terminal; Ctrl-C cancels the work.
 async fn with_progress_bar<T>(
     watch: &Watch,
     work: impl Future<Output = Result<T, Error>>,
@@ -266,7 +268,7 @@ async fn with_progress_bar<T>(
     }
 }
 
-/// A moving sign on a terminal; hidden elsewhere.
+/// An animated sign while the work runs; hidden if the output is not a terminal.
 fn spinner(message: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -283,7 +285,7 @@ async fn interrupted() {
     }
 }
 
-/// Keeps the values of the only row.
+/// Receives a result of one row, and keeps its values.
 #[derive(Debug, Default)]
 struct RowReceiver(Vec<String>);
 

@@ -14,18 +14,18 @@ use stratalog_tablet::Tablets;
 use super::parts::{Folders, Parts, definitions, left_over};
 use crate::{
     StartError,
-    backup::by_operator,
+    backup::operator_remote_settings,
     directory::DataDirectory,
     embedded::{ShelfPurpose, open_shelf},
 };
 
-/// The findings, and the reference for the comparison, if any.
+/// The report, and the state of the events that the parts were compared with, if it was readable.
 pub(super) struct OfflineFindings {
     pub(super) report: Report,
     pub(super) subject: Option<Subject>,
 }
 
-/// Checks a whole directory. `wrong` is the error of its FORMAT.
+/// Checks all parts of a data directory. `wrong` is the error of its file FORMAT, if any.
 pub(super) fn inspect(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -49,8 +49,12 @@ pub(super) fn inspect(
     };
     let copy = IndexCopy::of(&directory.index());
     let index = copy.as_ref().ok().map(IndexCopy::path);
-    let shelf =
-        open_shelf(disk, &directory.stories(), (story_url, by_operator()), ShelfPurpose::Look)?;
+    let shelf = open_shelf(
+        disk,
+        &directory.stories(),
+        (story_url, operator_remote_settings()),
+        ShelfPurpose::Look,
+    )?;
     let shelves = Shelves {
         tablets: Arc::new(Tablets::look(Arc::clone(disk), &directory.tablets(), index)),
         stories: Arc::new(Stories::look(shelf, Arc::clone(disk), &directory.spool())),
@@ -79,7 +83,7 @@ pub(super) fn inspect(
     Ok(OfflineFindings { report, subject })
 }
 
-/// Lists files without a reference to them.
+/// Reports the files that nothing refers to.
 fn unnamed(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -136,7 +140,7 @@ fn unnamed(
         );
     }
     if subject.is_none() {
-        // After lost edits of the manifest, needed files may look unused.
+        // If edits of the manifest were lost, files that nothing refers to may still be needed.
         for line in &mut lines {
             line.cure = stratalog_engine::check::Repair::None;
             line.hint = Some("the file stays unchanged until the manifest is repaired".to_string());
@@ -146,7 +150,7 @@ fn unnamed(
     Ok(())
 }
 
-/// A copy of the index: an open by sled changes the files.
+/// A temporary copy of the index, because sled changes the files of an index that it opens.
 struct IndexCopy(tempfile::TempDir);
 
 impl IndexCopy {

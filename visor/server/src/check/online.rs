@@ -1,4 +1,4 @@
-//! Check of a running server's open files: `CALL stratalog.check()`.
+//! Checks the open files of a running server, for `CALL stratalog.check()`.
 
 use std::sync::{
     Arc,
@@ -18,14 +18,14 @@ use stratalog_visor_core::Catalog;
 use super::parts::{Folders, Parts, definitions};
 use crate::directory::DataDirectory;
 
-/// The parts to check; only a single check runs at a time.
+/// The parts of the database that the check reads. Only one check runs at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Online {
     disk: Arc<dyn Disk>,
     folders: Folders,
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
-    /// The logs of the catalog, the manifest and the events.
+    /// The journals of the catalog, the manifest and the events.
     logs: [Arc<dyn Log>; 3],
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -62,8 +62,8 @@ impl Online {
         if let Some(manifest) = parts.manifest(durable(edits, from))? {
             manifest.finish()?;
         }
-        // First read the visible state, then the end of the journal: the journal then contains the
-        // whole visible state.
+        // Reads the visible state before the end of the journal, so that the journal contains all
+        // of the visible state.
         let subject = self.engine.subject(definitions(self.catalog.state()))?;
         parts.events(&subject, durable(events, subject.floor().max(Lsn(1))))?;
         Ok(parts.report)
@@ -96,7 +96,7 @@ impl Inspector for Online {
     }
 }
 
-/// Ends the check when its caller is gone.
+/// Ends the check when the caller no longer waits.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

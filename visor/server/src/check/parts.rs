@@ -1,4 +1,4 @@
-//! Checks the parts of a data directory in turn; used with and without a running server.
+//! Checks the parts of a data directory one by one, with or without a running server.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,10 +17,10 @@ use stratalog_visor_core::{CatalogState, catalog::CatalogReplay, clock::MasterCl
 
 use crate::{StartError, directory::DataDirectory};
 
-/// Maximum number of listed journal faults.
+/// Maximum number of journal faults in the report.
 const FAULTS_MAX: usize = 1000;
 
-/// The paths of the parts.
+/// The paths of the parts of a data directory.
 #[derive(Debug, Clone)]
 pub(super) struct Folders {
     pub(super) root: PathBuf,
@@ -44,22 +44,22 @@ impl Folders {
     }
 }
 
-/// A running check of the parts.
+/// A check that is running: its report so far.
 pub(super) struct Parts<'a> {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) folders: Folders,
-    /// Called with the number of read bytes; its error ends the check.
+    /// Receives the number of bytes that were read; returns an error to end the check.
     pub(super) progress: &'a mut dyn FnMut(u64) -> Result<()>,
     pub(super) report: Report,
 }
 
 impl Parts<'_> {
-    /// A path relative to the data directory; another path unchanged.
+    /// A path relative to the data directory; a path outside of it stays unchanged.
     fn relative_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.folders.root).unwrap_or(path).display().to_string()
     }
 
-    /// Checks FORMAT and reports its error.
+    /// Adds the line for FORMAT; `wrong` is its error, if any.
     pub(super) fn format(&mut self, wrong: Option<&StartError>) {
         let line = |state| Line::new(PartKind::Format, "FORMAT", state);
         let line = match wrong {
@@ -78,7 +78,7 @@ impl Parts<'_> {
         self.report.push(line);
     }
 
-    /// Checks the clock's lease.
+    /// Checks the file with the clock's lease.
     pub(super) fn clock(&mut self) {
         let line = |state| Line::new(PartKind::Clock, "clock/clock", state);
         let line = match MasterClock::look(self.disk.as_ref(), &self.folders.clock) {
@@ -94,7 +94,7 @@ impl Parts<'_> {
         self.report.push(line);
     }
 
-    /// Checks the catalog; `None` for an unreadable catalog.
+    /// Checks the journal of the catalog; returns its state, or `None` if it is unreadable.
     pub(super) fn catalog(&mut self, scope: Scope) -> Result<Option<CatalogState>> {
         let mut replay = CatalogReplay::default();
         let folder = self.folders.catalog.clone();
@@ -108,13 +108,13 @@ impl Parts<'_> {
         Ok(Some(state))
     }
 
-    /// Checks the manifest; `None` for an unreadable manifest.
+    /// Checks the journal of the manifest; returns its state, or `None` if it is unreadable.
     pub(super) fn manifest(&mut self, scope: Scope) -> Result<Option<ManifestReplay>> {
         let mut replay: Option<ManifestReplay> = None;
         let mut next = Lsn(1);
         let folder = self.folders.manifest.clone();
         let sound = self.journal(PartKind::Manifest, &folder, scope, &mut |lsn, frame| {
-            // Segments were removed: the rest begins with a snapshot.
+            // The first segments were removed, so the first record is a snapshot.
             if lsn != next {
                 replay = Some(ManifestReplay::new(false));
             }
@@ -127,7 +127,8 @@ impl Parts<'_> {
         Ok(Some(replay.unwrap_or_else(|| ManifestReplay::new(true))))
     }
 
-    /// Reads the records of a journal in sequence; `None` after a fault.
+    /// Reads the records of a journal in order, and passes them to `read`; returns `None` after a
+    /// fault.
     fn journal(
         &mut self,
         part: PartKind,
@@ -141,7 +142,7 @@ impl Parts<'_> {
         let summary = check_journal(&disk, folder, &settings, scope, &mut |sight| match sight {
             CheckEvent::Frame { path, offset, lsn, frame } => {
                 (self.progress)(frame.payload.len() as u64)?;
-                // Errors after a damage have no meaning of their own.
+                // After a fault, further errors would only be its consequences.
                 if sound && let Err(error) = read(lsn, frame) {
                     sound = false;
                     let line = Line::new(part, self.relative_path(path), Severity::Damaged);
@@ -163,7 +164,7 @@ impl Parts<'_> {
         Ok(sound.then_some(summary))
     }
 
-    /// Checks the journal of events and reports its faults.
+    /// Checks the journal of events against `subject`, the state of all events.
     pub(super) fn events(&mut self, subject: &Subject, scope: Scope) -> Result<()> {
         let disk = Arc::clone(&self.disk);
         let folder = self.folders.journal.clone();
@@ -222,7 +223,8 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Checks only the checksums of the journal of events, when the needed part is unknown.
+    /// Checks only the checksums of the journal of events, because the manifest does not say which
+    /// events it must have.
     pub(super) fn events_alone(&mut self, scope: Scope) -> Result<()> {
         let folder = self.folders.journal.clone();
         let sound = self.journal(PartKind::Journal, &folder, scope, &mut |_, _| Ok(()))?;
@@ -271,7 +273,7 @@ impl Parts<'_> {
     }
 }
 
-/// A file that the next start removes.
+/// The line for a file that the next start will remove.
 pub(super) fn left_over(path: String, what: &str) -> Line {
     Line::new(PartKind::Files, path, Severity::Warning)
         .with_detail(what)
@@ -279,7 +281,7 @@ pub(super) fn left_over(path: String, what: &str) -> Line {
         .with_cure(Repair::Remove)
 }
 
-/// Adds the text of an error to a line.
+/// Adds the message of an error to a line.
 pub(super) fn of_error(line: Line, error: &Error) -> Line {
     let line = line.with_detail(match error.detail() {
         Some(detail) => format!("{}; {detail}", error.message()),
@@ -291,7 +293,8 @@ pub(super) fn of_error(line: Line, error: &Error) -> Line {
     }
 }
 
-/// The catalog's knowledge about the ids of chronicles.
+/// Looks up a chronicle's id in the catalog: the definition, or that the chronicle was dropped, or
+/// that the catalog has never issued the id.
 pub(super) fn definitions(
     state: Arc<CatalogState>,
 ) -> Arc<dyn Fn(stratalog_model::ChronicleId) -> CatalogEntry + Send + Sync> {

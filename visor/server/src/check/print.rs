@@ -1,4 +1,4 @@
-//! Prints the report of a check for people.
+//! Prints the report of a check in readable form.
 
 use std::{cell::Cell, io::IsTerminal as _, path::Path, time::Duration};
 
@@ -29,7 +29,7 @@ pub(super) fn report(path: &Path, report: &Report) {
     }
 }
 
-/// A line for a sound part, several lines for a faulty part.
+/// The text for a part: one line if the part is sound, several lines if not.
 fn text(line: &Line) -> String {
     let mut facts = Vec::new();
     facts.extend(line.table.as_ref().map(|table| format!("table {table}")));
@@ -49,14 +49,14 @@ fn text(line: &Line) -> String {
     format!("{head}\n    {}{}", line.detail, hint.unwrap_or_default())
 }
 
-/// A progress bar on a terminal; hidden elsewhere.
+/// The progress bar of a check; hidden if the output is not a terminal.
 pub(super) struct CheckProgress {
     bar: ProgressBar,
-    /// Bytes not yet shown by the bar.
+    /// Bytes that were read since the last update of the bar.
     pending: Cell<u64>,
 }
 
-/// Bytes between two changes of the bar.
+/// The bar is updated after this number of bytes.
 const STEP_BYTES: u64 = 1 << 20;
 
 impl CheckProgress {
@@ -90,7 +90,7 @@ impl CheckProgress {
     }
 }
 
-/// Bytes of all files: about the number of bytes to read.
+/// Bytes of all files below a folder: about the number of bytes that a check reads.
 fn bytes_of(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let sizes = entries.flatten().map(|entry| match entry.metadata() {

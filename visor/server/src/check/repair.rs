@@ -1,4 +1,4 @@
-//! Repairs from second copies only, never by guessing.
+//! Repairs damage from second copies. Damage without a second copy stays.
 //!
 //! | what | from |
 //! |---|---|
@@ -19,10 +19,10 @@ use stratalog_tablet::TabletId;
 use super::offline::OfflineFindings;
 use crate::directory::DataDirectory;
 
-/// Folder for rebuilt tablets; otherwise empty.
+/// The folder in which tablets are rebuilt; otherwise empty.
 const REPAIR: &str = "repair";
 
-/// Repairs, and returns a text for each repair.
+/// Repairs what the report of a check allows; returns one text per repair.
 pub(super) fn repair(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -60,7 +60,7 @@ pub(super) fn repair(
     Ok(done)
 }
 
-/// Rebuilds a tablet from the journal; returns true on success.
+/// Rebuilds a tablet from the journal; returns false if the journal lacks its events.
 fn tablet(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -90,7 +90,7 @@ fn tablet(
     moved
 }
 
-/// Moves a rebuilt tablet into its place.
+/// Moves a rebuilt tablet to the path of the damaged tablet.
 fn put(
     disk: &Arc<dyn Disk>,
     folder: &Path,
@@ -114,7 +114,7 @@ fn put(
     Ok(())
 }
 
-/// Cuts the torn tail of a journal, like a start.
+/// Cuts the torn tail of a journal, as a start does.
 fn tail(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -139,17 +139,17 @@ fn tail(
     Ok(())
 }
 
-/// Removes the index: the next start rebuilds the index from the tablets.
+/// Removes the index; the next start rebuilds it from the tablets.
 fn index(directory: &DataDirectory, done: &mut Vec<String>) -> Result<()> {
     clear(&directory.index())?;
     done.push("removed the index; the next start rebuilds the index from the tablets".to_string());
     Ok(())
 }
 
-/// Removes a file without a reference.
+/// Removes a file that nothing refers to.
 fn remove(root: &Path, path: &str, done: &mut Vec<String>) -> Result<()> {
     let file = root.join(path);
-    // The next start removes files in an object store.
+    // A path in an object store is not a file here; the next start removes the object.
     let Ok(metadata) = std::fs::symlink_metadata(&file) else { return Ok(()) };
     let removed = match metadata.is_dir() {
         true => std::fs::remove_dir_all(&file),

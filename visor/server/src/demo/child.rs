@@ -1,4 +1,4 @@
-//! A server in a separate process, for a kill without a shutdown.
+//! Runs a server as a child process that can be killed.
 
 use std::{
     fs::File,
@@ -8,10 +8,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Prefix of the ready line of `stratalog serve`.
+/// The beginning of the line that `stratalog serve` prints when it is ready.
 pub const READY: &str = "ready: ";
 
-/// A running server, killed on drop unless let go.
+/// A running server. Dropping the value kills the server, unless [`Self::let_go`] was called.
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Option<Child>,
@@ -19,11 +19,12 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts `program serve` on `data_dir`, at a free port of the loopback interface; log lines
-    /// are added to `log`. Returns when the server is ready.
+    /// Starts `program serve` on `data_dir`, at a free port of the loopback interface, and appends
+    /// the server's log lines to `log`. Returns when the server is ready.
     ///
     /// # Errors
-    /// The process cannot be started, or ends before it is ready: then with its last log line.
+    /// The process cannot be started, or ends before it is ready; the error then contains its last
+    /// log line.
     pub fn start(program: &Path, data_dir: &Path, log: &Path, flags: &[&str]) -> io::Result<Self> {
         let log_file = File::options().create(true).append(true).open(log)?;
         let mut child = Command::new(program)
@@ -51,17 +52,17 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// The server's address for the Postgres protocol.
+    /// The address at which the server speaks the Postgres protocol.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its process id.
+    /// The process id of the server.
     pub fn id(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// SIGKILL: no chance to finish anything.
+    /// Kills the server with SIGKILL, so that it cannot finish anything.
     pub fn kill(&mut self) -> io::Result<()> {
         match self.child.take() {
             Some(mut child) => {
@@ -72,7 +73,8 @@ impl ServerProcess {
         }
     }
 
-    /// Waits until the process ends by itself, for example after SIGTERM; returns true on success.
+    /// Waits until the process ends, for example after SIGTERM; returns true if its exit status is
+    /// 0.
     pub fn wait(&mut self) -> io::Result<bool> {
         match self.child.take() {
             Some(mut child) => child.wait().map(|status| status.success()),
@@ -80,7 +82,7 @@ impl ServerProcess {
         }
     }
 
-    /// Lets the process run on after the drop of this value.
+    /// Leaves the server running.
     pub fn let_go(mut self) {
         self.child = None;
     }
@@ -88,12 +90,13 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // No further action is possible after a failed kill.
+        // Nothing can be done if the kill fails.
         let _ = self.kill();
     }
 }
 
-/// The Postgres address of a line like `ready: postgres 127.0.0.1:5433, data directory …`.
+/// The Postgres address in a ready line, for example `ready: postgres 127.0.0.1:5433, data
+/// directory …`.
 pub fn address_of(line: &str) -> Option<SocketAddr> {
     let address = line.strip_prefix(READY)?.split_once("postgres ")?.1;
     address.split(',').next()?.trim().parse().ok()

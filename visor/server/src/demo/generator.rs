@@ -1,6 +1,6 @@
-//! Rows in the shape of TSBS's cpu-only use case: hosts with ten tags report ten metrics at a fixed
-//! interval. The generator is Stratalog's own. It makes the same numbers for the same seed, on
-//! every machine, for all hosts or for parts of the hosts.
+//! Generates rows in the shape of TSBS's cpu-only use case: hosts with ten tags report ten metrics
+//! at a fixed interval. The same seed gives the same numbers on every machine, whether one
+//! generator makes all hosts or several generators share them.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -10,7 +10,7 @@ use arrow::{
     error::ArrowError,
 };
 
-/// The tag columns; the first is the key.
+/// The tag columns; the first is the key column.
 pub const TAGS: [&str; 10] = [
     "hostname",
     "region",
@@ -50,18 +50,18 @@ const ARCHITECTURES: [&str; 2] = ["x64", "x86"];
 const TEAMS: [&str; 4] = ["SF", "NYC", "LON", "CHI"];
 const ENVIRONMENTS: [&str; 3] = ["production", "staging", "test"];
 
-/// The number of rows, and their content.
+/// The number of rows, and the seed of their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuShape {
-    /// Hosts.
+    /// The number of hosts.
     pub hosts: usize,
-    /// Reports of each host.
+    /// The number of reports of each host.
     pub steps: usize,
-    /// Nanoseconds since 1970 of the first report; whole seconds.
+    /// The time of the first report in nanoseconds since 1970; whole seconds.
     pub start_ns: i64,
-    /// Nanoseconds between reports; whole seconds.
+    /// The time between reports in nanoseconds; whole seconds.
     pub interval_ns: i64,
-    /// Seed of all numbers.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
@@ -71,14 +71,14 @@ impl CpuShape {
         self.hosts as u64 * self.steps as u64
     }
 
-    /// Nanoseconds since 1970 just after the last report's interval.
+    /// The end of the last report's interval in nanoseconds since 1970.
     pub fn end_ns(&self) -> i64 {
         let steps = i64::try_from(self.steps).unwrap_or(i64::MAX);
         self.start_ns.saturating_add(steps.saturating_mul(self.interval_ns))
     }
 }
 
-/// CREATE TABLE for the rows.
+/// The CREATE TABLE statement for the rows.
 pub fn create_table(name: &str) -> String {
     let tags: Vec<String> = TAGS
         .iter()
@@ -103,17 +103,17 @@ pub fn arrow_schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A host: its tags, its current metrics, and its own random generator.
+/// A host: its tags, its present metrics, and its random generator.
 #[derive(Debug, Clone)]
 struct Host {
     tags: [String; 10],
-    /// The tags for a COPY line, with a tab before and after.
+    /// The tags in a line of COPY, with a tab before and after.
     tag_text: Vec<u8>,
     metrics: [f64; 10],
     chance: Chance,
 }
 
-/// Generates the reports, ordered by time and host.
+/// Generates the reports of the hosts, ordered by time and then by host.
 #[derive(Debug, Clone)]
 pub struct CpuGenerator {
     shape: CpuShape,
@@ -122,21 +122,21 @@ pub struct CpuGenerator {
 }
 
 impl CpuGenerator {
-    /// All rows of `shape`.
+    /// Generates all rows of `shape`.
     pub fn new(shape: CpuShape) -> Self {
         Self::part(shape, 0, 1)
     }
 
-    /// The rows of the hosts with numbers equal to `part` modulo `parts`. All parts together are
-    /// the rows of [`CpuGenerator::new`].
+    /// Generates the rows of the hosts whose number is `part` modulo `parts`. All parts together
+    /// are the rows of [`CpuGenerator::new`].
     pub fn part(shape: CpuShape, part: usize, parts: usize) -> Self {
         let hosts =
             (part..shape.hosts).step_by(parts.max(1)).map(|number| Host::new(shape.seed, number));
         Self { shape, hosts: hosts.collect(), step: 0 }
     }
 
-    /// Adds the reports of up to `steps` more points in time as lines of COPY's text form; returns
-    /// the number of added rows, 0 at the end.
+    /// Appends the reports of the next `steps` points in time as lines in COPY's text format;
+    /// returns the number of appended rows, 0 at the end.
     pub fn next_copy(&mut self, steps: usize, lines: &mut Vec<u8>) -> u64 {
         let mut rows = 0;
         for _ in 0..steps {
@@ -148,7 +148,7 @@ impl CpuGenerator {
                 lines.extend_from_slice(time.as_bytes());
                 lines.extend_from_slice(&host.tag_text);
                 for (at, value) in host.walk().into_iter().enumerate() {
-                    // A write to memory does not fail.
+                    // A write to memory cannot fail.
                     let _ =
                         if at == 0 { write!(lines, "{value}") } else { write!(lines, "\t{value}") };
                 }
@@ -159,7 +159,7 @@ impl CpuGenerator {
         rows
     }
 
-    /// The reports of up to `steps` more points in time as an Arrow batch; `None` at the end.
+    /// The reports of the next `steps` points in time as a batch; `None` at the end.
     ///
     /// # Errors
     /// None in practice: the columns fit the schema.
@@ -195,7 +195,7 @@ impl CpuGenerator {
         RecordBatch::try_new(arrow_schema(), columns).map(Some)
     }
 
-    /// The next point in time; `None` at the end.
+    /// The time of the next reports in nanoseconds since 1970; `None` at the end.
     fn advance(&mut self) -> Option<i64> {
         if self.step >= self.shape.steps {
             return None;
@@ -232,8 +232,8 @@ impl Host {
         Self { tags, tag_text, metrics, chance }
     }
 
-    /// A step of the random walk, limited to 0 … 100. The values are whole numbers: their sums are
-    /// exact in a double in any order of summation.
+    /// Moves each metric one step of a random walk between 0 and 100. The values are integers, so
+    /// that a double holds their sums exactly in any order of summation.
     fn walk(&mut self) -> [u8; 10] {
         let mut values = [0; 10];
         for (metric, value) in self.metrics.iter_mut().zip(&mut values) {
@@ -244,12 +244,12 @@ impl Host {
     }
 }
 
-/// SplitMix64: small, seedable, the same on every machine.
+/// SplitMix64: a small random generator with the same numbers on every machine.
 #[derive(Debug, Clone)]
 pub struct Chance(pub u64);
 
 impl Chance {
-    /// 64 uniform random bits.
+    /// The next 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -258,7 +258,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// 0 … `end` − 1; 0 when `end` is 0.
+    /// A random number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         let wide = u128::from(self.bits()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or(0)
@@ -270,7 +270,8 @@ impl Chance {
         items.get(usize::try_from(at).ok()?)
     }
 
-    /// Approximately normal with mean 0 and deviation 1: the number of ones in 64 bits, scaled.
+    /// A random number with about a normal distribution, mean 0 and deviation 1, from the number of
+    /// ones in 64 bits.
     fn bell(&mut self) -> f64 {
         (f64::from(self.bits().count_ones()) - 32.0) / 4.0
     }

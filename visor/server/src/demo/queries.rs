@@ -1,4 +1,4 @@
-//! TSBS's fifteen query types for cpu-only, in Stratalog's SQL.
+//! TSBS's fifteen types of queries for cpu-only, in the SQL of Stratalog.
 
 use super::generator::{Chance, CpuShape, METRICS};
 
@@ -7,24 +7,24 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 /// A type of query, with a generator of its queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryType {
-    /// TSBS's name.
+    /// The name of the type in TSBS.
     pub name: &'static str,
     kind: Kind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Maxima of some metrics per minute, over some hosts and hours.
+    /// The maxima of some metrics per minute, over some hosts and hours.
     SingleGroupBy { metrics: usize, hosts: usize, hours: i64 },
-    /// Maxima of all metrics per hour, over some hosts and eight hours.
+    /// The maxima of all metrics per hour, over some hosts and eight hours.
     MaxAll { hosts: usize },
-    /// Means of some metrics per hour and host, over twelve hours.
+    /// The means of some metrics per hour and host, over twelve hours.
     DoubleGroupBy { metrics: usize },
-    /// Rows above 90 of one host, or of all, over twelve hours.
+    /// The rows with a usage above 90, of one host or of all hosts, over twelve hours.
     HighCpu { hosts: usize },
     /// The last row of every host.
     LastPoint,
-    /// The last five minutes' maxima before a point in time.
+    /// The maxima of the last five minutes before a point in time.
     GroupByOrderByLimit,
 }
 
@@ -52,8 +52,8 @@ pub const QUERY_TYPES: [QueryType; 15] = [
 ];
 
 impl QueryType {
-    /// The content of the query, in a few words.
-    pub fn asks_for(&self) -> String {
+    /// A short description of the query.
+    pub fn description(&self) -> String {
         let some = |count: usize, what: &str| match count {
             1 => format!("1 {what}"),
             _ => format!("{count} {what}s"),
@@ -75,7 +75,8 @@ impl QueryType {
         }
     }
 
-    /// A query of the type on table `cpu` with rows of `shape`; `chance` picks hosts and times.
+    /// A query of this type on the table `cpu` with rows of `shape`; `chance` chooses hosts and
+    /// times.
     pub fn sql(&self, shape: &CpuShape, chance: &mut Chance) -> String {
         match self.kind {
             Kind::SingleGroupBy { metrics, hosts, hours } => format!(
@@ -146,14 +147,14 @@ fn window(shape: &CpuShape, hours: i64, chance: &mut Chance) -> String {
     )
 }
 
-/// A random whole second with at least `hours` of data after it.
+/// A random time, in whole seconds, with at least `hours` of data after it.
 fn start_of_window(shape: &CpuShape, hours: i64, chance: &mut Chance) -> i64 {
     let room = (shape.end_ns() - shape.start_ns - hours * HOUR_NS).max(0) / 1_000_000_000;
     let offset = chance.below(u64::try_from(room + 1).unwrap_or(1));
     shape.start_ns + i64::try_from(offset).unwrap_or(0) * 1_000_000_000
 }
 
-/// Nanoseconds since 1970 as a literal's text.
+/// Nanoseconds since 1970 as the text of a timestamp literal.
 pub fn timestamp(ns: i64) -> String {
     chrono::DateTime::from_timestamp_nanos(ns).format("%Y-%m-%d %H:%M:%S+00").to_string()
 }

@@ -1,4 +1,5 @@
-//! Shows the tiers of the rows before, during and after moves, and compares the answers.
+//! Shows the tiers that hold the rows before, during and after moves, and compares the answers of
+//! queries.
 
 use std::{cell::Cell, time::Instant};
 
@@ -12,14 +13,15 @@ use super::{
 };
 use crate::sql::error::SqlError;
 
-/// Types of the queries repeated during the moves.
+/// The types of queries that run again and again during the moves.
 const ASKED: [&str; 4] =
     ["single-groupby-1-1-12", "cpu-max-all-8", "high-cpu-1", "groupby-orderby-limit"];
 
-/// Moves the rows of `cpu` down through `client` while `asking` runs queries, and prints the tiers.
+/// Moves the rows of `cpu` to lower tiers through `client`, while `asking` runs queries, and prints
+/// where the rows are.
 ///
 /// # Errors
-/// Errors of the server; an answer different from before.
+/// Errors of the server; an answer that differs from the answer before the moves.
 pub async fn demonstrate(
     client: &Client,
     asking: &Client,
@@ -46,12 +48,12 @@ pub async fn demonstrate(
     Ok(())
 }
 
-/// Observations during a move.
+/// Observations during a move: where rows were, and how queries did.
 #[derive(Debug)]
 struct MoveObservations {
     seconds: f64,
     answers: u64,
-    /// The last observation of rows in several tiers.
+    /// The last moment at which several tiers held rows.
     during: Option<Places>,
 }
 
@@ -86,7 +88,7 @@ async fn move_by(
     Ok(MoveObservations { seconds, answers, during })
 }
 
-/// Rows and bytes of `cpu` in each tier with rows.
+/// Rows and bytes of `cpu` in each tier that holds rows.
 #[derive(Debug)]
 struct Places(Vec<(String, u64, u64)>);
 
@@ -116,14 +118,15 @@ async fn places(client: &Client) -> Result<Places, SqlError> {
     Ok(places)
 }
 
-/// A query with its first answer.
+/// A query and its answer before the moves.
 #[derive(Debug)]
 struct DemoQuery {
     sql: String,
     answer: QueryAnswer,
 }
 
-/// Number of rows, and the sum of their checksums: the order of rows does not matter.
+/// The number of rows, and the sum of their checksums, which does not depend on the order of the
+/// rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct QueryAnswer {
     rows: u64,

@@ -1,4 +1,4 @@
-//! Counts the files of the data directory for `stratalog.storage`.
+//! Measures the files of the data directory, for `stratalog.storage`.
 
 use std::{
     fs::{self, Metadata},
@@ -15,10 +15,10 @@ use stratalog_model::{
 
 use super::{BACKUPS, CATALOG, CLOCK, INDEX, JOURNAL, MANIFEST, SPILL, SPOOL, STORIES, TABLETS};
 
-/// Unit of the number of blocks in the metadata of a file.
+/// The unit in which the file system counts the blocks of a file, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// The files of an open data directory.
+/// The paths whose files are measured.
 #[derive(Debug)]
 pub(crate) struct DirectoryUsage {
     pub(crate) path: PathBuf,
@@ -64,7 +64,7 @@ enum Links {
     Counted,
 }
 
-/// Counts the entries of a folder. `kind_of` gives the kind of an entry by name.
+/// Adds up the entries of a folder by their kind; `kind_of` maps the name of an entry to its kind.
 fn count(
     usage: &mut [FileUsage],
     folder: &Path,
@@ -98,8 +98,8 @@ fn add(usage: &mut [FileUsage], kind: FileKind, metadata: &Metadata) {
     }
 }
 
-/// `None` for a file removed after the listing, and for a folder of another user, such as
-/// `lost+found`.
+/// Turns an error into `None` for a file that was removed after the listing, and for a folder of
+/// another user, such as `lost+found`.
 fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     use io::ErrorKind::{NotFound, PermissionDenied};
     match result {

@@ -1,28 +1,28 @@
-//! The CREATE TABLE for an input.
+//! Makes the CREATE TABLE statement for an input.
 
 use stratalog_model::ColumnType;
 
 use super::{TableNote, quote};
 use crate::sql::{error::SqlError, rows::ResultColumn};
 
-/// Usual names of a time column, the most likely first.
+/// Usual names of a time column, the most likely name first.
 const TIME_NAMES: [&str; 8] =
     ["time", "timestamp", "ts", "datetime", "date_time", "time_hour", "date", "day"];
 
-/// Properties of the table from the command line.
+/// The properties of the new table that the command line sets.
 #[derive(Debug, Clone, Default)]
 pub struct Shape {
-    /// Key columns.
+    /// The names of the key columns.
     pub key: Vec<String>,
-    /// Time column.
+    /// The name of the time column.
     pub time: Option<String>,
-    /// Options, each with its value.
+    /// The names and values of the options in WITH.
     pub options: Vec<(String, String)>,
 }
 
 impl Shape {
-    /// Adds the note of the file, if the file still has the time and key of the note. Flags of the
-    /// command line take precedence.
+    /// Adds the properties from the note in a Parquet file, if the file still has the time column
+    /// and the key that the note names. Flags of the command line take precedence.
     pub fn with_note(mut self, note: Option<TableNote>, columns: &[ResultColumn]) -> Self {
         let has = |name: &String| columns.iter().any(|column| column.name == *name);
         let Some(note) = note.filter(|note| has(&note.time) && note.key.iter().all(has)) else {
@@ -35,7 +35,7 @@ impl Shape {
         }
         self.time.get_or_insert(note.time);
         for (name, value) in options {
-            // Events with different values of a key may collide under another key.
+            // With another key, other events would collide, so the rule no longer applies.
             let applies = is_same_key || name != "collision";
             if applies && !self.options.iter().any(|(given, _)| *given == name) {
                 self.options.push((name, value));
@@ -45,10 +45,11 @@ impl Shape {
     }
 }
 
-/// CREATE TABLE IF NOT EXISTS for an input of `columns`; `table` is already quoted.
+/// The CREATE TABLE IF NOT EXISTS statement for an input with `columns`. The caller passes `table`
+/// quoted.
 ///
 /// # Errors
-/// No possible time column, or an unknown column name.
+/// The input has no possible time column, or a flag names an unknown column.
 pub fn create_statement(
     table: &str,
     columns: &[ResultColumn],
@@ -99,7 +100,8 @@ pub fn create_statement(
         .collect();
     let primary: Vec<String> =
         shape.key.iter().chain([&time.name]).map(|name| quote(name)).collect();
-    // Without key columns, several rows may have the same time, and all rows are kept.
+    // Without key columns, rows with the same time are different events, and the table keeps all of
+    // them.
     let keeps_all =
         shape.key.is_empty() && !shape.options.iter().any(|(name, _)| name == "collision");
     let keeping = keeps_all.then(|| "collision = 'all'".to_string());
@@ -117,8 +119,8 @@ pub fn create_statement(
     ))
 }
 
-/// A timestamp column. An input without timestamps uses a date column: each date means its
-/// midnight.
+/// The time column: a timestamp column, or else a date column, whose dates mean their midnight.
+/// `None` if there is neither.
 fn detect_time(columns: &[ResultColumn]) -> Option<&ResultColumn> {
     likeliest(columns, ColumnType::is_timestamp)
         .or_else(|| likeliest(columns, |column_type| *column_type == ColumnType::Date))

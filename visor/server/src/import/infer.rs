@@ -1,31 +1,32 @@
-//! Finds a common type for all values of a column.
+//! Infers the type of a column from its values.
 
 use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, parse_value};
 
-/// The possible types of the values read before.
+/// The types that all values so far allow.
 #[derive(Debug, Clone)]
 pub(super) struct Guess {
     boolean: bool,
     integer: bool,
-    /// All integers fit 64 bits.
+    /// True if all integers fit 64 bits.
     narrow: bool,
     double: bool,
-    /// At least one number has more digits than a double keeps.
+    /// True if a number has more digits than double precision keeps.
     long: bool,
-    /// Maximum digits before and after the decimal point; `None` after infinity or NaN.
+    /// The largest numbers of digits before and after the decimal point; `None` after an infinity
+    /// or NaN.
     digits: Option<(usize, usize)>,
     date: bool,
     timestamp: bool,
-    /// All timestamps have a zone.
+    /// True if all timestamps have a zone.
     zoned: bool,
     time: bool,
     uuid: bool,
     json: bool,
     seen: bool,
-    /// At least one value is a date or timestamp.
+    /// True if a value is a date or a timestamp.
     any_time: bool,
-    /// The first value that is not a time, in a column with times.
+    /// The first value that is not a time.
     odd: Option<String>,
 }
 
@@ -52,7 +53,7 @@ impl Default for Guess {
 }
 
 impl Guess {
-    /// Adds a value of a format without types.
+    /// Considers a value of a format whose values have no types.
     pub(super) fn text(&mut self, text: &str) {
         let text = text.trim();
         self.seen = true;
@@ -63,7 +64,7 @@ impl Guess {
         self.dates(text);
     }
 
-    /// Adds a JSON value; `written` is the text of the value, with all digits of a number.
+    /// Considers a JSON value. `written` is its source text, with all digits of a number.
     pub(super) fn json(&mut self, value: &serde_json::Value, written: &str) {
         use serde_json::Value;
         match value {
@@ -120,7 +121,7 @@ impl Guess {
         self.uuid &= text.len() == 36 && parses(ColumnType::Uuid);
     }
 
-    /// A numeric type for all digits of the values; text if no numeric type fits.
+    /// A numeric type that holds all digits of the values; text if there is none.
     fn exact(&self) -> ColumnType {
         match self.digits {
             Some((whole, scale)) if whole.saturating_add(scale) <= 38 => {
@@ -131,12 +132,12 @@ impl Guess {
         }
     }
 
-    /// A value that is not a time, in a column with times.
+    /// The first value that is not a time, if other values are times.
     pub(super) fn odd_time(&self) -> Option<&str> {
         self.odd.as_deref().filter(|_| self.any_time)
     }
 
-    /// The narrowest common type of all values; text without values.
+    /// The narrowest type that holds all values; text if there are no values.
     pub(super) fn column_type(&self) -> ColumnType {
         if !self.seen {
             ColumnType::Text
@@ -168,15 +169,16 @@ impl Guess {
     }
 }
 
-/// True if the shortest text of the nearest double has another value than the number.
+/// True if double precision loses digits of the number.
 fn is_long(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     let printed = text.parse::<f64>().map(|number| number.to_string());
-    // A double keeps any 15 digits.
+    // Double precision keeps any 15 digits.
     digits > 15 && printed.is_ok_and(|printed| significant(&printed) != significant(text))
 }
 
-/// The digits of a number without zeros at both ends, and the power of ten of the first digit.
+/// The digits of a number without zeros at both ends, and the power of ten of the first digit;
+/// `None` for other text.
 fn significant(text: &str) -> Option<(String, i64)> {
     let (whole, fraction, exponent) = decimal(text)?;
     let all = format!("{whole}{fraction}");
@@ -189,8 +191,8 @@ fn significant(text: &str) -> Option<(String, i64)> {
     Some((digits.trim_end_matches('0').to_string(), power))
 }
 
-/// Digits before and after the decimal point of a number, written without an exponent; `None` for
-/// other text.
+/// The number of digits before and after the decimal point; `None` for text that is not a number
+/// without an exponent.
 fn digits_of(text: &str) -> Option<(usize, usize)> {
     let (whole, fraction, exponent) = decimal(text)?;
     let moved = |digits: &str, by: i64| {
@@ -200,8 +202,8 @@ fn digits_of(text: &str) -> Option<(usize, usize)> {
     moved(whole, exponent).zip(moved(fraction, exponent.saturating_neg()))
 }
 
-/// The digits before and after the decimal point, and the exponent, of a number; `None` for other
-/// text.
+/// The digits before and after the decimal point, and the exponent; `None` for text that is not a
+/// number.
 fn decimal(text: &str) -> Option<(&str, &str, i64)> {
     let text = text.trim_start_matches('-');
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -213,7 +215,7 @@ fn decimal(text: &str) -> Option<(&str, &str, i64)> {
     (digits(whole) && digits(fraction)).then_some((whole, fraction, exponent))
 }
 
-/// True for an integer of at most 38 digits; `007` is a code, not a number.
+/// True for an integer of at most 38 digits. A text such as `007` is a code, and not an integer.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     (1..=38).contains(&digits.len())
@@ -232,7 +234,7 @@ fn is_number(text: &str) -> bool {
             && text.parse::<f64>().is_ok())
 }
 
-/// True for a text with a prefix like `2013-01-01`.
+/// True for a text that begins like `2013-01-01`.
 fn starts_like_a_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 10

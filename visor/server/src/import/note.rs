@@ -1,30 +1,30 @@
-//! The note of an export for an import, to keep the event ids: a tick counts units of the
-//! granularity from the base.
+//! The note in an exported Parquet file. It preserves the ids of events, because a tick depends on
+//! the base and the granularity of the table.
 
 use serde::{Deserialize, Serialize};
 
 use super::table::{KeyNames, is_plain};
 
-/// The name of the note in the metadata of a Parquet file.
+/// The key of the note in the metadata of a Parquet file.
 pub const METADATA: &str = "stratalog.table";
 
-/// The part of a table's definition not visible in its rows.
+/// The properties of a table that its rows do not show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNote {
-    /// Time column.
+    /// The name of the time column.
     pub time: String,
-    /// Key columns.
+    /// The names of the key columns.
     pub key: Vec<String>,
-    /// The length of a tick, in the form of CREATE TABLE.
+    /// The length of a tick, as CREATE TABLE writes it.
     pub granularity: String,
-    /// The time of tick 0, in nanoseconds since 1970.
+    /// The time of tick 0 in nanoseconds since 1970.
     pub base_ns: i64,
-    /// The rule for events with the same tick and key.
+    /// The rule for two events with the same tick and key.
     pub collision: String,
 }
 
 impl TableNote {
-    /// The query for the note of a table with a quoted name: one text, or no row.
+    /// The query for the note of a table, whose name is quoted; its result has one text, or no row.
     pub fn question(quoted: &str) -> String {
         format!(
             "SELECT jsonb_build_object('time', c.tick_column, 'key', to_jsonb(c.key_columns), \
@@ -37,17 +37,17 @@ impl TableNote {
         )
     }
 
-    /// Parses the result of [`TableNote::question`] or a file's metadata.
+    /// Parses the result of the query of [`TableNote::question`], or the metadata of a file.
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// The note for the metadata of a file.
+    /// The note as text for the metadata of a file.
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Options of CREATE TABLE, each with its value.
+    /// The names and values of the options in WITH.
     pub fn options(&self) -> Vec<(String, String)> {
         let option = |name: &str, value: &str| (name.to_string(), value.to_string());
         vec![
@@ -57,7 +57,7 @@ impl TableNote {
         ]
     }
 
-    /// The flags of `import` for the same table from a file without metadata.
+    /// The flags of `import` that make the same table from a file without metadata.
     pub fn flags(&self) -> String {
         let word = |text: &str| match text.split(',').all(is_plain) {
             true => text.to_string(),

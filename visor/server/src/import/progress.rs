@@ -1,4 +1,4 @@
-//! A progress bar on a terminal; hidden elsewhere.
+//! A progress bar; hidden if the output is not a terminal.
 
 use std::{io::IsTerminal as _, time::Duration};
 
@@ -32,7 +32,8 @@ impl RowProgress {
         Self { bar }
     }
 
-    /// `position` is in the unit of the size; `rows` is the total number of rows.
+    /// Updates the bar. `position` is the position in the input, in the unit of its size; `rows` is
+    /// the number of rows so far.
     pub(crate) fn advance(&self, position: u64, rows: u64) {
         self.bar.set_position(position);
         let seconds = self.bar.elapsed().as_secs_f64().max(1e-9);

@@ -1,4 +1,4 @@
-//! Inputs, as batches of COPY data.
+//! Reads an input and splits it into batches of COPY data.
 
 use std::{
     fs::File,
@@ -21,20 +21,20 @@ mod parquet;
 
 pub use lines::Lines;
 
-/// The input and its format options.
+/// The input, and how to read it.
 #[derive(Debug, Clone)]
 pub struct SourceOptions {
-    /// The file; `-` is standard input.
+    /// The path of the file; `-` is standard input.
     pub file: PathBuf,
-    /// Its format.
+    /// The format of the input.
     pub format: FileFormat,
-    /// CSV: the first line contains the column names.
+    /// CSV: whether the first line contains the column names.
     pub header: bool,
-    /// CSV: separator of values.
+    /// CSV: the separator of values.
     pub delimiter: u8,
-    /// CSV: the unquoted text for NULL.
+    /// CSV: the unquoted text that means NULL.
     pub null: String,
-    /// Number of rows for the choice of types; 0 when the table exists.
+    /// The number of rows from which the types are inferred; 0 if the table exists.
     pub infer_rows: usize,
 }
 
@@ -45,44 +45,44 @@ pub enum Size {
     Bytes(u64),
     /// A number of rows.
     Rows(u64),
-    /// A pipe.
+    /// Unknown, because the input is a pipe.
     Unknown,
 }
 
-/// Rows for one COPY statement.
+/// The rows for one COPY statement.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// COPY data.
+    /// The rows in the format of COPY.
     pub bytes: Vec<u8>,
-    /// Number of its first row in the input, from 1.
+    /// The number of the first row in the input, from 1.
     pub first_row: u64,
-    /// Number of rows, at least 1.
+    /// The number of rows, at least 1.
     pub rows: u64,
-    /// Line numbers of the input.
+    /// Maps line numbers of the batch to line numbers of the input.
     pub lines: Lines,
-    /// The read position in the input, in the unit of its [`Size`].
+    /// The position after the batch in the input, in the unit of [`Size`].
     pub end: u64,
 }
 
-/// An input.
+/// An input that is read batch by batch.
 pub trait Source: Send {
-    /// Names and types of the columns, from the first rows.
+    /// Names and types of the input's columns, inferred from its first rows.
     fn columns(&self) -> Result<Vec<ResultColumn>, SqlError>;
-    /// The table note of an export.
+    /// The note of an exported table, if the input has one.
     fn note(&self) -> Option<TableNote> {
         None
     }
-    /// Columns with times and at least one other value, each with the first such value.
+    /// Columns in which most values are times, and the first value of each that is not.
     fn odd_times(&self) -> Vec<(String, String)> {
         Vec::new()
     }
-    /// Sets the table's columns, before the first batch.
+    /// Tells the source the columns of the table, before the first batch.
     fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError>;
-    /// Names of the columns in batches; `None`: the table's columns.
+    /// The columns of the batches, for COPY; `None` if they are the columns of the table.
     fn names(&self) -> Option<Vec<String>>;
-    /// Options of the COPY statement.
+    /// The options of the COPY statement.
     fn copy_options(&self) -> String;
-    /// The next rows; `None` at the end.
+    /// The next batch, with at most `rows_max` rows; `None` at the end.
     fn next_batch(&mut self, rows_max: u64) -> Result<Option<Batch>, SqlError>;
     /// The size of the input.
     fn size(&self) -> Size;
@@ -91,7 +91,7 @@ pub trait Source: Send {
 /// Opens an input and reads its first rows.
 ///
 /// # Errors
-/// An unreadable file, or a wrong format of its beginning.
+/// The file is unreadable, or its beginning does not have the format.
 pub fn open(options: SourceOptions) -> Result<Box<dyn Source>, SqlError> {
     let input = Input::open(&options)?;
     Ok(match options.format {
@@ -101,7 +101,7 @@ pub fn open(options: SourceOptions) -> Result<Box<dyn Source>, SqlError> {
     })
 }
 
-/// Bytes of a file or of standard input, counted.
+/// The bytes of a file or of standard input, with a counter.
 pub(super) struct Input {
     name: String,
     reader: Box<dyn Read + Send>,

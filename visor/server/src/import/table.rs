@@ -1,4 +1,4 @@
-//! Names of tables and of key columns.
+//! Parses names of tables and columns on the command line.
 
 use crate::sql::error::SqlError;
 
@@ -10,7 +10,8 @@ pub struct TableName {
 }
 
 impl TableName {
-    /// Parses `name` or `schema.name` without a change of case; double quotes have SQL's meaning.
+    /// Parses `name` or `schema.name`. Double quotes have SQL's meaning; names without quotes keep
+    /// their case.
     ///
     /// # Errors
     /// An empty name.
@@ -21,7 +22,7 @@ impl TableName {
             None => (None, first),
             Some(rest) => match part_of(rest, '.').ok_or_else(bad)? {
                 (name, None) => (Some(first), name),
-                // A name may contain points.
+                // A quoted name may contain dots.
                 (_, Some(_)) => (Some(first), rest.to_string()),
             },
         };
@@ -31,7 +32,7 @@ impl TableName {
         Ok(Self { schema, name })
     }
 
-    /// The quoted name for SQL.
+    /// The name in quotes, for SQL.
     pub fn quoted(&self) -> String {
         match &self.schema {
             Some(schema) => format!("{}.{}", quote(schema), quote(&self.name)),
@@ -45,7 +46,7 @@ impl TableName {
 pub struct KeyNames(Vec<String>);
 
 impl KeyNames {
-    /// The value of the flag for names.
+    /// The value of the flag with these names.
     pub fn new(names: &[String]) -> Self {
         Self(names.to_vec())
     }
@@ -53,7 +54,7 @@ impl KeyNames {
     /// Parses the value of the flag.
     ///
     /// # Errors
-    /// A name without its closing quote, or with a text behind the quote.
+    /// A name without its closing quote, or text after a closing quote.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut names = Vec::new();
         let mut rest = Some(text);
@@ -67,7 +68,7 @@ impl KeyNames {
         Ok(Self(names))
     }
 
-    /// The names.
+    /// The names of the key columns.
     pub fn names(&self) -> &[String] {
         &self.0
     }
@@ -91,7 +92,8 @@ pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The first name of a text, and the text after the next separator.
+/// The first name of a text, and the text after the separator that follows; `None` if a quote is
+/// not closed.
 fn part_of(text: &str, separator: char) -> Option<(String, Option<&str>)> {
     let Some(quoted) = text.strip_prefix('"') else {
         return Some(match text.split_once(separator) {
@@ -115,7 +117,7 @@ fn part_of(text: &str, separator: char) -> Option<(String, Option<&str>)> {
     }
 }
 
-/// A name for SQL, in quotes.
+/// A name in quotes, for SQL.
 pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

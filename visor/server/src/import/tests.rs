@@ -1,6 +1,7 @@
 use stratalog_model::ColumnType;
 
 use super::*;
+use crate::sql::rows::ResultColumn;
 
 fn column(name: &str, column_type: ColumnType) -> ResultColumn {
     ResultColumn { name: name.to_string(), column_type }
@@ -53,7 +54,7 @@ fn an_export_tells_the_base_of_its_table() {
         own.contains("WITH (base = '7''ns', granularity = '1us', collision = 'last')"),
         "{own}"
     );
-    // Another key, and a file without the key.
+    // A table with another key, and a file that lacks a column of the key.
     let key = Shape { key: vec!["temp".to_string()], ..Shape::default() };
     let other = made(key, &weather());
     assert!(
@@ -141,7 +142,7 @@ fn a_producers_name_always_gives_the_same_id() {
     assert_ne!(id("nightly", 16385), id("nightly2", 16385));
     assert_ne!(id("nightly", 16385), id("nightly", 16386));
     assert_ne!(Producer::new(None, 16385), Producer::new(None, 16385));
-    // The name resumes an interrupted import.
+    // The random name lets the user resume an interrupted import.
     let random = Producer::new(None, 16385);
     assert_eq!(Producer::new(Some(&random.name), 16385), random);
 }

@@ -1,4 +1,4 @@
-//! Checks of values with the right type.
+//! Checks whether the values of settings are within their limits.
 
 use stratalog_journal::JournalSettings;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
@@ -6,17 +6,18 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use super::{Budget, Bytes, Settings};
 use crate::backup::AllowedPlaces;
 
-/// Maximum number of client connections.
+/// The largest value of `connections_max`.
 const CONNECTIONS_MAX: usize = 1_000_000;
-/// The smallest useful memory budget.
+/// The smallest memory budget in bytes.
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
-/// The smallest allowed limit of a message or statement.
+/// The smallest limit for a message or a statement in bytes.
 const TEXT_BYTES_MIN: u64 = 1 << 10;
-/// The largest size of a message: its length is a signed number of 32 bits.
+/// The largest limit for a message in bytes: the protocol stores the length in a signed 32-bit
+/// number.
 const MESSAGE_BYTES_MAX: u64 = (1 << 31) - 1;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Returns the problem with the value of setting `name`, and the correction.
+/// Checks the value of setting `name`. The error says what is wrong and how to correct it.
 pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
     match name {
         "data_dir" if settings.data_dir.is_empty() => {
@@ -47,7 +48,7 @@ pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
     }
 }
 
-/// The filter of `log_level`.
+/// Parses the filter of `log_level`.
 pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
     let refused = || {
         format!(
@@ -56,12 +57,12 @@ pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
         )
     };
     let level = |word: &str| LEVELS.contains(&word.trim().to_ascii_lowercase().as_str());
-    // The filter's own grammar accepts any word for a crate with all its lines.
+    // The filter's grammar accepts any word, and takes an unknown word for the name of a crate.
     let known = |part: &str| match part.rsplit_once('=') {
         Some((target, word)) => !target.trim().is_empty() && level(word),
         None => level(part),
     };
-    // Filters by span may contain any text, including commas.
+    // A filter by span may contain any text, even commas.
     let directives = if text.contains('[') {
         text.to_string()
     } else if text.split(',').all(known) {

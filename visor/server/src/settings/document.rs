@@ -1,10 +1,10 @@
-//! Settings as text for readers: a commented TOML file, and the page of the manual.
+//! Writes settings as text: as a commented TOML file, and as a page of the manual.
 
 use std::fmt::Write as _;
 
 use super::{KEYS, Settings};
 
-/// The settings as a readable TOML file, each under its description.
+/// The settings as a TOML file that has each description above its setting.
 pub fn commented_toml(settings: &Settings) -> String {
     let mut text = String::new();
     for key in KEYS {
@@ -20,7 +20,7 @@ pub fn commented_toml(settings: &Settings) -> String {
     text
 }
 
-/// The complete `docs/settings.md`. A test compares the text with the file.
+/// The content of `docs/settings.md`; a test compares it with the file.
 pub fn settings_page() -> String {
     let defaults = Settings::default();
     let mut page = String::from(

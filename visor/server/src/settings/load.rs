@@ -1,15 +1,15 @@
-//! Sources of settings, in the order of precedence: flag, then environment variable, then file,
-//! then default.
+//! Reads settings from their sources. A flag takes precedence over an environment variable, a
+//! variable over the file, and the file over the default.
 
 use std::path::{Path, PathBuf};
 
 use super::{KEYS, Settings};
 
-/// Prefix of the environment variables.
+/// The beginning of the names of all environment variables.
 pub(super) const VARIABLE_PREFIX: &str = "STRATALOG_";
 
-/// Variables for other purposes than settings: for other commands, for tests and for scripts. The
-/// server ignores these variables, since a script that sets a variable may start a server.
+/// Variables with this prefix that are not settings, but serve other commands, tests and scripts.
+/// The server ignores them, because a script that sets one may start a server.
 const OTHER_VARIABLES: [&str; 15] = [
     "STRATALOG_BENCH_DIR",
     "STRATALOG_BIN",
@@ -28,35 +28,35 @@ const OTHER_VARIABLES: [&str; 15] = [
     "STRATALOG_WRITE_FIXTURE",
 ];
 
-/// An unusable setting: its name, its place, and a correction.
+/// An unusable setting: what is wrong, where, and how to correct it.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The file cannot be read.
+    /// The settings file cannot be read.
     #[error("cannot read the configuration file {path}: {reason}")]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The reason from the system or the TOML reader.
+        /// The error of the system or of the TOML parser.
         reason: String,
     },
     /// No setting has this name.
     #[error("unknown setting {name} in {place}{}", suggestion.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
     Unknown {
-        /// The name in the source.
+        /// The unknown name, as the source writes it.
         name: String,
-        /// File, environment or command line.
+        /// The source: file, environment or command line.
         place: String,
-        /// The most similar name, if any is similar.
+        /// The most similar name of a setting, if there is one.
         suggestion: Option<String>,
     },
     /// The setting does not accept the value.
     #[error("{name} in {place}: {reason}")]
     Value {
-        /// The name in the source.
+        /// The name of the setting, as the source writes it.
         name: String,
-        /// File, environment or command line.
+        /// The source: file, environment or command line.
         place: String,
-        /// The problem of the value.
+        /// What is wrong with the value.
         reason: String,
     },
 }
@@ -64,20 +64,20 @@ pub enum SettingsError {
 /// The three sources of settings, the strongest last.
 #[derive(Debug, Default, Clone)]
 pub struct Layers {
-    /// The TOML file, if given.
+    /// The path of the TOML file, if given.
     pub file: Option<PathBuf>,
-    /// All environment variables; variables without the prefix are ignored.
+    /// All environment variables; those without the prefix are ignored.
     pub environment: Vec<(String, String)>,
-    /// Flags as (setting name, text).
+    /// The flags, as pairs of setting and text.
     pub flags: Vec<(String, String)>,
 }
 
 impl Layers {
-    /// The settings, with warnings about environment variables made by an orchestrator for a
-    /// service with a similar name.
+    /// Reads all sources. Also returns warnings about environment variables that an orchestrator
+    /// has made for a service with a similar name.
     ///
     /// # Errors
-    /// An unreadable file, an unknown name, or a value not accepted by its setting.
+    /// An unreadable file, an unknown name, or a value that its setting does not accept.
     pub fn load(&self) -> Result<(Settings, Vec<String>), SettingsError> {
         let mut settings = Settings::default();
         if let Some(path) = &self.file {
@@ -151,8 +151,9 @@ fn load_environment(
     Ok(warnings)
 }
 
-/// True if an orchestrator makes the variable for a service called `stratalog`, or `stratalog-…`:
-/// `…SERVICE_HOST`, `…SERVICE_PORT_PG`, `…PORT_5433_TCP_ADDR`, and `…PORT` with a complete address.
+/// True for a variable that an orchestrator makes for a service called `stratalog` or
+/// `stratalog-…`: `…SERVICE_HOST`, `…SERVICE_PORT_PG`, `…PORT_5433_TCP_ADDR`, and `…PORT` with a
+/// complete address.
 fn is_of_a_service(name: &str, text: &str) -> bool {
     let has = |word: &str| name.starts_with(word) || name.contains(&format!("_{word}"));
     let of_a_port = name.split("port_").nth(1).is_some_and(|rest| {
@@ -164,7 +165,7 @@ fn is_of_a_service(name: &str, text: &str) -> bool {
     has("service_host") || has("service_port") || of_a_port || whole
 }
 
-/// The setting with the most similar name, if similar enough for a typing error.
+/// The setting whose name is most similar; `None` if no name looks like a typing error of it.
 fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase().replace('-', "_");
     KEYS.iter()

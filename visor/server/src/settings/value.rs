@@ -1,4 +1,4 @@
-//! Types of setting values: each type is read from text and from TOML, and written back.
+//! The types of settings. Each type is read from text and from TOML, and written back as text.
 
 use std::{fmt, str::FromStr};
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 const UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// A number of bytes: `1073741824`, `64MiB`, `1.5 GiB`, `500 MB`.
+/// A number of bytes; text forms: `1073741824`, `64MiB`, `1.5 GiB`, `500 MB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// The number as a size in memory; the maximum on overflow.
+    /// The number as `usize`; the largest `usize` if it does not fit.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -60,17 +60,17 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A part of the machine's memory: bytes, or a percentage.
+/// A part of the machine's memory: a number of bytes, or a percentage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Budget {
     /// A number of bytes.
     Fixed(Bytes),
-    /// A percentage, 1 … 90, of [`available_memory_bytes`].
+    /// A percentage from 1 to 90 of [`available_memory_bytes`].
     Percent(u8),
 }
 
 impl Budget {
-    /// The budget on a machine with `memory_bytes`.
+    /// The bytes of the budget on a machine with `memory_bytes`.
     pub fn bytes(self, memory_bytes: u64) -> u64 {
         match self {
             Budget::Fixed(bytes) => bytes.0,
@@ -105,9 +105,9 @@ impl fmt::Display for Budget {
 /// The address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// No listener.
+    /// The listener is off.
     Off,
-    /// `host:port`.
+    /// The listener binds to `host:port`.
     Address(String),
 }
 
@@ -138,12 +138,12 @@ impl fmt::Display for Listen {
     }
 }
 
-/// The form of log lines.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Time, level, source, message, fields.
     Text,
-    /// The same without the source, for a reader at a terminal.
+    /// As `Text`, without the source; for reading at a terminal.
     Compact,
 }
 
@@ -168,8 +168,8 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// Reads a type from a TOML string, or from a TOML number where allowed, with its `FromStr`, and
-/// writes the type with its `Display`.
+/// Implements reading a type from a TOML string, and from a TOML number if it may be one, by its
+/// `FromStr`; and writing it by its `Display`.
 macro_rules! as_text {
     ($($type:ty),*) => { $(
         impl Serialize for $type {
@@ -204,8 +204,8 @@ macro_rules! as_text {
 
 as_text!(Bytes, Budget, Listen, LogFormat);
 
-/// Memory for this process: of the machine, or of its control group if smaller. 4 GiB when both are
-/// unreadable.
+/// Bytes of memory that this process may use: the memory of the machine, or the limit of its
+/// control group if lower. 4 GiB if neither is readable.
 pub fn available_memory_bytes() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
@@ -220,8 +220,8 @@ pub fn available_memory_bytes() -> u64 {
     }
 }
 
-/// The lowest memory limit of the control groups in `/proc/self/cgroup`, and of their parent
-/// groups. In a container, the root is the container's own group.
+/// The lowest memory limit among the control groups in `/proc/self/cgroup` and their parents. In a
+/// container, the root is the group of the container.
 fn group_limit(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let of_version_2 =
         ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(|root| (root, "memory.max"));

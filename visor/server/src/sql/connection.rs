@@ -1,4 +1,4 @@
-//! A connection to a database: over the wire, or to a database opened in this process.
+//! A connection to a database: to a server, or to a database that this process has opened.
 
 use std::io;
 
@@ -19,22 +19,22 @@ pub use wire::WireConnection;
 /// The data of a COPY … FROM STDIN.
 pub type CopyData<'a> = BoxStream<'a, io::Result<Bytes>>;
 
-/// Receives a result in parts, without waiting for the end.
+/// Receives a result in parts as they arrive.
 pub trait Receiver: Send {
-    /// The columns, before any row.
+    /// Receives the columns, before any row.
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()>;
-    /// Some rows.
+    /// Receives the next rows.
     fn rows(&mut self, rows: &TextRows) -> io::Result<()>;
-    /// Bytes of COPY … TO STDOUT.
+    /// Receives the next bytes of COPY … TO STDOUT.
     fn bytes(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// A connection of either kind.
+/// A connection to a server, or to a database in this process.
 #[derive(Debug)]
 pub enum Connection {
-    /// Over the Postgres protocol.
+    /// A connection to a server, over the Postgres protocol.
     Wire(Box<WireConnection>),
-    /// In this process.
+    /// A session of a database that this process has opened.
     Embedded(EmbeddedConnection),
 }
 
@@ -51,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// Runs a COPY … FROM STDIN; returns the number of stored rows.
+    /// Runs COPY … FROM STDIN with `data`; returns the number of stored rows.
     pub async fn copy_in(&mut self, sql: &str, data: CopyData<'_>) -> Result<u64, SqlError> {
         match self {
             Connection::Wire(wire) => wire.copy_in(sql, data).await,
@@ -59,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// The columns of a query's result.
+    /// The columns of the result that the query `sql` would have.
     pub async fn describe(&mut self, sql: &str) -> Result<Vec<ResultColumn>, SqlError> {
         match self {
             Connection::Wire(wire) => wire.describe(sql).await,
@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// A handle for another thread that cancels the running statement.
+    /// A handle by which another thread can cancel the running statement.
     pub fn canceller(&self) -> Canceller {
         match self {
             Connection::Wire(wire) => Canceller::Wire(wire.cancel_token()),
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// Server messages since the last call, as lines.
+    /// The messages of the server since the last call, as lines.
     pub fn take_notices(&mut self) -> Vec<String> {
         match self {
             Connection::Wire(wire) => wire.take_notices(),
@@ -83,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// Name of the database, for the prompt.
+    /// The name of the database, for the prompt.
     pub fn database(&self) -> &str {
         match self {
             Connection::Wire(wire) => wire.database(),
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// The description of the server or directory, for the greeting.
+    /// What the connection is connected to, for the greeting.
     pub fn place(&self) -> String {
         match self {
             Connection::Wire(wire) => wire.place(),
@@ -103,9 +103,9 @@ impl Connection {
 /// Cancels the running statement of its connection.
 #[derive(Clone)]
 pub enum Canceller {
-    /// Through a second connection.
+    /// Cancels over a second connection to the server.
     Wire(tokio_postgres::CancelToken),
-    /// Directly.
+    /// Cancels in this process.
     Embedded(embedded::EmbeddedCanceller),
 }
 
@@ -113,7 +113,7 @@ impl Canceller {
     /// Requests the cancellation; the statement then ends with SQLSTATE 57014.
     pub async fn cancel(&self) {
         match self {
-            // A cancel request has no answer; after a failure, the statement simply continues.
+            // A cancel request has no answer. If it fails, the statement continues.
             Canceller::Wire(token) => {
                 let _ = token.cancel_query(tokio_postgres::NoTls).await;
             }

@@ -1,4 +1,4 @@
-//! Interactive input: line editing with a persistent history.
+//! The interactive editor for lines, with a history in a file.
 
 use std::{
     io::{self, BufRead},
@@ -12,10 +12,10 @@ use super::shell::{NextAction, Shell};
 /// Maximum number of lines in the history.
 const HISTORY_LINES_MAX: usize = 10_000;
 
-/// Reads lines from the terminal until its end or `\q`.
+/// Reads lines from the terminal and passes them to the shell, until the end of input or `\q`.
 ///
 /// # Errors
-/// An unreadable terminal.
+/// The terminal cannot be read.
 pub fn converse(shell: &mut Shell) -> io::Result<()> {
     let config = rustyline::Config::builder()
         .max_history_size(HISTORY_LINES_MAX)
@@ -26,7 +26,7 @@ pub fn converse(shell: &mut Shell) -> io::Result<()> {
     let mut editor = DefaultEditor::with_config(config).map_err(io::Error::other)?;
     let history = history_path();
     if let Some(path) = &history {
-        // The first run has no history.
+        // At the first run no history file exists.
         let _ = editor.load_history(path);
     }
     println!("stratalog {}, {}", env!("CARGO_PKG_VERSION"), shell.place());
@@ -53,7 +53,8 @@ pub fn converse(shell: &mut Shell) -> io::Result<()> {
     Ok(())
 }
 
-/// `STRATALOG_HISTORY`, or `.stratalog_history` at home; an empty variable disables the history.
+/// The path of the history: `STRATALOG_HISTORY`, or `.stratalog_history` in the home directory.
+/// `None` if the variable is empty, which disables the history.
 fn history_path() -> Option<PathBuf> {
     match std::env::var_os("STRATALOG_HISTORY") {
         Some(path) if path.is_empty() => None,
@@ -62,7 +63,7 @@ fn history_path() -> Option<PathBuf> {
     }
 }
 
-/// Typed lines after a COPY … FROM STDIN.
+/// The lines that a user types as data of a COPY … FROM STDIN.
 struct TypedLines<'a> {
     editor: &'a mut DefaultEditor,
     line: Vec<u8>,

@@ -1,26 +1,26 @@
-//! An error in the shell, from the server or from the program itself.
+//! An error that the shell shows, from the server or from the program itself.
 
 use std::fmt::Write as _;
 
-/// SQLSTATE of errors of the operating system.
+/// The SQLSTATE of errors of the operating system.
 const IO: &str = "58030";
 
 /// An error of a statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SqlError {
-    /// `ERROR`, `FATAL` …
+    /// The severity: `ERROR`, `FATAL` …
     pub severity: Box<str>,
-    /// Five characters; empty for an error of the program itself.
+    /// The SQLSTATE; empty for an error of the program itself.
     pub sqlstate: Box<str>,
     /// The primary message.
     pub message: String,
-    /// The values involved.
+    /// Further details, such as the values involved.
     pub detail: Option<Box<str>>,
-    /// The correction.
+    /// How to correct the error.
     pub hint: Option<Box<str>>,
-    /// The place in the data.
+    /// The place in the data, for example a line of COPY.
     pub context: Option<Box<str>>,
-    /// Character of the statement, counted from 1.
+    /// The position in the statement in characters, from 1.
     pub position: Option<u32>,
     /// True if the connection is lost.
     pub connection_lost: bool,
@@ -37,18 +37,18 @@ impl SqlError {
         Self { sqlstate: sqlstate.into(), ..Self::local(message) }
     }
 
-    /// Adds a correction.
+    /// Adds a hint on how to correct the error.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Box<str>>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// True if the reader of the output is gone.
+    /// True if the reader of a pipe has closed it.
     pub fn is_broken_pipe(&self) -> bool {
         &*self.sqlstate == IO && self.message.contains("Broken pipe")
     }
 
-    /// The error as lines, with the marked line of `statement`.
+    /// The error as lines of text, with the marked position in `statement`.
     pub fn render(&self, statement: &str) -> String {
         let mut text = match &*self.sqlstate {
             "" => format!("{}:  {}", self.severity, self.message),
@@ -69,7 +69,8 @@ impl SqlError {
         text
     }
 
-    /// The line of the error's position, its number from 1, and the column from 0.
+    /// The line that contains the error's position, the number of the line from 1, and the column
+    /// from 0.
     fn pointed_line<'a>(&self, statement: &'a str) -> Option<(&'a str, usize, usize)> {
         let mut before = usize::try_from(self.position?).ok()?.checked_sub(1)?;
         for (at, line) in statement.split('\n').enumerate() {
@@ -83,7 +84,7 @@ impl SqlError {
     }
 }
 
-/// The part of a long line around `column`, and the new column.
+/// The part of a long line around `column`, and the column within this part.
 fn excerpt(line: &str, column: usize) -> (String, usize) {
     const WIDTH: usize = 60;
     let line: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();

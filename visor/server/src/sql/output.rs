@@ -1,4 +1,4 @@
-//! Output formats of results: for people, for programs, for files.
+//! The output formats of results: for reading, for programs, for files.
 
 use std::{
     collections::HashMap,
@@ -20,17 +20,17 @@ pub use new_file::NewFile;
 pub use parquet::ParquetOutput;
 pub use table::{TableOptions, display_width};
 
-/// A form of output.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Format {
     /// Columns side by side, for reading.
     #[default]
     Table,
-    /// RFC 4180 with a header line; NULL is empty, an empty string is `""`.
+    /// CSV as in RFC 4180, with a header line; NULL is empty, and an empty string is `""`.
     Csv,
-    /// One array of objects per statement.
+    /// One JSON array of objects per statement.
     Json,
-    /// One object per line.
+    /// One JSON object per line.
     Ndjson,
     /// A Parquet file; needs an output file.
     Parquet,
@@ -45,34 +45,34 @@ impl FromStr for Format {
     }
 }
 
-/// Writes a result: columns, then rows in portions, then its end.
+/// Writes one result: its columns, its rows in portions, and its end.
 pub trait Output: Send {
-    /// The columns.
+    /// Begins the result with its columns.
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()>;
-    /// Some rows.
+    /// Writes the next rows.
     fn rows(&mut self, rows: &TextRows) -> io::Result<()>;
-    /// The end: writes all buffered output.
+    /// Ends the result, and writes all buffered bytes.
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// The destination of output.
+/// The destination of the output.
 pub type Target = Box<dyn Write + Send>;
 
-/// Output options from the flags and `\` commands.
+/// The options of the output, from flags and `\` commands.
 #[derive(Debug, Clone, Default)]
 pub struct OutputOptions {
-    /// The form.
+    /// The format of the output.
     pub format: Format,
-    /// Table options.
+    /// The options of the table format.
     pub table: TableOptions,
-    /// File of the Parquet form.
+    /// The path of the Parquet file.
     pub file: Option<PathBuf>,
 }
 
-/// The output for one result, with `options`, into `target`.
+/// An output with `options` for one result, into `target`.
 ///
 /// # Errors
-/// Parquet without a file.
+/// The format is Parquet, and no file is given.
 pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Output>> {
     Ok(match options.format {
         Format::Table => Box::new(table::TableOutput::new(target, options.table)),
@@ -91,17 +91,17 @@ pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Out
     })
 }
 
-/// Lines of CSV.
+/// An output of CSV lines.
 pub fn csv(target: Target, options: CsvOptions) -> Box<dyn Output> {
     Box::new(delimited::CsvOutput::new(target, options))
 }
 
-/// One JSON object per line.
+/// An output of one JSON object per line.
 pub fn ndjson(target: Target) -> Box<dyn Output> {
     Box::new(json::JsonOutput::lines(target))
 }
 
-/// A Parquet file's bytes, with metadata.
+/// An output of a Parquet file with additional metadata, as a stream of bytes.
 pub fn parquet(target: Target, metadata: HashMap<String, String>) -> Box<dyn Output> {
     Box::new(ParquetOutput::stream(target).with_metadata(metadata))
 }

@@ -1,4 +1,4 @@
-//! Results in the shell: columns and rows of text.
+//! Columns and rows of a result, as text.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use stratalog_model::ColumnType;
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultColumn {
-    /// Name.
+    /// The name of the column.
     pub name: String,
-    /// Type; text for an unknown type.
+    /// The type of the column; text if the type is unknown.
     pub column_type: ColumnType,
 }
 
 impl ResultColumn {
-    /// True if values are right-aligned in tables and unquoted in JSON.
+    /// True if the values are numbers: right-aligned in tables, without quotes in JSON.
     pub fn is_number(&self) -> bool {
         matches!(
             self.column_type,
@@ -28,7 +28,7 @@ impl ResultColumn {
     }
 }
 
-/// Rows of text values, in one buffer.
+/// Rows of text values in one buffer.
 #[derive(Debug, Default, Clone)]
 pub struct TextRows {
     columns: usize,
@@ -37,12 +37,12 @@ pub struct TextRows {
 }
 
 impl TextRows {
-    /// No rows; each row will have `columns` values.
+    /// An empty collection of rows with `columns` values each.
     pub fn new(columns: usize) -> Self {
         Self { columns, text: String::new(), cells: Vec::new() }
     }
 
-    /// Adds the next value, row by row; `None` is NULL.
+    /// Appends the next value of the current row; `None` is NULL.
     pub fn push(&mut self, value: Option<&str>) {
         self.cells.push(value.map(|value| {
             let start = self.text.len();
@@ -56,17 +56,17 @@ impl TextRows {
         self.cells.len().checked_div(self.columns).unwrap_or(0)
     }
 
-    /// Whether there are none.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// Bytes of text held.
+    /// Bytes of the texts.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// Removes the rows, keeps the buffer.
+    /// Removes the rows, and keeps the buffer.
     pub fn clear(&mut self) {
         self.text.clear();
         self.cells.clear();

@@ -1,4 +1,4 @@
-//! The shell: runs statements and `\` commands, and shows their results.
+//! Runs statements and `\` commands, and shows their results.
 
 use std::{
     fs::File,
@@ -24,15 +24,15 @@ mod command;
 
 pub use command::HELP;
 
-/// Size of a portion of COPY data.
+/// COPY data is sent in portions of this number of bytes.
 const COPY_BYTES: usize = 64 << 10;
 
-/// The action after a line.
+/// What the caller does after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextAction {
-    /// Go on.
+    /// Pass the next line.
     More,
-    /// Stop: `\q`, or an error in a script.
+    /// Stop, after `\q` or an error in a script.
     Stop,
 }
 
@@ -43,14 +43,15 @@ pub struct Shell {
     options: OutputOptions,
     file: Option<SharedFile>,
     timing: bool,
-    /// A person types: tags and timing are shown, and errors do not end the shell.
+    /// True if a user types: the shell then shows tags and times, and continues after errors.
     interactive: bool,
     failed: bool,
     splitter: Splitter,
 }
 
 impl Shell {
-    /// A shell with a handle of `runtime`. The caller must not be a thread of the runtime.
+    /// A shell that runs its statements on `runtime`. The calling thread must not belong to the
+    /// runtime.
     pub fn new(
         connection: Connection,
         runtime: Handle,
@@ -72,27 +73,27 @@ impl Shell {
         Ok(shell)
     }
 
-    /// True if any statement failed.
+    /// True if a statement has failed.
     pub fn failed(&self) -> bool {
         self.failed
     }
 
-    /// The connection's description for the greeting.
+    /// What the shell is connected to, for the greeting.
     pub fn place(&self) -> String {
         self.connection.place()
     }
 
-    /// The prompt of the next line.
+    /// The prompt for the next line.
     pub fn prompt(&self) -> String {
         format!("{}{}> ", self.connection.database(), self.splitter.prompt_sign())
     }
 
-    /// Discards an incomplete statement.
+    /// Drops an incomplete statement.
     pub fn clear(&mut self) {
         self.splitter.clear();
     }
 
-    /// Handles a line. `rest` provides the following lines, for COPY … FROM STDIN.
+    /// Handles a line. `rest` has the lines after it, in case they are data of a COPY … FROM STDIN.
     pub fn line(&mut self, line: &str, rest: &mut dyn BufRead) -> NextAction {
         let trimmed = line.trim();
         if self.splitter.is_empty() && trimmed.starts_with('\\') {
@@ -106,7 +107,7 @@ impl Shell {
         NextAction::More
     }
 
-    /// Runs a complete script; the last statement needs no semicolon.
+    /// Runs a script up to its end. The last statement needs no semicolon.
     pub fn script(&mut self, input: &mut dyn BufRead) -> io::Result<NextAction> {
         let mut line = String::new();
         loop {
@@ -140,7 +141,7 @@ impl Shell {
                     say(&tag);
                 }
             }
-            // `stratalog sql … | head` is not an error.
+            // The reader of a pipe has enough, as in `stratalog sql … | head`.
             Err(error) if error.is_broken_pipe() => return NextAction::Stop,
             Err(error) => {
                 self.failed = true;
@@ -159,7 +160,7 @@ impl Shell {
         NextAction::More
     }
 
-    /// Runs a statement; returns the tag, or an empty text if the tag should not be shown.
+    /// Runs a statement; returns the tag to show, or an empty text.
     fn query(&mut self, sql: &str) -> Result<String, SqlError> {
         let mut receiver =
             ResultPrinter { options: self.options.clone(), file: self.file.clone(), output: None };
@@ -176,7 +177,7 @@ impl Shell {
             }
         })?;
         match receiver.output {
-            // A table counts its own rows.
+            // The table format shows the number of rows itself.
             Some(mut output) => {
                 output.end()?;
                 Ok(if tag.starts_with("SELECT") || tag.starts_with("COPY") || is_word(&tag) {
@@ -193,8 +194,7 @@ impl Shell {
         if self.interactive {
             eprintln!("Enter the data, then a line with \\. alone.");
         }
-        // The statement waits for the lines: a reader on this thread fills a channel, and the
-        // statement empties the channel.
+        // A thread reads the lines and fills a channel, from which the statement reads its data.
         let (sender, receiver) = tokio::sync::mpsc::channel::<io::Result<Bytes>>(4);
         let data: CopyData<'_> = stream::unfold(receiver, |mut receiver| async move {
             receiver.recv().await.map(|item| (item, receiver))
@@ -211,10 +211,10 @@ impl Shell {
         Ok(format!("COPY {rows}"))
     }
 
-    /// Sets the destination of results; `None` is standard output.
+    /// Sets the file for results; `None` for standard output.
     fn set_output_file(&mut self, path: Option<PathBuf>, format: Format) -> io::Result<()> {
         self.file = match (&path, format) {
-            // Made when the result arrives.
+            // A Parquet file is created when its result arrives.
             (Some(_), Format::Parquet) | (None, _) => None,
             (Some(path), _) => Some(SharedFile::create(path)?),
         };
@@ -223,7 +223,7 @@ impl Shell {
     }
 }
 
-/// Prints a line on standard output; a closed output is ignored.
+/// Prints a line to standard output; ignores a closed output.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
@@ -232,7 +232,7 @@ fn is_word(tag: &str) -> bool {
     matches!(tag, "SHOW" | "EXPLAIN")
 }
 
-/// Sends the lines up to a line with `\.` alone, or up to the end.
+/// Sends COPY data up to a line with `\.` alone, or up to the end.
 fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io::Result<Bytes>>) {
     let (mut bytes, mut line) = (Vec::new(), Vec::new());
     loop {
@@ -246,8 +246,8 @@ fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io:
                 return;
             }
         }
-        // After a failed statement, the data has no receiver. The data is read anyway, because it
-        // is not SQL.
+        // Reads on even if the statement has failed and receives no data, because the lines are not
+        // SQL.
         if bytes.len() >= COPY_BYTES {
             let _ = sender.blocking_send(Ok(std::mem::take(&mut bytes).into()));
         }
@@ -255,7 +255,7 @@ fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io:
     let _ = sender.blocking_send(Ok(bytes.into()));
 }
 
-/// Writes a result in the chosen format.
+/// Shows a result in the chosen format.
 struct ResultPrinter {
     options: OutputOptions,
     file: Option<SharedFile>,
@@ -295,7 +295,7 @@ impl Receiver for ResultPrinter {
     }
 }
 
-/// A file for several results in sequence.
+/// A file that receives several results one after the other.
 #[derive(Clone)]
 struct SharedFile(Arc<Mutex<File>>);
 
@@ -316,8 +316,8 @@ impl Write for SharedFile {
     }
 }
 
-/// Width of the terminal on standard output; `COLUMNS` takes precedence; `None` for a file or a
-/// pipe.
+/// The width of the terminal in characters: `COLUMNS`, or the width of standard output. `None` if
+/// the output is a file or a pipe.
 pub fn terminal_width() -> Option<usize> {
     if let Some(columns) = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()) {
         return Some(columns);

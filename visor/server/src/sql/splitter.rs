@@ -1,48 +1,49 @@
 //! Splits typed text into statements at semicolons.
 
-/// The state at the end of the scanned text.
+/// What the end of the scanned text lies in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum SplitterState {
     #[default]
     Nothing,
-    /// `'…'`; if the flag is set, backslashes escape (`E'…'`).
+    /// A string `'…'`; with backslash escapes (`E'…'`) if the flag is set.
     Text(bool),
-    /// `"…"`
+    /// A quoted name `"…"`.
     Identifier,
-    /// `$tag$ … $tag$`
+    /// A string `$tag$ … $tag$`; with its tag.
     Dollar(String),
-    /// `/* … */`, with the nesting depth.
+    /// A comment `/* … */`; with the nesting depth.
     Comment(usize),
-    /// `-- …` to the end of the line.
+    /// A comment `-- …` up to the end of the line.
     LineComment,
 }
 
-/// Collects lines until a statement is complete.
+/// Collects lines until they contain a complete statement.
 #[derive(Debug, Default)]
 pub struct Splitter {
     pending: String,
-    /// The scan of the complete lines of `pending`: later lines do not change the result.
+    /// The state after the complete lines of `pending`, which later lines do not change.
     lines: ScanState,
-    /// The open token at the end of `pending`.
+    /// What the end of `pending` lies in.
     open: SplitterState,
 }
 
-/// The state of a scan.
+/// How far a scan has come, and what it lies in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ScanState {
     /// Number of scanned bytes.
     bytes: usize,
-    /// The open token at the end of the scanned bytes.
+    /// What the end of these bytes lies in.
     inside: SplitterState,
 }
 
 impl Splitter {
-    /// Adds text; returns completed statements, without their semicolons and leading comments.
+    /// Adds text; returns the statements that are now complete, without semicolons and leading
+    /// comments.
     pub fn push(&mut self, text: &str) -> Vec<String> {
         self.pending.push_str(text);
         let (mut statements, mut start) = (Vec::new(), 0);
         let mut ends = Vec::new();
-        // Only quoted text and comments continue on the next line.
+        // Only strings, quoted names and comments extend over the end of a line.
         let lines = self.pending.rfind('\n').map_or(0, |newline| newline + 1);
         self.lines.scan(&self.pending, lines, &mut ends);
         let mut all = self.lines.clone();
@@ -66,25 +67,26 @@ impl Splitter {
         statements
     }
 
-    /// True if no statement is pending.
+    /// True if there is no incomplete statement.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Ends the pending statement: the last statement of a file needs no semicolon.
+    /// Returns the incomplete statement as complete: the last statement of a file needs no
+    /// semicolon.
     pub fn finish(&mut self) -> Option<String> {
         let Self { pending: rest, .. } = std::mem::take(self);
         let statement = without_comments(&rest).trim();
         (!statement.is_empty()).then(|| statement.to_string())
     }
 
-    /// Discards the pending statement.
+    /// Drops the incomplete statement.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The sign of the prompt: `=` at the start, `-` within a statement; `'`, `"`, `$`, `*` within
-    /// an open token of the same sign.
+    /// The character that the prompt shows: `=` before a statement, `-` within a statement, and
+    /// `'`, `"`, `$` or `*` within a string, quoted name or comment that began with this character.
     pub fn prompt_sign(&self) -> char {
         if self.pending.is_empty() {
             return '=';
@@ -113,7 +115,7 @@ fn is_blank(text: &str) -> bool {
     without_comments(text).trim().is_empty()
 }
 
-/// The text from its first byte outside spaces and comments.
+/// The text without leading spaces and comments.
 fn without_comments(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {
@@ -147,8 +149,8 @@ fn without_comments(text: &str) -> &str {
 }
 
 impl ScanState {
-    /// Scans up to `end`, the end of a line or of the text. Adds the byte offsets of terminating
-    /// semicolons to `ends`.
+    /// Scans up to `end`, which is the end of a line or of the text. Appends the byte offset of
+    /// each semicolon that ends a statement to `ends`.
     fn scan(&mut self, text: &str, end: usize, ends: &mut Vec<usize>) {
         let bytes = text.as_bytes();
         let byte_at = |at: usize| bytes.get(at).copied().unwrap_or(0);
@@ -212,7 +214,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
-/// `$tag$` at the beginning of `text`.
+/// The `$tag$` at the beginning of `text`, if there is one.
 fn dollar_tag(text: &str) -> Option<&str> {
     let name = text.get(1..)?;
     let end = name.bytes().position(|byte| byte == b'$' || !is_word(byte))?;

@@ -12,7 +12,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The only value of a query on a directory.
+/// The value that a query on a directory returns.
 #[track_caller]
 fn value(directory: &Path, query: &str) -> String {
     let flags = ["sql", "--data-dir", text(directory), "--format", "csv", "-c", query];

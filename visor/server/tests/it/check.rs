@@ -14,8 +14,8 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::support::{Bench, connect, good, program, run, signal, stderr, stdout};
 use stratalog::demo::child::ServerProcess;
 
-/// Tables with events in all tiers, replaced and deleted events, and a dropped table. Table `first`
-/// never moved: therefore the journal still has all events.
+/// Makes tables with events in all tiers, with replaced and deleted events, and a dropped table.
+/// The events of the table `first` never move, so the journal still has all events.
 const SCRIPT: &str = "
 CREATE TABLE first (time TIMESTAMPTZ NOT NULL, n BIGINT);
 INSERT INTO first SELECT '2026-01-01'::timestamptz + i * interval '1 s', i
@@ -46,18 +46,18 @@ CALL stratalog.flush('gone');
 DROP TABLE gone;
 ";
 
-/// The contents of the tables.
+/// A query for the contents of the tables.
 const ANSWER: &str = "SELECT (SELECT count(*) || ' ' || sum(n) FROM a) || ' ' ||
   (SELECT count(*) || ' ' || sum(n) FROM b) || ' ' || (SELECT count(*) || ' ' || sum(n) FROM first)";
 
-/// A data directory left by a server.
+/// A data directory that a server has left behind.
 struct Left {
     directory: tempfile::TempDir,
     answer: String,
 }
 
 impl Left {
-    /// A directory with all kinds of files; closed in order, or killed.
+    /// A directory with all kinds of files; the server was closed in order, or killed.
     fn new(killed: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (data, log) = (directory.path().join("data"), directory.path().join("server.log"));
@@ -83,7 +83,8 @@ impl Left {
         run(&[&["check", "--data-dir", data.to_str().unwrap()], flags].concat())
     }
 
-    /// Every file with its contents, except files with only the owner of the directory.
+    /// The contents of each file, except files that only name the process that has the directory
+    /// open.
     fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         gather(&self.data(), &mut files);
@@ -91,7 +92,7 @@ impl Left {
         files
     }
 
-    /// The answer from a copy of the directory, because opening it changes files.
+    /// The result of [`ANSWER`], from a copy of the directory, because opening it changes files.
     fn answers(&self) -> String {
         let copy = tempfile::tempdir().unwrap();
         for (path, bytes) in self.files() {
@@ -108,7 +109,7 @@ impl Left {
         self.all(folder, ending).swap_remove(0)
     }
 
-    /// The file in use of several numbered files.
+    /// The newest of several numbered files.
     fn last(&self, folder: &str, ending: &str) -> PathBuf {
         self.all(folder, ending).pop().unwrap()
     }
@@ -138,7 +139,7 @@ fn gather(folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// The files listed by a check with a given state.
+/// The files for which a check reports the given state.
 fn named(output: &Output, state: &str) -> Vec<String> {
     let text = stdout(output);
     let lines = text.lines().filter_map(|line| {

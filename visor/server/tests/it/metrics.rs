@@ -11,7 +11,7 @@ use stratalog_metrics::value_on_page;
 
 use crate::support::{connect, stratalog};
 
-/// A server with all of its doors.
+/// A server with all of its listeners.
 struct OpenServer {
     child: Child,
     ready: String,
@@ -39,7 +39,7 @@ impl OpenServer {
         rest.split(',').next().unwrap().parse().unwrap()
     }
 
-    /// The body of the answer to a GET.
+    /// The body of the answer to a GET request.
     fn get(&self, path: &str) -> String {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port("http"))).unwrap();
         write!(socket, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

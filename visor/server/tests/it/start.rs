@@ -135,7 +135,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-/// The files of a directory with their lengths.
+/// The path and the length of each file in a directory.
 fn files(directory: &std::path::Path) -> Vec<(std::path::PathBuf, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {

@@ -1,9 +1,9 @@
-//! The page of SQL functions added to DataFusion's functions, from their declarations.
+//! The page of the SQL functions that Stratalog adds to DataFusion's, made from their declarations.
 
 use super::literal;
 use crate::tree::Tree;
 
-/// The sources of declarations, with the heading of their list.
+/// The source files with declarations, and the heading of each list.
 const SOURCES: [(&[&str], &str); 9] = [
     (&["query/functions/src/json"], "JSON"),
     (&["query/functions/src/ordered_set.rs"], "Aggregates WITHIN GROUP"),
@@ -32,7 +32,7 @@ const SOURCES: [(&[&str], &str); 9] = [
     (&["query/pg_catalog/src/functions/"], "About the session and the catalog"),
 ];
 
-/// Descriptions of internal functions for casts and printing: not for users.
+/// The descriptions of functions that only casts and printing use; the page omits them.
 const INTERNAL: [&str; 5] =
     ["what a cast", "is printed as", "what the operator", "as a list", "what SUBSTRING"];
 
@@ -140,8 +140,9 @@ pub(super) fn page(tree: &Tree) -> Result<String, String> {
     Ok(page)
 }
 
-/// (name, description) of `declare("name", …, "Description.", …)`, for any name of the declaring
-/// call: a name is followed by one string, ending with a full stop.
+/// Name and description of each declaration `declare("name", …, "Description.", …)`, for any name
+/// of the declaring function. The description is the one string after the name that ends with a
+/// full stop.
 fn declared(source: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = source;

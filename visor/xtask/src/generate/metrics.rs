@@ -1,4 +1,4 @@
-//! The page of the metrics in `/metrics`.
+//! The page of the metrics that `GET /metrics` shows.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const SOURCE: &str = "visor/metrics/src/catalogue.rs";
 struct Row {
     name: String,
     kind: String,
-    /// The name of the list of buckets; empty for other kinds than histograms.
+    /// The name of the list of buckets; empty if the metric is not a histogram.
     buckets: String,
     labels: Vec<String>,
     unit: String,
@@ -21,7 +21,7 @@ struct Row {
 /// Makes the page.
 ///
 /// # Errors
-/// When the source has no metrics, or a histogram without buckets.
+/// The source has no metrics, or a histogram without buckets.
 pub(super) fn page(tree: &Tree) -> Result<String, String> {
     let source = tree.text(SOURCE)?;
     let (rows, lists) = (rows(source), buckets(source));
@@ -83,7 +83,7 @@ fn rows(source: &str) -> Vec<Row> {
     block.lines().take_while(|line| *line != "}").filter_map(row).collect()
 }
 
-/// Reads `NAME = "name" kind (BUCKETS) ["label"] "unit" "help";`.
+/// Parses `NAME = "name" kind (BUCKETS) ["label"] "unit" "help";`.
 fn row(line: &str) -> Option<Row> {
     let (_, rest) = line.split_once(" = \"")?;
     let (name, rest) = rest.split_once("\" ")?;
@@ -116,7 +116,7 @@ fn buckets(source: &str) -> BTreeMap<String, Vec<u64>> {
         .collect()
 }
 
-/// A bound for a reader. The bounds of durations are in nanoseconds.
+/// A bound in a readable unit. The bounds of durations are in nanoseconds in the source.
 fn shown(bound: u64, unit: &str) -> String {
     let units: &[(u64, &str)] = match unit {
         "seconds" => {

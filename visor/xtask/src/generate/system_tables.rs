@@ -1,4 +1,4 @@
-//! The page of Stratalog's system tables, from their list in the code.
+//! The page of Stratalog's system tables, made from their list in the code.
 
 use crate::tree::Tree;
 
@@ -28,7 +28,7 @@ pub(super) fn page(tree: &Tree) -> Result<String, String> {
     Ok(page)
 }
 
-/// (name, [(column, type)]) of every `Spec { name: "…", columns: "a int8, b text" }`.
+/// Name and columns of every `Spec { name: "…", columns: "a int8, b text" }`.
 fn tables(source: &str) -> Vec<(String, Vec<(String, String)>)> {
     let field = |text: &str, key: &str| {
         let (_, rest) = text.split_once(&format!("{key}: \""))?;

@@ -1,4 +1,4 @@
-//! Dependencies between crates, allowed and forbidden (docs/ARCHITECTURE.md).
+//! Checks the dependencies between crates against docs/ARCHITECTURE.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::Finding;
 use crate::tree::Tree;
 
-/// Allowed direct dependencies of each crate of the product. Test crates (`sim`, `sqllogictests`,
-/// `xtask`, …) and the server, because it connects all crates, have no limits.
+/// The crates of the workspace that each crate may depend on. Test crates and tools are not
+/// limited, nor is the server, which connects all crates.
 const ALLOWED: [(&str, &[&str]); 20] = [
     ("stratalog-model", &[]),
     ("stratalog-metrics", &["stratalog-model"]),
@@ -74,14 +74,14 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("stratalog-client", &["stratalog-model"]),
 ];
 
-/// Foreign crates, each allowed only in the given crates.
+/// Foreign crates that only certain crates may use.
 const RESERVED: [(&str, &[&str]); 3] = [
     ("sled", &["stratalog-tablet"]),
     ("pgwire", &["stratalog-pgwire"]),
     ("prometheus-client", &["stratalog-metrics"]),
 ];
 
-/// Foreign crates forbidden in a crate, by a part of their name.
+/// Foreign crates that a crate must not use, by a part of their name.
 const BANNED: [(&str, &str); 14] = [
     ("stratalog-journal", "arrow"),
     ("stratalog-model", "datafusion"),
@@ -99,14 +99,14 @@ const BANNED: [(&str, &str); 14] = [
     ("stratalog-flight-wire", "tokio"),
 ];
 
-/// Crates that must not be reachable, even through other crates.
+/// Crates that must not be dependencies of a crate, even indirectly.
 const UNREACHABLE: [(&str, &str); 3] = [
     ("stratalog-query", "stratalog-engine"),
     ("stratalog-query", "stratalog-journal"),
     ("stratalog-engine", "stratalog-query"),
 ];
 
-/// Direct dependencies of each crate, without dependencies of its tests.
+/// The direct dependencies of each crate, without the dependencies of tests.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Hints of errors: a named setting must exist.
+//! Checks that a setting which the hint of an error names exists.
 
 use super::Finding;
 use crate::tree::Tree;
@@ -6,13 +6,13 @@ use crate::tree::Tree;
 /// The page with a heading for every setting of the server.
 const SETTINGS: &str = "docs/settings.md";
 
-/// The text before a setting's name in a hint.
+/// The word before a setting's name in a hint.
 const LABEL: &str = "raise ";
 
-/// Suffixes of the names of limits; a name with a dot is not a setting.
+/// The endings of the names of limits. A name with a dot is not a setting of the server.
 const ENDS: [&str; 4] = ["_max", "_min", "_bytes", "_ms"];
 
-/// Crate names: they are not sections of the settings.
+/// Prefixes that are crates, and not sections of the settings.
 const SECTIONS: [&str; 6] = ["query.", "pgwire.", "journal.", "engine.", "flight.", "http."];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -36,7 +36,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The settings named by the texts in a line.
+/// The settings that the texts in a line name.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let raised = line.match_indices(LABEL).filter_map(|(at, label)| line.get(at + label.len()..));
     let of_sections = SECTIONS

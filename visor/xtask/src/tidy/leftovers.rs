@@ -5,25 +5,25 @@ use std::env;
 use super::Finding;
 use crate::tree::Tree;
 
-/// Words for unfinished work, in any text file of the repository. Words here, and calls and folders
-/// below, are split in two parts: this file then passes its own check.
+/// Words for unfinished work, in any text file. The words here, and the calls and folders below,
+/// are written in two parts, so that this file passes its own check.
 pub(super) const MARKS: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
 
-/// Forbidden calls in Rust code, including tests.
+/// Calls that no Rust code may contain, not even tests.
 pub(super) const CALLS: [&str; 3] =
     [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("db", "g!(")];
 
 /// Attributes with a better replacement.
 pub(super) const ALLOWS: [&str; 2] = [concat!("#[al", "low("), concat!("#![al", "low(")];
 
-/// Folders of users' homes on the supported systems.
+/// The folders of home directories on the supported systems.
 const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// Files allowed to contain the words: other people's text, checksums, data.
+/// Files that may contain the words: texts of others, checksums, data.
 const EXEMPT: [&str; 4] = ["Cargo.lock", "LICENSE", "go.sum", ".slt.part"];
 
-/// Machine-specific paths: users' homes, and the folder of this clone.
+/// Paths of a single machine: home directories, and the folder of this clone.
 pub(super) fn places(tree: &Tree) -> Vec<String> {
     let home = env::home_dir().into_iter();
     let clone = tree.root.parent().map(|folder| folder.to_path_buf());
@@ -55,7 +55,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Checks Rust code. Roots of tests and benches may allow lints for their helpers.
+/// Checks a line of Rust code. The roots of tests and benches may allow lints for their helpers.
 fn check_rust(line: &str, test: bool, found: &mut impl FnMut(String)) {
     for call in CALLS.iter().filter(|call| line.contains(**call)) {
         found(format!("{call}…) must not be left in the code"));
@@ -78,8 +78,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// True if the line contains a path starting with `place`. A path with `place` in the middle does
-/// not count.
+/// True if the line contains a path that starts with `place`.
 fn names_place(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
@@ -87,7 +86,7 @@ fn names_place(line: &str, place: &str) -> bool {
     })
 }
 
-/// True if a plain comment looks like a statement, not a sentence.
+/// True if a comment looks like commented-out code.
 fn looks_like_code(line: &str) -> bool {
     let Some(text) = line.trim_start().strip_prefix("//") else { return false };
     if text.starts_with(['/', '!']) {

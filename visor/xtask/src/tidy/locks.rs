@@ -1,6 +1,6 @@
-//! Checks the lock files outside the workspace's own lock file (of fuzzers, the Python package, …).
-//! The lock files list the dependencies of the workspace's crates. A build with `--locked` fails if
-//! a dependency is missing, but the workspace's own build does not detect the error.
+//! Checks the lock files outside of the workspace, for example of fuzzers and of the Python
+//! package. Such a lock file must list the dependencies of the workspace's crates: otherwise a
+//! build with `--locked` fails, which a build of the workspace does not show.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,8 @@ fn named<'a>(key: &str, text: &'a str) -> Option<&'a str> {
     text.lines().find_map(value)
 }
 
-/// The dependencies of a package in a lock file. An entry with several versions has its version
-/// after a space.
+/// The dependencies of a package in a lock file. If the file has several versions of one, the entry
+/// has the version after a space.
 fn listed(package: &str) -> impl Iterator<Item = &str> {
     let names = package.lines().filter_map(|line| line.strip_prefix(" \"")?.strip_suffix("\","));
     names.filter_map(|name| name.split(' ').next())

@@ -1,4 +1,4 @@
-//! The workspace manifest: every dependency is listed once, with its reason, and is used.
+//! Checks the workspace manifest: every dependency is listed once, has a reason, and is used.
 
 use super::Finding;
 use crate::tree::Tree;
@@ -56,7 +56,7 @@ pub(super) struct Entry<'a> {
     pub line: usize,
     pub name: &'a str,
     pub text: &'a str,
-    /// True if only the crate's own tests and benches use the dependency.
+    /// True if the dependency is only for the crate's own tests and benches.
     pub dev: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn dependencies(manifest: &str) -> impl Iterator<Item = Entry<'_>> {
     })
 }
 
-/// True if a comment stands above the line, with only other entries in between.
+/// True if a comment stands above the line, with only entries of the same group between them.
 fn explained(text: &str, number: usize) -> bool {
     let above: Vec<&str> = text.lines().take(number.saturating_sub(1)).collect();
     above.iter().rev().take_while(|line| !line.trim().is_empty()).any(|line| line.starts_with('#'))

@@ -1,5 +1,5 @@
-//! Type names: each name only once in the product code of a crate, because a reader who searches
-//! for a type must find one definition.
+//! Checks that no crate defines a type name twice in its product code: a reader who searches for a
+//! type must find one definition.
 
 use std::collections::BTreeMap;
 

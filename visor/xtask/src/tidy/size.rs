@@ -1,4 +1,4 @@
-//! File sizes: target 150 lines, a warning above 500, an error above 800.
+//! Checks the sizes of source files: a warning above 500 lines, an error above 800.
 
 use super::Finding;
 use crate::tree::Tree;

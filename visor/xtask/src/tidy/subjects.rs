@@ -1,4 +1,4 @@
-//! Checks the first lines of the last commits with the hook of the repository.
+//! Checks the subjects of the last commits with the commit hook of the repository.
 
 use std::{
     io::Write,
@@ -9,16 +9,16 @@ use std::{
 use super::Finding;
 use crate::tree::Tree;
 
-/// The hook, from the root.
+/// The path of the hook.
 pub(super) const HOOK: &str = "scripts/hooks/commit-msg";
 
-/// Number of commits to check.
+/// The number of commits to check, as an option of git.
 const COMMITS: &str = "-10";
 
 /// First words of commits that `git rebase --autosquash` joins with an earlier commit.
 const UNJOINED: [&str; 3] = ["fixup! ", "squash! ", "amend! "];
 
-/// A tree without git, or without git's program, has no commits to check.
+/// Checks the subjects. Without git, there are no commits to check.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     if !tree.root.join(".git").exists() {
         return Ok(());
@@ -49,7 +49,7 @@ pub(super) fn is_unjoined(subject: &str) -> bool {
     UNJOINED.iter().any(|word| subject.starts_with(word))
 }
 
-/// The hook's message about a first line; `None` for a line that the hook accepts.
+/// The hook's message about a subject; `None` if the hook accepts the subject.
 pub(super) fn refusal(root: &Path, subject: &str) -> Result<Option<String>, String> {
     let failed = |error: std::io::Error| format!("cannot run {HOOK}: {error}");
     let mut hook = Command::new(root.join(HOOK))

@@ -1,5 +1,5 @@
-//! The share of pro-forms (pronouns and similar words) in the comments of each crate and in the documents.
-//! A high share is a sign of missing nouns.
+//! Checks the share of pro-forms (pronouns and similar words) in the comments of each crate and in
+//! the documents. A high share is a sign of missing nouns.
 
 use super::{Finding, manifest::members};
 use crate::tree::Tree;
@@ -7,17 +7,17 @@ use crate::tree::Tree;
 /// Highest share of pro-forms among the words, in percent.
 const SHARE_MAX: usize = 6;
 
-/// Word count below which a share says nothing.
+/// A text with fewer words is not checked.
 const WORDS_MIN: usize = 200;
 
-/// The words that count as pro-forms.
+/// The pro-forms.
 const PRO_FORMS: [&str; 24] = [
     "what", "which", "who", "whom", "whose", "that", "those", "these", "it", "its", "they", "them",
     "one", "ones", "other", "others", "none", "nobody", "whoever", "whatever", "there", "so", "as",
     "such",
 ];
 
-/// Words, and pro-forms among the words.
+/// The number of words, and of pro-forms among them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count {
     words: usize,
@@ -25,7 +25,7 @@ struct Count {
 }
 
 impl Count {
-    /// Adds the words of a text. A code span counts as one word.
+    /// Adds the words of a text; a code span is a single word.
     fn add(&mut self, text: &str) {
         for (number, span) in text.split('`').enumerate() {
             if number % 2 == 1 {
@@ -79,7 +79,7 @@ fn report(path: &str, count: &Count, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The crate of a file: the innermost folder with a crate.
+/// The crate that contains a file: the one in the innermost folder.
 fn owner<'a>(members: &'a [String], path: &str) -> Option<&'a str> {
     let inside = |member: &&String| {
         path.strip_prefix(member.as_str()).is_some_and(|rest| rest.starts_with('/'))
@@ -87,7 +87,7 @@ fn owner<'a>(members: &'a [String], path: &str) -> Option<&'a str> {
     members.iter().filter(inside).max_by_key(|member| member.len()).map(String::as_str)
 }
 
-/// The comments of Rust source, without code blocks.
+/// The comments of a Rust file, without code blocks.
 fn comments(source: &str) -> String {
     let mut found = String::new();
     let mut in_code = false;

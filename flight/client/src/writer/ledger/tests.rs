@@ -31,7 +31,7 @@ fn entry(number: u64, batch: RecordBatch, since: Instant) -> (Entry, oneshot::Re
     (Entry { number, numbered: false, rows, bytes, name, since, receivers, room }, receiver)
 }
 
-/// Writes batches of one row with these numbers, and drops their outcomes.
+/// Writes one row per given number, and drops the outcomes.
 fn write(ledger: &mut Ledger, numbers_given: impl IntoIterator<Item = u64>) {
     for number in numbers_given {
         ledger.push(entry(number, numbers(&[number as i64]), Instant::now()).0);

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::Boundary;
 
-/// The lines of a text, each with its newline, found piece by piece.
+/// Splits a text into its lines, searching `piece` bytes at a time.
 fn lines(text: &str, piece: usize) -> Vec<String> {
     let mut lines = vec![Vec::new()];
     let mut boundary = Boundary::default();

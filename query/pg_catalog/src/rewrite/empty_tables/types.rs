@@ -1,4 +1,4 @@
-//! The types of result columns in emptied queries.
+//! Finds the types of the result columns of a query that was rewritten to one without rows.
 
 use datafusion::sql::sqlparser::{
     ast::{
@@ -12,13 +12,13 @@ use datafusion::sql::sqlparser::{
 use super::{called, system_name, table_name};
 use crate::{functions::known_type, spec::system_table};
 
-/// The type of an expression over these system tables; text if the type is unknown.
+/// The type of an expression over the system tables `tables`; text if it is unknown.
 pub(super) fn of(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
     known_type_of(expr, tables).unwrap_or(DataType::Text)
 }
 
-/// Beside other rows, an oid with a name becomes an oid.
-pub(super) fn among_others(item: &mut SelectItem) {
+/// In a UNION with other rows, an oid with a name becomes a plain oid.
+pub(super) fn as_union_column(item: &mut SelectItem) {
     if let SelectItem::ExprWithAlias { expr: Expr::Cast { data_type, .. }, .. } = item
         && (*data_type == DataType::Regclass || data_type.to_string().contains("reg"))
         && let Some(oid) = type_named("oid")
@@ -27,7 +27,7 @@ pub(super) fn among_others(item: &mut SelectItem) {
     }
 }
 
-/// The type of a type name from the catalogs.
+/// The SQL type for the name of a PostgreSQL type; `None` if no cast to the type exists.
 fn type_named(name: &str) -> Option<DataType> {
     let (element, array) = match name.strip_suffix("[]") {
         Some(element) => (element, "[]"),
@@ -35,7 +35,7 @@ fn type_named(name: &str) -> Option<DataType> {
     };
     let text = match element {
         "char" => format!("\"char\"{array}"),
-        // Types without casts.
+        // No cast to these types exists.
         "inet" | "pg_lsn" | "anyarray" => return None,
         _ => name.to_string(),
     };

@@ -39,3 +39,29 @@ fn a_select_list_may_be_empty() {
         assert_eq!(parsed(sql), wanted);
     }
 }
+
+#[test]
+fn misplaced_clauses_are_refused_at_their_position() {
+    for (sql, position) in [
+        ("TABLE t WHERE v > 1", 9),
+        ("TABLE t x", 9),
+        ("TABLE t, u", 8),
+        ("TABLE (t)", 7),
+        ("SELECT EXISTS (TABLE t WHERE v > 1)", 24),
+        ("SELECT DISTINCT FROM t", 17),
+        ("SELECT DISTINCT ON (v) FROM t", 24),
+        ("SELECT DISTINCT", 16),
+        ("SELECT 1 FROM WHERE", 15),
+    ] {
+        let error = parse::statements(sql, 1 << 20).unwrap_err();
+        assert_eq!(error.position(), Some(position), "{sql}: {error}");
+    }
+    for sql in [
+        "TABLE t AS OF SEALED",
+        "INSERT INTO t TABLE u AFTER GSN 5",
+        "INSERT INTO t TABLE u ON CONFLICT DO NOTHING",
+        "TABLE ONLY (s.t) ORDER BY v",
+    ] {
+        assert!(parse::statements(sql, 1 << 20).is_ok(), "{sql}");
+    }
+}

@@ -10,7 +10,7 @@ use datafusion::{
         tree_node::{TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, expr::AggregateFunction,
+        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, expr::AggregateFunction,
         utils::merge_schema,
     },
     optimizer::AnalyzerRule,
@@ -18,7 +18,7 @@ use datafusion::{
 use stratalog_functions::{function::sql_name, literal::compares};
 use stratalog_model::{Error, ErrorKind};
 
-use crate::errors::to_datafusion;
+use crate::errors::{no_operator, to_datafusion};
 
 /// Refuses comparisons of text with other types, and conditions of other types than boolean. Runs
 /// before type coercion, while constants without a type are still text literals.
@@ -46,11 +46,44 @@ impl AnalyzerRule for ComparisonCheck {
     }
 }
 
+/// Refuses operators of bits over other numbers than integers, the remainder of floats, and `@>` of
+/// numbers.
+fn has_operator(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<()> {
+    use Operator::{
+        ArrowAt, AtArrow, BitwiseAnd, BitwiseOr, BitwiseShiftLeft, BitwiseShiftRight, BitwiseXor,
+        Modulo,
+    };
+    let refused: fn(&DataType) -> bool = match op {
+        BitwiseAnd | BitwiseOr | BitwiseXor | BitwiseShiftLeft | BitwiseShiftRight => {
+            |of| of.is_floating() || of.is_decimal()
+        }
+        Modulo => DataType::is_floating,
+        AtArrow | ArrowAt => |of| of.is_numeric() || *of == DataType::Boolean,
+        _ => return Ok(()),
+    };
+    let (Ok(of_left), Ok(of_right)) = (left.get_type(schema), right.get_type(schema)) else {
+        return Ok(());
+    };
+    if !refused(&of_left) && !refused(&of_right) {
+        return Ok(());
+    }
+    let op = if op == BitwiseXor { "#".to_string() } else { op.to_string() };
+    let (left, right) = (sql_name(&of_left), sql_name(&of_right));
+    Err(to_datafusion(no_operator(&format!("{left} {op} {right}"))))
+}
+
 fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
             same_kind(left, right, &op.to_string(), schema)
         }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => has_operator(left, *op, right, schema),
+        Expr::IsTrue(value) => is_condition(value, "IS TRUE", schema),
+        Expr::IsNotTrue(value) => is_condition(value, "IS NOT TRUE", schema),
+        Expr::IsFalse(value) => is_condition(value, "IS FALSE", schema),
+        Expr::IsNotFalse(value) => is_condition(value, "IS NOT FALSE", schema),
+        Expr::IsUnknown(value) => is_condition(value, "IS UNKNOWN", schema),
+        Expr::IsNotUnknown(value) => is_condition(value, "IS NOT UNKNOWN", schema),
         Expr::Between(between) => {
             same_kind(&between.expr, &between.low, ">=", schema)?;
             same_kind(&between.expr, &between.high, "<=", schema)

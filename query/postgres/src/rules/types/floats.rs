@@ -328,8 +328,10 @@ fn with_fraction(dividend: &DataType) -> DataType {
         DataType::Decimal128(precision, scale) if *scale < QUOTIENT_DIGITS => {
             let more = QUOTIENT_DIGITS.saturating_sub(*scale).cast_unsigned();
             let more = more.min(38_u8.saturating_sub(*precision));
+            // The planner gives `ceil(9.5)` the type of 9.5, without the digit for 10.
+            let carry = 1;
             DataType::Decimal128(
-                precision.saturating_add(more),
+                precision.saturating_add(more).saturating_add(carry).min(38),
                 scale.saturating_add(more.cast_signed()),
             )
         }

@@ -25,6 +25,7 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
+use super::time_of_day_frames::{is_time_of_day, microseconds};
 use crate::{
     errors::to_datafusion,
     rules::{
@@ -118,6 +119,12 @@ fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions)
         let is_length = |key: &SortExpr| is_length(&key.expr);
         if units == WindowFrameUnits::Range && params.order_by.iter().any(is_length) {
             given = length(&given)?;
+        }
+        if units == WindowFrameUnits::Range
+            && params.order_by.iter().any(|key| is_time_of_day(&key.expr, schema))
+        {
+            let microseconds = microseconds(&given)?.ok_or_else(unfit_offset)?;
+            given = ScalarValue::Int64(Some(microseconds));
         }
         *value = match (value.data_type(), Bound::of_value(&given)) {
             (DataType::Decimal128(precision, scale), Some(exact)) => {

@@ -1,4 +1,5 @@
-//! The slow path: all forms of date and time that PostgreSQL accepts and that are still in use.
+//! Parses all forms of dates and times that PostgreSQL accepts and that are still in use: the slow
+//! path.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -13,10 +14,10 @@ use crate::{
     style::DateOrder,
 };
 
-/// Julian days beyond this number are out of every range.
+/// A greater Julian day is out of the range of every type.
 const JULIAN_MAX: i64 = i32::MAX as i64 * 4;
 
-/// The state of the scan.
+/// The position in the text, and the fields that are parsed so far.
 struct Scanner<'a> {
     text: &'a str,
     type_name: &'a str,
@@ -32,7 +33,7 @@ struct Scanner<'a> {
     place: Option<ZonePart>,
 }
 
-/// Reads any form of date, time or timestamp.
+/// Parses a date, a time or a timestamp in any form.
 pub(super) fn scan(text: &str, type_name: &str, style: &TextStyle) -> Result<ParsedDatetime> {
     let mut scanner = Scanner {
         text,
@@ -105,7 +106,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Parses separate digits: a compact date or time, or a day or year next to a month name.
+    /// Parses a number without separators: a compact date or time, or a day or year beside the name
+    /// of a month.
     fn lone_number(&mut self, digits: &[u8]) -> Result<()> {
         let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
         let length = digits.len();
@@ -119,7 +121,7 @@ impl<'a> Scanner<'a> {
             let year_length = match length {
                 8 => 4,
                 6 => 2,
-                // A day in front of the month name.
+                // A day before the name of the month.
                 1 | 2 if self.day.is_none() => {
                     self.day = Some(self.number(digits)?);
                     return Ok(());
@@ -142,7 +144,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Parses `first` and two more parts with equal separators; one part may be a month name.
+    /// Parses a date of `first` and two more parts, with equal separators; one part may be the name
+    /// of a month.
     fn date(&mut self, first: &'a [u8], separator: u8) -> Result<()> {
         if self.day_of_year(first)? {
             return Ok(());
@@ -192,8 +195,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Three digits after the separator behind a year, at the end of the date, are the day of the
-    /// year.
+    /// Parses the day of a year, three digits after the year and the separator; `false` if the date
+    /// is not in this form.
     fn day_of_year(&mut self, year: &[u8]) -> Result<bool> {
         let behind = self.rest.get(1..).unwrap_or_default();
         let length = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -211,7 +214,7 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// Parses the rest of `HH:MM[:SS[.fraction]]`.
+    /// Parses `HH:MM[:SS[.fraction]]` after the hour.
     fn time(&mut self, hour: &[u8]) -> Result<()> {
         let hour = self.number(hour)?;
         self.take(1);
@@ -226,7 +229,7 @@ impl<'a> Scanner<'a> {
         self.set_clock(hour, minute, second)
     }
 
-    /// Sets the time with the fraction behind it.
+    /// Sets the time of day, and parses its fraction.
     fn set_clock(&mut self, hour: i64, minute: i64, second: i64) -> Result<()> {
         let mut fraction = (0, false);
         if self.rest.first() == Some(&b'.') {
@@ -234,7 +237,7 @@ impl<'a> Scanner<'a> {
             let digits = self.take_while(|byte| byte.is_ascii_digit());
             fraction = fraction_nanos(digits).unwrap_or((0, false));
         }
-        // Second 60 means the next minute, and 24:00:00 means the next midnight.
+        // Second 60 is the next minute, and 24:00:00 is the next midnight.
         if hour > 24 || minute > 59 || second > 60 {
             return Err(field_overflow(self.text));
         }
@@ -248,7 +251,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// `±HH[[:]MM[[:]SS]]`
+    /// Parses an offset `±HH[[:]MM[[:]SS]]`.
     fn offset(&mut self) -> Result<()> {
         let anchored = self.clock.is_some() || self.has_date();
         if !anchored
@@ -320,14 +323,15 @@ impl<'a> Scanner<'a> {
             }
             return Ok(());
         }
-        // A name of the tz database: Etc/GMT+5, America/Port-au-Prince, Europe/Berlin.
+        // A name of the tz database, for example Etc/GMT+5, America/Port-au-Prince or
+        // Europe/Berlin.
         let raw = self.take_while(|byte| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+')
         });
         let mut name = String::from_utf8_lossy(raw).into_owned();
         let mut zone = TimeZone::named(&name);
         let (letters, offset) = name.split_at_checked(letters).unwrap_or((&name, ""));
-        // A POSIX zone with an offset west of Greenwich: GMT+8, UTC-3:30.
+        // A POSIX zone, whose offset counts west of Greenwich, for example GMT+8 or UTC-3:30.
         if zone.is_none() && letters.len() >= 3 && offset.starts_with(['+', '-']) {
             let minutes = self.take_while(|byte| byte.is_ascii_digit() || byte == b':');
             name.push_str(&String::from_utf8_lossy(minutes));
@@ -347,7 +351,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Parses `-day-year` after a month name.
+    /// Parses `-day-year` after the name of a month.
     fn day_and_year(&mut self) -> Result<()> {
         self.take(1);
         let day = self.take_while(|byte| byte.is_ascii_digit());
@@ -360,7 +364,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Applies a word that is no zone name; `false` for an unknown word.
+    /// Applies a word that is not the name of a zone; `false` if the word is unknown.
     fn known_word(&mut self, word: &str, next: Option<u8>) -> Result<bool> {
         match word {
             "t" if (self.has_date() || self.type_name == "time")
@@ -387,7 +391,7 @@ impl<'a> Scanner<'a> {
                     }
                 } else if let Some(zone) = words::abbreviated(word).filter(|_| self.clock.is_some())
                 {
-                    // "UTC+3" is a POSIX zone: the sign follows directly.
+                    // A sign directly after the word makes a POSIX zone, as in "UTC+3".
                     self.place = Some(match zone {
                         TimeZone::Fixed { east_seconds } => ZonePart::East(east_seconds),
                         named => ZonePart::Zone(named),
@@ -461,7 +465,7 @@ impl<'a> Scanner<'a> {
             (false, ..=2) if year < 70 => year + 2000,
             (false, ..=2) => year + 1900,
             (false, _) if year > 0 => year,
-            // Year 0 does not exist.
+            // There is no year 0.
             _ => return Err(field_overflow(self.text)),
         };
         let year_max = if self.type_name == "date" { DATE_YEAR_MAX } else { TIMESTAMP_YEAR_MAX };

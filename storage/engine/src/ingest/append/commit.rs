@@ -13,7 +13,7 @@ use std::{
 
 use stratalog_model::{
     BoxFuture, ChronicleId, Decision, Durability, Error, ErrorKind, Frame, Gsn, Lsn,
-    PreparedAppend, ProducerId, Result, StatementId,
+    PreparedAppend, ProducerId, Result, StatementId, invariant,
     log::Reservation,
     store::{AppendOptions, CommittedAppend},
 };
@@ -309,6 +309,11 @@ impl CommitCompletion {
     /// Makes the parts visible. `lsn` is the position of the commit frame.
     fn publish(self, lsn: Lsn) -> Result<CommittedAppend> {
         let Self { mut parts, producer, ending, _turn, keeper, durability } = self;
+        invariant!(
+            AcknowledgedIsRecovered,
+            parts.iter().all(AppendPart::has_landed),
+            "the commit at {lsn} comes before frames of its statement"
+        );
         parts.iter().for_each(AppendPart::end);
         let rows = rows_of(&parts);
         let steps: Vec<Step> = parts.iter_mut().flat_map(AppendPart::take).collect();

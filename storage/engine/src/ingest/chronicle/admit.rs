@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{Collision, LatePolicy, Tick, TickRange, store::OnConflict};
+use stratalog_model::{LatePolicy, TakenKeyAction, Tick, TickRange, store::OnConflict};
 
 use super::{
     Chronicle,
@@ -120,6 +120,10 @@ impl Chronicle {
                 }
             }
         }
+        debug_assert!(kept_mask.as_ref().is_none_or(|kept: &Vec<bool>| {
+            let kept = kept.iter().filter(|kept| **kept).count() as u64;
+            kept == reserved.end_seq - reserved.first_seq
+        }));
         pending.end_seq = reserved.end_seq;
         // Includes skipped events: a skipped event delays the seal only for a short time.
         pending.lowest = ticks.iter().copied().min();
@@ -152,13 +156,13 @@ impl Chronicle {
                 continue;
             };
             let series = *series;
-            let holder = match self.collision {
-                Collision::All => None,
-                _ => state.holder(series, *tick),
+            let holder = match self.collision.is_unique() {
+                true => state.holder(series, *tick),
+                false => None,
             };
             let group = candidates.groups.group(row);
             let filed = stored_keys.seq(group, *tick);
-            if matches!(self.collision, Collision::First | Collision::Next)
+            if self.collision.keeps_holder()
                 && !holder.is_some_and(|seq| (candidates.first_seq..next).contains(&seq))
                 && state.is_vacated(candidates, *tick, holder)
             {
@@ -176,7 +180,7 @@ impl Chronicle {
             if self.collision.replaces() {
                 pending.replaced.extend(filed.map(|filed| (filed, next)));
             }
-            if self.collision == Collision::Merge
+            if self.collision.takes_earlier_values()
                 && let Some(holder) = holder.or(filed)
             {
                 let event = stored_keys.event(group, *tick);
@@ -193,19 +197,18 @@ impl Chronicle {
                     }
                 }
             }
-            match (self.collision, holder) {
-                (Collision::Last | Collision::Merge | Collision::All, None) => {
+            match (self.collision.on_taken_key(), holder) {
+                (TakenKeyAction::Share | TakenKeyAction::Replace, None) => {
                     state.series.insert(series, *tick, next);
                 }
-                (Collision::Merge, Some(_)) => {
-                    state.successors.entry((series, *tick)).or_default().push(next);
+                (TakenKeyAction::Share | TakenKeyAction::Replace, Some(_)) => {
+                    if self.collision.takes_earlier_values() {
+                        state.successors.entry((series, *tick)).or_default().push(next);
+                    }
                     pending.overrides.push(KeyOverride { series, tick: *tick, seq: next });
                 }
                 (_, None) if filed.is_none() => state.series.insert(series, *tick, next),
-                (Collision::Last | Collision::All, Some(_)) => {
-                    pending.overrides.push(KeyOverride { series, tick: *tick, seq: next });
-                }
-                (Collision::Next, _) => {
+                (TakenKeyAction::Move, _) => {
                     *tick = free_tick(state, stored_keys, series, group, *tick)?;
                     if *tick > until {
                         return Err(AdmissionRefusal::Ahead(row, until));
@@ -213,7 +216,7 @@ impl Chronicle {
                     moved = true;
                     state.series.insert(series, *tick, next);
                 }
-                (Collision::First, holder) => {
+                (TakenKeyAction::Refuse, holder) => {
                     if let Some(other) = holder.and_then(|holder| state.pending_of(holder))
                         && other.outcome.id() != candidates.outcome.id()
                     {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{Collision, Result, TickRange};
+use stratalog_model::{Result, TickRange};
 
 use super::{Chronicle, state::UnfinishedDelete};
 use crate::{
@@ -66,7 +66,7 @@ impl Chronicle {
         outcome: &Arc<Outcome>,
         wait_graph: &WaitGraph,
     ) -> Result<Option<DeleteReservation>> {
-        if self.collision != Collision::Merge
+        if !self.collision.takes_earlier_values()
             || ticks.is_empty()
             || sabotage::active("merge-beside-delete")
         {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{Gsn, Tick};
+use stratalog_model::{Gsn, Tick, invariant};
 
 use super::Chronicle;
 use crate::{
@@ -52,6 +52,12 @@ impl Chronicle {
     ) -> Arc<Version> {
         let mut state = self.state.lock();
         let pieces = state.version.pieces();
+        invariant!(
+            MovesPreserve,
+            state.forgotten || removed.iter().all(|id| pieces.get(*id).is_some()),
+            "chronicle {} replaces a piece that is not in its version",
+            self.id
+        );
         let pieces = pieces.with(added, removed, pieces.through).without_replaced(dropped);
         state.version = Arc::new(state.version.with_pieces(pieces).without_idle_fences());
         Arc::clone(&state.version)
@@ -66,6 +72,7 @@ impl Chronicle {
         highest: Option<Tick>,
     ) -> Arc<Version> {
         let mut state = self.state.lock();
+        debug_assert!(state.version.batches().next().is_none(), "events before the manifest");
         state.highest = state.highest.max(highest.map(|tick| tick.0));
         if state.highest.is_some() {
             state.continue_from_start();

@@ -21,6 +21,7 @@ use stratalog_model::{
     ChronicleDefinition, Tick,
     acceptance::{Window, tick_at},
     clock::ClockReading,
+    invariant,
 };
 
 use super::{Chronicle, state::ChronicleState};
@@ -133,6 +134,13 @@ impl Chronicle {
             return Some(Arc::clone(version));
         }
         horizon.advance(definition, now, pending);
+        invariant!(
+            SnapshotsFrozen,
+            version.open_from().is_none_or(|open_from| open_from <= horizon.first()),
+            "the seal of chronicle {} goes back to tick {}",
+            definition.id,
+            horizon.first()
+        );
         if version.open_from() != Some(horizon.first()) {
             *version = Arc::new(version.with_open_from(horizon.first()));
         }

@@ -23,6 +23,7 @@ use arrow::{
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleDefinition, Error, Granularity, Gsn, Result, SchemaVersion, chronicle::SYSTEM_COLUMNS,
+    invariant,
 };
 use tokio::{
     runtime::Handle,
@@ -149,6 +150,14 @@ impl Feed {
         }
         let bytes = bytes_of(&batch);
         let commit = Commit { batch, visible, decoded: Mutex::default() };
+        let end = ring.commits.back().map_or(0, |last| last.batch.last_gsn());
+        invariant!(
+            OrderedScans,
+            end < commit.batch.first_gsn() && commit.batch.last_gsn() <= commit.visible.0,
+            "followers get gsn {} after {end}, at the head {}",
+            commit.batch.first_gsn(),
+            commit.visible
+        );
         ring.commits.push_back(Arc::new(commit));
         ring.bytes += bytes;
         let used = self.all_bytes.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -331,6 +340,7 @@ impl Commit {
         let gsns = gsns.values();
         let first = gsns.partition_point(|value| value.cast_unsigned() < gsn.0);
         let count = rows_max.min(gsns.len() - first);
+        debug_assert!(first + count <= gsns.len() && gsns.is_sorted());
         if count == gsns.len() {
             // The same arrays for all followers.
             return Ok((rows, self.batch.gsns().end));

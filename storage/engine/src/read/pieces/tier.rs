@@ -52,6 +52,7 @@ pub struct FiledTier {
 impl FiledTier {
     /// The tablet tier or the story tier of a pinned version.
     pub fn new(pinned: &PinnedVersion, name: TierName) -> Self {
+        debug_assert!(name.has_pieces(), "the {name} has no pieces");
         let (version, numberings) = (&pinned.version, pinned.chronicle.numberings());
         Self { version: Arc::clone(version), name, numberings: Arc::clone(numberings) }
     }
@@ -198,6 +199,7 @@ fn of_story(reader: &Arc<PieceReader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<B
     };
     let split = |turn: u32| -> Box<dyn Split> {
         let (reader, keys) = (Arc::clone(reader), keys.cloned());
+        debug_assert!(turn < splits);
         Box::new(StorySplit { reader, keys, turn, turns: splits })
     };
     (0..splits).map(split).collect()

@@ -84,6 +84,7 @@ impl EventRows {
         let fences = piece.fences_among(version.fences());
         let fences: Vec<&Fence> = fences.filter(|fence| fence.raised() <= snapshot_gsn).collect();
         let shape = piece.shape();
+        debug_assert_eq!(part.hull.intersect(&piece.record().ticks), part.hull);
         let mut parts = RowCollector::new(Arc::clone(shape), 1);
         let events = piece.read(part, &ColumnSelection::all(shape)).await?;
         let mut mask = vec![true; events.rows];
@@ -184,6 +185,8 @@ impl RowCollector {
         let columns = self.stored.iter().map(|parts| Column::concat(parts));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let Self { shape, ticks, seqs, gsns, .. } = self;
+        debug_assert!(ticks.len() == seqs.len() && ticks.len() == gsns.len());
+        debug_assert_eq!(columns.len(), shape.columns.len());
         Ok(Some(EventRows { shape, columns, ticks, seqs, gsns }))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use bytes::Bytes;
-use stratalog_model::{Error, Gsn, Result};
+use stratalog_model::{Error, Gsn, Result, invariant};
 use stratalog_story::{Builder, GroupSummary, Stories, StoryId, StorySchema, StorySettings};
 
 use super::{order, ranks, rows::EventRows};
@@ -56,6 +56,7 @@ impl StoryWriter {
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
         let all: Vec<u32> = (0..rows.len() as u32).collect();
         let order = order::by_key(rows, &groups, &ranks, &all);
+        debug_assert_eq!(order.len(), rows.len());
         let key = |row: Option<&u32>| {
             let key = row.and_then(|row| groups.keys.get(groups.group(*row as usize)));
             key.map(|key| Bytes::copy_from_slice(key)).unwrap_or_default()
@@ -91,6 +92,14 @@ impl StoryWriter {
     /// exist.
     pub async fn finish(self, snapshot_gsn: Gsn, since_ns: i64) -> Result<PieceRecord> {
         let built = self.builder.finish().await?;
+        invariant!(
+            MovesPreserve,
+            built.rows == self.rows,
+            "story {} has {} of {} events",
+            built.id,
+            built.rows,
+            self.rows
+        );
         Ok(PieceRecord {
             id: built.id.0,
             schema_version: built.schema_version,

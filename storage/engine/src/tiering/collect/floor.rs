@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{ChronicleId, Gsn, Lsn, Result, TierName};
-use stratalog_story::{StoryId, StoryName};
-use stratalog_tablet::TabletId;
+use stratalog_model::{ChronicleId, Gsn, Lsn, Result};
 
 use super::{PieceChange, apply, floor_candidates::FloorCandidate, lasting, news, sync};
 use crate::{
@@ -57,6 +55,7 @@ async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Res
         return Ok(0);
     }
     let producers = mover.keeper.producers.lock().list();
+    debug_assert!(state.floor.gsn.0 <= candidate.gsn, "the floor goes back");
     // The edits must not be more durable than the frames behind these edits.
     sync(mover.log.as_ref()).await?;
     // The same order in every run.
@@ -137,17 +136,7 @@ async fn forget(mover: &Arc<Mover>, files: &EngineFiles) -> Result<()> {
         read.iter().for_each(|piece| piece.doom());
         let unread = |record: &&PieceRecord| read.iter().all(|p| p.record().id != record.id);
         for record in owned.pieces.values().filter(unread) {
-            match record.tier() {
-                TierName::Story => {
-                    let name = StoryName { chronicle: *id, id: StoryId(record.id) };
-                    files.shelves.stories.doom(name);
-                }
-                _ => {
-                    if let Err(error) = files.shelves.tablets.remove(TabletId(record.id)) {
-                        tracing::warn!(%error, "cannot remove an unused tablet; the next start removes the tablet");
-                    }
-                }
-            }
+            files.shelves.give_up(*id, record);
         }
     }
     Ok(())

@@ -225,6 +225,7 @@ impl ManifestState {
                 }
             }
         }
+        debug_assert!(self.last_piece <= next.last_piece && self.floor.lsn <= next.floor.lsn);
         Ok(next)
     }
 

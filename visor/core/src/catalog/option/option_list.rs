@@ -51,12 +51,11 @@ pub fn of_table(definition: &ChronicleDefinition) -> Vec<(&'static str, String)>
     listed
 }
 
-/// The options of a table's PRIMARY KEY: its collision rule, unless the rule is `first`.
+/// The options of a table's PRIMARY KEY: its collision rule, unless the rule is the default.
 pub fn of_key(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
-    match definition.collision {
-        Collision::First => Vec::new(),
-        rule => vec![("collision", rule.to_string())],
-    }
+    let rule = definition.collision;
+    let is_default = rule == Collision::default_of(true);
+    if is_default { Vec::new() } else { vec![("collision", rule.to_string())] }
 }
 
 /// Formats a number in the largest unit that divides the number.

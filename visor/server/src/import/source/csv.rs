@@ -1,4 +1,4 @@
-//! CSV: split into records here, parsed by the server.
+//! Splits CSV into records; the server parses the values.
 
 use std::io::Read;
 
@@ -11,27 +11,27 @@ use crate::{
 };
 
 const READ_BYTES: usize = 1 << 20;
-/// Maximum length of a record: a longer record has an unclosed quote.
+/// Maximum bytes of a record. A longer record probably has a quote that is not closed.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Records of a CSV input. The source finds only the ends of records; COPY parses the values with
-/// the table's types.
+/// A CSV input. The source only finds the ends of the records; COPY parses the values by the types
+/// of the table.
 pub(super) struct CsvSource {
     input: Input,
     options: SourceOptions,
     buffer: Vec<u8>,
-    /// Used bytes at the start of the buffer.
+    /// The number of bytes at the start of the buffer that are already used.
     start: usize,
     at_end: bool,
     names: Option<Vec<String>>,
     guesses: Vec<Guess>,
-    /// Columns of the table.
+    /// The number of columns of the table.
     columns: usize,
     next_row: u64,
     next_line: u64,
 }
 
-/// The names of a header; an unnamed column is named by its position.
+/// The names in a header; a column without a name is named by its position.
 fn named(header: Vec<Option<String>>) -> Vec<String> {
     let given: Vec<String> = header.into_iter().map(Option::unwrap_or_default).collect();
     let name = |(at, name): (usize, &String)| match name.is_empty() {
@@ -107,11 +107,11 @@ impl CsvSource {
         Ok(())
     }
 
-    /// Finds the record starting at `from`: its bytes, including the line end. Reads more as
-    /// needed.
+    /// Finds the end of the record that starts at `from`, including its line end. Reads more of the
+    /// input if needed.
     fn record_end(&mut self, from: usize) -> Result<Option<(usize, usize)>, SqlError> {
         let (mut at, mut quoted) = (from, false);
-        // Position of the last opening quote, and position after the last closing quote.
+        // The position of the last opening quote, and the position after the last closing quote.
         let (mut opened, mut closed) = (from, None);
         loop {
             let rest = self.buffer.get(at..).unwrap_or_default();
@@ -122,7 +122,7 @@ impl CsvSource {
                     if quoted {
                         closed = Some(at);
                     } else if closed != Some(found) {
-                        // Not the second half of a doubled quote: the quote opens a value.
+                        // The quote opens a value, unless it is the second half of a doubled quote.
                         opened = found;
                     }
                     quoted = !quoted;
@@ -148,7 +148,7 @@ impl CsvSource {
         }
     }
 
-    /// Reads more; `false` at the end.
+    /// Reads more of the input; `false` at its end.
     fn fill(&mut self) -> Result<bool, SqlError> {
         if self.at_end {
             return Ok(false);
@@ -163,7 +163,7 @@ impl CsvSource {
         Ok(!self.at_end)
     }
 
-    /// The values of a record, `None` for NULL; for the header and for the choice of types.
+    /// The values of a record, for the header and for inferring types; `None` is NULL.
     fn fields(&self, from: usize, to: usize) -> Result<Vec<Option<String>>, SqlError> {
         let bytes = self.buffer.get(from..to).unwrap_or_default();
         let record = std::str::from_utf8(bytes)
@@ -197,7 +197,7 @@ impl CsvSource {
         Ok(fields)
     }
 
-    /// True if a line is empty and the table has more than one column.
+    /// True for an empty line, if the table has more than one column.
     fn is_blank(&self, from: usize, to: usize) -> bool {
         let columns = self.names.as_ref().map_or(self.guesses.len().max(self.columns), Vec::len);
         let line = self.buffer.get(from..to).unwrap_or_default();
@@ -214,7 +214,7 @@ impl CsvSource {
         .with_hint(UNTERMINATED_HINT)
     }
 
-    /// The line of a byte in the unused part of the buffer.
+    /// The line number of the byte at `at` in the buffer.
     fn line_of(&self, at: usize) -> u64 {
         self.next_line + self.line_ends(self.start, at)
     }
@@ -283,7 +283,7 @@ impl Source for CsvSource {
         self.buffer.drain(..self.start);
         self.start = 0;
         let (mut rows, mut end, mut line) = (0, 0, self.next_line);
-        // Positions of skipped blank lines, and line numbers of the records after a skipped line.
+        // The ranges of blank lines to skip, and the line number of each record after a blank line.
         let (mut blank, mut at) = (Vec::new(), Vec::new());
         while rows < rows_max {
             let Some((from, to)) = self.record_end(end)? else { break };
@@ -305,7 +305,7 @@ impl Source for CsvSource {
         if rows == 0 {
             return Ok(None);
         }
-        // The last line may lack its end, like in COPY.
+        // The last line may lack a line end, as in COPY.
         let mut bytes = Vec::with_capacity(end);
         let mut kept = 0;
         for left_out in blank.iter().chain([&(end..end)]) {

@@ -1,13 +1,13 @@
-//! Maps line numbers of a batch to line numbers of the input.
+//! Maps the line numbers of a batch to the line numbers of the input, for error messages.
 
 use crate::sql::error::SqlError;
 
-/// The origin of the lines of a batch.
+/// Where the lines of a batch come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lines {
     /// Line k of the batch is line `first + k − 1` of the input.
     From {
-        /// The name of an element: line, row.
+        /// What a line is in the input: a line, or a row.
         noun: &'static str,
         /// The number of the batch's first line.
         first: u64,
@@ -17,7 +17,7 @@ pub enum Lines {
 }
 
 impl Lines {
-    /// The input's number of line `line` (from 1) of the batch.
+    /// The number in the input of line `line` of the batch, from 1.
     pub fn of(&self, line: u64) -> Option<u64> {
         let before = line.checked_sub(1)?;
         match self {
@@ -33,8 +33,8 @@ impl Lines {
         }
     }
 
-    /// Replaces the batch's line numbers by the input's: servers write "line 7" into the context or
-    /// the message of an error of COPY.
+    /// Replaces the line numbers of the batch in an error of COPY by the line numbers of the input.
+    /// The server writes "line 7" into the context or the message.
     pub fn relabel(&self, error: SqlError) -> SqlError {
         let context = error.context.map(|text| self.replace(&text).into());
         SqlError { message: self.replace(&error.message), context, ..error }

@@ -1,6 +1,7 @@
-//! The texts of the values in valid JSON, with all digits of numbers.
+//! The source texts of the values in a JSON text, with all digits of numbers. The JSON must be
+//! valid.
 
-/// The members of an object, or the items of an array, in their original text.
+/// The source texts of the members of an object, or of the items of an array.
 pub(super) fn parts(composite: &str) -> Vec<&str> {
     let trimmed = composite.trim();
     let inner = trimmed.get(1..trimmed.len().saturating_sub(1)).unwrap_or_default();
@@ -28,7 +29,7 @@ pub(super) fn parts(composite: &str) -> Vec<&str> {
     parts
 }
 
-/// The name of a member, and the text of its value.
+/// The name of a member of an object, and the source text of its value.
 pub(super) fn named(member: &str) -> Option<(String, &str)> {
     let mut names = serde_json::Deserializer::from_str(member).into_iter::<String>();
     let name = names.next()?.ok()?;

@@ -1,4 +1,4 @@
-//! NDJSON: objects become lines of COPY's text form, in the order of the table's columns.
+//! Converts NDJSON to lines in COPY's text format, in the order of the table's columns.
 
 use std::{
     collections::HashMap,
@@ -14,11 +14,11 @@ use crate::{
     sql::{error::SqlError, rows::ResultColumn},
 };
 
-/// Maximum length of a line with a record.
+/// Maximum bytes of a line.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// An object, with the places and the texts of its values: a parsed object has lost the order of
-/// its names, and parsed numbers have lost digits.
+/// An object and the source texts of its values. The parsed object alone has lost the order of its
+/// names, and digits of its numbers.
 struct Object {
     values: Map<String, Value>,
     texts: HashMap<String, (usize, String)>,
@@ -32,23 +32,23 @@ impl Object {
         Self { values, texts: placed.collect() }
     }
 
-    /// The names, in the order of the line.
+    /// The names in the order of the line.
     fn names(&self) -> Vec<&String> {
         let mut names: Vec<&String> = self.values.keys().collect();
         names.sort_by_key(|name| self.texts.get(*name).map(|(at, _)| *at));
         names
     }
 
-    /// The text of a value.
+    /// The source text of a value.
     fn text(&self, name: &str) -> &str {
         self.texts.get(name).map_or("null", |(_, text)| text.as_str())
     }
 }
 
-/// Objects, one per line; blank lines are skipped.
+/// An input with one object per line; blank lines are skipped.
 pub(super) struct NdjsonSource {
     input: BufReader<Input>,
-    /// Objects read for the choice of types, with their lines.
+    /// Objects that were read for inferring types, with their line numbers.
     sampled: std::vec::IntoIter<(u64, Object)>,
     guesses: Vec<(String, Guess)>,
     table: Vec<ResultColumn>,
@@ -202,7 +202,7 @@ impl Source for NdjsonSource {
     }
 }
 
-/// Converts a value to the text for its column; `written` is the value's original text.
+/// The text of a value for its column. `written` is the source text of the value.
 fn text_of(value: &Value, written: &str, column_type: &ColumnType) -> String {
     match (value, column_type) {
         (_, ColumnType::Jsonb) => written.to_string(),
@@ -225,7 +225,7 @@ fn text_of(value: &Value, written: &str, column_type: &ColumnType) -> String {
     }
 }
 
-/// Adds a value in COPY's text form.
+/// Appends a value in COPY's text format.
 pub(super) fn escape(text: &str, bytes: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {

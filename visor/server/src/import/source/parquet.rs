@@ -1,4 +1,4 @@
-//! Parquet: batches become lines of COPY's text form.
+//! Converts Parquet to lines in COPY's text format.
 
 use std::{fs::File, io};
 
@@ -15,20 +15,21 @@ use crate::{
 
 const ROWS_READ: usize = 8192;
 
-/// Rows of a Parquet file, all its columns.
+/// The rows of a Parquet file, with all its columns.
 pub(super) struct ParquetSource {
     reader: ParquetRecordBatchReader,
     schema: SchemaRef,
     rows: u64,
     next_row: u64,
-    /// The rest of a partly used batch.
+    /// The rows of a batch that are not used yet.
     remaining: Option<RecordBatch>,
     style: TextStyle,
 }
 
 impl ParquetSource {
     pub(super) fn open(mut input: Input) -> Result<Self, SqlError> {
-        // A Parquet file is read from its end: a pipe is first copied to an unnamed file.
+        // Reading Parquet starts at the end of the file, so a pipe is first copied to an unnamed
+        // file.
         let file: File = match input.file.take() {
             Some(file) => file,
             None => {

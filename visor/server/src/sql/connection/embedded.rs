@@ -1,4 +1,4 @@
-//! A connection to a database opened by this process.
+//! A connection to a database that this process has opened.
 
 use std::{fmt, pin::pin, sync::Arc};
 

@@ -16,7 +16,7 @@ use crate::sql::{
     splitter::leading_words,
 };
 
-/// Number of rows in a portion.
+/// Rows are passed to the receiver in portions of this number.
 const ROWS_AT_A_TIME: usize = 1024;
 
 /// A client of a server.
@@ -34,10 +34,10 @@ impl std::fmt::Debug for WireConnection {
 }
 
 impl WireConnection {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// The server's error, or a missing server.
+    /// The error of the server, or of reaching the server.
     pub async fn connect(config: &Config) -> Result<Self, SqlError> {
         let place = place_of(config);
         let (client, mut connection) = config.connect(NoTls).await.map_err(|error| {
@@ -128,7 +128,7 @@ impl WireConnection {
         let mut data = pin!(data);
         while let Some(bytes) = data.try_next().await? {
             if let Err(error) = sink.send(bytes).await {
-                // The server's reason arrives after the end of the stream.
+                // The server reports the reason after the client has ended the data.
                 sink.finish().await?;
                 return Err(error.into());
             }
@@ -195,7 +195,7 @@ fn may_return_rows(words: &[String], sql: &str) -> bool {
     }
 }
 
-/// Rebuilds the command tag; the client library keeps only its number.
+/// The command tag of a statement; the client library passes on only the number of rows.
 fn tag(words: &[String], rows: u64) -> String {
     let first = words.first().map_or("", String::as_str);
     match first {
@@ -207,7 +207,7 @@ fn tag(words: &[String], rows: u64) -> String {
     }
 }
 
-/// The column type of a protocol type; text for an unknown protocol type.
+/// The column type for a type of the protocol; text for an unknown type.
 fn column_type(pg: &Type, modifier: i32) -> ColumnType {
     let precision = || u8::try_from(modifier).ok().filter(|digits| matches!(digits, 0 | 3 | 6 | 9));
     let element = |inner: ColumnType| ColumnType::Array(Box::new(inner));
@@ -219,7 +219,7 @@ fn column_type(pg: &Type, modifier: i32) -> ColumnType {
         Type::FLOAT4 => ColumnType::Real,
         Type::FLOAT8 => ColumnType::Double,
         Type::NUMERIC | Type::NUMERIC_ARRAY => {
-            // The modifier holds (precision << 16 | scale) + 4.
+            // The modifier of numeric is (precision << 16 | scale) + 4.
             let packed = modifier.checked_sub(4).filter(|packed| *packed >= 0);
             let part =
                 |shift: u32| packed.and_then(|packed| u8::try_from((packed >> shift) & 0x7ff).ok());

@@ -1,29 +1,29 @@
-//! CSV.
+//! The output format CSV.
 
 use std::io;
 
 use super::{Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// The form of CSV.
+/// The options of CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
     /// True for a header line with the column names.
     pub header: bool,
-    /// Separator of values; ASCII.
+    /// The separator of values, an ASCII character.
     pub delimiter: u8,
-    /// The unquoted text for NULL.
+    /// The unquoted text that means NULL.
     pub null: String,
 }
 
 impl Default for CsvOptions {
-    /// RFC 4180 with a header line; NULL is empty.
+    /// RFC 4180, with a header line and an empty text for NULL.
     fn default() -> Self {
         Self { header: true, delimiter: b',', null: String::new() }
     }
 }
 
-/// Writes lines as they arrive.
+/// Writes CSV lines as the rows arrive.
 pub(super) struct CsvOutput {
     target: Target,
     options: CsvOptions,
@@ -45,7 +45,7 @@ impl CsvOutput {
                 self.line.extend_from_slice(self.options.null.as_bytes());
                 continue;
             };
-            // Some readers end the data at a line with `\.` alone.
+            // Some readers take a line with `\.` alone for the end of the data.
             let special =
                 |byte| matches!(byte, b'"' | b'\n' | b'\r') || byte == self.options.delimiter;
             let quoted = value == self.options.null || value == "\\." || value.bytes().any(special);

@@ -1,4 +1,4 @@
-//! JSON: an array of objects, or one object per line.
+//! The output formats JSON (an array of objects) and NDJSON (one object per line).
 
 use std::io;
 
@@ -7,8 +7,8 @@ use stratalog_model::ColumnType;
 use super::{Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// Writes objects with the column names as keys. Numbers, booleans, arrays and jsonb keep their
-/// JSON type; other values are written as SQL text.
+/// Writes rows as objects whose keys are the column names. Numbers, booleans, arrays and jsonb keep
+/// their JSON type; all other values become SQL text.
 pub(super) struct JsonOutput {
     target: Target,
     array: bool,
@@ -83,7 +83,7 @@ fn write_value(line: &mut String, value: Option<&str>, column_type: &ColumnType)
         | ColumnType::Real
         | ColumnType::Double
         | ColumnType::Numeric { .. }
-            // NaN and the infinities are not JSON numbers.
+            // NaN and the infinities become strings, because JSON has no such numbers.
             if value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')) =>
         {
             line.push_str(value);
@@ -106,7 +106,8 @@ fn write_value(line: &mut String, value: Option<&str>, column_type: &ColumnType)
     }
 }
 
-/// The items of an array in text form: `{1,NULL,"a b"}`; `None` for other text.
+/// The items of an array in PostgreSQL's text format, for example `{1,NULL,"a b"}`; `None` for
+/// other text.
 fn array_items(text: &str) -> Option<Vec<Option<String>>> {
     let inner = text.strip_prefix('{')?.strip_suffix('}')?;
     let mut items = Vec::new();

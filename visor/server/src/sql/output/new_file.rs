@@ -1,4 +1,4 @@
-//! A file visible only when complete.
+//! Writes a file that appears under its name only when it is complete.
 
 use std::{
     fs::File,
@@ -6,19 +6,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A temporary file for incomplete data. A drop before [`Self::keep`] removes the file.
+/// A file under a temporary name. Dropping the value before [`Self::keep`] removes the file.
 pub struct NewFile {
-    /// Beside the requested file; `None` for a special file, such as a pipe, written directly.
+    /// The temporary path, in the folder of the final path; `None` for a special file, such as a
+    /// pipe, which is written directly.
     temporary: Option<PathBuf>,
-    /// The requested file, with links resolved.
+    /// The final path, with links resolved.
     path: PathBuf,
 }
 
 impl NewFile {
-    /// A temporary file beside `path`; it will replace the file at `path`.
+    /// Creates a temporary file that will replace the file at `path`.
     ///
     /// # Errors
-    /// A place where no file can be made.
+    /// The folder does not allow a new file.
     pub fn create(path: &Path) -> io::Result<(Self, File)> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let existing = path.metadata().ok();
@@ -37,13 +38,13 @@ impl NewFile {
         Ok((new, file))
     }
 
-    /// Gives the complete `file` its final name.
+    /// Gives the complete file its final name.
     ///
     /// # Errors
-    /// Errors of the disk; the name then does not exist, or still belongs to the old file.
+    /// Errors of the disk; the final name then does not exist, or still belongs to the old file.
     pub fn keep(mut self, file: &File) -> io::Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
-        // A file that replaces another file must survive a crash.
+        // After a crash, the name must refer to the old file or to the complete new file.
         file.sync_all()?;
         std::fs::rename(temporary, &self.path)?;
         self.temporary = None;
@@ -55,7 +56,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // A file that cannot be removed keeps its recognizable temporary name.
+            // If the removal fails, the temporary name shows that the file is incomplete.
             let _ = std::fs::remove_file(temporary);
         }
     }

@@ -1,4 +1,4 @@
-//! A Parquet file with one result.
+//! The output format Parquet.
 
 use std::{
     collections::HashMap,
@@ -25,17 +25,17 @@ use stratalog_text::{ColumnBuilder, TextStyle};
 use super::{NewFile, Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// Maximum encoded bytes of a row group: buffered in memory.
+/// Maximum bytes of a row group. The row group is in memory until it is complete.
 const ROW_GROUP_BYTES_MAX: usize = 64 << 20;
 
 enum OutputFile {
     File(PathBuf),
-    /// `None` after the first write.
+    /// A stream of bytes; `None` after the writer has taken it.
     Stream(Option<Target>),
 }
 
-/// Writes rows with their types; zstd-compressed. The file appears, or replaces an existing file,
-/// only after the complete result is written.
+/// Writes a result as a Parquet file with the types of its columns, compressed with zstd. The file
+/// appears, or replaces an existing file, only when the result is complete.
 pub struct ParquetOutput {
     place: OutputFile,
     types: Vec<ColumnType>,
@@ -43,17 +43,17 @@ pub struct ParquetOutput {
     writer: Option<ArrowWriter<Target>>,
     file: Option<(NewFile, File)>,
     style: TextStyle,
-    /// Additional metadata of the file.
+    /// Further metadata of the file.
     metadata: HashMap<String, String>,
 }
 
 impl ParquetOutput {
-    /// An output into the file at `path`; the file is not made yet.
+    /// An output to the file at `path`, which is created with the first rows.
     pub fn new(path: &Path) -> Self {
         Self::at(OutputFile::File(path.to_path_buf()))
     }
 
-    /// An output of the file's bytes to a stream.
+    /// An output to a stream of bytes.
     pub fn stream(target: Target) -> Self {
         Self::at(OutputFile::Stream(Some(target)))
     }
@@ -157,7 +157,7 @@ impl Output for ParquetOutput {
     }
 }
 
-/// Converts the field to a Parquet type readable by every tool: Parquet has no seconds, and text
+/// The field with a type that every tool can read: Parquet has no timestamps in seconds, and string
 /// views exist only in memory.
 fn storable(field: &Field) -> Field {
     let data_type = match field.data_type() {
@@ -171,7 +171,7 @@ fn storable(field: &Field) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// Returns the error of the disk or the pipe, if either caused the failure.
+/// The error of the disk or pipe that caused a Parquet error.
 fn io_error_of(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
@@ -182,7 +182,7 @@ fn io_error_of(error: ParquetError) -> io::Error {
     }
 }
 
-/// Refuses a column with values not storable in Parquet.
+/// Refuses a column whose values Parquet cannot store.
 fn check_writable(field: &Field, column: &ResultColumn) -> io::Result<()> {
     let value = new_null_array(field.data_type(), 1);
     let schema = Arc::new(Schema::new(vec![field.clone()]));

@@ -1,4 +1,4 @@
-//! Tables for people: columns side by side if they fit, otherwise one value per line.
+//! The output format for reading: columns side by side if they fit, otherwise one line per value.
 
 use std::io;
 
@@ -7,28 +7,29 @@ use unicode_width::UnicodeWidthChar;
 use super::{Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// Number of rows for the choice of the columns' widths; later rows use the same widths.
+/// The column widths are chosen from this number of rows; later rows use the same widths.
 const ROWS_MEASURED: usize = 1000;
-/// Maximum bytes buffered for the choice.
+/// Maximum bytes of rows that are held back for this choice.
 const BYTES_MEASURED: usize = 8 << 20;
-/// Minimum width of a truncated column.
+/// A column that is cut keeps at least this width, in characters.
 const WIDTH_MIN: usize = 6;
 
-/// The form of tables.
+/// The options of the table format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TableOptions {
-    /// A line per value (`\x`), even if the columns fit.
+    /// True for one line per value (`\x`), even if the columns fit.
     pub expanded: bool,
-    /// Width of the terminal; `None` when the output is not a terminal: values are not truncated.
+    /// The width of the terminal in characters. `None` if the output is not a terminal; no value is
+    /// cut then.
     pub width_max: Option<usize>,
 }
 
-/// The width of `text` on a terminal.
+/// The width of `text` on a terminal, in characters.
 pub fn display_width(text: &str) -> usize {
     text.chars().map(|character| character.width().unwrap_or(0)).sum()
 }
 
-/// Buffers rows until the widths are known, then writes directly.
+/// Writes a table. Holds rows back until the widths are known.
 pub(super) struct TableOutput {
     target: Target,
     options: TableOptions,
@@ -39,9 +40,9 @@ pub(super) struct TableOutput {
 }
 
 enum Layout {
-    /// Widths of the columns.
+    /// Side by side, with the width of each column.
     Side(Vec<usize>),
-    /// Width of the longest name.
+    /// One line per value, with the width of the longest name.
     Under(usize),
 }
 
@@ -57,7 +58,7 @@ impl TableOutput {
         }
     }
 
-    /// Chooses the layout from the buffered rows, and writes them.
+    /// Chooses the layout from the rows held back, and writes these rows.
     fn start(&mut self) -> io::Result<()> {
         let layout = self.choose();
         if let Layout::Side(widths) = &layout {
@@ -88,12 +89,12 @@ impl TableOutput {
             }
         }
         let Some(width_max) = self.options.width_max else { return Layout::Side(widths) };
-        // Each column needs its width, a space at both sides, and a bar before the next column.
+        // Each column needs its width, a space at each side, and a bar before the next column.
         let room = (width_max + 1).saturating_sub(widths.len() * 3);
         if room < widths.iter().map(|width| WIDTH_MIN.min(*width)).sum() {
             return under;
         }
-        // The widest columns shrink first; numbers are never truncated.
+        // The widest columns are cut first; numbers are never cut.
         while widths.iter().sum::<usize>() > room {
             let widest = widths
                 .iter()
@@ -196,7 +197,7 @@ fn pad(line: &mut String, text: &str, width: usize, align: Align) {
     line.extend(std::iter::repeat_n(' ', missing - before));
 }
 
-/// Replaces control characters, because they would break the table.
+/// The text without control characters, which would break the table.
 fn one_line(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_string();

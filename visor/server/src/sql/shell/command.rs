@@ -1,4 +1,4 @@
-//! `\` commands.
+//! The `\` commands of the shell.
 
 use std::io::BufReader;
 
@@ -105,7 +105,7 @@ impl Shell {
         self.interactive = interactive;
         match result {
             Ok(NextAction::More) => NextAction::More,
-            // An error in the file ends the file; an interactive shell continues.
+            // An error in the file ends the file, but not an interactive shell.
             Ok(NextAction::Stop) if self.interactive => NextAction::More,
             Ok(NextAction::Stop) => NextAction::Stop,
             Err(error) => self.complain(&format!("cannot read {path}: {error}")),
@@ -132,7 +132,7 @@ LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attn
 WHERE n.nspname = {schema} AND c.relname = {name} AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum"#
         ));
-        // Chronicle properties are not part of a result for programs.
+        // Only people need the properties of the chronicle, so other formats omit them.
         if columns == NextAction::Stop || self.options.format != Format::Table {
             return columns;
         }
@@ -165,7 +165,7 @@ AND c.relname LIKE {}{} ORDER BY 1, 2"#,
     )
 }
 
-/// A name by SQL's rules: lower case unless quoted.
+/// A name as SQL reads it: in lower case unless quoted.
 fn folded(name: &str) -> String {
     match name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(quoted) => quoted.replace("\"\"", "\""),

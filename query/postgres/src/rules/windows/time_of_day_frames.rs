@@ -1,0 +1,97 @@
+//! RANGE frames with an offset over a time of day. The key becomes a number of microseconds, and
+//! the offset the time part of its interval: as in PostgreSQL, the frame ends at midnight, and
+//! months and days of the interval count nothing.
+//!
+//! ```text
+//!   ORDER BY k RANGE '1 hour' PRECEDING  ─►  ORDER BY k::bigint RANGE 3600000000 PRECEDING
+//! ```
+
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use datafusion::{
+    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
+    logical_expr::{
+        Expr, ExprSchemable, WindowFrame, WindowFrameBound, WindowFrameUnits, cast,
+        expr_rewriter::FunctionRewrite,
+    },
+};
+
+/// Rewrites the frames. Runs before type coercion, which refuses the key.
+#[derive(Debug)]
+pub struct TimeOfDayFrames;
+
+impl FunctionRewrite for TimeOfDayFrames {
+    fn name(&self) -> &str {
+        "time_of_day_frames"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+        let params = &mut call.params;
+        let [key] = params.order_by.as_mut_slice() else {
+            return Ok(Transformed::no(Expr::WindowFunction(call)));
+        };
+        if params.window_frame.units != WindowFrameUnits::Range || !is_time(&key.expr, schema) {
+            return Ok(Transformed::no(Expr::WindowFunction(call)));
+        }
+        let WindowFrame { start_bound, end_bound, .. } = &params.window_frame;
+        let (start, end) = (of_bound(start_bound)?, of_bound(end_bound)?);
+        params.window_frame = WindowFrame::new_bounds(WindowFrameUnits::Range, start, end);
+        let time = cast(std::mem::take(&mut key.expr), DataType::Time64(TimeUnit::Microsecond));
+        key.expr = cast(time, DataType::Int64);
+        Ok(Transformed::yes(Expr::WindowFunction(call)))
+    }
+}
+
+/// Whether a key is the number that this rule makes of a time of day.
+pub fn is_time_of_day(key: &Expr, schema: &DFSchema) -> bool {
+    match key {
+        Expr::Cast(number) => is_time(&number.expr, schema) || is_time_of_day(&number.expr, schema),
+        _ => false,
+    }
+}
+
+fn is_time(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|of| matches!(of, DataType::Time32(_) | DataType::Time64(_)))
+}
+
+/// The microseconds of an offset; `None` for an offset other than an interval.
+///
+/// # Errors
+/// An error in the text of the interval.
+pub fn microseconds(offset: &ScalarValue) -> Result<Option<i64>> {
+    let of = offset.data_type();
+    if !of.is_string() && !matches!(of, DataType::Interval(_)) {
+        return Ok(None);
+    }
+    match offset.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano))? {
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => {
+            Ok(Some(interval.nanoseconds.div_euclid(1_000)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A bound with the microseconds of its interval. A number is the place of a computed offset.
+fn of_bound(bound: &WindowFrameBound) -> Result<WindowFrameBound> {
+    let number = |offset: &ScalarValue| {
+        Ok::<_, datafusion::error::DataFusionError>(match offset.try_as_str().flatten() {
+            Some(text) if text.trim().parse::<f64>().is_err() => {
+                match microseconds(&ScalarValue::from(text))? {
+                    Some(microseconds) => ScalarValue::from(microseconds.to_string()),
+                    None => offset.clone(),
+                }
+            }
+            _ => offset.clone(),
+        })
+    };
+    Ok(match bound {
+        WindowFrameBound::CurrentRow => WindowFrameBound::CurrentRow,
+        WindowFrameBound::Preceding(offset) => WindowFrameBound::Preceding(number(offset)?),
+        WindowFrameBound::Following(offset) => WindowFrameBound::Following(number(offset)?),
+    })
+}

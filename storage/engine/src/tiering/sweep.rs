@@ -1,0 +1,130 @@
+//! A sweep through the parts of pieces by time, with only overlapping parts in memory.
+//!
+//! ```text
+//!   parts of the inputs, by first tick ─► pool ─► windows of ticks, each with all events of its ticks
+//!                                           ▲            │
+//!                                           └────────────┘ events later parts may still overlap
+//! ```
+
+use stratalog_model::{Gsn, Result, aggregate::Windows};
+
+use crate::{
+    sabotage,
+    tiering::build::rows::EventRows,
+    version::{
+        Version,
+        piece::{OpenPiece, Part},
+    },
+};
+
+/// Sweeps through parts of pieces by time, with only overlapping parts in memory.
+pub struct PartSweep<'a> {
+    version: &'a Version,
+    snapshot_gsn: Gsn,
+    /// In the order of their first ticks.
+    parts: std::vec::IntoIter<(&'a OpenPiece, Part)>,
+    next: Option<(&'a OpenPiece, Part)>,
+    /// Events not yet in a window.
+    pool: Vec<EventRows>,
+    /// Windows of time, the widest first: a slice ends at the end of a window if possible.
+    windows: Vec<Windows>,
+}
+
+/// Approximate size of a window.
+#[derive(Debug, Clone, Copy)]
+pub struct WindowLimit {
+    /// Maximum number of rows, unless one tick has more.
+    pub rows: usize,
+    /// Approximate maximum of bytes.
+    pub bytes: usize,
+}
+
+impl WindowLimit {
+    /// Maximum number of rows of a window, at the average row size of `pool`.
+    fn rows_of(self, pool: &[EventRows]) -> usize {
+        let rows: usize = pool.iter().map(EventRows::len).sum();
+        let bytes: usize = pool.iter().map(EventRows::bytes).sum();
+        let fitting = self.bytes as u128 * rows as u128 / bytes.max(1) as u128;
+        self.rows.min(usize::try_from(fitting).unwrap_or(usize::MAX)).max(1)
+    }
+}
+
+impl<'a> PartSweep<'a> {
+    /// A sweep through `parts`, the events in force at `snapshot_gsn`. `windows` are windows of
+    /// time, the widest first.
+    pub fn new(
+        version: &'a Version,
+        snapshot_gsn: Gsn,
+        mut parts: Vec<(&'a OpenPiece, Part)>,
+        windows: Vec<Windows>,
+    ) -> Self {
+        parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
+        let parts = parts.into_iter();
+        Self { version, snapshot_gsn, parts, next: None, pool: Vec::new(), windows }
+    }
+
+    /// The next window of ticks: about the size `most`, with all events of its ticks.
+    pub async fn window(
+        &mut self,
+        most: WindowLimit,
+        dropped: &mut Vec<u64>,
+    ) -> Result<Option<EventRows>> {
+        loop {
+            let rows_max = most.rows_of(&self.pool);
+            // Gives way to urgent moves.
+            tokio::task::yield_now().await;
+            self.next = self.next.take().or_else(|| self.parts.next());
+            let Some((piece, part)) = self.next.take() else {
+                let Some(pool) = EventRows::concat(std::mem::take(&mut self.pool))? else {
+                    return Ok(None);
+                };
+                return self.cut(pool, rows_max, None).map(Some);
+            };
+            // No later part has events before this tick.
+            let frontier = part.hull.start.0;
+            let settled =
+                |rows: &EventRows| rows.ticks.iter().filter(|tick| **tick < frontier).count();
+            if self.pool.iter().map(settled).sum::<usize>() >= rows_max
+                && let Some(pool) = EventRows::concat(std::mem::take(&mut self.pool))?
+            {
+                self.next = Some((piece, part));
+                return self.cut(pool, rows_max, Some(frontier)).map(Some);
+            }
+            let rows =
+                EventRows::of_part(piece, &part, self.version, self.snapshot_gsn, dropped).await?;
+            if self.pool.is_empty() || !sabotage::active("late-lost-in-merge") {
+                self.pool.extend(rows);
+            }
+        }
+    }
+
+    /// Takes the first `rows_max` events before the frontier, together with all events of their
+    /// last tick. Takes fewer events, at least half of `rows_max`, if a window of time ends there.
+    /// The remaining events stay in the pool.
+    fn cut(
+        &mut self,
+        pool: EventRows,
+        rows_max: usize,
+        frontier: Option<i64>,
+    ) -> Result<EventRows> {
+        let tick = |row: &u32| pool.ticks.get(*row as usize).copied().unwrap_or_default();
+        let before = |row: &u32| frontier.is_none_or(|frontier| tick(row) < frontier);
+        let mut order: Vec<u32> = (0..pool.len() as u32).collect();
+        order.sort_by_key(tick);
+        let settled = order.partition_point(before);
+        let last = order.get(..settled.min(rows_max)).and_then(<[u32]>::last).map(tick);
+        // Never cuts within a tick.
+        let end = order.partition_point(|row| last.is_none_or(|last| tick(row) <= last));
+        if end == pool.len() {
+            return Ok(pool);
+        }
+        let next = order.get(end).map(tick);
+        let ends = self.windows.iter().filter_map(|windows| windows.start(next?));
+        let mut ends = ends.map(|start| order.partition_point(|row| tick(row) < start));
+        let end = ends.find(|end| *end >= rows_max.div_ceil(2)).unwrap_or(end);
+        debug_assert!(0 < end && end <= pool.len(), "a window of {end} of {} events", pool.len());
+        let (window, rest) = order.split_at(end);
+        self.pool.push(pool.pick(rest)?);
+        pool.pick(window)
+    }
+}

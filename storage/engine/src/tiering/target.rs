@@ -1,0 +1,198 @@
+//! The write side of the tiers with files: the counterpart of the trait
+//! [`Tier`](stratalog_model::Tier) of the read side.
+//!
+//! ```text
+//!   rewrite ─► PieceWriting ─► TargetTier::write ─► pieces: durable, read back, in no version yet
+//! ```
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::future::LocalBoxFuture;
+use stratalog_model::{ChronicleDefinition, Result, SchemaVersion, TierName, aggregate::Windows};
+use stratalog_story::{StorySchema, StorySettings};
+
+use crate::{
+    ingest::chronicle::Chronicle,
+    tiering::{
+        build::{self, EventSource, Sizes, WrittenPiece, story::StoryWriter},
+        files::EngineFiles,
+        mover::Mover,
+        piece_numbers::PieceNumbers,
+        sweep::{PartSweep, WindowLimit},
+    },
+    version::{
+        Version,
+        piece::{OpenPiece, Part},
+    },
+};
+
+/// A tier that takes events from other pieces.
+pub trait TargetTier: Send + Sync {
+    /// The name of the tier.
+    fn name(&self) -> TierName;
+
+    /// Windows of time, the widest first: a window of events ends at the end of one of them if
+    /// possible.
+    fn windows(&self, definition: &ChronicleDefinition) -> Vec<Windows>;
+
+    /// Writes the events of a sweep into new pieces under numbers of `writing`. On return, the
+    /// pieces are durable, verified by reading, and listed in `writing`.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`.
+    fn write<'a>(
+        &'a self,
+        writing: &'a mut PieceWriting<'_>,
+        version: SchemaVersion,
+        sweep: &'a mut PartSweep<'_>,
+    ) -> LocalBoxFuture<'a, Result<()>>;
+}
+
+/// The tier of tablets.
+pub const TABLETS: &dyn TargetTier = &TabletTarget;
+
+/// The tier of stories.
+pub const STORIES: &dyn TargetTier = &StoryTarget;
+
+/// New pieces during their writing.
+pub struct PieceWriting<'a> {
+    /// The server's mover: settings and write throttle.
+    pub mover: &'a Mover,
+    /// The files of the engine.
+    pub files: &'a EngineFiles,
+    /// The chronicle of the events.
+    pub chronicle: &'a Chronicle,
+    /// Its current definition.
+    pub definition: &'a ChronicleDefinition,
+    /// The origin of the events.
+    pub from: EventSource,
+    /// The numbers of the new pieces.
+    pub numbers: PieceNumbers<'a>,
+    /// True if the events are in memory, and shall stay in memory.
+    pub keep_blocks: bool,
+    /// The new pieces.
+    pub written: Vec<WrittenPiece>,
+    /// Arrival numbers of replaced events, left out of the new pieces.
+    pub dropped: Vec<u64>,
+}
+
+impl PieceWriting<'_> {
+    /// Writes the events of `inputs` into `target`, without deleted and replaced events.
+    ///
+    /// # Errors
+    /// Like [`TargetTier::write`].
+    pub async fn write(
+        &mut self,
+        target: &dyn TargetTier,
+        inputs: &[Arc<OpenPiece>],
+        version: &Version,
+    ) -> Result<()> {
+        let mut by_shape: BTreeMap<SchemaVersion, Vec<(&OpenPiece, Part)>> = BTreeMap::new();
+        for piece in inputs {
+            let parts = by_shape.entry(piece.shape().version).or_default();
+            parts.extend(piece.parts().await?.iter().map(|part| (piece.as_ref(), part.clone())));
+        }
+        for (schema_version, parts) in by_shape {
+            let windows = target.windows(self.definition);
+            let mut sweep = PartSweep::new(version, self.from.snapshot_gsn, parts, windows);
+            target.write(self, schema_version, &mut sweep).await?;
+        }
+        Ok(())
+    }
+
+    async fn tablets(&mut self, sweep: &mut PartSweep<'_>) -> Result<()> {
+        let settings = &self.mover.settings;
+        // One window is one tablet, for any number of events in a tick.
+        let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
+        let tablets = &self.files.shelves.tablets;
+        let id = self.chronicle.id();
+        let most = WindowLimit { rows: settings.tablet_rows_max, bytes: usize::MAX };
+        while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
+            let (from, number) = (self.from, &mut || self.numbers.take());
+            let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;
+            let bytes = tablets.iter().map(|written| written.record.bytes).sum();
+            self.written.extend(tablets);
+            self.mover.write_throttle.throttle(bytes).await;
+        }
+        Ok(())
+    }
+
+    async fn stories(&mut self, version: SchemaVersion, sweep: &mut PartSweep<'_>) -> Result<()> {
+        let settings = self.mover.settings.for_chronicle(&self.definition.tiering);
+        let schema = StorySchema::of(self.definition, version)?;
+        let mut open: Option<StoryWriter> = None;
+        let most = WindowLimit { rows: settings.slice_rows_max, bytes: settings.slice_bytes_max };
+        while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
+            let mut writer = match open.take() {
+                Some(writer) => writer,
+                None => {
+                    let packed =
+                        StorySettings { cell_rows: settings.cell_rows, ..StorySettings::default() };
+                    let stories = &self.files.shelves.stories;
+                    StoryWriter::new(stories, self.numbers.take(), &schema, packed)?
+                }
+            };
+            let before = writer.bytes();
+            writer.push(&rows)?;
+            self.mover.write_throttle.throttle(writer.bytes().saturating_sub(before)).await;
+            let full = writer.rows() >= settings.story_rows_max
+                || writer.bytes() >= settings.story_bytes_max;
+            match full {
+                true => self.finish(writer).await?,
+                false => open = Some(writer),
+            }
+        }
+        match open {
+            Some(writer) => self.finish(writer).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn finish(&mut self, writer: StoryWriter) -> Result<()> {
+        let record = writer.finish(self.from.snapshot_gsn, self.from.since_ns).await?;
+        self.written.push(WrittenPiece { record, tablet: None });
+        Ok(())
+    }
+}
+
+struct TabletTarget;
+
+impl TargetTier for TabletTarget {
+    fn name(&self) -> TierName {
+        TierName::Tablet
+    }
+
+    fn windows(&self, _: &ChronicleDefinition) -> Vec<Windows> {
+        Vec::new()
+    }
+
+    fn write<'a>(
+        &'a self,
+        writing: &'a mut PieceWriting<'_>,
+        _: SchemaVersion,
+        sweep: &'a mut PartSweep<'_>,
+    ) -> LocalBoxFuture<'a, Result<()>> {
+        Box::pin(writing.tablets(sweep))
+    }
+}
+
+struct StoryTarget;
+
+impl TargetTier for StoryTarget {
+    fn name(&self) -> TierName {
+        TierName::Story
+    }
+
+    fn windows(&self, definition: &ChronicleDefinition) -> Vec<Windows> {
+        Windows::common(&definition.scale).rev().collect()
+    }
+
+    fn write<'a>(
+        &'a self,
+        writing: &'a mut PieceWriting<'_>,
+        version: SchemaVersion,
+        sweep: &'a mut PartSweep<'_>,
+    ) -> LocalBoxFuture<'a, Result<()>> {
+        Box::pin(writing.stories(version, sweep))
+    }
+}
