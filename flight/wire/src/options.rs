@@ -57,7 +57,7 @@ pub struct SetOutcome {
 /// The reason for refusing an option.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Refusal {
-    /// One of the constants of this type.
+    /// The number of the reason, for example [`Self::INVALID_NAME`].
     #[prost(int32, tag = "1")]
     pub value: i32,
 }

@@ -252,7 +252,7 @@ fn oid_of(column: &mut Expr) {
     replace(column, |column| build::call("to_regproc", vec![column]));
 }
 
-/// The name of the function that an expression calls, if it is a call with an argument list.
+/// The function's name if the expression is a call with an argument list, such as `f(x)`.
 fn called(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Function(function) if !matches!(function.args, FunctionArguments::Subquery(_)) => {

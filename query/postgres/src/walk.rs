@@ -3,7 +3,7 @@
 //! The visitors call implementations of [`Look`] and [`Change`].
 //!
 //! A walk also breaks when the statement must stop (CL-10): a tree can have a million nodes, and a
-//! statement is walked dozens of times. [`Work::guard`](crate::session::work::Work::guard) then
+//! statement is walked dozens of times. The guard of the session then
 //! drops the half-read or half-changed tree, whatever the caller makes of the break.
 
 use std::ops::ControlFlow;

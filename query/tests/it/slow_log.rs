@@ -54,10 +54,6 @@ impl Log for SlowLog {
         self.inner.status()
     }
 
-    fn release(&self, before: Lsn) -> Result<u64> {
-        self.inner.release(before)
-    }
-
     fn close(&self) -> Result<()> {
         self.inner.close()
     }

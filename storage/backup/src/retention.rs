@@ -133,6 +133,7 @@ async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Resul
             needed.extend(list.files.into_iter().map(|file| file.object));
         }
     }
+    debug_assert!(gone.len() == old && newest > 0, "every backup is removed");
     let mut kept = RemovalResult::default();
     guard.check().await?;
     // First the lists, durably: an existing backup has all its files.

@@ -194,9 +194,11 @@ impl Header {
         fields.put_u128_le(producer.0);
         fields.put_u64_le(sequence);
         let checksum = crc32c::crc32c_append(seed, &body);
+        let start = out.len();
         out.put_slice(MAGIC);
         out.put_u32_le(checksum);
         out.put_slice(&body);
+        debug_assert_eq!(out.len() - start, HEADER);
         checksum
     }
 

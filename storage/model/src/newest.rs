@@ -80,6 +80,7 @@ impl GroupTable {
         by_key.insert_unique(spread(short), HashedGroup { hash: short, number }, |known| {
             spread(known.hash)
         });
+        debug_assert_eq!(ends.len(), by_key.len());
         number
     }
 }

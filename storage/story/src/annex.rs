@@ -85,6 +85,7 @@ impl AnnexWriter {
         };
         writer.write(rows).and_then(|()| writer.flush()).map_err(failed)?;
         self.writer = Some(writer);
+        debug_assert!(self.groups.last().is_none_or(|last| *last < group), "groups out of order");
         self.groups.push(group);
         Ok(())
     }
@@ -104,6 +105,7 @@ impl AnnexWriter {
         let word = word.ok_or_else(|| Error::internal("a Parquet file without a footer"))?;
         let footer_bytes = u64::from(u32::from_le_bytes(*word)) + 8;
         let place = AnnexPlace { at, bytes: file.len() as u64, footer_bytes };
+        debug_assert!(place.footer_bytes <= place.bytes, "a footer longer than its file");
         Ok(Some((file, place)))
     }
 

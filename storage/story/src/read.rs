@@ -147,6 +147,7 @@ impl Story {
                 windows.extend(Some(window).filter(|window| window.rows() > 0));
             }
         }
+        debug_assert_eq!(windows.iter().map(Selection::rows).sum::<usize>(), rows);
         Ok(windows)
     }
 
@@ -178,7 +179,9 @@ impl Story {
             ends = pages.iter().rev().map(|page| page.start).collect();
         }
         let found = ends.into_iter().map(parts).find(|(edge, _)| edge.rows() >= wanted.max(1));
-        Ok(found.unwrap_or_else(|| (selection.clone(), selection.within([]))))
+        let (edge, rest) = found.unwrap_or_else(|| (selection.clone(), selection.within([])));
+        debug_assert_eq!(edge.rows() + rest.rows(), selection.rows());
+        Ok((edge, rest))
     }
 
     /// The rows of the pages of the group's widest column among `roots`.
@@ -268,6 +271,7 @@ impl Story {
         let mut at = 0;
         while at < self.blocks().end() {
             let range = self.blocks().around(&(at..(at + step).min(self.blocks().end())));
+            debug_assert!(at < range.end, "the verification stands still at {at}");
             at = range.end;
             self.verified([range]).await?;
         }

@@ -48,6 +48,8 @@ impl Sink {
         }
         self.running = (0, 0);
         let at = self.bytes();
+        debug_assert!(self.tail_at.is_none(), "the tail begins twice");
+        debug_assert_eq!(self.checksums.len() as u64, at.div_ceil(BLOCK_BYTES));
         self.tail_at = Some(at);
         (at, &self.checksums)
     }
@@ -77,6 +79,7 @@ impl Sink {
             return;
         }
         while !bytes.is_empty() {
+            debug_assert!(self.running.1 < BLOCK_BYTES, "a block without room");
             let room = (BLOCK_BYTES - self.running.1) as usize;
             let (part, rest) = bytes.split_at(room.min(bytes.len()));
             self.running.0 = crc32c::crc32c_append(self.running.0, part);

@@ -85,6 +85,7 @@ pub(crate) fn words_of(schema: &StorySchema, rows: &RecordBatch) -> Result<Optio
 
 /// Encodes ascending numbers as distances, in bytes of seven bits.
 fn packed(numbers: &[u32]) -> Vec<u8> {
+    debug_assert!(numbers.is_sorted_by(|a, b| a < b), "numbers out of order");
     let mut bytes = Vec::with_capacity(numbers.len());
     let mut before = 0;
     for number in numbers {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use stratalog_model::{ChronicleId, Disk, Error, ErrorKind, Result, SchemaVersion};
+use stratalog_model::{ChronicleId, Disk, Error, ErrorKind, Result, SchemaVersion, invariant};
 
 use crate::{
     block::BlockHead,
@@ -147,7 +147,17 @@ impl Tablets {
     pub fn blocks(&self, tablet: &Tablet) -> Result<Vec<BlockHead>> {
         let built = tablet.built();
         match self.index.get(built.id, built.blocks, built.checksum) {
-            Some(heads) if tablet.has(&heads) => Ok(heads),
+            Some(heads) if tablet.has(&heads) => {
+                let rows: u64 = heads.iter().map(|head| u64::from(head.summary.rows)).sum();
+                invariant!(
+                    IndexRebuilds,
+                    heads.len() == built.blocks as usize && rows == built.rows,
+                    "the index has {rows} of {} events of tablet {}",
+                    built.rows,
+                    built.id
+                );
+                Ok(heads)
+            }
             _ => {
                 let heads = tablet.heads()?;
                 self.remember(built, &heads);

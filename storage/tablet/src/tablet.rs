@@ -72,6 +72,7 @@ impl Tablet {
                 found.push(unpacked.map_err(|what| damaged(&self.path, head.offset, what))?);
             }
         }
+        debug_assert_eq!(found.len(), wanted.len());
         Ok(found)
     }
 

@@ -1,5 +1,6 @@
 //! The checks of `tidy`, and their findings.
 
+mod assertions;
 mod circles;
 mod edges;
 mod finding;
@@ -32,6 +33,7 @@ pub fn run(tree: &Tree) -> Result<String, String> {
     circles::check(tree, &mut findings);
     words::check(tree, &mut findings);
     names::check(tree, &mut findings);
+    assertions::check(tree, &mut findings);
     documents::check(tree, &mut findings);
     generate::check(tree, &mut findings);
     subjects::check(tree, &mut findings)?;

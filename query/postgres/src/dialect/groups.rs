@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use crate::statement::{names::fold, walk};
+use crate::{names::fold, walk};
 
 /// Maximum number of grouping sets of one GROUP BY, as in PostgreSQL.
 const SETS_MAX: usize = 4_096;

@@ -10,7 +10,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_model::{Error, ErrorKind, Result, invariant};
 
 /// Bytes in use, and the limit.
 #[derive(Debug)]
@@ -50,7 +50,15 @@ impl Budget {
             used.checked_add(wanted).filter(|sum| *sum <= self.bytes_max)
         });
         match taken {
-            Ok(_) => Ok(Claim { budget: Arc::clone(self), bytes: wanted }),
+            Ok(before) => {
+                invariant!(
+                    FailuresContained,
+                    before + wanted <= self.bytes_max,
+                    "{wanted} bytes are claimed beyond the budget of {}",
+                    self.bytes_max
+                );
+                Ok(Claim { budget: Arc::clone(self), bytes: wanted })
+            }
             Err(used) => Err(self.exhausted(used, wanted)),
         }
     }

@@ -77,6 +77,7 @@ impl PartEvents {
     pub fn of_block(block: Block) -> Self {
         let rows = block.rows();
         let Block { columns, ticks, seqs, gsns } = block;
+        debug_assert!(seqs.len() == rows && gsns.len() == rows);
         Self { rows, columns: columns.into_iter().map(Some).collect(), ticks, seqs, gsns }
     }
 

@@ -114,6 +114,7 @@ impl<'a> Push<'a> {
     /// The stored columns of the longest chunk that starts at row `start`, has at most `rows_max`
     /// rows (1 or more) and fits a frame of `bytes_max`.
     pub fn store(&self, start: usize, rows_max: usize, bytes_max: usize) -> Result<Vec<Column>> {
+        debug_assert!(start < self.ticks.len() && rows_max > 0, "no row to store");
         let mut len = (self.ticks.len() - start).min(CHUNK_ROWS_MAX).min(rows_max);
         loop {
             let columns = self
@@ -376,6 +377,7 @@ impl<'a> Push<'a> {
             }
             rows = RecordBatch::try_new(rows.schema(), columns)?;
         }
+        debug_assert_eq!(tally.ticks.len(), rows.num_rows(), "a tick without a row");
         let skipped = (given - rows.num_rows()) as u64;
         let events = EventBatch {
             schema_version: self.shape.version,
@@ -420,5 +422,6 @@ impl PushTally {
             }
             None => self.kept_mask.resize(self.kept_mask.len() + admitted.rows, true),
         }
+        debug_assert!(self.ticks.len() <= self.kept_mask.len());
     }
 }

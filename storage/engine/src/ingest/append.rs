@@ -157,6 +157,7 @@ impl OpenAppend {
             }
             start += rows;
         }
+        debug_assert!(next_seq - first_seq <= total as u64, "more arrival numbers than rows");
         push.admitted(first_seq, tally)
     }
 
@@ -400,6 +401,9 @@ impl Append for OpenAppend {
             self.parts.pop();
         }
         self.begin_part();
+        debug_assert!(
+            self.parts.len() <= savepoint + 1 || crate::sabotage::active("savepoint-ignored")
+        );
         self.broken = false;
     }
 

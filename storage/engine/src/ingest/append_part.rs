@@ -113,6 +113,7 @@ impl AppendPart {
         if !next.streamed.is_empty() || bytes > bytes_max || follows_delete {
             return Some(next);
         }
+        debug_assert!(next.streamed.is_empty() && bytes <= bytes_max);
         self.buffered_bytes = bytes;
         self.buffered.append(&mut next.buffered);
         self.deletes.append(&mut next.deletes);

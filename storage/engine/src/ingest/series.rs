@@ -65,6 +65,7 @@ impl SeriesTable {
         });
         self.key_bytes += key.len();
         self.by_key.insert(key.into(), id);
+        debug_assert_eq!(self.by_key.len() + self.free.len(), self.series.len());
         id
     }
 
@@ -137,6 +138,7 @@ impl SeriesTable {
         self.entries = self.entries + series.len() - entries;
         self.occupied = self.occupied + usize::from(!series.is_empty()) - usize::from(entries > 0);
         self.runs = self.runs + series.occupied_ticks.len() - runs;
+        debug_assert!(self.occupied <= self.entries && self.occupied <= self.series.len());
         Some(result)
     }
 
@@ -155,6 +157,7 @@ impl SeriesTable {
             false
         });
         self.by_key.shrink_to_fit();
+        debug_assert_eq!(self.by_key.len() + self.free.len(), self.series.len());
         if self.by_key.is_empty() {
             *self = Self::default();
         }

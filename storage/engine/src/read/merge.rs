@@ -182,6 +182,7 @@ impl Merge {
             room = room.min(bytes / cursor.row_bytes.max(1) + 1);
         }
         let run = cursor.run(bound, room.max(1), self.descending);
+        debug_assert!(0 < run && cursor.row + run <= cursor.batch.num_rows());
         self.last = Some(cursor.place(cursor.row + run - 1, self.descending));
         self.out.push(&cursor.batch, cursor.row, run);
         self.out.bytes += run * cursor.row_bytes;
@@ -334,6 +335,7 @@ impl Output {
             }
         };
         let Some(joined) = joined else { return Ok(None) };
+        debug_assert_eq!(joined.num_rows(), rows, "a merge loses rows");
         let columns = joined.columns().iter().take(schema.fields().len()).cloned().collect();
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?))

@@ -62,6 +62,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
         .map(|fence| (batch.rows_through(fence.gsn.0), fence.ticks))
         .filter(|(before, _)| *before > 0)
         .collect();
+    debug_assert!(first <= seen && seen <= batch.rows());
     let marks = batch.superseded_through(criteria.visible.0);
     let in_place = batch.ordered() || !criteria.ordered;
 

@@ -65,6 +65,7 @@ impl Backlog {
                 },
             }
         };
+        debug_assert!(self.budget.used() <= self.budget.bytes_max(), "beyond the backlog");
         tablets.insert((piece.record().since_ns, piece.record().id), Arc::downgrade(piece));
         piece.keep(Some(Arc::new(BlockCache::new(blocks, claim))));
     }

@@ -405,6 +405,7 @@ fn few(mut pieces: Vec<&PieceRecord>, largest: LargestPiece) -> Vec<&PieceRecord
     });
     let fits = fits.count().max(2);
     pieces.truncate(fits);
+    debug_assert!(pieces.len() <= FAN_IN_MAX.max(2));
     pieces
 }
 

@@ -32,6 +32,7 @@ impl CommitTimes {
             return;
         }
         let now_ns = last.map_or(i64::MIN, |(_, at_ns)| at_ns).max(now());
+        debug_assert!(last.is_none_or(|(known, at_ns)| known < gsn.0 && at_ns <= now_ns));
         samples.push_back((gsn.0, now_ns));
         if samples.len() > SAMPLES_MAX {
             let mut at: usize = 0;

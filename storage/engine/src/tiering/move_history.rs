@@ -57,6 +57,7 @@ impl MoveHistory {
             moved: MoveCounts::default(),
             error: None,
         };
+        debug_assert!(state.moves.back().is_none_or(|last| last.status.number < number));
         state.moves.push_back(RecordedMove { status, stopwatch: Stopwatch::start() });
         number
     }

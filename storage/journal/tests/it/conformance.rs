@@ -1,8 +1,8 @@
 //! The promises of the trait `Log`.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{cell::Cell, path::PathBuf, sync::Arc};
 
-use stratalog_journal::LocalDisk;
+use stratalog_journal::{Journal, LocalDisk, RequiredSegments};
 use stratalog_model::{Disk, Log};
 use stratalog_sim::{
     FaultyDisk,
@@ -11,8 +11,9 @@ use stratalog_sim::{
 
 use crate::support::*;
 
-/// A journal that can be opened again.
+/// A journal that can be opened again. Segments at the beginning may be released.
 struct JournalStorage {
+    exists: Cell<bool>,
     disk: Arc<dyn Disk>,
     path: PathBuf,
     /// Removes the files on drop.
@@ -21,7 +22,15 @@ struct JournalStorage {
 
 impl LogStorage for JournalStorage {
     fn open(&self) -> Arc<dyn Log> {
-        Arc::new(open_on(Arc::clone(&self.disk), &self.path, small()).unwrap())
+        let disk = Arc::clone(&self.disk);
+        let journal = match self.exists.replace(true) {
+            true => {
+                let (path, any) = (self.path.clone(), RequiredSegments::Any);
+                Journal::open_existing(disk, path, small(), any)
+            }
+            false => open_on(disk, &self.path, small()),
+        };
+        Arc::new(journal.unwrap())
     }
 }
 
@@ -36,7 +45,8 @@ fn a_journal_on_a_local_disk_keeps_the_promises_of_a_log() {
     check(&|| {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
-        Box::new(JournalStorage { disk: Arc::new(LocalDisk), path, _directory: Some(directory) })
+        let (disk, exists) = (Arc::new(LocalDisk), Cell::new(false));
+        Box::new(JournalStorage { exists, disk, path, _directory: Some(directory) })
     });
 }
 
@@ -44,6 +54,6 @@ fn a_journal_on_a_local_disk_keeps_the_promises_of_a_log() {
 fn a_journal_on_a_simulated_disk_keeps_the_promises_of_a_log() {
     check(&|| {
         let (disk, path) = (Arc::new(FaultyDisk::new(1)), PathBuf::from("/data/journal"));
-        Box::new(JournalStorage { disk, path, _directory: None })
+        Box::new(JournalStorage { exists: Cell::new(false), disk, path, _directory: None })
     });
 }

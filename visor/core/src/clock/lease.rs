@@ -20,7 +20,7 @@
 
 use std::{fmt, io, path::Path};
 
-use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result};
+use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result, invariant};
 
 /// Name of the file within the directory of the clock.
 const FILE: &str = "clock";
@@ -208,6 +208,12 @@ impl Lease {
         if self.written_ns < lease_ns {
             self.write(lease_ns)?;
         }
+        invariant!(
+            TimeForward,
+            lease_ns <= self.written_ns,
+            "a lease up to {lease_ns} is on disk up to {}",
+            self.written_ns
+        );
         Ok(self.written_ns)
     }
 
@@ -231,6 +237,7 @@ impl Lease {
         record.extend_from_slice(&mark.unconfirmed_ns.to_le_bytes());
         let checksum = crc32c::crc32c(&record);
         record.extend_from_slice(&checksum.to_le_bytes());
+        debug_assert_eq!(record.len(), RECORD_BYTES);
         let offset = sequence.rem_euclid(SLOTS) * SLOT_BYTES;
         self.file
             .write_all_at(&record, offset)

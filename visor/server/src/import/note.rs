@@ -37,7 +37,7 @@ impl TableNote {
         )
     }
 
-    /// Parses the result of the query of [`TableNote::question`], or the metadata of a file.
+    /// Parses a note: from the metadata of a file, or from the answer to [`TableNote::question`].
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }

@@ -60,8 +60,7 @@ fn with_groups_as_arguments(aggregate: Aggregate) -> Result<Aggregate> {
         return Ok(aggregate);
     }
     let as_group = |argument: Expr| {
-        let plain = without_aliases(&argument);
-        let same = |group: &&Expr| without_aliases(group) == plain;
+        let same = |group: &&Expr| without_alias(group) == without_alias(&argument);
         groups.iter().find(same).cloned().unwrap_or(argument)
     };
     let calls = aggregate.aggr_expr.iter().cloned();
@@ -69,10 +68,11 @@ fn with_groups_as_arguments(aggregate: Aggregate) -> Result<Aggregate> {
     Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr, calls)
 }
 
-/// The expression without aliases, also of its parts: `(j ->> 'a')::int` has an alias below the
-/// cast.
-fn without_aliases(expr: &Expr) -> Expr {
-    expr.clone().unalias_nested().data
+fn without_alias(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => without_alias(&alias.expr),
+        other => other,
+    }
 }
 
 /// An aggregate with changed arguments of GROUPING, under its former name.

@@ -107,6 +107,7 @@ impl TrimDelete {
 
 fn raise_fence(publisher: &Publisher, chronicle: &Arc<Chronicle>, ticks: TickRange, through: Gsn) {
     publisher.change(|gsn| {
+        debug_assert!(through <= gsn, "a TRIM of events behind the head, gsn {gsn}");
         let fence = Fence { ticks, gsn: through, raised: Some(gsn) };
         let gone = GsnRange::between(Gsn(1), through);
         let (_, version) = chronicle.delete(fence, |_| gone);

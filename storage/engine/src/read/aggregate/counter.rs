@@ -58,6 +58,7 @@ impl<'a> Lane<'a> {
             };
             let column = column.ok_or_else(|| Error::internal("a chunk was not read"))?;
             let len = (rows.end - at).min(end - start);
+            debug_assert!(len > 0, "a lane stands still at row {at}");
             found(column, start..start + len)?;
             at += len;
         }

@@ -201,6 +201,7 @@ impl Slices {
                 }
             }
         }
+        debug_assert_eq!(places.len(), tally.rows(), "a group without a key");
         (self.tally, self.places, self.last) = (tally, places, last);
         self.visited.push(runs);
         if self.tally.rows() > GROUPS_MAX {

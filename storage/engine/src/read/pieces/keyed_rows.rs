@@ -107,6 +107,7 @@ fn within(
     for range in wanted.as_slice() {
         let start = edge::bisect(ticks, rows, range.start.0)?;
         let end = edge::bisect(ticks, rows, range.end.0)?;
+        debug_assert!(rows.start <= start && end <= rows.end, "{start}..{end} outside of {rows:?}");
         if start < end {
             ranges.push(start..end);
         }

@@ -56,6 +56,7 @@ impl FloorCandidates {
                 keep
             });
         }
+        debug_assert!(state.candidates.back().is_none_or(|last| last.gsn <= gsn));
         let statement = StatementId(statement);
         state.candidates.push_back(FloorCandidate { lsn: Lsn(lsn.0 + 1), gsn, statement });
     }
