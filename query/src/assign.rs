@@ -10,9 +10,10 @@ use arrow::{
     util::display::FormatOptions,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_postgres::errors::from_arrow;
 use stratalog_text::{ColumnBuilder, ColumnWriter, TextStyle, calendar::nearest_units};
 
-use crate::{Session, errors::from_arrow};
+use crate::Session;
 
 const CAST: CastOptions<'static> =
     CastOptions { safe: false, format_options: FormatOptions::new() };

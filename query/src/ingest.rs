@@ -12,20 +12,19 @@ use stratalog_model::{
     TickSource,
     store::{AppendOptions, CommittedAppend, OnConflict, PushResult},
 };
+use stratalog_postgres::{
+    errors::from_datafusion, parameters, parse::DropMode, rules::equality::float_keys::stored,
+};
 use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::{acquisition::Use, catalog::Command};
 
 use crate::{
     Prepared, Session, TransactionState,
     assign::{self, Assignment},
-    errors::from_datafusion,
-    rules::float_keys::stored,
     session::{acquisitions::EnteredChronicle, work::Work},
     statement::{
         ddl,
         insert::{self, Writer, columns::Targets, compute::ComputeContext},
-        parameters,
-        parse::DropMode,
         transaction,
     },
     table::projection,

@@ -14,7 +14,6 @@
 mod as_of;
 mod assign;
 mod backups;
-mod errors;
 mod first_rows;
 pub mod ingest;
 pub mod inspect;
@@ -26,7 +25,6 @@ pub mod session;
 pub mod settings;
 pub mod statement;
 mod table;
-mod types;
 
 pub use backups::{Backups, FinishedBackup};
 pub use ingest::{Ingest, IngestStatement, ProtocolAppend};
@@ -40,6 +38,7 @@ pub use session::{
     CACHED_PLAN_CHANGED, CopyProgress, Notice, PreparedBy, Session, TransactionState,
 };
 pub use settings::QuerySettings;
-pub use statement::{Parsed, Prepared, StatementKind, names::quoted};
+pub use statement::{Parsed, Prepared, StatementKind};
 pub use stratalog_functions::governor::{batch_bytes, count_allocated};
+pub use stratalog_postgres::names::quoted;
 pub use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn};

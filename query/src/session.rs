@@ -60,9 +60,6 @@ use crate::{
     table::SnapshotPin,
 };
 
-/// The schema name for the planner's lookup of unqualified names.
-pub(crate) const SEARCH_PATH_SCHEMA: &str = "$search_path";
-
 /// The transaction state of a session, for ReadyForQuery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransactionState {

@@ -1,28 +1,19 @@
 //! Statements: parsed, prepared, executed.
 
 pub(crate) mod acquire;
-pub(crate) mod ambiguous_names;
 pub(crate) mod as_of_sealed;
 pub(crate) mod call;
-pub(crate) mod complexity;
 pub mod copy;
 pub(crate) mod cursor;
 pub(crate) mod ddl;
 pub(crate) mod delete;
-pub(crate) mod dialect;
 pub(crate) mod explain;
-pub(crate) mod ignored_clauses;
 pub(crate) mod insert;
 pub(crate) mod lock;
-pub(crate) mod names;
 mod one_row;
 pub(crate) mod origin;
-pub(crate) mod parameters;
-pub(crate) mod parse;
 pub(crate) mod point;
-pub(crate) mod preserved_orders;
 pub(crate) mod query;
-pub(crate) mod recursion;
 pub(crate) mod replays;
 pub(crate) mod setting;
 pub(crate) mod shape;
@@ -30,8 +21,6 @@ pub(crate) mod subscribe;
 pub(crate) mod system_columns;
 pub(crate) mod template;
 pub(crate) mod transaction;
-pub(crate) mod unsupported_statements;
-pub(crate) mod walk;
 pub(crate) mod zoned_constants;
 
 use std::sync::Arc;
@@ -40,9 +29,10 @@ use arrow::datatypes::SchemaRef;
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_metrics::StatementClass;
 use stratalog_model::{ColumnType, Error, Result, chronicle::SYSTEM_COLUMNS};
+use stratalog_postgres::{errors::place::place, names, parameters, parse};
 use stratalog_text::{TimeZone, copy::CopyOptionValue};
 
-use crate::{ShareReservation, errors::place::place, service::statement_bytes};
+use crate::{ShareReservation, service::statement_bytes};
 
 /// The kind of a statement. Protocols read the kind before they run the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -342,7 +332,7 @@ impl Prepared {
 
 fn kind_of(statement: &Statement) -> StatementKind {
     match statement {
-        Statement::Query(query) if query::body_insert(query).is_some() => StatementKind::Write,
+        Statement::Query(query) if parse::body_insert(query).is_some() => StatementKind::Write,
         Statement::Query(_)
         | Statement::Explain { .. }
         | Statement::ExplainTable { .. }

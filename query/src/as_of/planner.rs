@@ -16,12 +16,9 @@ use datafusion::{
     physical_plan::ExecutionPlan,
     physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner},
 };
+use stratalog_postgres::rules::{planner_defects::opaque_casts, subqueries::as_of::AsOf};
 
-use super::{
-    AsOf,
-    execution::{AsOfExec, PhysicalUntil, Sides},
-};
-use crate::rules::opaque_casts;
+use super::execution::{AsOfExec, PhysicalUntil, Sides};
 
 /// DataFusion's planner with support for as-of joins.
 #[derive(Debug)]

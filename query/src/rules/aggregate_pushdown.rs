@@ -40,8 +40,8 @@ use stratalog_model::{
     aggregate::{AggregateRequest, ColumnStatistic, Statistic, WHOLE_SUM, Windows},
     tier::{ScanOrder, ScanRequest},
 };
+use stratalog_postgres::rules::each_node::EachNode;
 
-use super::each_node::EachNode;
 use crate::table::{
     ChronicleScan, KeyLookup,
     aggregate::{ChronicleAggregate, Output},

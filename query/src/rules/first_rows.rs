@@ -20,11 +20,9 @@ use datafusion::{
         aggregates::{AggregateExec, AggregateMode},
     },
 };
+use stratalog_postgres::rules::each_node::EachNode;
 
-use super::{
-    each_node::EachNode,
-    newest_rows::{first_stage, projected},
-};
+use super::newest_rows::{first_stage, projected};
 use crate::first_rows::{First, FirstRowsExec, FirstRowsMode, groups_by};
 
 /// Finds the rows of DISTINCT ON instead of an aggregation of columns. Runs after [`NEWEST_ROWS`],

@@ -38,8 +38,8 @@ use datafusion::{
     },
 };
 use stratalog_model::tier::{ScanMetrics, ScanRequest};
+use stratalog_postgres::rules::each_node::{EachNode, PlanRef};
 
-use super::each_node::{EachNode, PlanRef};
 use crate::table::{ChronicleScan, KeyLookup, aggregate::ChronicleAggregate, lookup::request_of};
 
 /// Subqueries that name the series: a key lookup replaces the join. Runs before the rule for

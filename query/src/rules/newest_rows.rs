@@ -29,11 +29,9 @@ use datafusion::{
     },
 };
 use stratalog_model::{ChronicleDefinition, newest::NewestOf, tier::ScanRequest};
+use stratalog_postgres::rules::each_node::EachNode;
 
-use super::{
-    aggregate_pushdown::{column, scan_of},
-    each_node::EachNode,
-};
+use super::aggregate_pushdown::{column, scan_of};
 use crate::{as_of::AsOfExec, table::ChronicleScan};
 
 /// Reads a single row of each series if the plan uses no other row. Runs before the rules that sort

@@ -12,8 +12,8 @@ use datafusion::{
         sorts::sort::SortExec,
     },
 };
+use stratalog_postgres::rules::each_node::EachNode;
 
-use super::each_node::EachNode;
 use crate::table::scan::ChronicleScan;
 
 /// Removes sorts made unnecessary by a scan.

@@ -10,20 +10,24 @@ use datafusion::{
     },
     physical_plan::{ExecutionPlan, aggregates::AggregateExec},
 };
+use stratalog_postgres::rules::{
+    planner_defects::{
+        endless_sorts::{ENDLESS_SORTS, UNREAD_ORDERS},
+        opaque_casts::OPAQUE_CASTS,
+        outer_constants::OUTER_CONSTANTS,
+        restored_sorts::RESTORED_SORTS,
+        staged_filter::STAGED_FILTER,
+    },
+    windows::whole_frames::WHOLE_FRAMES,
+};
 
 use super::{
     aggregate_pushdown::{AGGREGATE_PUSHDOWN, NEWEST_WINDOWS},
-    endless_sorts::{ENDLESS_SORTS, UNREAD_ORDERS},
     first_rows::FIRST_ROWS,
     key_lookups::{JOINED_KEYS, SUBQUERY_KEYS},
     newest_rows::NEWEST_ROWS,
     one_stream::OneStream,
-    opaque_casts::OPAQUE_CASTS,
     ordered_scan::ORDERED_SCAN,
-    outer_constants::OUTER_CONSTANTS,
-    restored_sorts::RESTORED_SORTS,
-    staged_filter::STAGED_FILTER,
-    whole_frames::WHOLE_FRAMES,
 };
 
 /// DataFusion's rules and our rules, without DataFusion's rules for filter pushdown: these rules

@@ -31,8 +31,9 @@ use datafusion::{
         },
     },
 };
+use stratalog_postgres::errors::to_datafusion;
 
-use crate::{errors::to_datafusion, session::work::Work};
+use crate::session::work::Work;
 
 /// Makes the joins of a plan stoppable.
 ///

@@ -7,11 +7,11 @@ use arrow::array::RecordBatch;
 use datafusion::{execution::TaskContext, physical_plan::ExecutionPlan};
 use futures::stream::BoxStream;
 use stratalog_model::{Error, Result};
+use stratalog_postgres::errors::from_datafusion;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{running_plan::RunningPlan, short_plans::is_short};
 use crate::{
-    errors::from_datafusion,
     rules::{sliced_batches::slice, stoppable_joins::guard},
     session::{planner::start, work::Work},
 };

@@ -20,6 +20,7 @@ use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 use stratalog_functions::governor::{self, CHARGED_BYTES_MIN, Charge, batch_bytes, within};
 use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_postgres::errors::from_datafusion;
 use tokio::{
     runtime::Handle,
     sync::{
@@ -30,10 +31,7 @@ use tokio::{
 };
 
 use super::short_plans::TURNS;
-use crate::{
-    errors::from_datafusion,
-    session::work::{Stop, Work},
-};
+use crate::session::work::{Stop, Work};
 
 /// The maximum number of batches that wait for a slow client.
 const BATCHES_AHEAD: usize = 2;

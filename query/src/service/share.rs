@@ -10,6 +10,7 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_postgres::errors::from_datafusion;
 
 /// The memory of one statement or client.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Share {
                     ));
             }
         }
-        own.try_grow(bytes).map_err(crate::errors::from_datafusion)
+        own.try_grow(bytes).map_err(from_datafusion)
     }
 
     /// The number of bytes in the share.

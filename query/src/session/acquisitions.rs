@@ -10,6 +10,7 @@ use stratalog_model::{
     TickRange,
 };
 use stratalog_pg_catalog::CatalogView as _;
+use stratalog_postgres::{errors::times::shown_time, parse::DropMode};
 use stratalog_visor_core::{
     Acquisitions,
     acquisition::{
@@ -19,11 +20,7 @@ use stratalog_visor_core::{
 };
 
 use super::Session;
-use crate::{
-    errors::times::shown_time,
-    statement::{as_of_sealed, parse::DropMode},
-    table::projection::confined,
-};
+use crate::{statement::as_of_sealed, table::projection::confined};
 
 /// Maximum number of other holders described in an error.
 const OTHERS_SHOWN_MAX: usize = 5;

@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use stratalog_model::chronicle::SYSTEM_COLUMNS;
 use stratalog_visor_core::CatalogState;
 
-use super::SEARCH_PATH_SCHEMA;
 use crate::{
     statement::replays,
     table::{ChronicleTable, SnapshotPin},
 };
+use stratalog_postgres::SEARCH_PATH_SCHEMA;
 
 /// The meaning of names for the statement in planning.
 #[derive(Debug, Clone)]

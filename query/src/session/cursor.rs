@@ -17,9 +17,10 @@ use arrow::{
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::{FutureExt as _, StreamExt as _, stream, stream::BoxStream};
 use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_postgres::errors::{from_arrow, from_datafusion};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-use crate::{Rows, errors::from_datafusion};
+use crate::Rows;
 
 /// The direction of a FETCH, from the position of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,7 +248,7 @@ impl SqlCursor {
             let places = (row + 1 - rows..=row).rev();
             let places: UInt32Array =
                 places.map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect();
-            found.push(take_record_batch(batch, &places).map_err(crate::errors::from_arrow)?);
+            found.push(take_record_batch(batch, &places).map_err(from_arrow)?);
             self.position -= rows as u64;
             left -= rows as u64;
         }

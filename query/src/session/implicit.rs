@@ -2,11 +2,12 @@
 
 use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::Result;
+use stratalog_postgres::names;
 
 use super::Session;
 use crate::{
     Parsed, StatementKind,
-    statement::{insert, names, transaction},
+    statement::{insert, transaction},
 };
 
 impl Session {

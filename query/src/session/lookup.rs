@@ -6,10 +6,11 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
 
 use stratalog_pg_catalog::CatalogView as _;
+use stratalog_postgres::names;
 use stratalog_visor_core::CatalogState;
 
 use super::Session;
-use crate::{QueryService, statement::names};
+use crate::QueryService;
 
 /// Schemas written only by the system.
 const SYSTEM_SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "stratalog"];

@@ -11,7 +11,7 @@ use datafusion::{
     catalog::TableProvider,
     common::DFSchema,
     execution::{
-        SendableRecordBatchStream, TaskContext, context::SQLOptions, runtime_env::RuntimeEnv,
+        SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnv,
         session_state::SessionState,
     },
     logical_expr::{
@@ -20,29 +20,24 @@ use datafusion::{
     physical_expr::{PhysicalExpr, create_physical_expr},
     physical_plan::{ExecutionPlan, execute_stream},
     scalar::ScalarValue,
-    sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
+    sql::sqlparser::ast::Statement,
 };
 use parking_lot::Mutex;
 use stratalog_functions::{
     governor::{self, Evaluation, evaluating},
     style::set_style,
 };
-use stratalog_model::{ChronicleDefinition, ErrorKind, Result, Snapshot};
+use stratalog_model::{ChronicleDefinition, Result, Snapshot};
 use stratalog_pg_catalog::table_of_regclass;
+use stratalog_postgres::{
+    errors::{from_arrow, from_datafusion},
+    names::NameResolver,
+    planning::{self, nested},
+};
 use stratalog_text::TextStyle;
 
 use super::catalog::Scope;
-use crate::{
-    errors::{from_arrow, from_datafusion},
-    rules::{array_calls, cases, common_types::check_recursion, grouping_sets},
-    statement::{
-        dialect::merged_columns::{self, JoinSelection},
-        parameters,
-    },
-    table::SnapshotPin,
-};
-
-mod nested;
+use crate::table::SnapshotPin;
 
 /// Plans one statement at a time.
 pub struct Planner {
@@ -105,147 +100,12 @@ impl Planner {
     /// # Errors
     /// The errors of the query; `FeatureNotSupported` if the statement is not a query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
-        let which = match merged_columns::shows_all(statement) {
-            true => Some(JoinSelection::All),
-            false => Some(JoinSelection::Right)
-                .filter(|which| merged_columns::mentions(statement, *which)),
-        };
-        if let Some(which) = which {
-            let mut statement = statement.clone();
-            Box::pin(merged_columns::write_out(self, &mut statement, which)).await?;
-            return Box::pin(self.with_merged_columns(&statement)).await;
-        }
-        Box::pin(self.with_merged_columns(statement)).await
+        Box::pin(planning::logical(&self.state, statement)).await
     }
 
-    /// Plans a query. If the planner reports an ambiguous column, plans again with the merged
-    /// columns of joins written out: the planner takes a merged column in a condition for
-    /// ambiguous.
-    async fn with_merged_columns(&self, statement: &Statement) -> Result<LogicalPlan> {
-        match Box::pin(self.logical_as_written(statement)).await {
-            Err(error)
-                if error.kind() == ErrorKind::AmbiguousColumn
-                    && merged_columns::mentions(statement, JoinSelection::All) =>
-            {
-                let mut statement = statement.clone();
-                Box::pin(merged_columns::write_out(self, &mut statement, JoinSelection::All))
-                    .await?;
-                Box::pin(self.logical_as_written(&statement)).await.map_err(|_| error)
-            }
-            planned => planned,
-        }
-    }
-
-    /// The logical plan of a query whose joins merge columns like PostgreSQL's joins.
-    ///
-    /// # Errors
-    /// The errors of [`Self::logical`].
-    pub async fn logical_as_written(&self, statement: &Statement) -> Result<LogicalPlan> {
-        let has_parameters = parameters::count(statement)? > 0;
-        let mut plan = Box::pin(self.typed_plan(statement)).await?;
-        if has_parameters {
-            plan = parameters::without_names(plan)?;
-        }
-        plan = grouping_sets::computed_below(plan).map_err(from_datafusion)?;
-        SQLOptions::new()
-            .with_allow_ddl(false)
-            .with_allow_dml(false)
-            .with_allow_statements(false)
-            .verify_plan(&plan)
-            .map_err(from_datafusion)?;
-        Ok(plan)
-    }
-
-    /// The planner's plan, with PostgreSQL's type of CASE in all places in which the type already
-    /// matters.
-    async fn typed_plan(&self, statement: &Statement) -> Result<LogicalPlan> {
-        let mut statement = statement.clone();
-        array_calls::as_calls(&mut statement);
-        if !cases::has_case(&statement) {
-            return self.first_plan(statement).await;
-        }
-        let planned = self.first_plan(statement.clone()).await;
-        if let Ok(plan) = &planned
-            && !cases::are_mistyped(plan).map_err(from_datafusion)?
-        {
-            return planned;
-        }
-        cases::as_calls(&mut statement);
-        let typed = self.first_plan(statement).await;
-        // If both forms fail, report the error of the written form.
-        if typed.is_err() && planned.is_err() { planned } else { typed }
-    }
-
-    async fn first_plan(&self, statement: Statement) -> Result<LogicalPlan> {
-        let statement = DataFusionStatement::Statement(Box::new(statement));
-        let plan = governor::planning(self.state.statement_to_plan(statement)).await;
-        let plan = plan.map_err(from_datafusion)?;
-        check_recursion(&plan).map_err(from_datafusion)?;
-        Ok(plan)
-    }
-
-    /// The table of events named by a text.
-    ///
-    /// # Errors
-    /// `UndefinedTable`, `WrongObjectType`.
-    pub fn table_named(&self, name: &str) -> Result<Arc<ChronicleDefinition>> {
-        let scope = self.scope.lock();
-        table_of_regclass(&scope.state, &scope.database, &scope.search_path, name)
-    }
-
-    /// The schema and the name of the table meant by a name with these parts. A table named with
-    /// its schema need not exist.
-    pub fn identity(&self, parts: &[String]) -> Option<(String, String)> {
-        let (database, path) = {
-            let scope = self.scope.lock();
-            let implicit = "pg_catalog".to_string();
-            let path: Vec<String> = match scope.search_path.contains(&implicit) {
-                true => scope.search_path.clone(),
-                false => [implicit].into_iter().chain(scope.search_path.iter().cloned()).collect(),
-            };
-            (scope.database.clone(), path)
-        };
-        match parts {
-            [schema, table] => Some((schema.clone(), table.clone())),
-            [named, schema, table] if *named == database => Some((schema.clone(), table.clone())),
-            [table] => {
-                let catalog = self.state.catalog_list().catalog(&database)?;
-                let has_it = |schema: &String| {
-                    catalog.schema(schema).is_some_and(|schema| schema.table_exist(table))
-                };
-                Some((path.into_iter().find(has_it)?, table.clone()))
-            }
-            _ => None,
-        }
-    }
-
-    /// The tick column of a table, never NULL; `None` for other tables than tables of events.
-    pub fn tick_column(&self, parts: &[String]) -> Option<String> {
-        let (schema, table) = self.identity(parts)?;
-        let scope = self.scope.lock();
-        let chronicle = scope.state.chronicle(&scope.database, &schema, &table)?;
-        let tick = chronicle.columns.iter().find(|column| column.id == chronicle.tick_column)?;
-        Some(tick.name.clone())
-    }
-
-    /// Whether `name` is the name of the session's database.
-    pub fn is_database(&self, name: &str) -> bool {
-        self.scope.lock().database == name
-    }
-
-    /// Whether an aggregate with this name, in lower case, exists.
-    pub fn is_aggregate(&self, name: &str) -> bool {
-        self.state.aggregate_functions().contains_key(name)
-    }
-
-    /// Whether a window function with this name, in lower case, exists.
-    pub fn is_window(&self, name: &str) -> bool {
-        self.state.window_functions().contains_key(name)
-    }
-
-    /// Whether a scalar function with this name, in lower case, exists.
-    pub fn is_scalar(&self, name: &str) -> bool {
-        self.state.scalar_functions().contains_key(name)
+    /// DataFusion's state.
+    pub fn state(&self) -> &SessionState {
+        &self.state
     }
 
     /// The session's style for reading text.
@@ -324,6 +184,61 @@ impl Planner {
     /// The context for the start of a plan.
     pub fn tasks(&self) -> Arc<TaskContext> {
         Arc::clone(&self.tasks)
+    }
+}
+
+impl NameResolver for Planner {
+    fn table_named(&self, name: &str) -> Result<Arc<ChronicleDefinition>> {
+        let scope = self.scope.lock();
+        table_of_regclass(&scope.state, &scope.database, &scope.search_path, name)
+    }
+
+    fn identity(&self, parts: &[String]) -> Option<(String, String)> {
+        let (database, path) = {
+            let scope = self.scope.lock();
+            let implicit = "pg_catalog".to_string();
+            let path: Vec<String> = match scope.search_path.contains(&implicit) {
+                true => scope.search_path.clone(),
+                false => [implicit].into_iter().chain(scope.search_path.iter().cloned()).collect(),
+            };
+            (scope.database.clone(), path)
+        };
+        match parts {
+            [schema, table] => Some((schema.clone(), table.clone())),
+            [named, schema, table] if *named == database => Some((schema.clone(), table.clone())),
+            [table] => {
+                let catalog = self.state.catalog_list().catalog(&database)?;
+                let has_it = |schema: &String| {
+                    catalog.schema(schema).is_some_and(|schema| schema.table_exist(table))
+                };
+                Some((path.into_iter().find(has_it)?, table.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    fn tick_column(&self, parts: &[String]) -> Option<String> {
+        let (schema, table) = self.identity(parts)?;
+        let scope = self.scope.lock();
+        let chronicle = scope.state.chronicle(&scope.database, &schema, &table)?;
+        let tick = chronicle.columns.iter().find(|column| column.id == chronicle.tick_column)?;
+        Some(tick.name.clone())
+    }
+
+    fn is_database(&self, name: &str) -> bool {
+        self.scope.lock().database == name
+    }
+
+    fn is_aggregate(&self, name: &str) -> bool {
+        self.state.aggregate_functions().contains_key(name)
+    }
+
+    fn is_window(&self, name: &str) -> bool {
+        self.state.window_functions().contains_key(name)
+    }
+
+    fn is_scalar(&self, name: &str) -> bool {
+        self.state.scalar_functions().contains_key(name)
     }
 }
 

@@ -6,6 +6,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use parking_lot::Mutex;
 use stratalog_model::{Error, Result};
 use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView, PreparedView};
+use stratalog_postgres::{dialect::positions::RECORD_FUNCTION, errors::from_datafusion};
 use tokio::sync::{MappedMutexGuard, MutexGuard};
 
 use super::{
@@ -14,10 +15,7 @@ use super::{
     planner::Planner,
     views::{OpenSessions, SessionSettings},
 };
-use crate::{
-    errors::from_datafusion,
-    table::record::{self, LogScope, Records},
-};
+use crate::table::record::{LogScope, Records};
 
 impl Session {
     /// A planner with the session's current meaning of names and times.
@@ -112,7 +110,7 @@ impl Session {
             pin: Arc::clone(&pin),
             waits: Arc::clone(self.waits()),
         });
-        state.register_udtf(record::FUNCTION, Arc::new(Records(log)));
+        state.register_udtf(RECORD_FUNCTION, Arc::new(Records(log)));
         Ok(Planner::new(state, scope, pin))
     }
 }

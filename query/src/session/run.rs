@@ -10,6 +10,7 @@ use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_functions::governor;
 use stratalog_metrics::{PlanningStep, Stopwatch};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_postgres::{checks::unsupported_statements, names, parameters, parse};
 use stratalog_text::TextStyle;
 
 use super::{
@@ -25,8 +26,8 @@ use crate::{
     statement::{
         Plan, acquire, call, copy,
         cursor::{self, CursorPlan},
-        ddl, delete, explain, insert, lock, parameters, parse, query, setting, subscribe,
-        transaction, unsupported_statements, zoned_constants,
+        ddl, delete, explain, insert, lock, query, setting, subscribe, transaction,
+        zoned_constants,
     },
 };
 
@@ -317,7 +318,7 @@ impl Session {
             Some(parse::OwnStatement::Subscribe(_) | parse::OwnStatement::Trim) | None => {}
         }
         match parsed.statement() {
-            Statement::Query(tree) => match (parsed.subscribes(), query::body_insert(tree)) {
+            Statement::Query(tree) => match (parsed.subscribes(), parse::body_insert(tree)) {
                 (Some(beginning), _) => {
                     let mentioned = parsed.system_columns();
                     let planner = self.enter_planner(mentioned).await?;
@@ -370,7 +371,7 @@ impl Session {
                 prepared.result = Some(setting::show_schema(self, variable)?);
             }
             Statement::Execute { name: Some(name), .. } => {
-                let name = crate::statement::names::single(name)?;
+                let name = names::single(name)?;
                 // A missing prepared statement is an error at execution.
                 prepared.result =
                     self.prepared_statement(&name).and_then(|kept| kept.result().cloned());

@@ -8,13 +8,14 @@ use std::{
 use datafusion::scalar::ScalarValue;
 use stratalog_functions::literal::scalar_of;
 use stratalog_model::{Error, Result};
+use stratalog_postgres::parse;
 use stratalog_text::parse_value;
 
 use super::Session;
 use crate::{
     Parsed, Prepared, StatementKind,
     statement::{
-        Plan, parse,
+        Plan,
         shape::{self, Shape},
     },
 };

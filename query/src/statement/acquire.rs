@@ -19,17 +19,16 @@ use datafusion::{
 };
 use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Tick, TickRange};
 use stratalog_pg_catalog::table_of_regclass;
+use stratalog_postgres::{errors::from_datafusion, parse::AcquireSyntax};
 use stratalog_visor_core::acquisition::{Claim, Mode, QueuePlace};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     insert::compute::{ComputeContext, ComputedValues},
-    parse::AcquireSyntax,
     query,
 };
 use crate::{
     Outcome, Parsed, Session,
-    errors::from_datafusion,
     session::{
         acquisitions::{Wait, wait_out},
         work::Work,

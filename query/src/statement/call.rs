@@ -27,15 +27,15 @@ use datafusion::{
 use futures::{StreamExt, TryStreamExt, stream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, store::MoveCounts};
 use stratalog_pg_catalog::table_of_regclass;
-
-use super::{
-    names, parse, query,
+use stratalog_postgres::{
+    errors::{from_arrow, from_datafusion},
+    names, parse,
     walk::{self, Look},
 };
+
+use super::query;
 use crate::{
-    FinishedBackup, InspectionResult, Outcome, Parsed, Rows, RowsTag, Session,
-    errors::{from_arrow, from_datafusion},
-    session::work::Work,
+    FinishedBackup, InspectionResult, Outcome, Parsed, Rows, RowsTag, Session, session::work::Work,
 };
 
 /// The schema of our procedures.

@@ -5,12 +5,19 @@ use std::{collections::HashSet, sync::Arc};
 use arrow::array::{Array as _, RecordBatch};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Query, Statement};
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, store::OnConflict};
+use stratalog_postgres::{
+    names::{self, quoted},
+    parse,
+};
 use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptions, SkippedRows};
 
 use super::{
-    insert::{Writer, columns, columns::Targets, compute::ComputeContext},
-    names::{self, quoted},
-    parse, query, subscribe,
+    insert::{
+        Writer,
+        columns::{self, Targets},
+        compute::ComputeContext,
+    },
+    query, subscribe,
 };
 use crate::{
     CopyIn, CopyOut, CopyProgress, Notice, Outcome, Parsed, RowsTag, Session,

@@ -12,9 +12,10 @@ use datafusion::{
 };
 use futures::{StreamExt as _, TryStreamExt as _};
 use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result};
+use stratalog_postgres::names;
 use stratalog_visor_core::acquisition::Use;
 
-use super::{names, query, subscribe};
+use super::{query, subscribe};
 use crate::{
     Outcome, Parsed, Rows, RowsTag, Session, TransactionState,
     session::{

@@ -18,13 +18,13 @@ use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result,
     store::CommittedAppend,
 };
+use stratalog_postgres::{names, parse::DropMode};
 use stratalog_visor_core::{
     Acquisitions,
     acquisition::{DropGuard, Use, UseGuard},
     catalog::{CatalogState, Command},
 };
 
-use super::{names, parse::DropMode};
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{Definition, work::Work},

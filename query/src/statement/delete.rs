@@ -18,12 +18,12 @@ use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result, TickRange, TickRanges,
     store::DeletedArea,
 };
+use stratalog_postgres::{dialect, errors::from_datafusion, names::schemas, parameters, parse};
 use stratalog_visor_core::acquisition::Use;
 
-use super::{parameters, parse, query, subscribe};
+use super::{query, subscribe};
 use crate::{
     Outcome, Parsed, Session, TransactionState,
-    errors::from_datafusion,
     session::{acquisitions::EnteredChronicle, planner::Planner, work::Work},
     table::{projection, pushdown},
 };
@@ -176,8 +176,8 @@ async fn admitted(
         .next()
         .ok_or_else(|| Error::internal("DELETE without a filter"))?;
     let planner = session.enter_planner(&parsed.system_columns).await?;
-    super::names::schemas::resolve(&mut parsed.statement, &planner)?;
-    super::dialect::normalize(&mut parsed.statement, planner.style())?;
+    schemas::resolve(&mut parsed.statement, &*planner)?;
+    dialect::normalize(&mut parsed.statement, planner.style())?;
     let mut declared_types: Vec<Option<ColumnType>> = types.iter().cloned().map(Some).collect();
     parameters::cast_to_declared(&mut parsed.statement, &mut declared_types);
     stratalog_pg_catalog::rewrite(&mut parsed.statement);

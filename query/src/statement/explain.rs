@@ -11,11 +11,14 @@ use datafusion::{
 };
 use futures::{StreamExt, stream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_postgres::{
+    errors::{from_arrow, from_datafusion},
+    parameters,
+};
 
-use super::{parameters, query};
+use super::query;
 use crate::{
     Outcome, Parsed, Prepared, Rows, RowsTag, Session,
-    errors::from_datafusion,
     service::StoppablePlan,
     session::{text_schema, work::Work},
 };
@@ -209,6 +212,6 @@ pub async fn run(
 pub fn text_rows(name: &str, lines: Vec<String>, tag: RowsTag) -> Result<Rows> {
     let schema = text_schema(name);
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(StringArray::from(lines))])
-        .map_err(crate::errors::from_arrow)?;
+        .map_err(from_arrow)?;
     Ok(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), tag))
 }

@@ -30,6 +30,10 @@ use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result, TakenKeyAction,
     store::{AppendOptions, CommittedAppend, OnConflict},
 };
+use stratalog_postgres::{
+    errors::from_datafusion, names, parameters, parse::position,
+    rules::equality::float_keys::stored,
+};
 use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::acquisition::Use;
 
@@ -37,10 +41,9 @@ use self::{
     cells::Cell, columns::Targets, compute::ComputeContext, returning::Returning,
     values::ValuesClause,
 };
-use super::{names, parameters, parse::position, query, subscribe};
+use super::{query, subscribe};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
-    rules::float_keys::stored,
     session::{acquisitions::EnteredChronicle, transaction::LentAppend, work::Work},
     table::projection,
 };
@@ -456,7 +459,7 @@ pub async fn run(
 async fn come_after(session: &Session, computing: &ComputeContext<'_>, after: Cell) -> Result<()> {
     let value =
         values::one_value(computing, after, &ColumnType::BigInt, "AFTER GSN", "AFTER GSN").await?;
-    let gsn = ScalarValue::try_from_array(&value, 0).map_err(crate::errors::from_datafusion)?;
+    let gsn = ScalarValue::try_from_array(&value, 0).map_err(from_datafusion)?;
     match gsn {
         ScalarValue::Int64(Some(gsn)) => {
             // A position below 1 comes before all events.
@@ -664,8 +667,7 @@ pub async fn constants(
         let array =
             values::one_value(&computing, cell, column_type, "parameter", "EXECUTE parameters")
                 .await?;
-        values
-            .push(ScalarValue::try_from_array(&array, 0).map_err(crate::errors::from_datafusion)?);
+        values.push(ScalarValue::try_from_array(&array, 0).map_err(from_datafusion)?);
     }
     Ok(values)
 }

@@ -13,9 +13,10 @@ use datafusion::{
     scalar::ScalarValue,
 };
 use stratalog_model::{ColumnType, Result};
+use stratalog_postgres::errors::from_arrow;
 
 use super::point::constants::{self, Constants};
-use crate::{errors::from_arrow, session::planner::Planner};
+use crate::session::planner::Planner;
 
 /// A query with one row of expressions over the parameters as the result.
 #[derive(Debug)]

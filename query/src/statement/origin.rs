@@ -6,15 +6,13 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::{datasource::source_as_provider, logical_expr::LogicalPlan};
 use stratalog_model::types::{ORIGIN_METADATA, PG_TYPE_METADATA};
+use stratalog_postgres::types::{
+    origin_type::{self, OriginType, fits},
+    source::{ColumnSource, source},
+};
 use stratalog_visor_core::catalog::oid_of;
 
 use crate::table::ChronicleTable;
-
-mod origin_type;
-mod source;
-
-use origin_type::{OriginType, fits};
-use source::{ColumnSource, source};
 
 /// The schema of a result. The metadata of each field has the origin of the column, and the
 /// PostgreSQL type if another type of ours stands for the PostgreSQL type.

@@ -30,19 +30,22 @@ use stratalog_metrics::{PlanningStep, Stopwatch};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot,
 };
+use stratalog_postgres::{
+    checks::{ambiguous_names, complexity, ignored_clauses, recursion, unsupported_statements},
+    dialect::{self, preserved_orders},
+    errors::{from_arrow, from_datafusion},
+    names::{self, NameResolver},
+    parameters,
+    parse::sealed,
+    rules::calendar::times,
+    walk::{self, Look},
+};
 
 use super::{
-    as_of_sealed, names,
-    one_row::OneRow,
-    origin, parameters,
-    point::PointQuery,
-    system_columns,
-    template::Template,
-    walk::{self, Look},
+    as_of_sealed, one_row::OneRow, origin, point::PointQuery, system_columns, template::Template,
 };
 use crate::{
     Rows, RowsTag, Session,
-    errors::from_datafusion,
     service::StoppablePlan,
     session::{
         acquisitions::PinnedSnapshot,
@@ -151,22 +154,6 @@ impl<'a> QueryRun<'a> {
     }
 }
 
-/// The INSERT of `WITH … INSERT …`.
-pub fn body_insert(query: &Tree) -> Option<&datafusion::sql::sqlparser::ast::Insert> {
-    match query.body.as_ref() {
-        SetExpr::Insert(Statement::Insert(insert)) => Some(insert),
-        _ => None,
-    }
-}
-
-/// See [`body_insert`].
-pub fn body_insert_mut(query: &mut Tree) -> Option<&mut datafusion::sql::sqlparser::ast::Insert> {
-    match query.body.as_mut() {
-        SetExpr::Insert(Statement::Insert(insert)) => Some(insert),
-        _ => None,
-    }
-}
-
 /// Plans a query.
 ///
 /// # Errors
@@ -179,7 +166,7 @@ pub async fn plan(
 ) -> Result<(Query, Vec<Option<ColumnType>>)> {
     let written = tree;
     let mut tree = tree.clone();
-    let as_of_sealed = as_of_sealed::take(&mut tree)?;
+    let as_of_sealed = sealed::take(&mut tree)?;
     refuse(&tree)?;
     let count = parameters::count(&tree)?.max(declared_types.len());
     let mut declared_types = declared_types.to_vec();
@@ -194,23 +181,23 @@ pub async fn plan(
         parameters::columns::cast_in_values(&mut tree, &declared_types);
     }
     parameters::cast_to_declared(&mut tree, &mut declared_types);
-    super::complexity::check(&tree)?;
-    super::ambiguous_names::check(&tree)?;
-    super::ignored_clauses::check(&tree, planner)?;
-    super::recursion::check(&tree, |name| planner.is_aggregate(name))?;
-    super::preserved_orders::keep(&mut tree, |name| planner.is_aggregate(name));
+    complexity::check(&tree)?;
+    ambiguous_names::check(&tree)?;
+    ignored_clauses::check(&tree, planner)?;
+    recursion::check(&tree, |name| planner.is_aggregate(name))?;
+    preserved_orders::keep(&mut tree, |name| planner.is_aggregate(name));
     let names = names::name_output(&mut tree);
     let mut statement = Statement::Query(Box::new(tree));
-    super::dialect::normalize(&mut statement, planner.style())?;
+    dialect::normalize(&mut statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut statement);
-    super::ambiguous_names::check_wildcards(planner, &statement).await?;
+    ambiguous_names::check_wildcards(planner.state(), &statement).await?;
     let plan = match Box::pin(planner.logical(&statement)).await {
         // Wildcards with a repeated column.
         Err(error)
             if matches!(error.kind(), ErrorKind::DuplicateColumn | ErrorKind::AmbiguousColumn) =>
         {
             let before = statement.clone();
-            names::wildcards::write_out(planner, &mut statement).await?;
+            names::wildcards::write_out(planner.state(), &mut statement).await?;
             if statement == before {
                 return Err(error);
             }
@@ -333,9 +320,9 @@ fn refuse(tree: &Tree) -> Result<()> {
     }
     match tree.body.as_ref() {
         SetExpr::Select(select) if select.into.is_some() => Err(Error::not_yet("SELECT INTO")),
-        SetExpr::Update(_) => Err(super::unsupported_statements::update()),
+        SetExpr::Update(_) => Err(unsupported_statements::update()),
         SetExpr::Delete(_) => Err(Error::not_yet("WITH … DELETE")),
-        SetExpr::Merge(_) => Err(super::unsupported_statements::merge()),
+        SetExpr::Merge(_) => Err(unsupported_statements::merge()),
         _ => Ok(()),
     }
 }
@@ -525,16 +512,14 @@ pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
             if column.data_type() == field.data_type() {
                 Ok(Arc::clone(column))
             } else if matches!(column.data_type(), DataType::Duration(_)) {
-                crate::rules::times::days_and_time(column).map_err(from_datafusion)
+                times::days_and_time(column).map_err(from_datafusion)
             } else {
                 // A value out of range is an error, and not a NULL.
                 let options = CastOptions { safe: false, ..CastOptions::default() };
-                cast_with_options(column, field.data_type(), &options)
-                    .map_err(crate::errors::from_arrow)
+                cast_with_options(column, field.data_type(), &options).map_err(from_arrow)
             }
         })
         .collect::<Result<Vec<_>>>()?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
-        .map_err(crate::errors::from_arrow)
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(from_arrow)
 }

@@ -23,12 +23,15 @@ use datafusion::{
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS,
 };
-
-use super::{
-    names::{fold, quoted},
+use stratalog_postgres::{
+    names::{
+        NameResolver, fold, quoted,
+        replays::{is_replay, no_ordinality, text_of},
+    },
     parameters, parse,
     walk::{self, Change},
 };
+
 use crate::session::planner::Planner;
 
 /// Maximum number of ranges of one replay.
@@ -37,39 +40,10 @@ const RANGES_MAX: usize = 1_000;
 /// The prefix of the name of a table with all system columns. No real table's name has the prefix.
 const WHOLE: &str = "\u{1}";
 
-/// True for the name, in lower case, of `replay` or `playback`.
-pub fn is_one(name: &str) -> bool {
-    matches!(name, "replay" | "playback")
-}
-
-/// The table of a call in FROM: `None` for other items of FROM, `Some(None)` for a call without a
-/// constant name.
-pub fn table_of(factor: &TableFactor) -> Option<Option<&str>> {
-    let (name, args) = match factor {
-        TableFactor::Table { name, args: Some(args), .. } => (name, &args.args),
-        TableFactor::Function { name, args, .. } => (name, args),
-        _ => return None,
-    };
-    let function = name.0.last().and_then(|part| part.as_ident())?;
-    is_one(&fold(function)).then(|| match args.first() {
-        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))) => text_of(expr),
-        _ => None,
-    })
-}
-
 /// The name of the table after the prefix for all system columns; `None` without the prefix. The
 /// functions compare and order by system columns, even if the statement does not name the columns.
 pub fn whole(name: &str) -> Option<&str> {
     name.strip_prefix(WHOLE)
-}
-
-/// The error of WITH ORDINALITY.
-pub fn no_ordinality(called: &str) -> Error {
-    Error::new(
-        ErrorKind::FeatureNotSupported,
-        format!("WITH ORDINALITY of {called} is not supported"),
-    )
-    .with_hint("row_number() OVER () counts rows; _gsn is the place of an event in the log")
 }
 
 /// Replaces calls in FROM with queries. The results of the queries have the system columns
@@ -123,7 +97,7 @@ impl Change for Expander<'_> {
             return ControlFlow::Continue(());
         };
         let called = fold(&function);
-        if !is_one(&called) {
+        if !is_replay(&called) {
             return ControlFlow::Continue(());
         }
         let alias = alias.clone();
@@ -284,13 +258,6 @@ fn is_arithmetic(operator: &BinaryOperator) -> bool {
 fn tick_of(chronicle: &ChronicleDefinition) -> Result<&str> {
     let tick = chronicle.tick().map(|column| column.name.as_str());
     tick.ok_or_else(|| Error::internal("a chronicle has no tick"))
-}
-
-fn text_of(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
-        _ => None,
-    }
 }
 
 /// A condition, or the parsed condition of a text.

@@ -14,18 +14,22 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::{StreamExt, stream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_postgres::{
+    errors::from_arrow,
+    names, parse,
+    types::{column_type, parameter_type},
+};
 use stratalog_text::{
     IntervalStyle, TimeZone, parse::interval::parse_interval, write::interval::Interval,
 };
 
 use super::{
     explain::{self, text_rows},
-    names, parse, transaction,
+    transaction,
 };
 use crate::{
     Notice, Outcome, Parsed, Prepared, PreparedBy, Rows, RowsTag, Session, TransactionState,
     session::{text_schema, work::Work},
-    types::{column_type, parameter_type},
 };
 
 fn done_outcome(tag: &str) -> Outcome {
@@ -287,7 +291,7 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
             )),
         ],
     )
-    .map_err(crate::errors::from_arrow)?;
+    .map_err(from_arrow)?;
     Ok(Outcome::Rows(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("SHOW"))))
 }
 

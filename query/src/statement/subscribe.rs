@@ -39,15 +39,19 @@ use stratalog_model::{
     chronicle::SYSTEM_COLUMNS,
     subscribe::{Gap, SubscribeFrom, SubscribeRequest, Update},
 };
+use stratalog_postgres::{
+    errors::{from_arrow, from_datafusion},
+    names::NameResolver,
+    parameters,
+    parse::{position::Beginning, sealed},
+};
 
 use super::{
-    acquire, as_of_sealed, parameters,
-    parse::position::Beginning,
+    acquire,
     query::{self, conform},
 };
 use crate::{
     Rows, RowsTag, Session,
-    errors::{from_arrow, from_datafusion},
     session::{planner::Planner, work::Work},
     table::{ChronicleTable, provider::unqualified},
 };
@@ -85,7 +89,7 @@ pub async fn plan(
     mentioned: &[usize],
 ) -> Result<(Subscribe, Vec<Option<ColumnType>>)> {
     let mut tree = tree.clone();
-    if as_of_sealed::take(&mut tree)? {
+    if sealed::take(&mut tree)? {
         return Err(never_sealed());
     }
     if !has_condition_only(&tree) {

@@ -11,10 +11,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use stratalog_model::{Error, Result, chronicle::SYSTEM_COLUMNS};
-
-use super::{
+use stratalog_postgres::{
     dialect::positions::reads_table,
-    replays,
+    names,
     walk::{self, Change},
 };
 
@@ -41,9 +40,7 @@ struct CteNames(Vec<String>);
 impl Change for CteNames {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(with) = &query.with {
-            self.0.extend(
-                with.cte_tables.iter().map(|cte: &Cte| super::names::fold(&cte.alias.name)),
-            );
+            self.0.extend(with.cte_tables.iter().map(|cte: &Cte| names::fold(&cte.alias.name)));
         }
         ControlFlow::Continue(())
     }
@@ -166,7 +163,7 @@ impl Hider<'_> {
                     name: shown,
                     table: (args.is_none()
                         || reads_table(&last(name))
-                        || replays::is_one(&last(name)))
+                        || names::replays::is_replay(&last(name)))
                         && !cte
                         && !system_schema
                         && !last(name).starts_with("pg_"),
@@ -175,7 +172,7 @@ impl Hider<'_> {
             }
             // A function after LATERAL.
             TableFactor::Function { name, alias, .. }
-                if replays::is_one(&last(name)) || reads_table(&last(name)) =>
+                if names::replays::is_replay(&last(name)) || reads_table(&last(name)) =>
             {
                 let shown = match alias {
                     Some(alias) => alias.name.clone(),
@@ -221,7 +218,7 @@ fn merges_columns(from: &TableWithJoins) -> bool {
 
 fn last(name: &ObjectName) -> String {
     match name.0.last().and_then(|part| part.as_ident()) {
-        Some(ident) => super::names::fold(ident),
+        Some(ident) => names::fold(ident),
         None => String::new(),
     }
 }

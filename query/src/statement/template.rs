@@ -23,11 +23,13 @@ use stratalog_model::{
     aggregate::AggregateRequest,
     tier::{BatchStream, Extent, ScanMetrics, ScanOrder, ScanRequest},
 };
+use stratalog_postgres::{
+    errors::{from_datafusion, to_datafusion},
+    rules::subqueries::as_of::AsOf,
+};
 
 use super::point::constants::{self, Constants};
 use crate::{
-    as_of::AsOf,
-    errors::{from_datafusion, to_datafusion},
     session::planner::Planner,
     table::{
         ChronicleScan, ChronicleTable,

@@ -4,8 +4,9 @@ use datafusion::sql::sqlparser::ast::{
     Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
 use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_postgres::names;
 
-use super::{ddl, names};
+use super::ddl;
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{

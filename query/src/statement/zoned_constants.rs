@@ -5,9 +5,8 @@ use std::ops::ControlFlow;
 use arrow::array::Array;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Statement, Value, ValueWithSpan};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_postgres::{types, walk};
 use stratalog_text::{TextStyle, parse_value};
-
-use super::walk;
 
 /// Refuses a statement from another time zone, if a constant of the statement may be a time with
 /// different readings in the two zones. PostgreSQL reads constants only once, during the
@@ -38,7 +37,7 @@ pub fn check(statement: &Statement, before: &TextStyle, now: &TextStyle) -> Resu
 }
 
 fn is_zoned(data_type: &DataType) -> bool {
-    matches!(crate::types::column_type(data_type), Ok(ColumnType::TimestampTz { .. }))
+    matches!(types::column_type(data_type), Ok(ColumnType::TimestampTz { .. }))
 }
 
 /// True if a text is a time, with different instants in the two zones.

@@ -31,12 +31,12 @@ use stratalog_model::{
     aggregate::{AggregateRequest, Statistic, Windows},
     tier::{BatchStream, ScanRequest},
 };
+use stratalog_postgres::errors::to_datafusion;
 
 use super::{
     leaf::leaf_methods, partition_streams::PartitionStreams, scan, tier_metrics,
     timed_stream::timed,
 };
-use crate::errors::to_datafusion;
 
 /// An output column of [`ChronicleAggregate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

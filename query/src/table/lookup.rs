@@ -36,9 +36,9 @@ use futures::{
     stream,
 };
 use stratalog_model::{Error, TickRanges, tier::KeyFilter, tier::ScanRequest};
+use stratalog_postgres::errors::to_datafusion;
 
 use super::{ChronicleScan, aggregate::ChronicleAggregate};
-use crate::errors::to_datafusion;
 
 /// A leaf that reads only the series whose key is among the given values.
 pub struct KeyLookup {

@@ -7,8 +7,7 @@ use datafusion::execution::{
     memory_pool::{MemoryConsumer, MemoryReservation},
 };
 use stratalog_model::{Result, tier::ScanMemory};
-
-use crate::errors::from_datafusion;
+use stratalog_postgres::errors::from_datafusion;
 
 /// A part of `query_memory_bytes_max`; a drop returns the part.
 #[derive(Debug)]

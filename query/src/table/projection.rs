@@ -18,8 +18,7 @@ use stratalog_model::{
     aggregate::AggregateRequest,
     tier::{BatchStream, Extent, ScanRequest},
 };
-
-use crate::errors::from_arrow;
+use stratalog_postgres::errors::from_arrow;
 
 /// A snapshot that hides the events outside of given ranges of some chronicles.
 #[derive(Debug)]

@@ -26,6 +26,7 @@ use stratalog_model::{
     chronicle::SYSTEM_COLUMNS,
     tier::{ScanOrder, ScanRequest},
 };
+use stratalog_postgres::errors::to_datafusion;
 
 use super::{
     ChronicleScan,
@@ -245,7 +246,7 @@ impl TableProvider for ChronicleTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let snapshot = self.pin.get().ok_or_else(|| {
-            crate::errors::to_datafusion(stratalog_model::Error::internal(
+            to_datafusion(stratalog_model::Error::internal(
                 "a chronicle was planned without a snapshot",
             ))
         })?;

@@ -33,18 +33,10 @@ use stratalog_model::{
     tier::{ScanOrder, ScanRequest},
 };
 use stratalog_pg_catalog::table_of_regclass;
+use stratalog_postgres::{dialect::positions::RECORD_POSITION, errors::to_datafusion};
 
 use super::{ChronicleTable, SnapshotPin};
-use crate::{
-    errors::to_datafusion,
-    session::{catalog::Scope, waits::Waits},
-};
-
-/// The planner's name for the table of a call.
-pub const FUNCTION: &str = "$record";
-
-/// The column for the comparison with the position.
-pub const POSITION: &str = "$gsn";
+use crate::session::{catalog::Scope, waits::Waits};
 
 /// The maximum number of rows in a batch: the read of one event scans many rows, like any other
 /// scan.
@@ -99,7 +91,7 @@ impl TableFunctionImpl for Records {
     ) -> Result<Arc<dyn TableProvider>> {
         let table = self.0.table("read_record", arguments.exprs()).map_err(to_datafusion)?;
         let mut fields: Vec<Arc<Field>> = table.schema().fields().iter().cloned().collect();
-        fields.push(Arc::new(Field::new(POSITION, DataType::Int64, false)));
+        fields.push(Arc::new(Field::new(RECORD_POSITION, DataType::Int64, false)));
         Ok(Arc::new(RecordTable {
             schema: Arc::new(Schema::new(fields)),
             request: table.request(None, &[], None, BATCH_ROWS, 1),
@@ -135,7 +127,7 @@ fn position(filter: &Expr) -> Option<i64> {
     match (left.as_ref(), right.as_ref()) {
         (Expr::Column(column), Expr::Literal(ScalarValue::Int64(Some(gsn)), _))
         | (Expr::Literal(ScalarValue::Int64(Some(gsn)), _), Expr::Column(column))
-            if column.name == POSITION =>
+            if column.name == RECORD_POSITION =>
         {
             Some(*gsn)
         }

@@ -23,12 +23,12 @@ use stratalog_model::{
     newest::NewestOf,
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
+use stratalog_postgres::errors::to_datafusion;
 
 use super::{
     leaf::leaf_methods, memory::StatementMemory, partition_streams::PartitionStreams, statistics,
     tier_metrics,
 };
-use crate::errors::to_datafusion;
 
 /// With fewer rows, a second stream costs more than the stream saves.
 pub const ROWS_PER_STREAM: u64 = 16_384;

@@ -1,7 +1,9 @@
 //! The checks of `tidy`, and their findings.
 
 mod assertions;
+mod circles;
 mod edges;
+mod finding;
 mod headers;
 mod hints;
 mod leftovers;
@@ -12,35 +14,10 @@ mod size;
 mod subjects;
 mod words;
 
-use std::fmt;
-
 use crate::{documents, generate, tree::Tree};
 
+pub use finding::Finding;
 pub use manifest::members;
-
-/// A problem to fix.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    /// A finding in a line, counted from 1; 0 for the whole file.
-    pub fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { path: path.to_string(), line, message: message.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.message),
-            line => write!(f, "{}:{line}: {}", self.path, self.message),
-        }
-    }
-}
 
 /// Runs every check.
 pub fn run(tree: &Tree) -> Result<String, String> {
@@ -53,6 +30,7 @@ pub fn run(tree: &Tree) -> Result<String, String> {
     manifest::check(tree, &mut findings);
     locks::check(tree, &mut findings);
     edges::check(tree, &mut findings)?;
+    circles::check(tree, &mut findings);
     words::check(tree, &mut findings);
     names::check(tree, &mut findings);
     assertions::check(tree, &mut findings);

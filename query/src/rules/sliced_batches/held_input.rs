@@ -24,8 +24,7 @@ use datafusion::{
 use futures::StreamExt as _;
 use stratalog_functions::governor::{self, Charge, Governor};
 use stratalog_model::Error;
-
-use crate::errors::{from_datafusion, to_datafusion};
+use stratalog_postgres::errors::{from_datafusion, to_datafusion};
 
 /// Minimum bytes of a column; smaller columns do not count.
 const COLUMN_BYTES_MIN: usize = 8 << 10;

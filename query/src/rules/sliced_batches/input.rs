@@ -18,8 +18,7 @@ use datafusion::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use stratalog_model::Error;
-
-use crate::errors::to_datafusion;
+use stratalog_postgres::errors::to_datafusion;
 
 /// The maximum size of a batch.
 #[derive(Debug, Clone)]

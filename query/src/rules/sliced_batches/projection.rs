@@ -26,9 +26,9 @@ use stratalog_functions::{
     metered::expanded,
 };
 use stratalog_model::{Error, ErrorKind};
+use stratalog_postgres::errors::to_datafusion;
 
 use super::{constant_list_bytes, constants, halves, is_out_of_memory, nested_bytes, rows_max};
-use crate::errors::to_datafusion;
 
 /// A [`ProjectionExec`] over split batches.
 #[derive(Debug)]

@@ -7,17 +7,13 @@ use datafusion::sql::sqlparser::ast::{
     TableConstraint, UnaryOperator, Value,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_postgres::{names, parse, types::column_type, walk};
 use stratalog_text::{TextStyle, write_value};
 use stratalog_visor_core::catalog::{NewChronicle, NewColumn};
 
 use crate::{
     Session,
-    statement::{
-        insert,
-        insert::{cells::Cell, compute::ComputeContext},
-        names, walk,
-    },
-    types::column_type,
+    statement::insert::{self, cells::Cell, compute::ComputeContext},
 };
 
 /// The command of a CREATE TABLE.
@@ -230,7 +226,7 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(
         }
     }
     if let Some(sql) = &column.default_sql {
-        let expr = crate::statement::parse::expression(sql)?;
+        let expr = parse::expression(sql)?;
         let cell = Cell::of(&expr, Some(&column.column_type), &mut Vec::new())?;
         if !matches!(cell, Cell::Text(_) | Cell::Number(_) | Cell::Boolean(_)) {
             return Err(Error::not_yet("ADD COLUMN with a DEFAULT that is not a constant")

@@ -10,13 +10,13 @@
 use std::sync::{Arc, Weak};
 
 use stratalog_model::{ChronicleId, ErrorKind, Result};
+use stratalog_postgres::parse::DropMode;
 use stratalog_visor_core::catalog::Command;
 
 use super::carry_out;
 use crate::{
     Notice, QueryService, Session,
     session::{acquisitions::wait_out, work::Work},
-    statement::parse::DropMode,
 };
 
 /// Drops the unacquired tables now, and the other tables later. Returns the notices.

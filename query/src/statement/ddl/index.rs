@@ -2,9 +2,9 @@
 
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
 use stratalog_model::{Error, ErrorKind, IndexKind, Result};
+use stratalog_postgres::names;
 use stratalog_visor_core::catalog::Command;
 
-use super::super::names;
 use crate::{Notice, Session};
 
 /// CREATE INDEX … USING bloom or inverted creates an index. For PostgreSQL's own methods, the

@@ -21,6 +21,7 @@ use stratalog_model::{
     Subject, TickSource,
     store::{AppendOptions, OnConflict},
 };
+use stratalog_postgres::{names::quoted, parse};
 use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn, option_list};
 
 use super::{check_owner, commit, create_table};
@@ -29,8 +30,7 @@ use crate::{
     session::{Definition, work::Work},
     statement::{
         insert::{Writer, columns::Targets, compute::ComputeContext, refuse_number},
-        names::quoted,
-        parse, query,
+        query,
     },
 };
 

@@ -10,16 +10,14 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArguments, Ident, ObjectNamePart, UnaryOperator, Value, ValueWithSpan,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_postgres::errors::{from_arrow, from_datafusion};
 use stratalog_text::ColumnBuilder;
 
 use super::{
     compute::{ComputeContext, ComputedValues},
     parameters,
 };
-use crate::{
-    assign::{self, Assignment},
-    errors::{from_arrow, from_datafusion},
-};
+use crate::assign::{self, Assignment};
 
 /// One value of VALUES.
 #[derive(Debug, Clone)]

@@ -11,14 +11,13 @@ use stratalog_model::{
     TickSource,
 };
 
+use stratalog_postgres::{errors::from_arrow, names};
 use stratalog_text::failing_row;
 
 use super::{cells::Cell, compute::ComputeContext, defaults::ColumnDefault};
 use crate::{
     Session,
     assign::{self, Assignment},
-    errors::from_arrow,
-    statement::names,
 };
 
 /// Maximum number of columns in a hint.

@@ -13,14 +13,14 @@ use datafusion::{
 };
 use futures::TryStreamExt;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, Snapshot};
+use stratalog_postgres::{
+    dialect,
+    errors::{from_arrow, from_datafusion},
+    names, parameters, parse,
+};
 use tokio::sync::OnceCell;
 
-use crate::{
-    RowsTag, Session,
-    errors::{from_arrow, from_datafusion},
-    session::work::Work,
-    statement::{dialect, names, parameters, parse, query},
-};
+use crate::{RowsTag, Session, session::work::Work, statement::query};
 
 /// Values of one expression.
 #[derive(Debug, Clone)]
@@ -198,7 +198,7 @@ async fn plan_text(
         .next()
         .ok_or_else(|| Error::internal("no expressions"))?;
     let planner = session.enter_planner(&[]).await?;
-    names::schemas::resolve(&mut tree.statement, &planner)?;
+    names::schemas::resolve(&mut tree.statement, &*planner)?;
     dialect::normalize(&mut tree.statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut tree.statement);
     let plan = planner.logical(&tree.statement).await?;

@@ -8,6 +8,7 @@ use arrow::{
 };
 use datafusion::{logical_expr::LogicalPlan, sql::sqlparser::ast::Expr};
 use stratalog_model::{ColumnDefinition, ColumnType, Error, Result};
+use stratalog_postgres::{errors::from_arrow, parse};
 
 use super::{
     cells::{Cell, one_column},
@@ -16,8 +17,6 @@ use super::{
 use crate::{
     Session,
     assign::{self, Assignment},
-    errors::from_arrow,
-    statement::parse,
 };
 
 /// The default of a column.

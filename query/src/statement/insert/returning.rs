@@ -17,13 +17,17 @@ use stratalog_model::{
     batch::{EventBatch, system_column_type},
     chronicle::SYSTEM_COLUMNS,
 };
+use stratalog_postgres::{
+    dialect,
+    errors::{from_arrow, from_datafusion},
+    names, parse,
+};
 
 use super::{WriteResult, columns::Targets};
 use crate::{
     Parsed, Rows, RowsTag, Session,
-    errors::{from_arrow, from_datafusion},
     session::{acquisitions::PinnedSnapshot, work::Work},
-    statement::{names, parse, query, system_columns},
+    statement::{query, system_columns},
 };
 
 /// The name of the stored rows in the query of RETURNING.
@@ -87,11 +91,11 @@ impl Returning {
             return Err(Error::internal("RETURNING is no query"));
         };
         let planner = session.enter_planner(&self.mentioned).await?;
-        names::schemas::resolve(&mut tree, &planner)?;
+        names::schemas::resolve(&mut tree, &*planner)?;
         system_columns::hide(&mut tree, &self.mentioned)?;
         let named = names::name_output(&mut tree);
         let mut statement = datafusion::sql::sqlparser::ast::Statement::Query(tree);
-        crate::statement::dialect::normalize(&mut statement, planner.style())?;
+        dialect::normalize(&mut statement, planner.style())?;
         stratalog_pg_catalog::rewrite(&mut statement);
         planner.replace(STORED, table);
         let plan = planner.logical(&statement).await?;

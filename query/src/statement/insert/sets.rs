@@ -7,9 +7,9 @@
 
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
 use stratalog_model::{ChronicleDefinition, Error, Result};
+use stratalog_postgres::{dialect, parse};
 
 use super::{cells::Cell, columns::Targets};
-use crate::statement::{dialect, parse};
 
 /// The SELECT of a row with set-returning functions, and the columns of the SELECT; `None` for a
 /// row without set-returning functions. `names` are the columns of the statement.

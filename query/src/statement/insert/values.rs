@@ -3,13 +3,14 @@
 use arrow::array::ArrayRef;
 use datafusion::{logical_expr::LogicalPlan, sql::sqlparser::ast::Expr};
 use stratalog_model::{ColumnType, Error, Result};
+use stratalog_postgres::{errors::from_arrow, parameters};
 
 use super::{
     cells::{Cell, one_column},
     columns::Targets,
     compute::{self, ComputeContext},
 };
-use crate::{Session, errors::from_arrow, statement::parameters};
+use crate::Session;
 
 /// Maximum number of expressions in one plan.
 const EXPRESSIONS_MAX: usize = 256;

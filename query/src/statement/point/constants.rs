@@ -18,8 +18,8 @@ use datafusion::{
     scalar::ScalarValue,
 };
 use stratalog_model::ColumnType;
+use stratalog_postgres::parameters;
 
-use super::super::parameters;
 use crate::session::planner::Planner;
 
 /// The parameter in place of `now()`, which has a new value in each execution.

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// The crates of the workspace that each crate may depend on. Test crates and tools are not
 /// limited, nor is the server, which connects all crates.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("stratalog-model", &[]),
     ("stratalog-metrics", &["stratalog-model"]),
     ("stratalog-journal", &["stratalog-model", "stratalog-metrics"]),
@@ -34,6 +34,10 @@ const ALLOWED: [(&str, &[&str]); 19] = [
         &["stratalog-model", "stratalog-text", "stratalog-functions", "stratalog-visor-core"],
     ),
     (
+        "stratalog-postgres",
+        &["stratalog-model", "stratalog-text", "stratalog-functions", "stratalog-pg-catalog"],
+    ),
+    (
         "stratalog-query",
         &[
             "stratalog-model",
@@ -41,6 +45,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "stratalog-text",
             "stratalog-functions",
             "stratalog-pg-catalog",
+            "stratalog-postgres",
             "stratalog-visor-core",
         ],
     ),

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, edges, headers, hints, leftovers, locks, manifest, size, subjects};
+use super::{Finding, circles, edges, headers, hints, leftovers, locks, manifest, size, subjects};
 use crate::tree::Tree;
 
 fn tree(files: &[(&str, &str)]) -> Tree {
@@ -178,4 +178,26 @@ fn first_lines_of_commits() {
     }
     assert!(subjects::is_unjoined("fixup! journal: segments grow with use"));
     assert!(!subjects::is_unjoined("journal: fixup! as a word"));
+}
+
+#[test]
+fn circles_of_files() {
+    let largest = circles::largest_of;
+    let (root, base) = (("a/src/lib.rs", "mod b;\nmod c;\npub use b::B;\n"), ("a/src/b.rs", ""));
+    assert_eq!(largest(&[root, base, ("a/src/c.rs", "use crate::B;\n")]), 1);
+    for import in ["use crate::c::C;", "use super::{c::C, d};", "fn f() { crate::c::f() }"] {
+        let files = [root, ("a/src/b.rs", import), ("a/src/c.rs", "use crate::B;\n")];
+        assert_eq!(largest(&files), 2, "{import}");
+    }
+    for text in ["// use crate::c::C;", "/// [`crate::c`]", "const A: &str = \"crate::c::C\";"] {
+        let files = [root, ("a/src/b.rs", text), ("a/src/c.rs", "use crate::B;\n")];
+        assert_eq!(largest(&files), 1, "{text}");
+    }
+    let test = "\n#[cfg(test)]\nmod tests {\n    use crate::c::C;\n}\n";
+    assert_eq!(largest(&[root, ("a/src/b.rs", test), ("a/src/c.rs", "use crate::B;\n")]), 1);
+    let child = ("a/src/b/d.rs", "use super::B;\n");
+    assert_eq!(largest(&[root, ("a/src/b.rs", "mod d;\nuse d::D;\n"), child]), 2);
+    let lifetime = "fn f<'a>(_: &'a str, _: char) { f(\"\", '\\'') }\nuse crate::c::C;\n";
+    let files = [root, ("a/src/b.rs", lifetime), ("a/src/c.rs", "use crate::B;\n")];
+    assert_eq!(largest(&files), 2);
 }

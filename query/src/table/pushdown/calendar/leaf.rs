@@ -7,13 +7,13 @@ use datafusion::logical_expr::{
 };
 use stratalog_functions::{CalendarUnit, literal::compares, steady_unit};
 use stratalog_model::{ChronicleDefinition, TickRanges};
+use stratalog_postgres::rules::calendar::date_trunc;
 use stratalog_text::TimeZone;
 
 use super::super::{
     ticks,
     time::{Axis, axis, time_unit_ns, timestamp},
 };
-use crate::rules::date_trunc;
 
 /// A part of a predicate with few values. The part keeps its value:
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,174 @@
+//! A select with rewritten joins: replaces the names of merged columns, and the `*`.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, Ident, OrderBy, OrderByKind, Select, SelectItem, Value, VisitMut,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::{Columns, columns::Column};
+use crate::{
+    names::{fold, is_wildcard, name_of_item},
+    walk,
+};
+
+/// The error of a name with two meanings.
+pub fn ambiguous(message: String) -> Error {
+    Error::new(ErrorKind::AmbiguousColumn, message)
+}
+
+/// Replaces the names of merged columns with expressions, outside of subqueries.
+pub struct MergedNames<'a> {
+    columns: &'a [Column],
+    replaced: usize,
+    error: Option<Error>,
+}
+
+impl<'a> MergedNames<'a> {
+    /// A replacer for the names of `columns`.
+    pub fn new(columns: &'a [Column]) -> Self {
+        Self { columns, replaced: 0, error: None }
+    }
+
+    /// # Errors
+    /// The first name with two meanings.
+    pub fn checked(self) -> Result<()> {
+        self.error.map_or(Ok(()), Err)
+    }
+
+    /// The expression of a merged column with the name; `None` for another name.
+    fn meaning(&mut self, ident: &Ident) -> Option<Expr> {
+        let name = fold(ident);
+        let mut named = self.columns.iter().filter(|column| column.name == name);
+        let first = named.next()?;
+        let others: Vec<&Column> = named.collect();
+        if !first.merged && !others.iter().any(|column| column.merged) {
+            return None;
+        }
+        if !others.is_empty() {
+            let message = format!("column reference \"{name}\" is ambiguous");
+            self.error.get_or_insert_with(|| ambiguous(message));
+            return None;
+        }
+        Some(first.expr.clone())
+    }
+
+    /// Replaces the names in `tree`, but not in the subqueries of `tree`.
+    pub fn replace_in(&mut self, tree: &mut impl VisitMut) {
+        let _ = walk::own_expressions_mut(tree, |expr| {
+            if let Expr::Identifier(ident) = expr
+                && let Some(meaning) = self.meaning(&ident.clone())
+            {
+                *expr = meaning;
+                self.replaced += 1;
+            }
+            ControlFlow::Continue(())
+        });
+    }
+}
+
+/// Rewrites the rest of a select, and the ORDER BY of the select.
+///
+/// # Errors
+/// Names with two meanings; `*` beside tables with unknown columns.
+pub fn replace(
+    select: &mut Select,
+    order_by: Option<&mut OrderBy>,
+    items: Vec<Option<Columns>>,
+) -> Result<()> {
+    if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
+        let known: Option<Vec<Columns>> = items.iter().cloned().collect();
+        let known = known.ok_or_else(|| {
+            Error::not_yet("* of LATERAL beside a join with USING or NATURAL")
+                .with_hint("name the columns")
+        })?;
+        write_stars(select, &known.concat());
+    }
+    let columns: Columns = items.into_iter().flatten().flatten().collect();
+    let names_before: Vec<String> = select.projection.iter().map(name_of_item).collect();
+    let mut names = MergedNames::new(&columns);
+    for item in &mut select.projection {
+        let name = name_of_item(item);
+        let before = names.replaced;
+        names.replace_in(item);
+        if names.replaced > before
+            && let SelectItem::UnnamedExpr(expr) = item
+        {
+            let alias = Ident::with_quote('"', name);
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+    names.replace_in(&mut select.selection);
+    names.replace_in(&mut select.group_by);
+    names.replace_in(&mut select.having);
+    names.replace_in(&mut select.named_window);
+    let first_of_each = matches!(select.distinct, Some(Distinct::On(_)));
+    names.replace_in(&mut select.distinct);
+    if let Some(order_by) = order_by
+        && let OrderByKind::Expressions(orders) = &mut order_by.kind
+    {
+        let hidden = select.projection.iter().position(is_wildcard).unwrap_or(usize::MAX);
+        for order in orders {
+            // A column of the result comes before the columns of the tables.
+            if let Expr::Identifier(ident) = &order.expr
+                && let Some(at) = names_before.iter().position(|name| *name == fold(ident))
+            {
+                let first = select.projection.get(at).map(item_expression);
+                let other = names_before.iter().zip(&select.projection).any(|(name, item)| {
+                    *name == fold(ident) && first != Some(item_expression(item))
+                });
+                if other {
+                    let message = format!("ORDER BY \"{}\" is ambiguous", fold(ident));
+                    return Err(ambiguous(message));
+                }
+                if at < hidden && !first_of_each {
+                    order.expr = Expr::value(Value::Number((at + 1).to_string(), false));
+                    continue;
+                }
+                if let Some(SelectItem::ExprWithAlias { expr, .. }) = select.projection.get(at) {
+                    order.expr = expr.clone();
+                    continue;
+                }
+            }
+            names.replace_in(order);
+        }
+    }
+    names.checked()
+}
+
+/// The expression of a select list's item.
+fn item_expression(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+/// Expands `*` to the columns.
+fn write_stars(select: &mut Select, columns: &[Column]) {
+    let items = std::mem::take(&mut select.projection);
+    for item in items {
+        match item {
+            SelectItem::Wildcard(_) => {
+                select.projection.extend(columns.iter().enumerate().map(|(at, column)| {
+                    let alone = columns.iter().filter(|other| other.name == column.name).count();
+                    let expr = column.expr.clone();
+                    let name = match alone {
+                        1 => column.name.clone(),
+                        // Distinct names, in the same way as other wildcards.
+                        _ => format!("{}\u{1}{at}", column.name),
+                    };
+                    match column.merged || alone > 1 {
+                        true => {
+                            let alias = Ident::with_quote('"', name);
+                            SelectItem::ExprWithAlias { expr, alias }
+                        }
+                        false => SelectItem::UnnamedExpr(expr),
+                    }
+                }));
+            }
+            other => select.projection.push(other),
+        }
+    }
+}

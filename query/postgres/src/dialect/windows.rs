@@ -1,0 +1,91 @@
+//! Windows that extend a named window, `OVER (w ROWS 3 PRECEDING)`: the planner would ignore the
+//! name. The module also rewrites computed offsets of frames.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, NamedWindowDefinition, NamedWindowExpr, OrderBy, Select, VisitMut, WindowSpec, WindowType,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{names::fold, walk};
+
+mod offsets;
+
+/// Copies named windows into the windows of a select, and of the ORDER BY.
+///
+/// # Errors
+/// PostgreSQL's error for a window that does not exist or cannot be copied.
+pub fn write_out(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<()> {
+    let mut named: HashMap<String, WindowSpec> = HashMap::new();
+    for NamedWindowDefinition(name, window) in &mut select.named_window {
+        // The planner resolves a definition that is only another name.
+        if let NamedWindowExpr::WindowSpec(spec) = window {
+            copy(spec, &named)?;
+            offsets::write_out(spec)?;
+            named.insert(fold(name), spec.clone());
+        }
+    }
+    in_tree(&mut select.projection, &named)?;
+    match order_by {
+        Some(order_by) => in_tree(order_by, &named),
+        None => Ok(()),
+    }
+}
+
+fn in_tree(tree: &mut impl VisitMut, named: &HashMap<String, WindowSpec>) -> Result<()> {
+    let mut outcome = Ok(());
+    let _ = walk::own_expressions_mut(tree, |expr| {
+        if let Expr::Function(call) = expr {
+            match &mut call.over {
+                Some(WindowType::WindowSpec(spec)) => {
+                    outcome = copy(spec, named).and_then(|()| offsets::write_out(spec));
+                }
+                // The planner would also search the enclosing query for the name.
+                Some(over @ WindowType::NamedWindow(_)) => outcome = write_in(over, named),
+                None => {}
+            }
+        }
+        if outcome.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    outcome
+}
+
+/// Replaces the name of a window with the window.
+fn write_in(over: &mut WindowType, named: &HashMap<String, WindowSpec>) -> Result<()> {
+    let WindowType::NamedWindow(name) = over else { return Ok(()) };
+    let name = fold(name);
+    match named.get(&name) {
+        Some(spec) => *over = WindowType::WindowSpec(spec.clone()),
+        None => {
+            let message = format!("window \"{name}\" does not exist");
+            return Err(Error::new(ErrorKind::UndefinedObject, message));
+        }
+    }
+    Ok(())
+}
+
+/// Copies the clauses of the window that `spec` names.
+fn copy(spec: &mut WindowSpec, named: &HashMap<String, WindowSpec>) -> Result<()> {
+    let Some(name) = spec.window_name.take() else { return Ok(()) };
+    let name = fold(&name);
+    let refused = |what: &str| Err(Error::new(ErrorKind::WindowingError, what.to_string()));
+    let Some(base) = named.get(&name) else {
+        let message = format!("window \"{name}\" does not exist");
+        return Err(Error::new(ErrorKind::UndefinedObject, message));
+    };
+    if !spec.partition_by.is_empty() {
+        return refused(&format!("cannot override PARTITION BY clause of window \"{name}\""));
+    }
+    if !spec.order_by.is_empty() && !base.order_by.is_empty() {
+        return refused(&format!("cannot override ORDER BY clause of window \"{name}\""));
+    }
+    if base.window_frame.is_some() {
+        return refused(&format!("cannot copy window \"{name}\" because it has a frame clause"));
+    }
+    spec.partition_by.clone_from(&base.partition_by);
+    if spec.order_by.is_empty() {
+        spec.order_by.clone_from(&base.order_by);
+    }
+    Ok(())
+}

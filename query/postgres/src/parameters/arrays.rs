@@ -1,0 +1,74 @@
+//! Arrays with a type from the context: `x = ANY ($1)` takes an array of the type of `x`.
+
+use std::{collections::HashMap, sync::Arc};
+
+use datafusion::{
+    common::{
+        DFSchema, DFSchemaRef,
+        tree_node::{TreeNode as _, TreeNodeRecursion},
+    },
+    logical_expr::{Expr, LogicalPlan},
+};
+use stratalog_model::{ColumnType, Result};
+
+use crate::{
+    errors::{from_datafusion, to_datafusion},
+    rules::types::{common_types::ValueType, jsonb_arrays},
+};
+
+/// The planner's function for ANY and ALL: `array_has(array, element)`.
+const MEMBERSHIP: &str = "array_has";
+
+/// The types of the parameters on the right of `= ANY` and `<> ALL`, by name.
+///
+/// # Errors
+/// `FeatureNotSupported` for arrays of jsonb; when the plan cannot be walked.
+pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
+    let mut found = HashMap::new();
+    plan.apply_with_subqueries(|node| {
+        let schema = input_schema(node);
+        node.apply_expressions(|expr| {
+            expr.apply(|inner| {
+                if let Some((name, element)) = membership(inner)
+                    && let ValueType::Typed(column_type, _) =
+                        ValueType::of(element, schema.as_ref())
+                    && !matches!(column_type, ColumnType::Array(_))
+                {
+                    if column_type == ColumnType::Jsonb {
+                        return Err(to_datafusion(jsonb_arrays::refusal()));
+                    }
+                    found.insert(name.to_string(), ColumnType::Array(Box::new(column_type)));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map_err(from_datafusion)?;
+    Ok(found)
+}
+
+/// The parameter and the element of a membership test.
+fn membership(expr: &Expr) -> Option<(&str, &Expr)> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    match call.args.as_slice() {
+        [Expr::Placeholder(placeholder), element] if call.name() == MEMBERSHIP => {
+            Some((placeholder.id.as_str(), element))
+        }
+        _ => None,
+    }
+}
+
+/// The columns in scope of the expressions of a node.
+pub fn input_schema(node: &LogicalPlan) -> DFSchemaRef {
+    match node.inputs().as_slice() {
+        [] => Arc::clone(node.schema()),
+        [input] => Arc::clone(input.schema()),
+        inputs => {
+            let mut schema = DFSchema::empty();
+            for input in inputs {
+                schema.merge(input.schema());
+            }
+            Arc::new(schema)
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Types for numerics with more digits than the parameter's type: `n + $1` must not round the value
+//! to the ten digits of `numeric`. A comparison takes the value with all digits, and a compared
+//! parameter therefore keeps the type.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::{array::Array as _, datatypes::DataType};
+use datafusion::{
+    common::{
+        Result as PlanResult,
+        tree_node::{TreeNode as _, TreeNodeRecursion},
+    },
+    logical_expr::{Expr, LogicalPlan, Operator, expr::Placeholder},
+    scalar::ScalarValue,
+};
+use stratalog_model::{ColumnType, Result, types::NUMERIC_PRECISION_MAX};
+
+use crate::{errors::from_datafusion, rules::types::cases};
+
+/// Maximum number of digits after the decimal point of a computed parameter: products and sums with
+/// columns have room within 38 digits.
+const COMPUTED_SCALE_MAX: u8 = 18;
+
+const COMPARISONS: [Operator; 8] = [
+    Operator::Eq,
+    Operator::NotEq,
+    Operator::Lt,
+    Operator::LtEq,
+    Operator::Gt,
+    Operator::GtEq,
+    Operator::IsDistinctFrom,
+    Operator::IsNotDistinctFrom,
+];
+
+/// The places of parameters in a plan, by number from 0.
+#[derive(Debug)]
+struct ParameterPlaces<'a> {
+    /// The types from the client. The plan has parameters with these types under a cast.
+    declared_types: &'a [Option<ColumnType>],
+    compared: BTreeSet<usize>,
+    /// Compared parameters under a cast. The cast rounds.
+    cast: BTreeSet<usize>,
+    computed: BTreeSet<usize>,
+}
+
+/// The types under which `plan` loses no digit of the values: new types for computed numerics, and
+/// the `declared_types` of the client. `None` if all values fit.
+///
+/// # Errors
+/// When the plan cannot be walked.
+pub fn exact(
+    plan: &LogicalPlan,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    declared_types: &[Option<ColumnType>],
+) -> Result<Option<Vec<Option<ColumnType>>>> {
+    let unfit: BTreeMap<usize, ColumnType> = types
+        .iter()
+        .zip(values)
+        .enumerate()
+        .filter_map(|(at, (known, value))| Some((at, own_type(known, value)?)))
+        .collect();
+    if unfit.is_empty() {
+        return Ok(None);
+    }
+    let places = ParameterPlaces::of(plan, declared_types).map_err(from_datafusion)?;
+    let mut exact: Vec<Option<ColumnType>> = declared_types.to_vec();
+    exact.resize(types.len(), None);
+    let mut changed = false;
+    for (at, own) in unfit {
+        let loses = places.computed.contains(&at) || places.cast.contains(&at);
+        if let Some(slot) = exact.get_mut(at).filter(|_| loses) {
+            let rounds = !places.compared.contains(&at);
+            *slot = Some(if rounds { with_room(own) } else { own });
+            changed = true;
+        }
+    }
+    Ok(changed.then_some(exact))
+}
+
+/// True if a type holds numerics of `digits` digits, with `scale` digits after the decimal point.
+pub fn holds(known: &ColumnType, digits: u8, scale: u8) -> bool {
+    match known {
+        ColumnType::Numeric { precision, scale: known } => {
+            let whole = digits.saturating_sub(scale);
+            scale <= *known && whole <= precision.saturating_sub(*known)
+        }
+        _ => true,
+    }
+}
+
+/// The type of a numeric, or of an array of numerics, if the known type cannot hold the value.
+fn own_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
+    match (known, value) {
+        (known, ScalarValue::Decimal128(Some(value), _, scale)) => {
+            let digits = value.unsigned_abs().checked_ilog10().map_or(1, |log| log + 1);
+            let (digits, scale) = (u8::try_from(digits).ok()?, u8::try_from(*scale).ok()?);
+            (!holds(known, digits, scale)).then(|| of_digits(digits.saturating_sub(scale), scale))
+        }
+        (ColumnType::Array(element), ScalarValue::List(list)) => {
+            let DataType::Decimal128(digits, scale) = list.value_type() else { return None };
+            let scale = u8::try_from(scale).ok()?;
+            let own = of_digits(digits.saturating_sub(scale), scale);
+            (!list.is_empty() && !holds(element, digits, scale))
+                .then(|| ColumnType::Array(Box::new(own)))
+        }
+        _ => None,
+    }
+}
+
+/// A numeric with `scale` digits after the decimal point, and with room before the point. The plan
+/// cache uses the type as a key, and the type therefore has 38 digits for every value.
+fn of_digits(whole: u8, scale: u8) -> ColumnType {
+    let scale = scale.min(NUMERIC_PRECISION_MAX.saturating_sub(whole));
+    ColumnType::Numeric { precision: NUMERIC_PRECISION_MAX, scale }
+}
+
+fn with_room(own: ColumnType) -> ColumnType {
+    match own {
+        ColumnType::Numeric { precision, scale } => {
+            ColumnType::Numeric { precision, scale: scale.min(COMPUTED_SCALE_MAX) }
+        }
+        ColumnType::Array(element) => ColumnType::Array(Box::new(with_room(*element))),
+        other => other,
+    }
+}
+
+impl<'a> ParameterPlaces<'a> {
+    fn of(plan: &LogicalPlan, declared_types: &'a [Option<ColumnType>]) -> PlanResult<Self> {
+        let mut places = ParameterPlaces {
+            declared_types,
+            compared: BTreeSet::new(),
+            cast: BTreeSet::new(),
+            computed: BTreeSet::new(),
+        };
+        plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                places.compute(expr);
+                expr.apply(|inner| {
+                    places.look(inner);
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        Ok(places)
+    }
+
+    /// Notes the parameters among the operands of an expression.
+    fn look(&mut self, expr: &Expr) {
+        match expr {
+            Expr::BinaryExpr(both) if COMPARISONS.contains(&both.op) => {
+                self.compare([both.left.as_ref(), both.right.as_ref()]);
+            }
+            Expr::InList(list) => {
+                self.compare(std::iter::once(list.expr.as_ref()).chain(&list.list))
+            }
+            Expr::Between(between) => {
+                self.compare([&between.expr, &between.low, &between.high].map(AsRef::as_ref));
+            }
+            Expr::InSubquery(members) => self.compare([members.expr.as_ref()]),
+            Expr::SetComparison(members) => self.compare([members.expr.as_ref()]),
+            Expr::ScalarFunction(call) if call.name() == "array_has" => self.compare(&call.args),
+            Expr::ScalarFunction(call) if call.name() == "nullif" => {
+                self.compare(&call.args);
+                call.args.iter().take(1).for_each(|value| self.compute(value));
+            }
+            Expr::ScalarFunction(call) if let Some(parts) = cases::parts(call) => {
+                self.compare(parts.base);
+                for [when, then] in parts.choices {
+                    if parts.base.is_some() {
+                        self.compare([when])
+                    } else {
+                        self.compute(when)
+                    }
+                    self.compute(then);
+                }
+                self.compute(parts.otherwise);
+            }
+            // A cast in the statement rounds, like the cast of a constant.
+            Expr::Cast(_) | Expr::TryCast(_) => {}
+            other => {
+                let _ = other.apply_children(|child| {
+                    self.compute(child);
+                    Ok(TreeNodeRecursion::Continue)
+                });
+            }
+        }
+    }
+
+    fn compare<'e>(&mut self, operands: impl IntoIterator<Item = &'e Expr>) {
+        for operand in operands {
+            let Some(at) = self.parameter(operand) else { continue };
+            self.compared.insert(at);
+            if matches!(operand, Expr::Cast(_)) {
+                self.cast.insert(at);
+            }
+        }
+    }
+
+    fn compute(&mut self, expr: &Expr) {
+        self.computed.extend(self.parameter(expr));
+    }
+
+    /// The number of a parameter, from 0, also under the cast to the client's type.
+    fn parameter(&self, expr: &Expr) -> Option<usize> {
+        match expr {
+            Expr::Placeholder(Placeholder { id, .. }) => Some(super::number(id)? - 1),
+            Expr::Cast(cast) => {
+                let Expr::Placeholder(Placeholder { id, .. }) = cast.expr.as_ref() else {
+                    return None;
+                };
+                let at = super::number(id)? - 1;
+                self.declared_types.get(at)?.is_some().then_some(at)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Expressions with a plan that grows with each level of nesting.
+//!
+//! DataFusion writes some operands twice: `coalesce(a, b)` becomes `CASE WHEN a IS NOT NULL THEN a
+//! ELSE b END`. DataFusion also asks some operands for their types more than once. The copies
+//! multiply from level to level: a short text could need more memory or time than the machine has.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Expr, Function, Visit};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{
+    names,
+    walk::{self, Flow, Look},
+};
+
+/// Maximum of the copies of one operand, as a logarithm to base 2.
+const DOUBLINGS_MAX: f32 = 13.0;
+
+/// A list up to this length becomes comparisons, each with a copy of the operand.
+const SHORT_LIST: usize = 3;
+
+/// Refuses a tree with an operand that planning would copy too often.
+///
+/// # Errors
+/// `StatementTooComplex`.
+pub(super) fn check(tree: &impl Visit) -> Result<()> {
+    let mut doublings = Doublings { here: 0.0 };
+    match walk::look(tree, &mut doublings) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Error::new(
+            ErrorKind::StatementTooComplex,
+            "the statement nests expressions too deeply: planning would copy their operands too often",
+        )
+        .with_detail(format!(
+            "the copies multiply from level to level, up to {} of one operand: coalesce, BETWEEN and the cast of a comparison double the copies, a short IN list makes one copy for each item",
+            1_u32 << DOUBLINGS_MAX as u32
+        ))
+        .with_hint("compute the inner expression in a subquery in FROM, under a name")),
+    }
+}
+
+struct Doublings {
+    /// The number of copies of the visited expression, as a logarithm.
+    here: f32,
+}
+
+impl Look for Doublings {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
+        self.here += doublings(expr);
+        match self.here > DOUBLINGS_MAX {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> Flow {
+        self.here -= doublings(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// The measured number of doublings of the operands of `expr` in planning.
+fn doublings(expr: &Expr) -> f32 {
+    match expr {
+        Expr::Function(Function { name, .. }) => {
+            match name.0.last().and_then(|part| part.as_ident()) {
+                Some(ident) if names::fold(ident) == "coalesce" => 1.0,
+                _ => 0.0,
+            }
+        }
+        Expr::Between { .. } => 1.0,
+        Expr::InList { list, .. } if list.len() <= SHORT_LIST => 1.6,
+        Expr::Cast { expr, .. } if is_comparison(expr) => 1.0,
+        _ => 0.0,
+    }
+}
+
+/// True if `expr` compares operands. The physical plan asks the cast of a comparison for its type
+/// and for its nullability; both questions go through the operands.
+fn is_comparison(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_comparison(inner),
+        Expr::BinaryOp { .. }
+        | Expr::AnyOp { .. }
+        | Expr::AllOp { .. }
+        | Expr::Like { .. }
+        | Expr::ILike { .. }
+        | Expr::IsDistinctFrom(..)
+        | Expr::IsNotDistinctFrom(..) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

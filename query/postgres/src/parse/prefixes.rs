@@ -1,0 +1,97 @@
+//! Long runs of one prefix operator: each operator is a level of recursion, and two operators of
+//! NOT, `-` or `~` cancel each other.
+//!
+//! ```text
+//!   NOT NOT NOT NOT NOT NOT NOT NOT NOT x     ─►     NOT NOT NOT x
+//! ```
+//!
+//! The text of a tree has no blank between two signs, and `--` begins a comment.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::{
+    ast::{Expr, UnaryOperator, Value, VisitMut},
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use super::rewrite::is_keyword;
+use crate::walk;
+
+/// Maximum length of an unchanged run.
+const RUN_MAX: usize = 8;
+
+/// The tokens with three or four operators in place of a long run. A remaining run of three
+/// operators has the errors of the long run: the first `-` may subtract, and the smallest integer
+/// has no opposite.
+pub(super) fn without_long_runs(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut dropped: Vec<usize> = Vec::new();
+    let (mut run, mut of) = (Vec::new(), None);
+    for (at, token) in tokens.iter().enumerate() {
+        if matches!(token.token, Token::Whitespace(_)) {
+            continue;
+        }
+        let operator = prefix(&token.token);
+        if operator != of {
+            dropped.extend(surplus(&run));
+            run.clear();
+        }
+        if operator.is_some() {
+            run.push(at);
+        }
+        of = operator;
+    }
+    dropped.extend(surplus(&run));
+    if dropped.is_empty() {
+        return tokens;
+    }
+    let mut dropped = dropped.into_iter().peekable();
+    let kept = tokens.into_iter().enumerate().filter(|(at, _)| dropped.next_if_eq(at).is_none());
+    kept.map(|(_, token)| token).collect()
+}
+
+/// True if one sign directly follows another sign.
+pub(super) fn has_adjacent_signs(tokens: &[TokenWithSpan]) -> bool {
+    let is_sign =
+        |token: &&TokenWithSpan| matches!(token.token, Token::Minus | Token::Plus | Token::Tilde);
+    let tokens = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    tokens.clone().zip(tokens.skip(1)).any(|(sign, next)| is_sign(&sign) && is_sign(&next))
+}
+
+/// `- - x` becomes `- (- x)`.
+pub(super) fn separate_signs(tree: &mut impl VisitMut) {
+    let is_sign = |op: &UnaryOperator| *op != UnaryOperator::Not;
+    let _ = walk::expressions_mut(tree, |expr| {
+        if let Expr::UnaryOp { op, expr: operand } = expr
+            && is_sign(op)
+            && matches!(operand.as_ref(), Expr::UnaryOp { op, .. } if is_sign(op))
+        {
+            let signed = std::mem::replace(operand.as_mut(), Expr::Value(Value::Null.into()));
+            **operand = Expr::Nested(Box::new(signed));
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// The places of superfluous operators: pairs without effect.
+fn surplus(run: &[usize]) -> &[usize] {
+    let kept = match run.len() {
+        length if length <= RUN_MAX => length,
+        length => 4 - length % 2,
+    };
+    run.get(kept..).unwrap_or(&[])
+}
+
+/// The prefix operator of a token.
+fn prefix(token: &Token) -> Option<&'static str> {
+    match token {
+        Token::Minus => Some("-"),
+        Token::Plus => Some("+"),
+        Token::Tilde => Some("~"),
+        token if is_keyword(token, Keyword::NOT) => Some("not"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

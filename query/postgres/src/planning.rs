@@ -1,0 +1,108 @@
+//! Logical plans of queries, with PostgreSQL's joins, arrays and types of CASE.
+
+pub mod nested;
+
+use datafusion::{
+    execution::{context::SQLOptions, session_state::SessionState},
+    logical_expr::LogicalPlan,
+    sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
+};
+use stratalog_functions::governor;
+use stratalog_model::{ErrorKind, Result};
+
+use crate::{
+    dialect::merged_columns::{self, JoinSelection},
+    errors::from_datafusion,
+    parameters,
+    rules::{
+        planner_defects::grouping_sets,
+        types::{array_calls, cases, common_types::check_recursion},
+    },
+};
+
+/// The logical plan of a query.
+///
+/// # Errors
+/// The errors of the query; `FeatureNotSupported` if the statement is not a query.
+pub async fn logical(state: &SessionState, statement: &Statement) -> Result<LogicalPlan> {
+    let which = match merged_columns::shows_all(statement) {
+        true => Some(JoinSelection::All),
+        false => {
+            Some(JoinSelection::Right).filter(|which| merged_columns::mentions(statement, *which))
+        }
+    };
+    if let Some(which) = which {
+        let mut statement = statement.clone();
+        Box::pin(merged_columns::write_out(state, &mut statement, which)).await?;
+        return Box::pin(with_merged_columns(state, &statement)).await;
+    }
+    Box::pin(with_merged_columns(state, statement)).await
+}
+
+/// Plans a query. If the planner reports an ambiguous column, plans again with the merged
+/// columns of joins written out: the planner takes a merged column in a condition for
+/// ambiguous.
+async fn with_merged_columns(state: &SessionState, statement: &Statement) -> Result<LogicalPlan> {
+    match Box::pin(logical_as_written(state, statement)).await {
+        Err(error)
+            if error.kind() == ErrorKind::AmbiguousColumn
+                && merged_columns::mentions(statement, JoinSelection::All) =>
+        {
+            let mut statement = statement.clone();
+            Box::pin(merged_columns::write_out(state, &mut statement, JoinSelection::All)).await?;
+            Box::pin(logical_as_written(state, &statement)).await.map_err(|_| error)
+        }
+        planned => planned,
+    }
+}
+
+/// The logical plan of a query whose joins merge columns like PostgreSQL's joins.
+///
+/// # Errors
+/// The errors of [`logical`].
+pub async fn logical_as_written(
+    state: &SessionState,
+    statement: &Statement,
+) -> Result<LogicalPlan> {
+    let has_parameters = parameters::count(statement)? > 0;
+    let mut plan = Box::pin(typed_plan(state, statement)).await?;
+    if has_parameters {
+        plan = parameters::without_names(plan)?;
+    }
+    plan = grouping_sets::computed_below(plan).map_err(from_datafusion)?;
+    SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false)
+        .verify_plan(&plan)
+        .map_err(from_datafusion)?;
+    Ok(plan)
+}
+
+/// The planner's plan, with PostgreSQL's type of CASE in all places in which the type already
+/// matters.
+async fn typed_plan(state: &SessionState, statement: &Statement) -> Result<LogicalPlan> {
+    let mut statement = statement.clone();
+    array_calls::as_calls(&mut statement);
+    if !cases::has_case(&statement) {
+        return first_plan(state, statement).await;
+    }
+    let planned = first_plan(state, statement.clone()).await;
+    if let Ok(plan) = &planned
+        && !cases::are_mistyped(plan).map_err(from_datafusion)?
+    {
+        return planned;
+    }
+    cases::as_calls(&mut statement);
+    let typed = first_plan(state, statement).await;
+    // If both forms fail, report the error of the written form.
+    if typed.is_err() && planned.is_err() { planned } else { typed }
+}
+
+async fn first_plan(state: &SessionState, statement: Statement) -> Result<LogicalPlan> {
+    let statement = DataFusionStatement::Statement(Box::new(statement));
+    let plan = governor::planning(state.statement_to_plan(statement)).await;
+    let plan = plan.map_err(from_datafusion)?;
+    check_recursion(&plan).map_err(from_datafusion)?;
+    Ok(plan)
+}

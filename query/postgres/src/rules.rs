@@ -1,0 +1,16 @@
+//! Rules over plans and layers over functions, by subject: DataFusion then gives PostgreSQL's answers.
+//!
+//! [`state`](crate::state) registers the rules in their order.
+
+pub(crate) mod aggregates;
+pub mod calendar;
+pub mod each_node;
+pub mod equality;
+pub(crate) mod functions;
+pub(crate) mod layers;
+pub(crate) mod limits;
+pub(crate) mod operators;
+pub mod planner_defects;
+pub mod subqueries;
+pub(crate) mod types;
+pub mod windows;

@@ -1,0 +1,14 @@
+//! Corrections of plans: rules of DataFusion that lose rows, orders, names or unknown results.
+
+pub(crate) mod cast_nulls;
+pub(crate) mod counted_sets;
+pub(crate) mod dependencies;
+pub mod endless_sorts;
+pub(crate) mod grouping_sets;
+pub(crate) mod guarded_simplifier;
+pub(crate) mod having;
+pub mod opaque_casts;
+pub mod outer_constants;
+pub mod restored_sorts;
+pub mod staged_filter;
+pub(crate) mod union_names;

@@ -1,0 +1,13 @@
+//! Types of expressions: literals and parameters without a type, common types, casts, and the types of
+//! arithmetic results.
+
+pub(crate) mod array_calls;
+pub(crate) mod cases;
+pub(crate) mod common_types;
+pub(crate) mod digits;
+pub(crate) mod floats;
+pub(crate) mod jsonb_arrays;
+pub(crate) mod literals;
+pub(crate) mod named_casts;
+pub(crate) mod open_parameters;
+pub(crate) mod wide_numerics;

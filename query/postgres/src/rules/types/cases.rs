@@ -1,0 +1,235 @@
+//! CASE as a call of a function, for queries in which the planner would give CASE another type than
+//! PostgreSQL. The planner takes the type of the first result, and knows nothing of jsonb:
+//!
+//! ```text
+//!   (CASE WHEN a THEN j END) || b   ─►   $case(false, a, j, NULL) || b
+//!   VALUES (CASE WHEN a THEN 1 ELSE 2.5 END), (3)
+//! ```
+//!
+//! Only a query whose first plan has a CASE of a wrong type is planned with calls, because a call
+//! takes longer to plan. [`RestoredCases`] restores the CASE before other rules look at the plan.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::{
+    common::{
+        DFSchema, Result, ScalarValue,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{
+        Case, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
+        ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        expr::ScalarFunction,
+        expr_rewriter::FunctionRewrite,
+        simplify::{ExprSimplifyResult, SimplifyContext},
+    },
+    sql::sqlparser::ast::{
+        CaseWhen, Expr as Written, Function, Ident, ObjectName, Statement, Value, Visit,
+    },
+};
+use stratalog_model::{ColumnType, Error};
+
+use super::common_types::{ValueType, common_type};
+use crate::{errors::to_datafusion, parameters::input_schema, parse::call, walk};
+
+/// The name of the function; no user can write the name.
+const FUNCTION: &str = "$case";
+
+/// The function. Volatile, so that no call is computed before simplification restores the CASE.
+pub fn function() -> Arc<ScalarUDF> {
+    let signature = Signature::variadic_any(Volatility::Volatile);
+    Arc::new(ScalarUDF::new_from_impl(CaseCall { signature }))
+}
+
+/// Whether a tree has a CASE.
+pub fn has_case(tree: &impl Visit) -> bool {
+    let each = |expr: &Written| match expr {
+        Written::Case { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    walk::expressions(tree, each).is_break()
+}
+
+/// Writes each CASE of a statement as a call.
+pub fn as_calls(statement: &mut Statement) {
+    let null = || Written::Value(Value::Null.into());
+    let _ = walk::expressions_mut(statement, |expr| {
+        let Written::Case { operand, conditions, else_result, .. } = expr else {
+            return ControlFlow::Continue(());
+        };
+        let has_base = Written::Value(Value::Boolean(operand.is_some()).into());
+        let mut arguments = vec![has_base];
+        arguments.extend(operand.take().map(|base| *base));
+        for CaseWhen { condition, result } in std::mem::take(conditions) {
+            arguments.extend([condition, result]);
+        }
+        arguments.push(else_result.take().map_or_else(null, |other| *other));
+        if let Some(Written::Function(function)) = call("case_of", arguments) {
+            let name = ObjectName::from(vec![Ident::new(FUNCTION)]);
+            *expr = Written::Function(Function { name, ..function });
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Whether the planner gives a CASE of the plan a type that is not PostgreSQL's.
+///
+/// # Errors
+/// Errors of the plan traversal.
+pub fn are_mistyped(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        let schema = input_schema(node);
+        let in_values = matches!(node, LogicalPlan::Values(_));
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                found = found
+                    || matches!(part, Expr::Case(case) if is_mistyped(case, part, &schema, in_values));
+                Ok(match found {
+                    true => TreeNodeRecursion::Stop,
+                    false => TreeNodeRecursion::Continue,
+                })
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+fn is_mistyped(case: &Case, whole: &Expr, schema: &DFSchema, in_values: bool) -> bool {
+    let results = case.else_expr.iter().chain(case.when_then_expr.iter().map(|(_, then)| then));
+    let given: Vec<ValueType> = results.map(|result| ValueType::of(result, schema)).collect();
+    // Later rules report type errors.
+    let Ok(Some(wanted)) = common_type("CASE", &given) else { return false };
+    let Ok((_, field)) = whole.to_field(schema) else { return false };
+    match ColumnType::from_arrow_field(&field) {
+        Some(planned) if in_values => planned != wanted,
+        // The digits of numbers and times become final later.
+        Some(planned) => {
+            std::mem::discriminant(&planned) != std::mem::discriminant(&wanted)
+                && !is_narrowed(&planned, &wanted)
+        }
+        None => true,
+    }
+}
+
+/// Constants are bigint until the types are settled.
+fn is_narrowed(planned: &ColumnType, wanted: &ColumnType) -> bool {
+    matches!((planned, wanted), (ColumnType::BigInt, ColumnType::Integer))
+}
+
+/// The CASE of a call.
+pub struct CaseParts<'a> {
+    /// The value compared with all conditions.
+    pub base: Option<&'a Expr>,
+    /// Conditions and results.
+    pub choices: &'a [[Expr; 2]],
+    /// The result of ELSE.
+    pub otherwise: &'a Expr,
+}
+
+/// The parts of a call; `None` for other functions.
+pub fn parts(call: &ScalarFunction) -> Option<CaseParts<'_>> {
+    if !call.func.inner().is::<CaseCall>() {
+        return None;
+    }
+    let (first, rest) = call.args.split_first()?;
+    let (otherwise, rest) = rest.split_last()?;
+    let (base, rest) = match first {
+        Expr::Literal(ScalarValue::Boolean(Some(true)), _) => {
+            let (base, rest) = rest.split_first()?;
+            (Some(base), rest)
+        }
+        _ => (None, rest),
+    };
+    let (choices, []) = rest.as_chunks::<2>() else { return None };
+    Some(CaseParts { base, choices, otherwise })
+}
+
+/// Replaces each call by the original CASE.
+#[derive(Debug)]
+pub struct RestoredCases;
+
+impl FunctionRewrite for RestoredCases {
+    fn name(&self) -> &str {
+        "restored_cases"
+    }
+
+    fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+        let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
+        Ok(match restored_case(call) {
+            Some(case) => Transformed::yes(case),
+            None => Transformed::no(expr),
+        })
+    }
+}
+
+fn restored_case(call: &ScalarFunction) -> Option<Expr> {
+    let CaseParts { base, choices, otherwise } = parts(call)?;
+    let boxed = |expr: &Expr| Box::new(expr.clone());
+    let choices = choices.iter().map(|[when, then]| (boxed(when), boxed(then))).collect();
+    let otherwise = match otherwise {
+        Expr::Literal(value, None) if value.data_type().is_null() => None,
+        other => Some(boxed(other)),
+    };
+    Some(Expr::Case(Case::new(base.map(boxed), choices, otherwise)))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CaseCall {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for CaseCall {
+    fn name(&self) -> &str {
+        FUNCTION
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Err(to_datafusion(Error::internal("the type of CASE depends on its results")))
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let has_base = matches!(
+            arguments.scalar_arguments.first(),
+            Some(Some(ScalarValue::Boolean(Some(true))))
+        );
+        let first = if has_base { 3 } else { 2 };
+        let last = arguments.arg_fields.len().saturating_sub(1);
+        let is_result = |at: &usize| *at == last || *at >= first && (*at - first).is_multiple_of(2);
+        // PostgreSQL looks at ELSE first.
+        let results = || std::iter::once(last).chain((0..last).filter(is_result));
+        let given: Vec<ValueType> = results()
+            .filter_map(|at| {
+                let constant = arguments.scalar_arguments.get(at).copied().flatten();
+                let given = constant.and_then(ValueType::of_constant);
+                Some(given.unwrap_or(ValueType::of_field(arguments.arg_fields.get(at)?)))
+            })
+            .collect();
+        if let Some(wanted) = common_type("CASE", &given)? {
+            return Ok(Arc::new(wanted.arrow_field(FUNCTION, true)));
+        }
+        let fields = results().filter_map(|at| arguments.arg_fields.get(at));
+        let known = fields.into_iter().find(|field| !field.data_type().is_null());
+        let data_type = known.map_or(DataType::Null, |field| field.data_type().clone());
+        Ok(Arc::new(Field::new(FUNCTION, data_type, true)))
+    }
+
+    // Arguments of functions in FROM are computed during planning.
+    fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let call = ScalarFunction::new_udf(function(), arguments);
+        Ok(match restored_case(&call) {
+            Some(case) => ExprSimplifyResult::Simplified(case),
+            None => ExprSimplifyResult::Original(call.args),
+        })
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Err(to_datafusion(Error::internal("a CASE was not put back in its place")))
+    }
+}

@@ -1,0 +1,9 @@
+//! Window functions: frames, offsets, peers and sliding aggregates.
+
+pub(crate) mod frames;
+pub(crate) mod ntile;
+pub(crate) mod peers;
+pub(crate) mod sliding_windows;
+pub(crate) mod time_of_day_frames;
+pub mod whole_frames;
+pub(crate) mod window_keys;
