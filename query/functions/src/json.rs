@@ -23,6 +23,7 @@ mod document;
 mod elements;
 mod key;
 mod operators;
+mod reading;
 pub mod scan;
 
 pub use key::KEY;
@@ -31,6 +32,7 @@ pub use choice::choice;
 pub use operators::JsonComparisons;
 
 use Parameter::{Any, Array, Integer, Rest, Text};
+use reading::{ElementForm, is_normalized, json_at};
 
 /// The jsonb functions.
 pub fn functions() -> Vec<Function> {
@@ -214,42 +216,6 @@ fn names_of_json(name: &str) -> &'static [&'static str] {
         "jsonb_build_object" => &["json_build_object"],
         "jsonb_build_array" => &["json_build_array"],
         _ => &[],
-    }
-}
-
-#[derive(Clone, Copy)]
-enum ElementForm {
-    Json,
-    Text,
-}
-
-impl ElementForm {
-    fn of(self, found: Option<&str>) -> Option<String> {
-        match self {
-            ElementForm::Json => found.map(str::to_string),
-            ElementForm::Text => found.and_then(scan::as_text),
-        }
-    }
-}
-
-/// True if argument 0 is a jsonb column, whose values are normalized.
-fn is_normalized(arguments: &Arguments<'_>) -> bool {
-    arguments
-        .fields
-        .first()
-        .is_some_and(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
-}
-
-/// The jsonb value of argument 0 in a row; normalizes it if the argument is plain text.
-fn json_at<'a>(
-    json: &'a StringViewArray,
-    row: usize,
-    normalized: bool,
-) -> Result<Option<std::borrow::Cow<'a, str>>> {
-    match text_at(json, row) {
-        None => Ok(None),
-        Some(text) if normalized => Ok(Some(text.into())),
-        Some(text) => normalize_jsonb(text).map(|text| Some(text.into())).map_err(failed),
     }
 }
 

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, BooleanArray};
 use datafusion::{common::Result, logical_expr::Volatility};
 use stratalog_model::ColumnType;
 
-use super::{json_at, scan};
+use super::{reading::json_at, scan};
 use crate::function::{Arguments, Function, Parameter, Returns};
 
 /// The functions that replace the comparison operators.

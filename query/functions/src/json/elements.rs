@@ -11,7 +11,10 @@ use arrow::{
 use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{ElementForm, is_normalized, json_at, scan};
+use super::{
+    reading::{ElementForm, is_normalized, json_at},
+    scan,
+};
 use crate::{
     failed,
     function::{Arguments, Function, Parameter, Returns},

@@ -14,7 +14,10 @@ use arrow::array::{ArrayRef, BinaryBuilder};
 use datafusion::{common::Result, logical_expr::Volatility};
 use stratalog_model::ColumnType;
 
-use super::{is_normalized, json_at, scan};
+use super::{
+    reading::{is_normalized, json_at},
+    scan,
+};
 use crate::function::{Arguments, Function, Parameter, Returns};
 
 /// The name of the function that sorts, groups and joins call.
