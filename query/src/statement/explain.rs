@@ -14,6 +14,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_postgres::{
     errors::{from_arrow, from_datafusion},
     parameters,
+    parse::body_insert,
 };
 
 use super::query;
@@ -101,7 +102,7 @@ pub async fn run_prepared(
     let Statement::Query(tree) = whole.statement() else {
         return Err(Error::not_yet("EXPLAIN of anything but a query"));
     };
-    if query::body_insert(tree).is_some() {
+    if body_insert(tree).is_some() {
         return Err(Error::not_yet("EXPLAIN of anything but a query"));
     }
     let declared_types: Vec<Option<ColumnType>> =
