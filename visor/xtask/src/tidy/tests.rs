@@ -185,7 +185,7 @@ fn circles_of_files() {
     let largest = circles::largest_of;
     let (root, base) = (("a/src/lib.rs", "mod b;\nmod c;\npub use b::B;\n"), ("a/src/b.rs", ""));
     assert_eq!(largest(&[root, base, ("a/src/c.rs", "use crate::B;\n")]), 1);
-    for import in ["use crate::c::C;", "use super::{c::C, d};", "fn f() { crate::c::f() }"] {
+    for import in ["use crate::c::C;", "use super::{c::C, B};", "fn f() { crate::c::f() }"] {
         let files = [root, ("a/src/b.rs", import), ("a/src/c.rs", "use crate::B;\n")];
         assert_eq!(largest(&files), 2, "{import}");
     }
