@@ -84,7 +84,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
 /// other elements. Elements without a type of their own, and elements of one type, stay as they
 /// are.
 fn in_array_type(list: Vec<Expr>) -> Vec<Expr> {
-    if list.iter().all(is_untyped) || list.windows(2).all(|pair| same_cast(pair)) {
+    if list.iter().all(is_untyped) || list.windows(2).all(same_cast) {
         return list;
     }
     // Elements with the same cast have the same type: one of them is enough.
