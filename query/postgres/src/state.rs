@@ -82,9 +82,8 @@ use crate::{
         },
         windows::{
             frames::{self, Frames},
-            ntile,
             peers::PeerFrames,
-            sliding_windows,
+            rank_types, sliding_windows,
             time_of_day_frames::TimeOfDayFrames,
             window_keys::WindowKeys,
         },
@@ -214,7 +213,7 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
         .with_window_functions(
             SessionStateDefaults::default_window_functions()
                 .into_iter()
-                .map(ntile::of_integers)
+                .map(rank_types::of_integers)
                 .collect(),
         )
         .with_table_function_list(

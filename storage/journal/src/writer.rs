@@ -482,7 +482,7 @@ impl Writer {
         }
         let kept = self.sealed.front().map_or(self.first, |segment| segment.first);
         invariant!(
-            halt AcknowledgedIsRecovered,
+            AcknowledgedIsRecovered,
             released.is_empty() || kept <= before,
             "frames from {before} on are needed, and the log begins at {kept}"
         );

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, Ident, JoinConstraint, JoinOperator, OrderByKind, Query, Select, SelectItem,
-    SetExpr, Statement, TableFactor,
+    SetExpr, Statement, TableFactor, TableWithJoins,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -35,7 +35,7 @@ pub async fn check_wildcards(state: &SessionState, statement: &Statement) -> Res
     let _ = walk::look(query, &mut starred);
     for SortedSelect { mut select, keys, is_set } in starred.0 {
         // A subquery with columns of an enclosing query has no plan of its own.
-        if wildcards::expand(state, &mut select, query.with.as_ref()).await.is_ok() {
+        if wildcards::expand(state, &mut select, None).await.is_ok() {
             check_keys(&keys, &select.projection, is_set)?;
         }
     }
@@ -56,6 +56,11 @@ struct StarredSelects(Vec<SortedSelect>);
 
 impl Look for StarredSelects {
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
+        // A name of a WITH query hides a table only in a part of the statement.
+        if query.with.is_some() {
+            self.0.clear();
+            return ControlFlow::Break(());
+        }
         let Some((select, is_set)) = naming_select(&query.body) else {
             return ControlFlow::Continue(());
         };
@@ -86,13 +91,22 @@ fn is_of_one_table(select: &Select) -> bool {
 
 /// True for a join with USING, or for a NATURAL join: the tables name a merged column in two ways.
 fn merges_columns(select: &Select) -> bool {
-    let mut joins = select.from.iter().flat_map(|table| &table.joins);
-    joins.any(|join| {
-        matches!(
-            constraint_of(&join.join_operator),
-            Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
-        )
-    })
+    select.from.iter().any(joins_by_name)
+}
+
+fn joins_by_name(table: &TableWithJoins) -> bool {
+    let is_nested = |relation: &TableFactor| match relation {
+        TableFactor::NestedJoin { table_with_joins, .. } => joins_by_name(table_with_joins),
+        _ => false,
+    };
+    is_nested(&table.relation)
+        || table.joins.iter().any(|join| {
+            is_nested(&join.relation)
+                || matches!(
+                    constraint_of(&join.join_operator),
+                    Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
+                )
+        })
 }
 
 fn constraint_of(join: &JoinOperator) -> Option<&JoinConstraint> {
@@ -206,7 +220,7 @@ fn is_ambiguous(name: &str, items: &[SelectItem], is_set: bool) -> bool {
 
 /// True if two expressions may have the same value. A column has the same name with and without a
 /// schema or a table; casts have several spellings.
-fn is_same(one: &Expr, other: &Expr) -> bool {
+pub(super) fn is_same(one: &Expr, other: &Expr) -> bool {
     match (one, other) {
         (Expr::Nested(one), other) => is_same(one, other),
         (one, Expr::Nested(other)) => is_same(one, other),

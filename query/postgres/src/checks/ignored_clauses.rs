@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::ambiguous_names::column_of;
+use super::ambiguous_names::is_same;
 use crate::{
     errors::no_function,
     names::{NameResolver, fold},
@@ -191,9 +191,7 @@ fn order_beside_distinct(call: &Function) -> Option<Error> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let is_argument = |key: &Expr| {
         list.args.iter().any(|argument| match argument {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => {
-                argument == key || is_same(argument, key)
-            }
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => is_same(argument, key),
             _ => false,
         })
     };
@@ -206,22 +204,6 @@ fn order_beside_distinct(call: &Function) -> Option<Error> {
             "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
         Error::new(ErrorKind::InvalidColumnReference, message)
     })
-}
-
-/// True for two names of one column, with and without a table.
-fn is_same(one: &Expr, other: &Expr) -> bool {
-    match (one, other) {
-        (Expr::Nested(one), other) => one.as_ref() == other || is_same(one, other),
-        (one, Expr::Nested(other)) => one == other.as_ref() || is_same(one, other),
-        (one, other) => match (column_of(one), column_of(other)) {
-            (Some(one), Some(other)) => one
-                .iter()
-                .rev()
-                .zip(other.iter().rev())
-                .all(|(one, other)| fold(one) == fold(other)),
-            _ => false,
-        },
-    }
 }
 
 /// The error of a window function with a wrong number of arguments; `None` if the number is right.

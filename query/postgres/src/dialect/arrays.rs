@@ -79,6 +79,13 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
+/// Maximum number of types among the elements of a typed array.
+const TYPES_MAX: usize = 64;
+
+/// Maximum number of branches of the CASEs of a typed array. Elements of a larger array keep their
+/// own types.
+const BRANCHES_MAX: usize = 20_000;
+
 /// The elements of an array in the type of the array, PostgreSQL's common type of the elements.
 /// Each element becomes a CASE with the element as result; branches that never apply name the
 /// other elements. Elements without a type of their own, and elements of one type, stay as they
@@ -87,14 +94,16 @@ fn in_array_type(list: Vec<Expr>) -> Vec<Expr> {
     if list.iter().all(is_untyped) || list.windows(2).all(same_cast) {
         return list;
     }
-    // Elements with the same cast have the same type: one of them is enough.
+    // One element of each type is enough, as far as the syntax shows the type.
     let mut others: Vec<Expr> = Vec::new();
     for element in &list {
-        let is_known =
-            |other: &Expr| *other == *element || same_cast(&[other.clone(), element.clone()]);
-        if !others.iter().any(is_known) {
+        let is_known = |other: &Expr| *other == *element || same_type(other, element);
+        if others.len() <= TYPES_MAX && !others.iter().any(is_known) {
             others.push(element.clone());
         }
+    }
+    if others.len() > TYPES_MAX || list.len() * others.len() > BRANCHES_MAX {
+        return list;
     }
     let constant = |value| Expr::Value(Value::Boolean(value).into());
     let when = |condition, result| CaseWhen { condition: constant(condition), result };
@@ -110,6 +119,22 @@ fn in_array_type(list: Vec<Expr>) -> Vec<Expr> {
         }
     };
     list.into_iter().map(typed).collect()
+}
+
+/// Whether two elements have one type for certain: casts to one type, whole numbers within the
+/// range of integer, texts, or NULL.
+fn same_type(one: &Expr, other: &Expr) -> bool {
+    let kind = |expr: &Expr| match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) => Some("text"),
+        Expr::Value(ValueWithSpan { value: Value::Null, .. }) => Some("null"),
+        expr => match number(expr)? {
+            text if text.parse::<i32>().is_ok() => Some("integer"),
+            text if text.parse::<i64>().is_ok() => Some("bigint"),
+            _ => Some("numeric"),
+        },
+    };
+    let kinds = (kind(one), kind(other));
+    kinds.0.is_some() && kinds.0 == kinds.1 || same_cast(&[one.clone(), other.clone()])
 }
 
 /// A constant without a cast, or a parameter.

@@ -71,8 +71,12 @@ pub async fn expand(state: &SessionState, select: &mut Select, with: Option<&Wit
             item if is_wildcard(item) => {
                 for column in columns_of(state, select, item, with).await? {
                     let name = column.last().map(|ident| ident.value.clone()).unwrap_or_default();
+                    let expr = match column.as_slice() {
+                        [name] => Expr::Identifier(name.clone()),
+                        _ => Expr::CompoundIdentifier(column),
+                    };
                     columns.push(SelectItem::ExprWithAlias {
-                        expr: Expr::CompoundIdentifier(column),
+                        expr,
                         alias: Ident::with_quote('"', format!("{name}\u{1}{}", columns.len())),
                     });
                 }

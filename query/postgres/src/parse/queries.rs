@@ -84,18 +84,23 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
 
 /// Refuses FROM and JOIN without a table.
 fn check_tables(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
-    let mut before = None;
+    // The two tokens in front: behind a point or AS, FROM and JOIN are names.
+    let (mut earlier, mut before): (Option<&TokenWithSpan>, Option<&TokenWithSpan>) = (None, None);
     for token in tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))) {
-        let names_table = before.is_some_and(|before: &TokenWithSpan| {
-            is_keyword(&before.token, Keyword::FROM) || is_keyword(&before.token, Keyword::JOIN)
+        let is_name = earlier.is_some_and(|earlier| {
+            earlier.token == Token::Period || is_keyword(&earlier.token, Keyword::AS)
         });
+        let names_table = !is_name
+            && before.is_some_and(|before| {
+                is_keyword(&before.token, Keyword::FROM) || is_keyword(&before.token, Keyword::JOIN)
+            });
         if let (true, Token::Word(word)) = (names_table, &token.token)
             && word.quote_style.is_none()
             && CLAUSES.iter().any(|clause| word.value.eq_ignore_ascii_case(clause))
         {
             return Err(Some(token.clone()));
         }
-        before = Some(token);
+        (earlier, before) = (before, Some(token));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Window functions: frames, offsets, peers and sliding aggregates.
 
 pub(crate) mod frames;
-pub(crate) mod ntile;
 pub(crate) mod peers;
+pub(crate) mod rank_types;
 pub(crate) mod sliding_windows;
 pub(crate) mod time_of_day_frames;
 pub mod whole_frames;

@@ -49,6 +49,10 @@ impl SharedQueue {
             let task = self.wait();
             let is_last = matches!(task, Task::Finish | Task::Stop);
             let mut context = self.context.lock();
+            // A failure of a lone appender, while this thread waited for the context (CL-7).
+            if self.state.lock().poisoned.is_some() {
+                return;
+            }
             if let Err(reason) = self.catch_panic(|| self.serve_task(&mut context, task)) {
                 // Before the context is free: no appender writes after a failure (CL-7).
                 return self.poison(reason, Vec::new());

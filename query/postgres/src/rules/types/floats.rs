@@ -327,9 +327,9 @@ fn with_fraction(dividend: &DataType) -> DataType {
     match dividend {
         DataType::Decimal128(precision, scale) if *scale < QUOTIENT_DIGITS => {
             let more = QUOTIENT_DIGITS.saturating_sub(*scale).cast_unsigned();
-            let more = more.min(38_u8.saturating_sub(*precision));
             // The planner gives `ceil(9.5)` the type of 9.5, without the digit for 10.
             let carry = 1;
+            let more = more.min(38_u8.saturating_sub(*precision).saturating_sub(carry));
             DataType::Decimal128(
                 precision.saturating_add(more).saturating_add(carry).min(38),
                 scale.saturating_add(more.cast_signed()),

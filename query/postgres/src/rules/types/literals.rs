@@ -9,9 +9,9 @@ use datafusion::{
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast,
+        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, cast,
         expr_rewriter::NamePreserver,
-        planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
+        planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr},
     },
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
@@ -55,6 +55,48 @@ impl ExprPlanner for IntegerOperands {
             false => expr,
         }))
     }
+
+    // The sum of integers is a bigint, and the sum of bigints a numeric.
+    fn plan_aggregate(
+        &self,
+        mut expr: RawAggregateExpr,
+    ) -> Result<PlannerResult<RawAggregateExpr>> {
+        if expr.func.name() == "sum" {
+            expr.args = expr.args.into_iter().map(narrow_choice).collect();
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+
+    fn plan_window(&self, mut expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        if expr.func_def.name() == "sum" {
+            expr.args = expr.args.into_iter().map(narrow_choice).collect();
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+/// Narrows a constant, and a CASE that returns only constants within the range of integer.
+fn narrow_choice(expr: Expr) -> Expr {
+    match expr {
+        Expr::Case(mut case) if is_integer_choice(&case) => {
+            let results = case.when_then_expr.iter_mut().map(|(_, then)| then);
+            for result in results.chain(case.else_expr.iter_mut()) {
+                **result = narrow_choice(std::mem::take(result.as_mut()));
+            }
+            Expr::Case(case)
+        }
+        Expr::Case(_) => expr,
+        other => narrow(other).data,
+    }
+}
+
+fn is_integer_choice(case: &Case) -> bool {
+    let mut results = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+    results.all(|result| match result.as_ref() {
+        Expr::Case(inner) => is_integer_choice(inner),
+        Expr::Literal(value, _) if value.is_null() => true,
+        other => narrow(other.clone()).transformed,
+    })
 }
 
 /// Narrows constants beside `||`, and writes uuids as text. Runs before the planners that make calls

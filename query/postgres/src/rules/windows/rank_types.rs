@@ -1,0 +1,118 @@
+//! `ntile` returns an integer, and `row_number`, `rank` and `dense_rank` a bigint, like in
+//! PostgreSQL. DataFusion's functions return unsigned numbers, with which `rank() / 2` would be a
+//! numeric.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::ArrayRef,
+    compute::{SortOptions, cast},
+    datatypes::{DataType, Field, FieldRef},
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::{
+        Documentation, LimitEffect, PartitionEvaluator, Signature, WindowUDF, WindowUDFImpl,
+        function::{PartitionEvaluatorArgs, WindowUDFFieldArgs},
+        window_state::WindowAggState,
+    },
+    physical_expr::PhysicalExpr,
+};
+
+/// `function` with a result of PostgreSQL's type, if `function` numbers rows.
+pub fn of_integers(function: Arc<WindowUDF>) -> Arc<WindowUDF> {
+    let result_type = match function.name() {
+        "ntile" => DataType::Int32,
+        "row_number" | "rank" | "dense_rank" => DataType::Int64,
+        _ => return function,
+    };
+    Arc::new(WindowUDF::new_from_impl(RowNumbers { inner: function, result_type }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RowNumbers {
+    inner: Arc<WindowUDF>,
+    result_type: DataType,
+}
+
+impl WindowUDFImpl for RowNumbers {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn partition_evaluator(
+        &self,
+        arguments: PartitionEvaluatorArgs<'_>,
+    ) -> Result<Box<dyn PartitionEvaluator>> {
+        Ok(Box::new(SignedEvaluator {
+            inner: self.inner.partition_evaluator_factory(arguments)?,
+            result_type: self.result_type.clone(),
+        }))
+    }
+
+    fn field(&self, arguments: WindowUDFFieldArgs) -> Result<FieldRef> {
+        let field = self.inner.field(arguments)?;
+        Ok(Arc::new(Field::clone(&field).with_data_type(self.result_type.clone())))
+    }
+
+    fn sort_options(&self) -> Option<SortOptions> {
+        self.inner.inner().sort_options()
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn limit_effect(&self, arguments: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
+        self.inner.inner().limit_effect(arguments)
+    }
+}
+
+/// An evaluator with results of another type.
+#[derive(Debug)]
+struct SignedEvaluator {
+    inner: Box<dyn PartitionEvaluator>,
+    result_type: DataType,
+}
+
+impl PartitionEvaluator for SignedEvaluator {
+    fn memoize(&mut self, state: &mut WindowAggState) -> Result<()> {
+        self.inner.memoize(state)
+    }
+
+    fn get_range(&self, row: usize, rows: usize) -> Result<Range<usize>> {
+        self.inner.get_range(row, rows)
+    }
+
+    fn is_causal(&self) -> bool {
+        self.inner.is_causal()
+    }
+
+    fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        Ok(cast(&self.inner.evaluate_all(values, rows)?, &self.result_type)?)
+    }
+
+    fn evaluate(&mut self, values: &[ArrayRef], range: &Range<usize>) -> Result<ScalarValue> {
+        self.inner.evaluate(values, range)?.cast_to(&self.result_type)
+    }
+
+    fn evaluate_all_with_rank(&self, rows: usize, ranks: &[Range<usize>]) -> Result<ArrayRef> {
+        Ok(cast(&self.inner.evaluate_all_with_rank(rows, ranks)?, &self.result_type)?)
+    }
+
+    fn supports_bounded_execution(&self) -> bool {
+        self.inner.supports_bounded_execution()
+    }
+
+    fn uses_window_frame(&self) -> bool {
+        self.inner.uses_window_frame()
+    }
+
+    fn include_rank(&self) -> bool {
+        self.inner.include_rank()
+    }
+}
