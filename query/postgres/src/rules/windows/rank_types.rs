@@ -54,7 +54,7 @@ impl WindowUDFImpl for RowNumbers {
         }))
     }
 
-    fn field(&self, arguments: WindowUDFFieldArgs) -> Result<FieldRef> {
+    fn field(&self, arguments: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
         let field = self.inner.field(arguments)?;
         Ok(Arc::new(Field::clone(&field).with_data_type(self.result_type.clone())))
     }
