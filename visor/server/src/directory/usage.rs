@@ -55,7 +55,7 @@ impl DataFiles for DirectoryUsage {
     }
 }
 
-/// What a symbolic link counts as.
+/// The treatment of symbolic links in a count.
 #[derive(Clone, Copy)]
 enum Links {
     /// The file or folder that the link names: a folder of the directory may be on another disk.
