@@ -26,6 +26,8 @@ pub use crate::style::style_of;
 
 mod lists;
 
+pub use lists::number_rank;
+
 /// A rewrite that gives each literal the type of the other operand, or of its cast.
 #[derive(Debug)]
 pub struct TypedLiterals;

@@ -8,6 +8,7 @@ use stratalog_model::ColumnType;
 
 use super::{compared_literal, style_of, text_of, type_beside};
 
+/// Reads the texts of a list as values of the list's type.
 pub(super) fn in_list(
     mut list: InList,
     schema: &DFSchema,
@@ -21,16 +22,11 @@ pub(super) fn in_list(
     let mut changed = false;
     for item in &mut list.list {
         if let Some(text) = text_of(item) {
-            let typed = compared_literal(text, &column_type, &style)?;
-            *item = typed;
+            *item = compared_literal(text, &column_type, &style)?;
             changed = true;
         }
     }
-    Ok(if changed {
-        Transformed::yes(Expr::InList(list))
-    } else {
-        Transformed::no(Expr::InList(list))
-    })
+    Ok(Transformed::new_transformed(Expr::InList(list), changed))
 }
 
 /// The type of the texts in a list beside a value of the type `value`: like in PostgreSQL, the
@@ -48,16 +44,26 @@ fn type_of_list(value: ColumnType, items: &[Expr], schema: &DFSchema) -> ColumnT
 
 /// The kind of a type, and the position of the type in PostgreSQL's order of implicit casts.
 fn position(column_type: &ColumnType) -> Option<(&'static str, u8)> {
+    let of_time = match column_type {
+        ColumnType::Date => Some(0),
+        ColumnType::Timestamp { .. } => Some(1),
+        ColumnType::TimestampTz { .. } => Some(2),
+        _ => None,
+    };
+    let of_number = number_rank(column_type).map(|rank| ("number", rank));
+    of_number.or(of_time.map(|rank| ("time", rank)))
+}
+
+/// The position of a number type in PostgreSQL's order of implicit casts, from 0 for smallint to 5
+/// for double precision; `None` for other types.
+pub fn number_rank(column_type: &ColumnType) -> Option<u8> {
     Some(match column_type {
-        ColumnType::SmallInt => ("number", 0),
-        ColumnType::Integer => ("number", 1),
-        ColumnType::BigInt => ("number", 2),
-        ColumnType::Numeric { .. } => ("number", 3),
-        ColumnType::Real => ("number", 4),
-        ColumnType::Double => ("number", 5),
-        ColumnType::Date => ("time", 0),
-        ColumnType::Timestamp { .. } => ("time", 1),
-        ColumnType::TimestampTz { .. } => ("time", 2),
+        ColumnType::SmallInt => 0,
+        ColumnType::Integer => 1,
+        ColumnType::BigInt => 2,
+        ColumnType::Numeric { .. } => 3,
+        ColumnType::Real => 4,
+        ColumnType::Double => 5,
         _ => return None,
     })
 }

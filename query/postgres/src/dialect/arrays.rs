@@ -91,7 +91,9 @@ const BRANCHES_MAX: usize = 20_000;
 /// other elements. Elements without a type of their own, and elements of one type, stay as they
 /// are.
 fn in_array_type(list: Vec<Expr>) -> Vec<Expr> {
-    if list.iter().all(is_untyped) || list.windows(2).all(same_cast) {
+    if list.iter().all(is_untyped)
+        || list.windows(2).all(|pair| matches!(pair, [one, other] if same_cast(one, other)))
+    {
         return list;
     }
     // One element of each type is enough, as far as the syntax shows the type.
@@ -134,7 +136,7 @@ fn same_type(one: &Expr, other: &Expr) -> bool {
         },
     };
     let kinds = (kind(one), kind(other));
-    kinds.0.is_some() && kinds.0 == kinds.1 || same_cast(&[one.clone(), other.clone()])
+    kinds.0.is_some() && kinds.0 == kinds.1 || same_cast(one, other)
 }
 
 /// A constant without a cast, or a parameter.
@@ -146,18 +148,19 @@ fn is_untyped(expr: &Expr) -> bool {
     }
 }
 
-/// Whether all expressions are casts to one type.
-fn same_cast(list: &[Expr]) -> bool {
-    let target = |expr: &Expr| match expr {
+/// Whether two expressions are casts to one type.
+fn same_cast(one: &Expr, other: &Expr) -> bool {
+    let target = cast_target(one);
+    target.is_some() && target == cast_target(other)
+}
+
+/// The type of a cast.
+fn cast_target(expr: &Expr) -> Option<&DataType> {
+    match expr {
         Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
-            Some(data_type.clone())
+            Some(data_type)
         }
         _ => None,
-    };
-    let mut targets = list.iter().map(target);
-    match targets.next() {
-        Some(Some(first)) => targets.all(|other| other.as_ref() == Some(&first)),
-        _ => false,
     }
 }
 

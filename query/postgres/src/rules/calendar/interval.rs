@@ -22,7 +22,7 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::lengths::length;
+use super::{lengths::length, times::comparison};
 use crate::errors::to_datafusion;
 
 const DAY_SECONDS: f64 = 86_400.0;
@@ -79,18 +79,6 @@ impl ExprPlanner for IntervalOperators {
             _ => Ok(PlannerResult::Original(expr)),
         }
     }
-}
-
-fn comparison(op: &BinaryOperator) -> Option<Operator> {
-    Some(match op {
-        BinaryOperator::Eq => Operator::Eq,
-        BinaryOperator::NotEq => Operator::NotEq,
-        BinaryOperator::Lt => Operator::Lt,
-        BinaryOperator::LtEq => Operator::LtEq,
-        BinaryOperator::Gt => Operator::Gt,
-        BinaryOperator::GtEq => Operator::GtEq,
-        _ => return None,
-    })
 }
 
 /// Compares a time of day with an interval: the time counts as the interval since midnight.

@@ -236,7 +236,8 @@ fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, _))
 }
 
-fn comparison(op: &BinaryOperator) -> Option<Operator> {
+/// The planner's operator of a comparison; `None` for other operators.
+pub(super) fn comparison(op: &BinaryOperator) -> Option<Operator> {
     Some(match op {
         BinaryOperator::Eq => Operator::Eq,
         BinaryOperator::NotEq => Operator::NotEq,

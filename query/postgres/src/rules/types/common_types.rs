@@ -156,19 +156,6 @@ fn is_array(column_type: &ColumnType) -> bool {
     matches!(column_type, ColumnType::Array(_))
 }
 
-/// The position of a number type in PostgreSQL's order of implicit casts.
-fn rank(column_type: &ColumnType) -> Option<u8> {
-    Some(match column_type {
-        ColumnType::SmallInt => 0,
-        ColumnType::Integer => 1,
-        ColumnType::BigInt => 2,
-        ColumnType::Numeric { .. } => 3,
-        ColumnType::Real => 4,
-        ColumnType::Double => 5,
-        _ => return None,
-    })
-}
-
 /// Digits before and after the decimal point.
 fn digits(column_type: &ColumnType) -> (u8, u8) {
     match column_type {
@@ -186,7 +173,9 @@ fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
     if left == right {
         return Some(left.clone());
     }
-    if let (Some(left_rank), Some(right_rank)) = (rank(left), rank(right)) {
+    if let (Some(left_rank), Some(right_rank)) =
+        (literal::number_rank(left), literal::number_rank(right))
+    {
         if left_rank.max(right_rank) != 3 {
             return Some(if left_rank < right_rank { right } else { left }.clone());
         }
