@@ -30,7 +30,7 @@ use crate::{
         aggregates::{
             aggregate_inputs::AggregateInputs, aggregate_orders::AggregateOrders, canonical_nan,
             distinct_bits, distinct_sums::DistinctSums, extremes, interval_aggregates, pairs,
-            percentile, real_sums, sums, variances,
+            percentile, real_sums, signed_counts, sums, variances,
         },
         calendar::{
             aligned_times::AlignedTimes, date_shifts::DateShifts, date_trunc, far_times::FarTimes,
@@ -78,6 +78,7 @@ use crate::{
             literals::{IntegerLiterals, IntegerOperands, JoinedOperands},
             named_casts::{self, NamedCasts},
             open_parameters::OpenParameters,
+            relation_types::RelationTypes,
             wide_numerics::WideNumerics,
         },
         windows::{
@@ -168,6 +169,7 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
         .with_config(config)
         .with_runtime_env(engine.runtime)
         .with_expr_planners(expr_planners)
+        .with_relation_planners(vec![Arc::new(RelationTypes)])
         .with_analyzer_rules(
             [
                 Arc::new(LateralRows) as Arc<dyn AnalyzerRule + Send + Sync>,
@@ -207,6 +209,7 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
                 .map(distinct_bits::group_by_group)
                 .map(sliding_windows::without_subtraction)
                 .map(canonical_nan::of_results)
+                .map(signed_counts::of_results)
                 .map(charged_aggregates::with_memory_charge)
                 .collect(),
         )

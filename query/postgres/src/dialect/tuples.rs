@@ -21,6 +21,11 @@ pub fn of_rows(expr: &mut Expr) {
             as_tuple(expr);
             list.iter_mut().for_each(as_tuple);
         }
+        Expr::Between { expr, low, high, .. } => {
+            as_tuple(expr);
+            as_tuple(low);
+            as_tuple(high);
+        }
         Expr::InSubquery { expr, .. }
         | Expr::AnyOp { left: expr, .. }
         | Expr::AllOp { left: expr, .. }
@@ -109,14 +114,27 @@ pub fn respell(expr: &mut Expr) {
                 list.iter().map(equal).collect::<Option<Vec<Expr>>>()
             })
             .and_then(any_of)
-            .map(|any| match negated {
-                true => nested(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(any) }),
-                false => any,
-            }),
+            .map(|any| negated_if(*negated, any)),
+        Expr::Between { expr: row, negated, low, high } => tuple(row)
+            .zip(tuple(low).zip(tuple(high)))
+            .and_then(|(row, (low, high))| {
+                let from = compare_rows(&row, &BinaryOperator::GtEq, &low)?;
+                let to = compare_rows(&row, &BinaryOperator::LtEq, &high)?;
+                let (left, right) = (Box::new(from), Box::new(to));
+                Some(nested(Expr::BinaryOp { left, op: BinaryOperator::And, right }))
+            })
+            .map(|within| negated_if(*negated, within)),
         _ => None,
     };
     if let Some(compared) = compared {
         *expr = compared;
+    }
+}
+
+fn negated_if(negated: bool, condition: Expr) -> Expr {
+    match negated {
+        true => nested(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(condition) }),
+        false => condition,
     }
 }
 
@@ -308,6 +326,10 @@ mod tests {
             ("ROW(a, b) < ROW(1, 2)", "(a < 1 OR (a = 1 AND (b < 2)))"),
             ("(a, b) >= (1, 2)", "(a > 1 OR (a = 1 AND (b >= 2)))"),
             ("(a, b) IN ((1, 2))", "(a = 1 AND (b = 2))"),
+            (
+                "(a, b) BETWEEN (1, 2) AND (3, 4)",
+                "((a > 1 OR (a = 1 AND (b >= 2))) AND (a < 3 OR (a = 3 AND (b <= 4))))",
+            ),
             ("(a) IN ((1), (2))", "(a) IN ((1), (2))"),
             ("(a, b) IN ((1, 2, 3))", "(a, b) IN ((1, 2, 3))"),
             (

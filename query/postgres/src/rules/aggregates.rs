@@ -10,5 +10,6 @@ pub(crate) mod interval_aggregates;
 pub(crate) mod pairs;
 pub(crate) mod percentile;
 pub(crate) mod real_sums;
+pub(crate) mod signed_counts;
 pub(crate) mod sums;
 pub(crate) mod variances;

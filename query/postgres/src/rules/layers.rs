@@ -200,6 +200,11 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.create_groups_accumulator(arguments)
     }
 
+    /// The result without rows.
+    fn default_value(&self, inner: &AggregateUDF, data_type: &DataType) -> Result<ScalarValue> {
+        inner.default_value(data_type)
+    }
+
     /// The result determined by the statistics of the input, without its rows.
     fn value_from_stats(
         &self,
@@ -296,7 +301,7 @@ impl<L: AggregateLayer> AggregateUDFImpl for LayeredAggregate<L> {
     }
 
     fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
-        self.inner.default_value(data_type)
+        self.layer.default_value(&self.inner, data_type)
     }
 
     fn is_nullable(&self) -> bool {

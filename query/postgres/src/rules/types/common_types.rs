@@ -23,7 +23,8 @@ mod unions;
 pub use choices::{CommonTypes, gives_an_argument, unified};
 pub use sets::{SetTypes, is_set_operation, sides};
 pub use unions::{
-    UnionTypes, ValuesTypes, check_recursion, columns_of, outside_recursion, unaliased, uncast,
+    UnionTypes, ValuesTypes, check_recursion, columns_of, in_common_types, outside_recursion,
+    unaliased, uncast,
 };
 
 /// Maximum number of decimal digits in a numeric.

@@ -62,31 +62,38 @@ impl ExprPlanner for IntegerOperands {
         mut expr: RawAggregateExpr,
     ) -> Result<PlannerResult<RawAggregateExpr>> {
         if expr.func.name() == "sum" {
-            expr.args = expr.args.into_iter().map(narrow_choice).collect();
+            expr.args =
+                expr.args.into_iter().map(|argument| narrow_choice(argument).data).collect();
         }
         Ok(PlannerResult::Original(expr))
     }
 
     fn plan_window(&self, mut expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
         if expr.func_def.name() == "sum" {
-            expr.args = expr.args.into_iter().map(narrow_choice).collect();
+            expr.args =
+                expr.args.into_iter().map(|argument| narrow_choice(argument).data).collect();
         }
         Ok(PlannerResult::Original(expr))
     }
 }
 
 /// Narrows a constant, and a CASE that returns only constants within the range of integer.
-fn narrow_choice(expr: Expr) -> Expr {
+pub(super) fn narrow_choice(expr: Expr) -> Transformed<Expr> {
     match expr {
+        Expr::Alias(mut alias) => {
+            let inner = narrow_choice(*alias.expr);
+            alias.expr = Box::new(inner.data);
+            Transformed::new(Expr::Alias(alias), inner.transformed, TreeNodeRecursion::Continue)
+        }
         Expr::Case(mut case) if is_integer_choice(&case) => {
             let results = case.when_then_expr.iter_mut().map(|(_, then)| then);
             for result in results.chain(case.else_expr.iter_mut()) {
-                **result = narrow_choice(std::mem::take(result.as_mut()));
+                **result = narrow_choice(std::mem::take(result.as_mut())).data;
             }
-            Expr::Case(case)
+            Transformed::yes(Expr::Case(case))
         }
-        Expr::Case(_) => expr,
-        other => narrow(other).data,
+        Expr::Case(_) => Transformed::no(expr),
+        other => narrow(other),
     }
 }
 

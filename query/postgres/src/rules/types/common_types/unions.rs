@@ -35,14 +35,19 @@ impl AnalyzerRule for UnionTypes {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let style = style_of(config);
-        outside_recursion(plan, |node| {
-            let node = node.recompute_schema()?;
-            match node {
-                LogicalPlan::Union(union) => in_one_type(union, &style),
-                LogicalPlan::Values(values) => narrowed(values),
-                other => Ok(Transformed::no(other)),
-            }
-        })
+        outside_recursion(plan, |node| in_common_types(node, &style))
+    }
+}
+
+/// A UNION with its columns in their common types, or VALUES with PostgreSQL's types of integers.
+///
+/// # Errors
+/// `DatatypeMismatch` for types of different kinds; the errors of literals in the common type.
+pub fn in_common_types(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
+    match node.recompute_schema()? {
+        LogicalPlan::Union(union) => in_one_type(union, style),
+        LogicalPlan::Values(values) => narrowed(values),
+        other => Ok(Transformed::no(other)),
     }
 }
 
