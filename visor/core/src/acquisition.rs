@@ -114,7 +114,9 @@ impl Acquisitions {
         let time_ns = self.clock.now_ns();
         let mut inner = self.inner.lock();
         self.leases.fetch_or(claim.lease_ns.is_some(), Ordering::Relaxed);
-        inner.register.request(self.now(), time_ns, chronicle, holder, claim, false)?;
+        let ticket =
+            inner.register.request(self.now(), time_ns, chronicle, holder, claim, false)?;
+        debug_assert!(ticket.is_none(), "a request waits that must not wait");
         inner.changed(chronicle);
         Ok(())
     }
@@ -203,6 +205,7 @@ impl Acquisitions {
         let mut inner = self.inner.lock();
         let now = self.now();
         let end = inner.register.next_end(now, chronicle)?;
+        debug_assert!(now < end, "an old lease counts");
         Some(Duration::from_nanos(end.0.saturating_sub(now.0)))
     }
 

@@ -76,6 +76,7 @@ impl Catalog {
         let mut replay = CatalogReplay::default();
         log.replay(&mut |lsn, frame| replay.frame(lsn, &frame))?;
         let state = replay.finish();
+        debug_assert!(state.version() < OPEN_VERSIONS, "the version belongs to a transaction");
         tracing::info!(
             version = state.version(),
             chronicles = state.chronicle_count(),
@@ -110,6 +111,11 @@ impl Catalog {
         commands: &[Command],
     ) -> Result<(Option<Arc<CatalogState>>, Vec<String>)> {
         let plan = plan::plan_all(state, commands, self.clock.as_ref())?;
+        debug_assert_eq!(
+            plan.change.is_some(),
+            plan.outcome.changed,
+            "the outcome contradicts the change"
+        );
         let Some(change) = &plan.change else { return Ok((None, plan.outcome.notices)) };
         let mut seen = state.clone();
         seen.apply(change)?;
@@ -127,8 +133,10 @@ impl Catalog {
             let turn = self.turn().await?;
             let before = self.state();
             let id = before.next_chronicle();
+            debug_assert!(!before.is_reserved(id), "an id is given twice");
             let change = Change::ReserveChronicle { id };
             let after = Arc::new(before.after(&change)?);
+            debug_assert!(after.is_reserved(id), "a given id is not reserved");
             self.record(turn, &change, after).await?;
             Ok(id)
         })
@@ -152,7 +160,12 @@ impl Catalog {
     /// The chronicle of an id; chronicles of open transactions are included.
     pub fn definition(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
         let open = self.open.read().get(&id).cloned();
-        open.or_else(|| self.state().chronicle_by_id(id).cloned())
+        let found = open.or_else(|| self.state().chronicle_by_id(id).cloned());
+        debug_assert!(
+            found.as_ref().is_none_or(|found| found.id == id),
+            "the chronicle has another id"
+        );
+        found
     }
 
     /// Executes one command like [`Self::apply_all`].
@@ -189,7 +202,13 @@ impl Catalog {
         Box::pin(async move {
             let turn = self.turn().await?;
             let before = self.state();
+            let version = before.version();
             let mut plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
+            debug_assert_eq!(
+                plan.change.is_some(),
+                plan.outcome.changed,
+                "the outcome contradicts the change"
+            );
             let (after, appended) = match (plan.change.take(), events) {
                 (change, Some(events)) => {
                     let (after, appended) = self.decide(turn, before, change, events).await?;
@@ -202,6 +221,7 @@ impl Catalog {
                 }
                 (None, None) => (before, None),
             };
+            debug_assert!(version <= after.version(), "definitions go back");
             tracing::debug!(?commands, "catalog changed");
             let chronicle = plan.shows.and_then(|id| after.chronicle_by_id(id)).cloned();
             Ok((Outcome { chronicle, ..plan.outcome }, appended))
@@ -223,6 +243,7 @@ impl Catalog {
             (None, None) => return Ok((before, events.commit().await?)),
         };
         let after = Arc::new(before.after(&change)?);
+        debug_assert!(before.version() < after.version(), "a decision keeps the version");
         // Another session may have dropped a chronicle since the events arrived; from now on no
         // session can. The transaction may have replaced a chronicle of its own.
         let gone =
@@ -332,7 +353,10 @@ struct DurableRecord {
 
 impl DurableRecord {
     fn show(mut self, after: Arc<CatalogState>) {
-        *self.state.write() = after;
+        let mut state = self.state.write();
+        debug_assert!(state.version() <= after.version(), "definitions go back");
+        *state = after;
+        drop(state);
         self.is_shown = true;
     }
 }
@@ -365,7 +389,9 @@ impl CatalogReplay {
         if frame.kind == FrameKind::Catalog {
             let change = record::decode(&frame.payload);
             let after = change.and_then(|change| self.0.after(&change));
-            self.0 = after.map_err(|error| at_lsn(lsn, error))?;
+            let after = after.map_err(|error| at_lsn(lsn, error))?;
+            debug_assert!(self.0.version() <= after.version(), "definitions go back");
+            self.0 = after;
         }
         Ok(())
     }
@@ -377,6 +403,7 @@ impl CatalogReplay {
 }
 
 fn frame_of(payload: bytes::Bytes) -> Frame {
+    debug_assert!(!payload.is_empty(), "a record has no content");
     Frame {
         kind: FrameKind::Catalog,
         partition: PartitionId(0),

@@ -210,7 +210,9 @@ impl MasterClock {
             if enough || state.settled || state.failed.is_some() {
                 return;
             }
-            time_ns.saturating_add(ahead_ns)
+            let target_ns = time_ns.saturating_add(ahead_ns);
+            debug_assert!(state.lease_ns <= target_ns, "the new lease ends before the old lease");
+            target_ns
         };
         let reached = self.lease.lock().reach(target_ns);
         let mut state = self.state.lock();
@@ -220,6 +222,7 @@ impl MasterClock {
             Ok(_) => {}
             Err(error) => state.fail(&error),
         }
+        debug_assert!(state.issued_ns <= state.lease_ns, "time is issued beyond the lease");
     }
 
     /// The time to issue, before the check of the lease. A fence is durable before any caller sees
@@ -227,6 +230,7 @@ impl MasterClock {
     fn advance(&self, state: &mut State, now: Instant) -> i64 {
         let mark = state.issue.mark();
         let time_ns = state.issue.advance(now);
+        debug_assert!(mark.epoch <= state.issue.mark().epoch, "the epoch goes back");
         if state.issue.mark() != mark && state.failed.is_none() {
             let marked = self.lease.lock().write_mark(state.issue.mark());
             if let Err(error) = marked {
@@ -245,7 +249,10 @@ impl MasterClock {
             // First durable, then used.
             let lease_ns = state.issue.lease_ns(LEASE_NS);
             match self.lease.lock().reach(time_ns.saturating_add(lease_ns)) {
-                Ok(lease_ns) => state.lease_ns = lease_ns,
+                Ok(lease_ns) => {
+                    debug_assert!(time_ns <= lease_ns, "the new lease ends before the time");
+                    state.lease_ns = lease_ns;
+                }
                 Err(error) => state.fail(&error),
             }
         }
@@ -281,6 +288,7 @@ impl MasterClock {
         if state.lease_ns <= issued_ns {
             return Ok(());
         }
+        debug_assert!(state.failed.is_none(), "a failed lease is given back");
         state.settled = true;
         match self.lease.lock().write(issued_ns) {
             Ok(()) => {
@@ -327,6 +335,10 @@ impl Clock for MasterClock {
                 "time stands still, because the lease of the clock cannot be made durable: {reason}"
             )
         }));
+        debug_assert!(
+            state.failed.is_none() || !alarms.is_empty(),
+            "the clock stands still without an alarm"
+        );
         ClockStatus {
             reading: state.issue.reading(state.issued_ns),
             wall_ns: now.wall_ns,
@@ -346,6 +358,7 @@ impl Clock for MasterClock {
         let held_ns = state.issue.mark().held_ns;
         let unconfirmed_ns = state.issue.unconfirmed_ns(state.issued_ns);
         let accepted_ns = held_ns.saturating_add(unconfirmed_ns);
+        debug_assert!(held_ns <= accepted_ns, "a part of the held jump is not accepted");
         if accepted_ns == 0 {
             return Ok(None);
         }

@@ -13,7 +13,9 @@ pub struct HolderId(pub i32);
 impl HolderId {
     /// The holder of an exclusive statement in a chronicle, from the session's holder; and back.
     pub fn alone(self) -> Self {
-        Self(self.0.wrapping_neg())
+        let other = Self(self.0.wrapping_neg());
+        debug_assert_eq!(other.session(), self.session(), "the session has another number");
+        other
     }
 
     /// The number of the session.
@@ -65,7 +67,21 @@ impl Claim {
     /// True if the claim includes every right of the other claim; the lease is not compared.
     pub fn covers(&self, other: &Claim) -> bool {
         let alone = self.mode == Mode::Exclusive || other.mode == Mode::Shared;
-        alone && self.ticks.covers(&other.ticks)
+        let covers = alone && self.ticks.covers(&other.ticks);
+        debug_assert!(
+            !covers
+                || other.mode == Mode::Shared
+                || other.ticks.is_empty()
+                || self.conflicts(other),
+            "two holders can have the events of an exclusive claim"
+        );
+        covers
+    }
+
+    /// Checks the promises of a caller about a requested claim.
+    pub(super) fn assert_sound(&self) {
+        debug_assert!(!self.ticks.is_empty(), "a claim has no events");
+        debug_assert!(self.lease_ns != Some(0), "a lease has no length");
     }
 }
 

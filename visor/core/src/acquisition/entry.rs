@@ -108,6 +108,7 @@ impl Party {
     /// Handles the end of the lease. Writes not yet in their commit become void: other holders do
     /// not wait for them.
     fn lose(&mut self) {
+        debug_assert!(self.held.is_some(), "a lease runs out without a claim");
         self.lost = self.held.take();
         self.is_barred = true;
         let void = self.writing.saturating_sub(self.committing);
@@ -116,6 +117,19 @@ impl Party {
             self.writing = self.committing;
             self.epoch = self.epoch.wrapping_add(1);
         }
+        self.assert_consistent();
+    }
+
+    /// Checks the relations between the fields.
+    fn assert_consistent(&self) {
+        debug_assert!(!self.is_barred || self.held.is_none(), "a holder is barred from its claim");
+        debug_assert!(!self.is_barred || self.lost.is_some(), "a holder is barred without a loss");
+        debug_assert!(self.epoch == 0 || self.lost.is_some(), "writes are void without a loss");
+        debug_assert!(
+            self.void_writes == 0 || self.lost.is_some(),
+            "a statement has void writes without a loss"
+        );
+        debug_assert!(self.is_idle() || self.since.is_some(), "a use has no begin");
     }
 
     /// The events visible to the holder's statements and open to their writes.
@@ -164,13 +178,24 @@ impl Entry {
     /// Grants a claim to a holder; the wall clock shows `time_ns`. A renewal keeps the time of the
     /// first acquisition.
     pub(super) fn grant(&mut self, now: Moment, time_ns: i64, holder: HolderId, claim: Claim) {
+        debug_assert!(
+            self.parties.iter().all(|(id, party)| {
+                *id == holder || party.held.is_none_or(|held| !held.claim.conflicts(&claim))
+            }),
+            "the claims of two holders conflict"
+        );
         let party = self.parties.entry(holder).or_default();
         let (since, since_ns) =
             party.held.map_or((now, time_ns), |held| (held.since, held.since_ns));
         let until = claim.lease_ns.map(|lease_ns| Moment(now.0.saturating_add(lease_ns)));
         party.held = Some(HeldClaim { claim, since, since_ns, until });
         party.is_barred = false;
+        party.assert_consistent();
         self.look_ahead();
+        debug_assert!(
+            until.is_none_or(|until| self.earliest.is_some_and(|earliest| earliest <= until)),
+            "no check comes before the end of the lease"
+        );
     }
 
     /// Releases a holder's claim and forgets its lost claim. Returns true if either existed.
@@ -232,7 +257,17 @@ impl Entry {
                 party.writing = party.writing.saturating_add(1);
             }
         }
+        debug_assert!(!party.is_idle(), "a holder is idle during a use");
+        debug_assert!(
+            !what.writes() || party.written.covers(&ticks),
+            "the hull of the written events is too small"
+        );
+        party.assert_consistent();
         let since_ns = party.held.map(|held| held.since_ns);
+        debug_assert!(
+            since_ns.is_some() || ticks == TickRange::ALL,
+            "a part is visible without an acquisition"
+        );
         Ok(StartedUse { ticks, since_ns, epoch: party.epoch })
     }
 
@@ -244,6 +279,7 @@ impl Entry {
         what: Use,
         ticks: &TickRange,
     ) -> Option<Acquisition> {
+        debug_assert!(what.writes(), "a reader looks for exclusive holders");
         let exclusive =
             |claim: &Claim| claim.mode == Mode::Exclusive && claim.ticks.overlaps(ticks);
         let others = self.parties.iter().filter(|(id, _)| **id != holder);
@@ -298,6 +334,7 @@ impl Entry {
 
     /// Ends a statement of a holder; the statement began in epoch `epoch`.
     pub(super) fn exit(&mut self, holder: HolderId, what: Use, epoch: u32, committing: bool) {
+        debug_assert!(!committing || what.writes(), "a reader commits");
         let Some(party) = self.parties.get_mut(&holder) else { return };
         let count = match what {
             Use::Read => &mut party.reading,
@@ -306,6 +343,7 @@ impl Entry {
         };
         *count = count.saturating_sub(1);
         party.committing = party.committing.saturating_sub(u32::from(committing));
+        party.assert_consistent();
         self.tidy(holder);
     }
 
@@ -340,6 +378,10 @@ impl Entry {
             let before = before.filter(|waiting| waiting.claim.conflicts(claim));
             found.extend(before.map(|waiting| waiting.acquisition(chronicle)));
         }
+        debug_assert!(
+            found.iter().all(|other| other.holder != holder),
+            "a holder is in its own way"
+        );
         found
     }
 
@@ -388,6 +430,7 @@ impl Party {
     }
 
     fn acquisition(&self, chronicle: ChronicleId, holder: HolderId, what: Use) -> Acquisition {
+        debug_assert!(self.since.is_some(), "a use has no begin");
         let (standing, ticks) = match what {
             Use::Read => (Standing::Reading, self.ticks()),
             Use::Write | Use::WriteOn => (Standing::Writing, self.written),
@@ -411,6 +454,10 @@ impl HeldClaim {
         holder: HolderId,
         standing: Standing,
     ) -> Acquisition {
+        debug_assert!(
+            matches!(standing, Standing::Held | Standing::Lost),
+            "a claim is neither held nor lost"
+        );
         let Claim { mode, ticks, .. } = self.claim;
         Acquisition {
             chronicle,

@@ -31,6 +31,7 @@ pub struct Pause {
 
 impl Pause {
     pub(super) fn new(now: Moment, until: Option<Moment>, changed: oneshot::Receiver<()>) -> Self {
+        debug_assert!(until.is_none_or(|until| now < until), "a pause ends in the past");
         let at_most = until.map(|until| Duration::from_nanos(until.0.saturating_sub(now.0)));
         Self { at_most, changed }
     }

@@ -47,6 +47,7 @@ impl Register {
         claim: Claim,
         waits: bool,
     ) -> Result<Option<u64>, Refusal> {
+        claim.assert_sound();
         let listed = self.holders.get(&holder);
         if listed.is_some_and(|of| of.len() >= ACQUISITIONS_MAX && !of.contains(&chronicle)) {
             return Err(Refusal::TooMany(ACQUISITIONS_MAX));
@@ -89,6 +90,7 @@ impl Register {
         chronicle: ChronicleId,
         ticket: u64,
     ) -> Result<RequestState, Refusal> {
+        debug_assert!(ticket < self.tickets, "the ticket was never handed out");
         let Some(entry) = self.chronicles.get_mut(&chronicle) else {
             return Err(Refusal::Closing);
         };
@@ -107,6 +109,12 @@ impl Register {
             entry.grant(now, time_ns, holder, claim);
             self.withdraw(chronicle, ticket);
             self.holders.entry(holder).or_default().insert(chronicle);
+            debug_assert!(
+                self.chronicles
+                    .get(&chronicle)
+                    .is_some_and(|entry| entry.is_renewal(holder, &claim)),
+                "a granted claim is not held"
+            );
             return Ok(RequestState::Granted);
         }
         let until = in_the_way.iter().filter_map(|other| other.until).min();
@@ -124,6 +132,7 @@ impl Register {
         chronicle: ChronicleId,
         ticket: u64,
     ) -> Vec<Acquisition> {
+        debug_assert!(ticket < self.tickets, "the ticket was never handed out");
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return Vec::new() };
         entry.settle(now);
         let waiting = entry.queue.iter().find(|waiting| waiting.ticket == ticket).copied();
@@ -134,6 +143,7 @@ impl Register {
 
     /// Removes a request from the queue.
     pub(super) fn withdraw(&mut self, chronicle: ChronicleId, ticket: u64) {
+        debug_assert!(ticket < self.tickets, "the ticket was never handed out");
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
         let found = entry.queue.iter().position(|waiting| waiting.ticket == ticket);
         let Some(holder) = found.map(|at| entry.queue.remove(at).holder) else { return };
@@ -178,12 +188,23 @@ impl Register {
             let waiting = queue.iter().find(|waiting| waiting.ticket == *ticket)?;
             Some((*chronicle, *waiting))
         });
-        found.collect()
+        let found: Vec<_> = found.collect();
+        debug_assert!(
+            found.iter().all(|(_, waiting)| waiting.holder == holder),
+            "a request of another holder is listed"
+        );
+        debug_assert_eq!(
+            found.len(),
+            self.waiting.get(&holder).map_or(0, BTreeMap::len),
+            "a listed request is in no queue"
+        );
+        found
     }
 
     fn waits_no_longer(&mut self, holder: HolderId, ticket: u64) {
         let Some(tickets) = self.waiting.get_mut(&holder) else { return };
-        tickets.remove(&ticket);
+        let removed = tickets.remove(&ticket);
+        debug_assert!(removed.is_some(), "a request in a queue was not listed");
         if tickets.is_empty() {
             self.waiting.remove(&holder);
         }
@@ -201,6 +222,7 @@ impl Register {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return false };
         let had = entry.release(holder);
         self.tidy(chronicle, holder);
+        debug_assert!(!self.is_listed(chronicle, holder), "a released claim is still listed");
         had
     }
 
@@ -210,7 +232,13 @@ impl Register {
         for chronicle in &listed {
             self.release(*chronicle, holder);
         }
+        debug_assert!(!self.holders.contains_key(&holder), "a holder leaves and keeps a claim");
         listed
+    }
+
+    /// True if the holder has acquired or lost the chronicle.
+    fn is_listed(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
+        self.holders.get(&holder).is_some_and(|of| of.contains(&chronicle))
     }
 
     /// A statement begins to use a chronicle.
@@ -296,6 +324,7 @@ impl Register {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
         entry.exit(holder, what, epoch, committing);
         if entry.is_gone() {
+            debug_assert!(!self.is_listed(chronicle, holder), "a listed claim is forgotten");
             self.chronicles.remove(&chronicle);
         }
     }
@@ -312,7 +341,12 @@ impl Register {
         let entry = self.chronicles.entry(chronicle).or_default();
         entry.settle(now);
         entry.closing = entry.closing.saturating_add(1);
-        entry.held_by_others(chronicle, Some(holder))
+        let others = entry.held_by_others(chronicle, Some(holder));
+        debug_assert!(
+            others.iter().all(|other| other.holder != holder),
+            "a holder is in its own way"
+        );
+        others
     }
 
     /// Cancels the drop of a chronicle.
@@ -330,6 +364,10 @@ impl Register {
         let entry = self.chronicles.entry(chronicle).or_default();
         let is_new = !std::mem::replace(&mut entry.marked, true);
         self.release(chronicle, holder);
+        debug_assert!(
+            self.chronicles.get(&chronicle).is_some_and(|entry| entry.marked),
+            "the mark is lost with the claim"
+        );
         is_new
     }
 
@@ -368,6 +406,10 @@ impl Register {
             entry.settle(now);
             entry.list(*chronicle, &mut list);
         }
+        debug_assert!(
+            list.is_sorted_by_key(|acquisition| acquisition.chronicle),
+            "the list is not in the order of chronicles"
+        );
         list
     }
 
@@ -389,7 +431,12 @@ impl Register {
             }
         }
         let own = list.iter().filter(|acquisition| acquisition.holder == holder);
-        own.filter(|acquisition| acquisition.standing == Standing::Held).count()
+        let count = own.filter(|acquisition| acquisition.standing == Standing::Held).count();
+        debug_assert!(
+            count <= self.holders.get(&holder).map_or(0, BTreeSet::len),
+            "a holder has acquired more chronicles than are listed"
+        );
+        count
     }
 
     /// Forgets state without content.

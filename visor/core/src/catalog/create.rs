@@ -84,12 +84,23 @@ pub(crate) fn define(
     };
     definition.validate()?;
     check_granularity(&definition)?;
+    debug_assert!(new.columns.len() <= definition.columns.len(), "a column is lost");
+    debug_assert!(
+        definition.primary_key || definition.key_columns.is_empty(),
+        "a table without a key has key columns"
+    );
+    debug_assert_eq!(
+        definition.index_granularity().ns().rem_euclid(granularity.ns()),
+        0,
+        "a tick lies in two groups of the index"
+    );
     Ok(definition)
 }
 
 /// The scale of a table: the base is the given time, or the time of creation (F21).
 fn scale(base_ns: Option<i64>, now_ns: i64, granularity: Granularity) -> Result<TickScale> {
     let scale = TickScale::starting_at(base_ns.unwrap_or(now_ns), granularity);
+    debug_assert!(scale.base_ns() <= base_ns.unwrap_or(now_ns), "the base is rounded up");
     match base_ns {
         Some(given) if given != scale.base_ns() => Err(Error::new(
             ErrorKind::InvalidParameterValue,
@@ -114,6 +125,11 @@ pub(crate) fn column_of(id: ColumnId, column: &NewColumn) -> ColumnDefinition {
 }
 
 fn time_column(new: &NewChronicle) -> Result<NewColumn> {
+    debug_assert!(new.primary_key.is_none(), "a key names its time column itself");
+    debug_assert!(
+        !new.columns.iter().any(|column| column.column_type.is_timestamp()),
+        "a table with a time column gets another time column"
+    );
     if new.columns.iter().any(|column| column.name == TIME_COLUMN) {
         return Err(Error::new(
             ErrorKind::InvalidTableDefinition,
@@ -196,6 +212,7 @@ fn key_of(
         let tick = ids.remove(at);
         ids.push(tick);
     }
+    debug_assert_eq!(ids.len(), names.len(), "a column of the key is lost");
     let Some((tick, key)) = ids.split_last() else {
         return Err(Error::new(
             ErrorKind::InvalidTableDefinition,
@@ -231,6 +248,7 @@ fn key_of(
         )
         .with_hint(hint));
     }
+    debug_assert!(key.iter().all(|column| column.id != tick.id), "the tick is in the key twice");
     Ok((key.iter().map(|column| column.id).collect(), tick.id))
 }
 

@@ -48,7 +48,9 @@ pub(crate) fn cut(name: &str) -> &str {
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    name.get(..end).unwrap_or(name)
+    let cut = name.get(..end).unwrap_or(name);
+    debug_assert!(cut.len() <= NAME_BYTES_MAX - 4, "no number fits after the name");
+    cut
 }
 
 /// Checks that users may create or drop the schema.
@@ -104,7 +106,10 @@ fn distance(from: &str, to: &str) -> usize {
             before = replace.min(above + 1).min(before + 1);
             next.push(before);
         }
+        debug_assert_eq!(next.len(), row.len(), "a row of distances has another length");
         row = next;
     }
-    row.last().copied().unwrap_or(0)
+    let distance = row.last().copied().unwrap_or(0);
+    debug_assert!(distance <= from.len().max(to.len()), "the distance is longer than both texts");
+    distance
 }

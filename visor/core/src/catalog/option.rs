@@ -131,6 +131,7 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<GivenOptions> {
             }
             unknown => return Err(unrecognized(unknown)),
         }
+        debug_assert!(OPTIONS.contains(&option.as_str()), "a supported option is not listed");
     }
     Ok(given)
 }
@@ -202,6 +203,10 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<GivenOptions> 
         )
         .with_hint("create another table with the new source, and copy the events with INSERT … SELECT"));
     }
+    debug_assert!(
+        given.base_ns.is_none() && given.collision.is_none() && given.time_source.is_none(),
+        "a fixed option changes"
+    );
     Ok(given)
 }
 
@@ -232,6 +237,8 @@ pub(crate) fn check_coarser(now: Granularity, wanted: Granularity) -> Result<()>
 
 /// The error for an unknown option.
 fn unrecognized(option: &str) -> Error {
+    debug_assert!(!OPTIONS.contains(&option), "a supported option is refused");
+    debug_assert!(!OPTIONS_LATER.contains(&option), "a reserved option counts as unknown");
     let known = OPTIONS.iter().chain(OPTIONS_LATER.iter()).copied();
     let hint = match name::closest(option, known) {
         Some(close) => format!("did you mean \"{close}\"? Options are {}", OPTIONS.join(", ")),
@@ -264,7 +271,11 @@ fn read_base(value: &str) -> Result<i64> {
 fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Result<Option<u64>> {
     match value.trim().eq_ignore_ascii_case("off") || is_default(value) {
         true => Ok(None),
-        false => read(option, value).map(Some),
+        false => {
+            let number = read(option, value)?;
+            debug_assert!(number > 0, "an option is 0 instead of off");
+            Ok(Some(number))
+        }
     }
 }
 
@@ -272,7 +283,11 @@ fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Res
 fn read_window(option: &str, value: &str) -> Result<Option<u64>> {
     match is_default(value) {
         true => Ok(None),
-        false => tiering::duration_ms(option, value).map(Some),
+        false => {
+            let window_ms = tiering::duration_ms(option, value)?;
+            debug_assert!(window_ms > 0, "the acceptance window has no length");
+            Ok(Some(window_ms))
+        }
     }
 }
 

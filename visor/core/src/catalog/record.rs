@@ -134,6 +134,7 @@ fn format_of(change: &Change) -> u32 {
 /// Encodes a change as a payload.
 pub(crate) fn encode(change: &Change) -> Result<Bytes> {
     let format = format_of(change);
+    debug_assert!((FORMAT_FIRST..=FORMAT).contains(&format), "no version reads the format");
     match serde_json::to_vec(&Record { format, change }) {
         Ok(json) => Ok(Bytes::from(json)),
         Err(error) => Err(Error::internal(format!("catalog record: {error}"))),

@@ -248,6 +248,7 @@ impl CatalogState {
 
     /// The same state with another version, for a transaction.
     pub(crate) fn under(mut self, version: u64) -> Self {
+        debug_assert!(self.version < version, "two states have one version");
         self.version = version;
         self
     }
@@ -392,7 +393,8 @@ impl CatalogState {
             definition: DatabaseDefinition { oid, name: name.clone() },
             schemas: BTreeMap::from([(DEFAULT_SCHEMA.to_string(), public)]),
         };
-        self.databases.insert(name, Arc::new(database));
+        let replaced = self.databases.insert(name, Arc::new(database));
+        debug_assert!(replaced.is_none(), "a database is replaced");
     }
 
     fn schemas_of(&self, database: &str) -> impl Iterator<Item = &Arc<Schema>> {
@@ -418,7 +420,9 @@ impl CatalogState {
         let definition = Arc::make_mut(&mut self.by_id)
             .remove(&id)
             .ok_or_else(|| missing("chronicle", &id.to_string()))?;
-        self.chronicles_mut(&definition.database, &definition.schema)?.remove(&definition.name);
+        let chronicles = self.chronicles_mut(&definition.database, &definition.schema)?;
+        let removed = chronicles.remove(&definition.name);
+        debug_assert!(removed.is_some(), "a chronicle has an id and no name");
         Ok(definition)
     }
 
@@ -428,7 +432,8 @@ impl CatalogState {
             return Err(misfit(format!("relation \"{}\" exists", definition.qualified_name())));
         }
         chronicles.insert(definition.name.clone(), Arc::clone(&definition));
-        Arc::make_mut(&mut self.by_id).insert(definition.id, definition);
+        let replaced = Arc::make_mut(&mut self.by_id).insert(definition.id, definition);
+        debug_assert!(replaced.is_none(), "two chronicles have one id");
         Ok(())
     }
 
@@ -445,7 +450,8 @@ impl CatalogState {
     fn forget(&mut self, ids: Vec<ChronicleId>) {
         let by_id = Arc::make_mut(&mut self.by_id);
         for id in ids {
-            by_id.remove(&id);
+            let removed = by_id.remove(&id);
+            debug_assert!(removed.is_some(), "a chronicle has a name and no id");
         }
     }
 }

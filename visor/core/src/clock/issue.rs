@@ -73,12 +73,20 @@ impl Issue {
         floor_ns: Option<i64>,
         before: Mark,
     ) -> Self {
+        debug_assert!(now.wall_ns >= 0, "a start uses an unusable wall clock");
+        debug_assert!(
+            settings.jump_ns_max.is_none_or(|most_ns| most_ns >= 0)
+                && settings.start_lead_ns_max.is_none_or(|most_ns| most_ns >= 0),
+            "a limit of the clock is negative"
+        );
         let (held_ns, confirmed_ns) = at_start(settings, now, floor_ns, before);
         let wall_ns = now.wall_ns.saturating_sub_unsigned(held_ns);
         let start_ns = floor_ns.map_or(wall_ns, |floor| floor.max(wall_ns));
+        debug_assert!(confirmed_ns <= start_ns, "a time is confirmed before the start");
         let unconfirmed_ns = lead_of(start_ns, confirmed_ns);
         let behind_ns = start_ns.saturating_sub(wall_ns);
         let crashed_ns = behind_ns.min(CRASHED_NS);
+        debug_assert!(crashed_ns <= behind_ns, "crashes explain more than the lag");
         let warned = behind_ns > BEHIND_WARN_NS + crashed_ns;
         if warned {
             tracing::warn!(
@@ -86,7 +94,7 @@ impl Issue {
                 "the wall clock is behind the time issued before the restart; time runs slower until the wall clock has caught up"
             );
         }
-        Self {
+        let issue = Self {
             settings,
             last_reading: now,
             anchor_ns: start_ns,
@@ -101,7 +109,23 @@ impl Issue {
             drift_from: now,
             warned,
             crashed_ns,
-        }
+        };
+        issue.assert_consistent();
+        issue
+    }
+
+    /// Checks the relations between the fields, outside of the computation of a time.
+    fn assert_consistent(&self) {
+        debug_assert!(self.behind_ns >= 0, "the lag of the wall clock is negative");
+        debug_assert!(
+            (0..=CRASHED_NS).contains(&self.crashed_ns),
+            "crashes explain an impossible lag"
+        );
+        debug_assert!(
+            self.catches_up || self.behind_ns <= STEP_NS,
+            "time runs at full speed despite a lag"
+        );
+        debug_assert!(self.warned || !self.is_behind(), "no warning tells of the lag");
     }
 
     /// The start time of the clock; later, the last time when both clocks met.
@@ -116,6 +140,7 @@ impl Issue {
 
     /// Distance from the issued time to a new lease, `most_ns` at most.
     pub(super) fn lease_ns(&self, most_ns: i64) -> i64 {
+        debug_assert!(most_ns > 0, "a new lease lies in the past");
         match self.behind_ns > STEP_NS {
             true => most_ns.min(CATCHING_UP_LEASE_NS),
             false => most_ns,
@@ -138,6 +163,11 @@ impl Issue {
         if gone_ns >= STORED_LEAD_STEP_NS || lead_ns == 0 {
             self.mark.unconfirmed_ns = lead_ns;
         }
+        debug_assert!(
+            self.mark.unconfirmed_ns.saturating_sub(lead_ns) < STORED_LEAD_STEP_NS,
+            "the stored lead does not follow the lead"
+        );
+        self.assert_consistent();
         time_ns
     }
 
@@ -148,6 +178,8 @@ impl Issue {
         debug_assert!(self.anchor_ns <= slow_ns, "time goes back without the wall clock");
         self.behind_ns = slow_ns.saturating_sub(wall_ns).max(0);
         if wall_ns >= slow_ns {
+            debug_assert_eq!(self.behind_ns, 0, "the clocks have met, and a lag remains");
+            debug_assert!(self.anchor_ns <= wall_ns, "the anchor goes back");
             self.anchor_ns = wall_ns;
             self.anchor_monotonic_ns = now.monotonic_ns;
             self.warned = false;
@@ -155,6 +187,7 @@ impl Issue {
             self.steps += u64::from(std::mem::take(&mut self.catches_up));
             return wall_ns;
         }
+        debug_assert!(self.behind_ns > 0, "time runs slower without a lag");
         if self.behind_ns > STEP_NS && !std::mem::replace(&mut self.catches_up, true) {
             self.steps += 1;
         }
@@ -208,6 +241,7 @@ impl Issue {
     /// follow, and to the followed wall clock, if the wall clock is hardly ahead of the confirmed time
     /// or was set back to little ahead.
     fn confirm(&mut self, wall_ns: i64, step_ns: i64) {
+        let before_ns = self.confirmed_ns;
         let followed_ns = self.settings.jump_ns_max.unwrap_or(i64::MAX);
         if step_ns > STEP_NS && step_ns <= followed_ns {
             self.confirmed_ns = self.confirmed_ns.saturating_add(step_ns);
@@ -219,12 +253,15 @@ impl Issue {
         if wall_ns.saturating_sub(self.confirmed_ns) <= trusted_ns {
             self.confirmed_ns = self.confirmed_ns.max(wall_ns);
         }
+        debug_assert!(before_ns <= self.confirmed_ns, "the confirmed time goes back");
     }
 
     /// The wall clock jumped too far ahead: time continues without the jump.
     fn hold(&mut self, ahead_ns: u64) {
+        debug_assert!(ahead_ns > 0, "a jump without a length is held");
         self.jumps_held += 1;
         self.fence(self.mark.held_ns.saturating_add(ahead_ns), self.mark.unconfirmed_ns);
+        debug_assert!(ahead_ns <= self.mark.held_ns, "a part of the jump is not held");
         tracing::error!(
             jump_s = ahead_ns / 1_000_000_000,
             held_s = self.mark.held_ns / 1_000_000_000,
@@ -234,6 +271,7 @@ impl Issue {
 
     /// The wall clock was set back during a held jump: most likely to its old position.
     fn set_right(&mut self, back_ns: u64, most_ns: u64) {
+        debug_assert!(back_ns > 0 && self.mark.held_ns > 0, "no held jump is set right");
         let held_ns = self.mark.held_ns.saturating_sub(back_ns);
         // A rest this small would have been followed at once.
         let held_ns = if held_ns <= most_ns { 0 } else { held_ns };
@@ -253,7 +291,9 @@ impl Issue {
     /// The time for deletions by retention when `now_ns` is issued: neither ahead of the wall clock
     /// nor of the confirmed time.
     pub(super) fn confirmed_ns(&self, now_ns: i64) -> i64 {
-        now_ns.saturating_sub(self.behind_ns).min(self.confirmed_ns)
+        let confirmed_ns = now_ns.saturating_sub(self.behind_ns).min(self.confirmed_ns);
+        debug_assert!(confirmed_ns <= now_ns, "a time is confirmed before its issue");
+        confirmed_ns
     }
 
     /// The lead of the followed wall clock over the confirmed time when `now_ns` is issued.
@@ -265,6 +305,7 @@ impl Issue {
     pub(super) fn accepted(&self) -> Mark {
         let held_ns = i64::try_from(self.mark.held_ns).unwrap_or(i64::MAX);
         let behind_ns = self.behind_ns.saturating_sub(held_ns);
+        debug_assert!(behind_ns <= self.behind_ns, "an accepted jump adds to the lag");
         Mark {
             epoch: self.mark.epoch.saturating_add(1),
             held_ns: 0,
@@ -274,11 +315,14 @@ impl Issue {
 
     /// An operator accepts the wall clock.
     pub(super) fn accept(&mut self, mark: Mark) {
+        debug_assert_eq!(mark.held_ns, 0, "an accepted jump is still held");
+        debug_assert!(self.mark.epoch <= mark.epoch, "the epoch goes back");
         self.mark = mark;
         self.confirmed_ns = self.last_reading.wall_ns;
         self.confirmed_monotonic_ns = self.last_reading.monotonic_ns;
         self.steps = 0;
         self.drift_from = self.last_reading;
+        self.assert_consistent();
     }
 
     /// The answer to a reader when `now_ns` is issued.
@@ -364,6 +408,7 @@ fn at_start(
     before: Mark,
 ) -> (u64, i64) {
     let held_ns = still_held(settings, now, floor_ns, before);
+    debug_assert!(held_ns <= before.held_ns, "a restart adds to the held jump");
     let wall_ns = now.wall_ns.saturating_sub_unsigned(held_ns);
     let (Some(floor_ns), Some(most_ns)) = (floor_ns, settings.start_lead_ns_max) else {
         return (held_ns, floor_ns.map_or(wall_ns, |floor| floor.max(wall_ns)));
@@ -381,6 +426,7 @@ fn at_start(
     if lead_ns <= most_ns.unsigned_abs() {
         return (held_ns, confirmed_ns.max(wall_ns));
     }
+    debug_assert!(confirmed_ns < wall_ns, "a start without a lead is unconfirmed");
     tracing::error!(
         lead_s = lead_ns / 1_000_000_000,
         "the wall clock is far ahead of the last run: retention keeps events longer by this lead until the clock is confirmed. If the wall clock is right, CALL stratalog.accept_clock_jump(); if the wall clock is wrong, stop the server, correct the clock, and run stratalog clock --correct"

@@ -180,6 +180,7 @@ impl Lease {
                     mark.epoch = mark.epoch.saturating_add(1);
                     tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other copy is used");
                 }
+                debug_assert!(lease_ns <= floor_ns, "time starts before the end of the lease");
                 let lease = Self { file, sequence, written_ns: lease_ns, mark, failed: None };
                 Ok((lease, Some(floor_ns)))
             }
@@ -199,6 +200,7 @@ impl Lease {
 
     /// Makes a mark durable beside the unchanged lease.
     pub(crate) fn write_mark(&mut self, mark: Mark) -> Result<()> {
+        debug_assert!(self.sequence > 0, "a mark is written before the first lease");
         self.write_marked(self.written_ns, mark)
     }
 
@@ -227,6 +229,7 @@ impl Lease {
         if let Some(reason) = &self.failed {
             return Err(Error::new(ErrorKind::Io, reason.clone()));
         }
+        debug_assert!(self.mark.epoch <= mark.epoch, "the epoch goes back");
         let sequence = self.sequence.saturating_add(1);
         let mut record = Vec::with_capacity(RECORD_BYTES);
         record.extend_from_slice(MAGIC);
@@ -239,6 +242,7 @@ impl Lease {
         record.extend_from_slice(&checksum.to_le_bytes());
         debug_assert_eq!(record.len(), RECORD_BYTES);
         let offset = sequence.rem_euclid(SLOTS) * SLOT_BYTES;
+        debug_assert!(offset < SLOT_BYTES * SLOTS, "a lease lies outside of the file");
         self.file
             .write_all_at(&record, offset)
             .and_then(|()| self.file.sync_data())
@@ -253,6 +257,10 @@ impl Lease {
 
 /// Sequence, time and mark of the newest lease.
 fn newest(slots: &[Slot]) -> Option<(u64, i64, Mark)> {
+    debug_assert!(
+        !slots.iter().any(|slot| matches!(slot, Slot::Unknown(_))),
+        "a slot of an unknown version may be newer"
+    );
     let written = slots.iter().filter_map(|slot| match slot {
         Slot::Written { sequence, lease_ns, mark } => Some((*sequence, *lease_ns, *mark)),
         _ => None,
@@ -297,6 +305,7 @@ fn lost(path: &Path, what: impl fmt::Display) -> Error {
 }
 
 fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
+    debug_assert!(slot < SLOTS, "the file has no such slot");
     let mut record = [0_u8; RECORD_BYTES];
     let mut filled = 0;
     while let Some(rest) = record.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -305,6 +314,7 @@ fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
             read => filled += read,
         }
     }
+    debug_assert!(filled <= RECORD_BYTES, "the disk has read more than the record");
     if record.iter().all(|byte| *byte == 0) {
         return Ok(Slot::Never);
     }
@@ -317,6 +327,7 @@ fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
 
 /// The content of a slot; `None` when the checksum does not match.
 fn parse(record: &[u8]) -> Option<Slot> {
+    debug_assert_eq!(record.len(), RECORD_BYTES, "the record has another length");
     let magic: [u8; 8] = *record.first_chunk()?;
     let earlier = EARLIER.iter().find(|(earlier, _)| **earlier == magic);
     let length = match earlier {
@@ -330,12 +341,15 @@ fn parse(record: &[u8]) -> Option<Slot> {
     // Numbers missing in an earlier version are 0.
     let mut next = || take(&mut numbers).unwrap_or(0);
     let mark = Mark { epoch: next(), held_ns: next(), unconfirmed_ns: next() };
+    debug_assert!(numbers.is_empty(), "the record has more numbers than its version");
     Some(Slot::Written { sequence, lease_ns, mark })
 }
 
 /// A slot of an unknown version. A known magic with a changed bit is damage instead: with the known
 /// magic, the checksum matches.
 fn unknown(record: &[u8], magic: [u8; 8]) -> Option<Slot> {
+    debug_assert!(magic.starts_with(MAGIC_STEM), "the record is not a lease of any version");
+    debug_assert_ne!(magic, *MAGIC, "the current version counts as unknown");
     let known = EARLIER.iter().copied().chain([(MAGIC, RECORD_BYTES)]);
     for (known, length) in known {
         let rest = record.get(known.len()..length)?;
@@ -348,6 +362,7 @@ fn unknown(record: &[u8], magic: [u8; 8]) -> Option<Slot> {
 
 /// The part between the magic and the checksum of a record; `None` for a wrong checksum.
 fn sound(record: &[u8]) -> Option<&[u8]> {
+    debug_assert!(record.len() >= MAGIC.len() + 4, "the record has no room for a checksum");
     let (content, checksum) = record.split_at_checked(record.len().checked_sub(4)?)?;
     let right = crc32c::crc32c(content) == u32::from_le_bytes(checksum.try_into().ok()?);
     content.get(MAGIC.len()..).filter(|_| right)

@@ -38,6 +38,7 @@ pub fn correct(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Re
         )
         .with_hint("if the machine's clock is wrong, correct the machine's clock first"));
     }
+    debug_assert!(now.wall_ns < from_ns, "a correction does not take time back");
     let mark = Mark { epoch: lease.mark().epoch.saturating_add(1), ..Mark::default() };
     write_both(&mut lease, now.wall_ns, mark)?;
     Ok(Correction { from_ns, to_ns: now.wall_ns })
@@ -57,6 +58,7 @@ pub fn accept(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Res
     let confirmed_ns = floor_ns.saturating_sub_unsigned(before.unconfirmed_ns);
     let lead_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns).saturating_sub(confirmed_ns);
     let accepted_ns = before.held_ns.saturating_add(u64::try_from(lead_ns).unwrap_or(0));
+    debug_assert!(before.held_ns <= accepted_ns, "a part of the held jump is not accepted");
     if accepted_ns == 0 {
         return Ok(None);
     }
@@ -69,5 +71,6 @@ pub fn accept(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Res
 /// Writes both slots with the same content: damage of a slot does not bring the earlier lease back.
 fn write_both(lease: &mut Lease, lease_ns: i64, mark: Mark) -> Result<()> {
     lease.write_marked(lease_ns, mark)?;
+    debug_assert_eq!(lease.mark(), mark, "the first slot has another mark");
     lease.write_marked(lease_ns, mark)
 }

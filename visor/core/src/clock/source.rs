@@ -41,6 +41,10 @@ pub(super) fn read(source: &dyn TimeSource) -> Instant {
         }
         now = look();
     }
+    debug_assert!(
+        now.spread_ns <= now.monotonic_ns,
+        "two readings are farther apart than the clock has run"
+    );
     now
 }
 

@@ -48,6 +48,10 @@ pub fn of_table(definition: &ChronicleDefinition) -> Vec<(&'static str, String)>
     listed.extend(tiering.story_bytes_max.map(|bytes| ("story_bytes_max", size(bytes))));
     listed.extend(tiering.story_age_max_ms.map(|ms| ("story_age_max", duration(ms))));
     listed.extend(tiering.pin_for_ms.map(|ms| ("pin_for", duration(ms))));
+    debug_assert!(
+        listed.iter().all(|(option, _)| super::OPTIONS.contains(option)),
+        "CREATE TABLE does not know a listed option"
+    );
     listed
 }
 
@@ -60,7 +64,12 @@ pub fn of_key(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
 
 /// Formats a number in the largest unit that divides the number.
 fn with_unit(number: u64, units: &[(&str, u64)]) -> String {
+    debug_assert!(
+        units.is_sorted_by(|(_, before), (_, after)| before > after),
+        "the largest unit is not the first unit"
+    );
     let unit = units.iter().find(|(_, size)| number.is_multiple_of(*size));
     let (name, size) = unit.copied().unwrap_or(("", 1));
+    debug_assert!(number.is_multiple_of(size), "the unit does not divide the number");
     format!("{}{name}", number / size)
 }

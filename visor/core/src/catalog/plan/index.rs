@@ -45,9 +45,15 @@ pub(super) fn create(
         )
         .with_hint("drop unneeded indexes with DROP INDEX"));
     }
+    let number = definition.indexes_made.saturating_add(1);
+    debug_assert!(
+        definition.indexes.iter().all(|index| index.number < number),
+        "the number of an index is given twice"
+    );
+    debug_assert!(!taken(name.as_str()), "another relation has the name of the index");
     let index = IndexDefinition {
         name,
-        number: definition.indexes_made.saturating_add(1),
+        number,
         kind,
         columns: found.into_iter().map(|column| column.id).collect(),
     };
@@ -95,7 +101,10 @@ fn free_name(
     let stem = format!("{}_{}_idx", definition.name, columns.join("_"));
     let stem = name::cut(&stem);
     let numbered = (1_u32..).map(|number| format!("{stem}{number}"));
-    std::iter::once(stem.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+    let mut names = std::iter::once(stem.to_string()).chain(numbered);
+    let name = names.find(|name| !taken(name)).unwrap_or_default();
+    debug_assert!(!name.is_empty(), "the index has no name");
+    name
 }
 
 pub(super) fn drop(
