@@ -70,22 +70,29 @@ impl Window {
         let from_ns = now.now_ns.saturating_sub_unsigned(back_ns).max(session.since_ns);
         let until_ns = now.now_ns.saturating_add_unsigned(least_ns);
         let (from, until) = (tick_at(scale, from_ns), tick_at(scale, until_ns));
+        debug_assert!(from_ns > until_ns || from <= until, "the ends of the window are exchanged");
+        debug_assert!(until >= tick_at(scale, now.now_ns), "the window ends before now");
         Self { now_ns: now.now_ns, back_ns, from, until }
     }
 }
 
 /// The maximum round trip that counts in a chronicle with the floor `floor_ns`, in nanoseconds.
 pub fn round_trip_ns_max(floor_ns: u64) -> u64 {
-    floor_ns.saturating_mul(ROUND_TRIP_FLOORS_MAX).min(WINDOW_MS_MAX * 1_000_000)
+    let most_ns = WINDOW_MS_MAX * 1_000_000;
+    let counted_ns = floor_ns.saturating_mul(ROUND_TRIP_FLOORS_MAX).min(most_ns);
+    debug_assert!(counted_ns >= floor_ns.min(most_ns), "a round trip counts less than the floor");
+    counted_ns
 }
 
 /// The tick of a time, or the nearest tick for a time outside of the scale.
 pub fn tick_at(scale: &TickScale, time_ns: i64) -> Tick {
-    match scale.tick_of(time_ns) {
+    let tick = match scale.tick_of(time_ns) {
         Ok(tick) => tick,
         Err(_) if time_ns < scale.base_ns() => Tick::MIN,
         Err(_) => Tick::MAX,
-    }
+    };
+    debug_assert!(tick != Tick::END, "the open end of ranges is no tick");
+    tick
 }
 
 #[cfg(test)]

@@ -44,20 +44,37 @@ impl Windows {
         let (base, tick) = (scale.base_ns(), scale.granularity().ns());
         COMMON_NS.into_iter().filter_map(move |width| {
             let origin = base.checked_neg()?.rem_euclid(width);
-            (width % tick == 0 && origin % tick == 0)
-                .then(|| Self { width: width / tick, origin: origin / tick })
+            if width % tick != 0 || origin % tick != 0 {
+                return None;
+            }
+            let windows = Self { width: width / tick, origin: origin / tick };
+            debug_assert!(windows.width >= 1, "a window has no ticks");
+            debug_assert!(
+                (0..windows.width).contains(&windows.origin),
+                "the origin is not in the window behind tick 0"
+            );
+            Some(windows)
         })
     }
 
     /// The first tick of the window of `tick`; `None` if the window begins before the smallest
     /// tick.
     pub fn start(&self, tick: i64) -> Option<i64> {
-        if let Some(distance) = tick.checked_sub(self.origin) {
-            return tick.checked_sub(distance.rem_euclid(self.width.max(1)));
-        }
-        let distance = i128::from(tick) - i128::from(self.origin);
-        let before = distance.rem_euclid(i128::from(self.width.max(1)));
-        i64::try_from(i128::from(tick) - before).ok()
+        debug_assert!(self.width >= 1, "a window has no ticks");
+        let start = match tick.checked_sub(self.origin) {
+            Some(distance) => tick.checked_sub(distance.rem_euclid(self.width.max(1))),
+            None => {
+                let distance = i128::from(tick) - i128::from(self.origin);
+                let before = distance.rem_euclid(i128::from(self.width.max(1)));
+                i64::try_from(i128::from(tick) - before).ok()
+            }
+        };
+        debug_assert!(start.is_none_or(|start| start <= tick), "a window begins after its tick");
+        debug_assert!(
+            start.is_none_or(|start| tick.abs_diff(start) < self.width.unsigned_abs()),
+            "a window ends before its tick"
+        );
+        start
     }
 }
 
@@ -141,6 +158,7 @@ impl AggregateRequest {
                 columns.push(wanted.column);
             }
         }
+        debug_assert!(columns.len() <= self.statistics.len(), "a column without a statistic");
         columns
     }
 
@@ -148,6 +166,11 @@ impl AggregateRequest {
     /// like [`ScanRequest::projection`].
     pub fn projection(&self) -> Vec<usize> {
         let tick = self.scan.chronicle.columns.len();
+        debug_assert!(self.keys.iter().all(|key| *key < tick), "a key is no column of the user");
+        debug_assert!(
+            self.statistics.iter().all(|wanted| wanted.column < tick),
+            "a statistic is of no column of the user"
+        );
         self.keys.iter().copied().chain([tick]).chain(self.columns()).collect()
     }
 
@@ -174,6 +197,11 @@ impl AggregateRequest {
             };
             fields.push(Arc::new(Field::new(number.to_string(), data_type, nullable)));
         }
+        debug_assert_eq!(
+            fields.len(),
+            self.keys.len() + usize::from(self.windows.is_some()) + self.statistics.len(),
+            "the result has other columns than the request"
+        );
         Arc::new(Schema::new(fields))
     }
 }

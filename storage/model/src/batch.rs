@@ -2,7 +2,7 @@
 
 use arrow::{array::RecordBatch, datatypes::DataType};
 
-use crate::{SchemaVersion, Tick};
+use crate::{SchemaVersion, Tick, chronicle::SYSTEM_COLUMNS};
 
 /// Events in arrival order, after admission by an append.
 ///
@@ -23,11 +23,13 @@ pub struct EventBatch {
 impl EventBatch {
     /// Tick of row `at`.
     pub fn tick(&self, at: usize) -> Option<Tick> {
+        debug_assert_eq!(self.ticks.len(), self.rows.num_rows(), "a row without a tick");
         self.ticks.get(at).copied().map(Tick)
     }
 
     /// Rows in the batch.
     pub fn len(&self) -> usize {
+        debug_assert_eq!(self.ticks.len(), self.rows.num_rows(), "a row without a tick");
         self.ticks.len()
     }
 
@@ -37,13 +39,18 @@ impl EventBatch {
     }
 }
 
-/// Arrow types of the system columns, in the order of
-/// [`SYSTEM_COLUMNS`](crate::chronicle::SYSTEM_COLUMNS).
+/// Arrow types of the system columns, in the order of [`SYSTEM_COLUMNS`].
 pub fn system_column_type(name: &str) -> Option<DataType> {
-    match name {
+    let data_type = match name {
         "_tick" | "_seq" | "_gsn" | "_toid" | "_group" => Some(DataType::Int64),
         "_origin" => Some(DataType::Int16),
         "_tier" => Some(DataType::Utf8View),
         _ => None,
-    }
+    };
+    debug_assert_eq!(
+        data_type.is_some(),
+        SYSTEM_COLUMNS.contains(&name),
+        "the system columns and their types differ"
+    );
+    data_type
 }

@@ -91,6 +91,7 @@ impl<T: Clone> BatchResults<T> {
             if recent.len() > KEPT_MAX {
                 recent.pop_front();
             }
+            debug_assert!(recent.len() <= KEPT_MAX, "the cache keeps too many batches");
         }
         Ok(result)
     }

@@ -228,6 +228,7 @@ impl ChronicleDefinition {
 
     /// Checks the options of the time source.
     fn validate_time(&self) -> Result<()> {
+        debug_assert!(self.tick().is_some(), "the tick column is not checked yet");
         let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
         let source = self.time_source;
         if let Some(window_ms) = self.acceptance_window_ms {
@@ -272,7 +273,9 @@ impl ChronicleDefinition {
     /// The granularity of the index, which is the unit of `_group`: the granularity of ticks, or a
     /// coarser granularity (F6).
     pub fn index_granularity(&self) -> Granularity {
-        self.coarsened.unwrap_or(self.scale.granularity())
+        let index = self.coarsened.unwrap_or(self.scale.granularity());
+        debug_assert!(index >= self.scale.granularity(), "the index is finer than the ticks");
+        index
     }
 
     /// The groups of the chronicle's ticks.
@@ -282,7 +285,9 @@ impl ChronicleDefinition {
 
     /// The floor of the acceptance window, in nanoseconds (F24).
     pub fn window_ns(&self) -> u64 {
-        self.acceptance_window_ms.unwrap_or(WINDOW_MS_DEFAULT).saturating_mul(1_000_000)
+        let window_ms = self.acceptance_window_ms.unwrap_or(WINDOW_MS_DEFAULT);
+        debug_assert!(window_ms <= WINDOW_MS_MAX, "the acceptance window is too long");
+        window_ms.saturating_mul(1_000_000)
     }
 
     /// The column with the id.
@@ -292,7 +297,12 @@ impl ChronicleDefinition {
 
     /// The position in `columns` of the column with the id.
     pub fn position(&self, id: ColumnId) -> Option<usize> {
-        self.columns.iter().position(|column| column.id == id)
+        let at = self.columns.iter().position(|column| column.id == id)?;
+        debug_assert!(
+            self.columns.iter().skip(at + 1).all(|column| column.id != id),
+            "two columns have the same id"
+        );
+        Some(at)
     }
 
     /// The column with the name.
@@ -313,7 +323,9 @@ impl ChronicleDefinition {
     /// Whether the collision key identifies at most one visible event: an optimizer may treat the
     /// key as unique. False under `all`.
     pub fn key_is_unique(&self) -> bool {
-        self.collision.is_unique()
+        let is_unique = self.collision.is_unique();
+        debug_assert!(self.primary_key || !is_unique, "the key is unique without a PRIMARY KEY");
+        is_unique
     }
 
     /// Arrow schema of the user's columns at the current schema version: the schema of the rows of

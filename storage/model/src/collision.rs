@@ -45,11 +45,14 @@ impl Collision {
 
     /// The rule of a table whose definition names no rule.
     pub fn default_of(has_primary_key: bool) -> Self {
-        if has_primary_key { Collision::First } else { Collision::All }
+        let rule = if has_primary_key { Collision::First } else { Collision::All };
+        debug_assert!(has_primary_key || !rule.is_unique(), "a rule for keys without a key");
+        rule
     }
 
     /// The name in WITH (collision = '…').
     pub fn name(self) -> &'static str {
+        debug_assert!(Self::ALL.contains(&self), "the list of all rules lacks a rule");
         match self {
             Collision::All => "all",
             Collision::Last => "last",
@@ -107,13 +110,18 @@ impl Collision {
     /// True if the earlier of two events keeps its key. A key freed by an uncommitted delete is
     /// then free for the statement of the delete only.
     pub fn keeps_holder(self) -> bool {
-        self.moves_ticks() || self.refuses()
+        let keeps = self.moves_ticks() || self.refuses();
+        debug_assert!(!keeps || self.is_unique(), "events that share a key have a holder");
+        debug_assert!(!(keeps && self.replaces()), "both events keep the key");
+        keeps
     }
 
     /// True if the later event needs the values of the earlier event. The admission then waits for
     /// uncommitted events with the key, and for deletes of its tick.
     pub fn takes_earlier_values(self) -> bool {
-        self == Collision::Merge
+        let takes = self == Collision::Merge;
+        debug_assert!(!takes || self.replaces(), "a merged event leaves the earlier event visible");
+        takes
     }
 }
 

@@ -43,6 +43,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// in the near future. The address, the length and `offset` are multiples of 4096. The bytes
     /// are durable only after a sync of the file.
     fn write_direct_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        debug_assert!(bytes.len().is_multiple_of(4096), "the bytes end within a block");
+        debug_assert!(offset.is_multiple_of(4096), "the bytes begin within a block");
         self.write_all_at(bytes, offset)
     }
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end of the file.
@@ -53,7 +55,12 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
         let start = buffer.len();
         buffer.resize(start + bytes, 0);
         let read = self.read_at(buffer.get_mut(start..).unwrap_or_default(), offset);
+        debug_assert!(
+            read.as_ref().ok().is_none_or(|read| *read <= bytes),
+            "the disk returned more bytes than wanted"
+        );
         buffer.truncate(start + *read.as_ref().unwrap_or(&0));
+        debug_assert!(buffer.len() >= start, "the earlier bytes of the buffer are gone");
         read
     }
     /// The file's length.

@@ -62,17 +62,23 @@ impl GsnRange {
     /// The gsn's inside both.
     #[must_use]
     pub fn intersect(&self, other: &GsnRange) -> GsnRange {
-        GsnRange { start: self.start.max(other.start), end: self.end.min(other.end) }
+        let common = GsnRange { start: self.start.max(other.start), end: self.end.min(other.end) };
+        debug_assert!(self.covers(&common), "a common position is outside of the first range");
+        debug_assert!(other.covers(&common), "a common position is outside of the second range");
+        common
     }
 
     /// The smallest range around both; an empty range adds nothing.
     #[must_use]
     pub fn hull(&self, other: &GsnRange) -> GsnRange {
-        match (self.is_empty(), other.is_empty()) {
+        let hull = match (self.is_empty(), other.is_empty()) {
             (true, _) => *other,
             (_, true) => *self,
             _ => GsnRange { start: self.start.min(other.start), end: self.end.max(other.end) },
-        }
+        };
+        debug_assert!(hull.covers(self), "the hull cuts the first range");
+        debug_assert!(hull.covers(other), "the hull cuts the second range");
+        hull
     }
 }
 

@@ -83,6 +83,8 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
 
 /// A word in the form of the index.
 fn folded(word: &str) -> String {
+    debug_assert!(!word.is_empty(), "a word has no letters");
+    debug_assert!(word.chars().all(char::is_alphanumeric), "a word has a separator inside");
     let mut folded = String::with_capacity(word.len().min(WORD_BYTES_MAX));
     for letter in word.chars() {
         // `ſ` is the only letter outside of ASCII that equals an ASCII letter without case, but is
@@ -90,11 +92,14 @@ fn folded(word: &str) -> String {
         let letter = if letter == 'ſ' { 's' } else { letter };
         for lower in letter.to_lowercase() {
             if folded.len() + lower.len_utf8() > WORD_BYTES_MAX {
+                debug_assert!(is_cut(&folded), "a cut word looks complete");
                 return folded;
             }
             folded.push(lower);
         }
     }
+    debug_assert!(!folded.is_empty(), "a word has lost its letters");
+    debug_assert!(folded.len() <= WORD_BYTES_MAX, "a word is too long for the index");
     folded
 }
 
@@ -125,6 +130,7 @@ impl WordPart {
 
     /// Whether a word of an index may contain this part.
     pub fn may_be_in(&self, word: &str) -> bool {
+        debug_assert!(!self.text.is_empty(), "a part of a word has no letters");
         // The rest of a cut word is unknown.
         match self.open {
             _ if is_cut(word) || is_cut(&self.text) => true,
@@ -142,6 +148,7 @@ impl WordPart {
 
     /// The complete word; `None` for a part of a word or a cut word.
     pub fn whole(&self) -> Option<&str> {
+        debug_assert!(!self.text.is_empty(), "a part of a word has no letters");
         let whole = self.open == (false, false) && !is_cut(&self.text);
         whole.then_some(self.text.as_str())
     }

@@ -58,6 +58,10 @@ impl IpcDecoder {
     /// For an invalid message, and for a message that contradicts itself or earlier messages. Some
     /// damage makes the library panic: the caller checks messages from untrusted peers first.
     pub fn decode(&mut self, header: &[u8], body: Bytes) -> Result<DecodedMessage, ArrowError> {
+        debug_assert!(
+            self.schema.is_some() || self.dictionaries.is_empty(),
+            "dictionaries without a schema"
+        );
         let unread = |what: &str| ArrowError::IpcError(what.to_string());
         let message = root_as_message(header)
             .map_err(|error| ArrowError::IpcError(format!("its header: {error}")))?;

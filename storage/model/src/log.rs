@@ -221,6 +221,12 @@ impl LogStatus {
     /// The full segments with only frames below `before`: [`Log::release`] frees them.
     pub fn releasable(&self, before: Lsn) -> &[FullSegment] {
         debug_assert!(self.full_segments.is_sorted_by_key(|segment| segment.end));
+        debug_assert!(
+            self.releases_from.is_none_or(|from| {
+                self.full_segments.first().is_some_and(|segment| segment.end == from)
+            }),
+            "the first full segment has another end than the first release"
+        );
         let count = self.full_segments.partition_point(|segment| segment.end <= before);
         self.full_segments.get(..count).unwrap_or_default()
     }

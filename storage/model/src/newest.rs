@@ -74,6 +74,7 @@ impl GroupTable {
         if let Some(known) = by_key.find(spread(short), is) {
             return known.number;
         }
+        debug_assert!(u32::try_from(ends.len()).is_ok(), "there are more groups than numbers");
         let number = ends.len() as u32;
         keys.extend_from_slice(key);
         ends.push(keys.len());
@@ -81,6 +82,7 @@ impl GroupTable {
             spread(known.hash)
         });
         debug_assert_eq!(ends.len(), by_key.len());
+        debug_assert_eq!(key_of(keys, ends, number), key, "the new group has another key");
         number
     }
 }
@@ -101,8 +103,11 @@ fn spread(hash: u32) -> u64 {
 /// The key bytes of a group.
 fn key_of<'a>(keys: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
     let at = number as usize;
+    debug_assert!(at < ends.len(), "the group is unknown");
     let start = at.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
     let end = ends.get(at).copied().unwrap_or(start);
+    debug_assert!(start <= end, "a key ends before it begins");
+    debug_assert!(end <= keys.len(), "a key ends behind all keys");
     keys.get(start..end).unwrap_or_default()
 }
 
@@ -160,6 +165,11 @@ impl Lookup<'_> {
         };
         let near = self.last.and_then(|last| [last, last.saturating_add(1)].into_iter().find(is));
         let number = near.unwrap_or_else(|| table.number(key));
+        debug_assert_eq!(
+            key_of(&table.keys, &table.ends, number),
+            key,
+            "the group has another key"
+        );
         self.last = Some(number);
         number
     }
@@ -231,6 +241,11 @@ impl Best {
                 }
             });
         }
+        debug_assert!(ticks.len() <= places.len(), "a group has two best events");
+        debug_assert!(
+            improved.iter().flatten().all(|at| (*at as usize) < ticks.len()),
+            "a place is behind the groups found"
+        );
         improved
     }
 }

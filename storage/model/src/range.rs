@@ -58,17 +58,23 @@ impl TickRange {
     /// The ticks inside both.
     #[must_use]
     pub fn intersect(&self, other: &TickRange) -> TickRange {
-        TickRange { start: self.start.max(other.start), end: self.end.min(other.end) }
+        let common = TickRange { start: self.start.max(other.start), end: self.end.min(other.end) };
+        debug_assert!(self.covers(&common), "a common tick is outside of the first range");
+        debug_assert!(other.covers(&common), "a common tick is outside of the second range");
+        common
     }
 
     /// The smallest range around both; an empty range adds nothing.
     #[must_use]
     pub fn hull(&self, other: &TickRange) -> TickRange {
-        match (self.is_empty(), other.is_empty()) {
+        let hull = match (self.is_empty(), other.is_empty()) {
             (true, _) => *other,
             (_, true) => *self,
             _ => TickRange { start: self.start.min(other.start), end: self.end.max(other.end) },
-        }
+        };
+        debug_assert!(hull.covers(self), "the hull cuts the first range");
+        debug_assert!(hull.covers(other), "the hull cuts the second range");
+        hull
     }
 }
 
@@ -119,8 +125,17 @@ impl TickRanges {
                 _ => merged.push(range),
             }
         }
-        debug_assert!(merged.is_sorted_by(|before, after| before.end < after.start));
-        Self(merged)
+        let ranges = Self(merged);
+        ranges.assert_consistent();
+        ranges
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert!(self.0.iter().all(|range| !range.is_empty()), "a range has no ticks");
+        debug_assert!(
+            self.0.is_sorted_by(|before, after| before.end < after.start),
+            "ranges touch or are out of order"
+        );
     }
 
     /// The ranges in ascending order.
@@ -135,7 +150,9 @@ impl TickRanges {
 
     /// Whether every tick is inside.
     pub fn is_all(&self) -> bool {
-        self.0.first() == Some(&TickRange::ALL)
+        let is_all = self.0.first() == Some(&TickRange::ALL);
+        debug_assert!(!is_all || self.0.len() == 1, "a range is behind all ticks");
+        is_all
     }
 
     /// Whether `tick` is inside.
@@ -158,16 +175,24 @@ impl TickRanges {
 
     /// The smallest range around all; empty for no ticks.
     pub fn hull(&self) -> TickRange {
-        match (self.0.first(), self.0.last()) {
+        let hull = match (self.0.first(), self.0.last()) {
             (Some(first), Some(last)) => TickRange::new(first.start, last.end),
             _ => TickRange::EMPTY,
-        }
+        };
+        debug_assert_eq!(hull.is_empty(), self.0.is_empty(), "the hull has lost the ticks");
+        hull
     }
 
     /// Ticks inside either.
     #[must_use]
     pub fn union(&self, other: &TickRanges) -> TickRanges {
-        Self::from_ranges(self.0.iter().chain(&other.0).copied())
+        let union = Self::from_ranges(self.0.iter().chain(&other.0).copied());
+        debug_assert!(union.hull().covers(&self.hull()), "the union lacks ticks of the first set");
+        debug_assert!(
+            union.hull().covers(&other.hull()),
+            "the union lacks ticks of the second set"
+        );
+        union
     }
 
     /// Ticks inside both.
@@ -186,8 +211,14 @@ impl TickRanges {
                 b.next();
             }
         }
-        debug_assert!(result.is_sorted_by(|before, after| before.end < after.start));
-        Self(result)
+        let common = Self(result);
+        common.assert_consistent();
+        debug_assert!(self.hull().covers(&common.hull()), "a common tick is not in the first set");
+        debug_assert!(
+            other.hull().covers(&common.hull()),
+            "a common tick is not in the second set"
+        );
+        common
     }
 
     /// Ticks not inside.
@@ -204,13 +235,23 @@ impl TickRanges {
         if start < Tick::END {
             result.push(TickRange::new(start, Tick::END));
         }
-        Self(result)
+        let others = Self(result);
+        others.assert_consistent();
+        debug_assert_eq!(others.is_all(), self.is_empty(), "the ticks of the set are not left out");
+        debug_assert_eq!(others.is_empty(), self.is_all(), "ticks outside of the set are missing");
+        others
     }
 
     /// Ticks inside `self` and not inside `other`.
     #[must_use]
     pub fn difference(&self, other: &TickRanges) -> TickRanges {
-        self.intersect(&other.complement())
+        let rest = self.intersect(&other.complement());
+        debug_assert!(self.hull().covers(&rest.hull()), "the difference has new ticks");
+        debug_assert!(
+            !other.is_all() || rest.is_empty(),
+            "the difference with all ticks has ticks"
+        );
+        rest
     }
 }
 

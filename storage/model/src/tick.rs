@@ -69,7 +69,10 @@ impl Granularity {
 
     /// Nanoseconds per tick.
     pub const fn ns(self) -> i64 {
-        self.0.get()
+        let ns = self.0.get();
+        debug_assert!(ns >= 1, "a tick has no duration");
+        debug_assert!(ns <= Self::DAY_NS, "a tick is longer than a day");
+        ns
     }
 }
 
@@ -114,6 +117,7 @@ impl FromStr for Granularity {
             )
             .with_hint("write for example '1ns', '100us', '1ms', '1s', '1min', '1h' or '1d'")
         };
+        debug_assert!(UNITS.iter().all(|(_, ns)| *ns >= 1), "a unit has no duration");
         let trimmed = text.trim();
         let split = trimmed.find(|c: char| !c.is_ascii_digit()).ok_or_else(unknown)?;
         let (number, unit) = trimmed.split_at(split);
@@ -136,9 +140,11 @@ impl FromStr for Granularity {
 
 impl fmt::Display for Granularity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug_assert!(UNITS.is_sorted_by(|one, next| one.1 > next.1), "a unit is out of order");
         let ns = self.ns();
         let (unit, size) =
             UNITS.iter().find(|(_, size)| ns.rem_euclid(*size) == 0).unwrap_or(&("ns", 1));
+        debug_assert!(ns >= *size, "the unit is longer than the granularity");
         write!(f, "{}{unit}", ns.div_euclid(*size))
     }
 }
@@ -155,7 +161,17 @@ impl TickScale {
     /// down to a multiple of the granularity since 1970: coarse ticks start at round times.
     pub fn starting_at(created_ns: i64, granularity: Granularity) -> Self {
         let offset = created_ns.rem_euclid(granularity.ns());
-        Self { base_ns: created_ns.saturating_sub(offset), granularity }
+        let base_ns = created_ns.saturating_sub(offset);
+        debug_assert!(base_ns <= created_ns, "the base is after the creation");
+        debug_assert!(
+            created_ns.abs_diff(base_ns) < granularity.ns().unsigned_abs(),
+            "the creation is not in tick 0"
+        );
+        debug_assert!(
+            base_ns == i64::MIN || base_ns.rem_euclid(granularity.ns()) == 0,
+            "the base is not at a round time"
+        );
+        Self { base_ns, granularity }
     }
 
     /// Nanoseconds since 1970 of tick 0.
@@ -176,7 +192,17 @@ impl TickScale {
         let distance = i128::from(time_ns) - i128::from(self.base_ns);
         let tick = distance.div_euclid(i128::from(self.granularity.ns()));
         match i64::try_from(tick) {
-            Ok(tick) if tick <= Tick::MAX.0 => Ok(Tick(tick)),
+            Ok(tick) if tick <= Tick::MAX.0 => {
+                debug_assert!(
+                    self.time_ns_of(Tick(tick)).is_none_or(|start| start <= time_ns),
+                    "the tick starts after its time"
+                );
+                debug_assert!(
+                    self.time_ns_of(Tick(tick).next()).is_none_or(|start| start > time_ns),
+                    "the next tick starts before the time"
+                );
+                Ok(Tick(tick))
+            }
             _ => Err(self.overflow(time_ns)),
         }
     }
@@ -187,11 +213,17 @@ impl TickScale {
         let granularity = i128::from(self.granularity.ns());
         let distance = time_ns - i128::from(self.base_ns);
         let tick = -((-distance).div_euclid(granularity));
-        match i64::try_from(tick) {
+        let bound = match i64::try_from(tick) {
             Ok(tick) => Tick(tick),
             Err(_) if tick < 0 => Tick::MIN,
             Err(_) => Tick::END,
-        }
+        };
+        debug_assert!(
+            bound == Tick::END
+                || self.time_ns_of(bound).is_none_or(|start| i128::from(start) >= time_ns),
+            "the bound starts before the time"
+        );
+        bound
     }
 
     /// Nanoseconds since 1970 at the start of a tick; `None` outside of the range of i64.

@@ -17,6 +17,7 @@ use arrow::{
 use crate::{
     ChronicleDefinition, Gsn, GsnRange, Result, TickRange, TickRanges, ValueFilter,
     aggregate::AggregateRequest,
+    chronicle::SYSTEM_COLUMNS,
     newest::{Best, NewestOf},
 };
 
@@ -37,6 +38,7 @@ impl TierName {
 
     /// The value of `_tier`.
     pub fn name(self) -> &'static str {
+        debug_assert!(Self::ALL.contains(&self), "the list of all tiers lacks a tier");
         match self {
             TierName::Journal => "journal",
             TierName::Tablet => "tablet",
@@ -51,7 +53,9 @@ impl TierName {
 
     /// True if the pieces have cells: precomputed aggregates.
     pub fn has_cells(self) -> bool {
-        self == TierName::Story
+        let has_cells = self == TierName::Story;
+        debug_assert!(!has_cells || self.has_pieces(), "cells without pieces");
+        has_cells
     }
 }
 
@@ -201,10 +205,16 @@ impl ScanRequest {
     pub fn schema(&self) -> SchemaRef {
         use arrow::datatypes::{DataType, Field, Schema};
         let user = self.chronicle.arrow_schema();
+        debug_assert!(
+            self.projection
+                .iter()
+                .all(|at| at.saturating_sub(user.fields().len()) < SYSTEM_COLUMNS.len()),
+            "a column is behind the system columns"
+        );
         let fields = self.projection.iter().map(|at| match user.fields().get(*at) {
             Some(field) => Arc::clone(field),
             None => {
-                let name = crate::chronicle::SYSTEM_COLUMNS
+                let name = SYSTEM_COLUMNS
                     .get(at.saturating_sub(user.fields().len()))
                     .copied()
                     .unwrap_or("_tick");

@@ -88,6 +88,11 @@ pub fn count(option: &str, text: &str) -> Result<u64> {
 }
 
 fn measured(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    debug_assert!(
+        units.iter().all(|(name, _)| !name.contains(char::is_uppercase)),
+        "no text matches a unit in upper case"
+    );
+    debug_assert!(units.iter().all(|(_, size)| *size >= 1), "a unit measures nothing");
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

@@ -144,13 +144,18 @@ impl ColumnType {
     /// The Arrow field of a column of this type, extension metadata included.
     pub fn arrow_field(&self, name: &str, nullable: bool) -> Field {
         let field = Field::new(name, self.arrow_type(), nullable);
-        match self.extension_name() {
+        let field = match self.extension_name() {
             Some(extension) => field.with_metadata(HashMap::from([(
                 EXTENSION_NAME.to_string(),
                 extension.to_string(),
             )])),
             None => field,
-        }
+        };
+        debug_assert!(
+            self.validate().is_err() || Self::from_arrow_field(&field).as_ref() == Some(self),
+            "the field is of another type"
+        );
+        field
     }
 
     fn extension_name(&self) -> Option<&'static str> {
@@ -223,7 +228,7 @@ impl ColumnType {
 
     /// Nanoseconds per stored unit of a timestamp type; `None` for other types.
     pub fn timestamp_unit_ns(&self) -> Option<i64> {
-        match self {
+        let unit_ns = match self {
             ColumnType::Timestamp { precision } | ColumnType::TimestampTz { precision } => {
                 Some(match precision {
                     0 => 1_000_000_000,
@@ -233,7 +238,9 @@ impl ColumnType {
                 })
             }
             _ => None,
-        }
+        };
+        debug_assert_eq!(unit_ns.is_some(), self.is_timestamp(), "only timestamps have a unit");
+        unit_ns
     }
 }
 
@@ -276,10 +283,12 @@ fn time_unit(precision: u8) -> TimeUnit {
 }
 
 fn digits(unit: TimeUnit) -> u8 {
-    match unit {
+    let digits = match unit {
         TimeUnit::Second => 0,
         TimeUnit::Millisecond => 3,
         TimeUnit::Microsecond => 6,
         TimeUnit::Nanosecond => 9,
-    }
+    };
+    debug_assert!(time_unit(digits) == unit, "the precision belongs to another unit");
+    digits
 }

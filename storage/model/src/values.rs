@@ -70,8 +70,11 @@ pub struct ValueSummary {
 impl ValueSummary {
     /// The summary of an array with the Arrow type of a column.
     pub fn of(array: &ArrayRef) -> Self {
-        let nulls = array.logical_null_count() as u64;
-        Self { rows: array.len() as u64, nulls, hull: hull(array) }
+        let (rows, nulls) = (array.len() as u64, array.logical_null_count() as u64);
+        let hull = hull(array);
+        debug_assert!(nulls <= rows, "there are more NULL values than rows");
+        debug_assert!(hull.is_none() || nulls < rows, "NULL values have bounds");
+        Self { rows, nulls, hull }
     }
 }
 
@@ -105,6 +108,10 @@ impl ValuePredicate {
     /// order.
     pub fn among(array: &ArrayRef) -> Option<Self> {
         let (low, high) = hull(array)?;
+        debug_assert!(
+            low.order(&high).is_some_and(Ordering::is_le),
+            "the lowest value is above the highest"
+        );
         Some(Self::Between(Some(low), Some(high)))
     }
 
@@ -181,14 +188,19 @@ fn above(bytes: &[u8]) -> Option<Bytes> {
     let last = head.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut above = head.get(..=last)?.to_vec();
     *above.last_mut()? += 1;
+    debug_assert!(above.len() <= BYTES_MAX, "the upper bound is too long");
+    debug_assert!(above.as_slice() > bytes, "the upper bound is not above the text");
     Some(above.into())
 }
 
 /// The bounds of texts.
 fn around(low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(OrderedValue, OrderedValue)> {
+    debug_assert_eq!(low.is_some(), high.is_some(), "values have one bound only");
     let low = low?;
     let low = Bytes::copy_from_slice(low.get(..BYTES_MAX).unwrap_or(low));
-    Some((OrderedValue::Bytes(low), OrderedValue::Bytes(above(high?)?)))
+    let high = above(high?)?;
+    debug_assert!(low <= high, "the lower bound is above the upper bound");
+    Some((OrderedValue::Bytes(low), OrderedValue::Bytes(high)))
 }
 
 /// The lowest and the highest value; `None` without values, and for values without an order.

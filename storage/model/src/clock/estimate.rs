@@ -88,6 +88,7 @@ pub struct RoundTrip {
 impl RoundTrip {
     /// The duration of the round trip.
     pub fn took_ns(&self) -> u64 {
+        debug_assert!(self.sent_ns <= self.received_ns, "the answer precedes the request");
         self.received_ns.saturating_sub(self.sent_ns)
     }
 }
@@ -121,6 +122,9 @@ pub struct Estimator {
 impl Estimator {
     /// An estimator without a round trip.
     pub fn new(rates: ClockRates) -> Self {
+        debug_assert!(rates.between.0 > 0.0, "the master's clock may stand still");
+        debug_assert!(rates.between.0 <= rates.between.1, "the limits of the rate are exchanged");
+        debug_assert!(rates.wander >= 0.0, "the rate changes by less than nothing");
         Self {
             rates,
             trips: VecDeque::new(),
@@ -158,6 +162,31 @@ impl Estimator {
             }
         }
         self.come_back(&trip);
+        debug_assert_eq!(self.trips.back(), Some(&trip), "the newest round trip is not the last");
+        self.assert_consistent();
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert!(self.trips.len() <= TRIPS_MAX, "too many round trips");
+        debug_assert!(self.leaps.len() <= LEAPS_MAX, "too many leaps");
+        debug_assert!(self.rate.0 <= self.rate.1, "the bounds of the rate are exchanged");
+        debug_assert!(self.rate.0 >= 0.0, "the master's clock runs backwards");
+        debug_assert!(
+            self.trips.iter().all(|trip| Some(trip.reading.line) == self.line()),
+            "round trips of several lines"
+        );
+        debug_assert!(
+            self.trips.iter().all(|trip| trip.sent_ns <= trip.received_ns),
+            "an answer precedes its request"
+        );
+        debug_assert!(
+            self.leaps.iter().all(|(before, behind)| before.is_none_or(|told| told < *behind)),
+            "a leap goes back"
+        );
+        debug_assert!(
+            self.leaps.iter().is_sorted_by_key(|(_, behind)| *behind),
+            "leaps are out of order"
+        );
     }
 
     /// Restarts the told time if the last told time was too far ahead for the master.
@@ -178,6 +207,11 @@ impl Estimator {
             Some((before, _)) => before.map(|before| before.min(farthest)),
             None => Some(farthest),
         };
+        debug_assert!(self.leaps.is_empty(), "a leap outlives the restart");
+        debug_assert!(
+            self.last_estimate_ns.is_none_or(|told| told <= farthest),
+            "the restart is still too far ahead"
+        );
     }
 
     /// The line of the newest reading; `None` before the first round trip.
@@ -249,15 +283,22 @@ impl Estimator {
             Some(before) => middle.max(before.saturating_add(1)),
             None => middle,
         };
+        debug_assert!(
+            self.last_estimate_ns.is_none_or(|told| told < time_ns || told == i64::MAX),
+            "the told time does not advance"
+        );
         self.note_leap(time_ns);
         self.last_estimate_ns = Some(time_ns);
         let error_ns = time_ns.abs_diff(least).max(time_ns.abs_diff(most));
+        debug_assert!(error_ns >= least.abs_diff(most) / 2, "the error does not reach the bounds");
+        self.assert_consistent();
         Some(EstimatedTime { time_ns, error_ns })
     }
 
     /// Records a leap of the told time.
     fn note_leap(&mut self, time_ns: i64) {
         let before = self.last_estimate_ns;
+        debug_assert!(before.is_none_or(|before| before <= time_ns), "the told time goes back");
         if before.is_some_and(|before| before.abs_diff(time_ns) <= AHEAD_NS_MAX) {
             return;
         }
@@ -270,6 +311,7 @@ impl Estimator {
     /// The bounds of the master's time at `at_ns`, from one round trip: the master read its clock
     /// between sending and receiving.
     fn bounds_by(&self, trip: &RoundTrip, at_ns: u64) -> (i64, i64) {
+        debug_assert!(trip.sent_ns <= trip.received_ns, "the answer precedes the request");
         let (slow, fast) = self.rate;
         let least = distance(trip.received_ns, at_ns);
         let most = distance(trip.sent_ns, at_ns);
@@ -277,11 +319,13 @@ impl Estimator {
         let most = most * if most < 0.0 { slow } else { fast };
         // Round outward: rounding must not exclude the master's time.
         let (least, most) = (least.floor() as i64, most.ceil() as i64);
+        debug_assert!(least <= most, "the bounds of one round trip are exchanged");
         (trip.reading.now_ns.saturating_add(least), trip.reading.now_ns.saturating_add(most))
     }
 
     /// Whether a reading lies outside of the bounds from earlier readings.
     fn contradicts(&self, trip: &RoundTrip) -> bool {
+        debug_assert!(trip.sent_ns <= trip.received_ns, "the answer precedes the request");
         let (Some((least, _)), Some((_, most))) =
             (self.bounds_ns(trip.sent_ns), self.bounds_ns(trip.received_ns))
         else {
@@ -316,7 +360,9 @@ impl Estimator {
     /// The bounds of the rate before the first measurement.
     fn rate_before(&self, reading: &ClockReading) -> (f64, f64) {
         let rate = reading.rate_ppb as f64 / RATE_ONE_PPB as f64;
-        (self.rates.between.0 * rate, self.rates.between.1 * rate)
+        let (slow, fast) = (self.rates.between.0 * rate, self.rates.between.1 * rate);
+        debug_assert!(slow <= fast, "the bounds of the rate are exchanged");
+        (slow, fast)
     }
 }
 
@@ -326,7 +372,10 @@ fn distance(from_ns: u64, to_ns: u64) -> f64 {
 }
 
 fn middle_of(least: i64, most: i64) -> i64 {
-    least.midpoint(most)
+    debug_assert!(least <= most, "the bounds are exchanged");
+    let middle = least.midpoint(most);
+    debug_assert!((least..=most).contains(&middle), "the middle is outside of the bounds");
+    middle
 }
 
 #[cfg(test)]

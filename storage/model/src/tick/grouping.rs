@@ -23,12 +23,16 @@ impl Grouping {
     /// `index` since 1970.
     pub fn new(scale: &TickScale, index: Granularity) -> Self {
         let (native, index) = (scale.granularity().ns(), index.ns());
+        debug_assert!(index.rem_euclid(native) == 0, "groups would begin within ticks");
         let ticks = index.div_euclid(native).max(1);
-        Self { ticks, offset: scale.base_ns().rem_euclid(index).div_euclid(native) }
+        let offset = scale.base_ns().rem_euclid(index).div_euclid(native);
+        debug_assert!((0..ticks).contains(&offset), "tick 0 is not in group 0");
+        Self { ticks, offset }
     }
 
     /// The group of a tick.
     pub const fn group_of(self, tick: i64) -> i64 {
+        debug_assert!(self.offset < self.ticks, "tick 0 is not in group 0");
         // The sum of tick and offset may leave the range of i64; the comparison avoids this
         // overflow.
         let (whole, rest) = (tick.div_euclid(self.ticks), tick.rem_euclid(self.ticks));
@@ -37,6 +41,11 @@ impl Grouping {
 
     /// The first tick of a group. The tick and the group may lie outside of the range of ticks.
     pub fn start(self, group: i128) -> i128 {
-        group.saturating_mul(i128::from(self.ticks)) - i128::from(self.offset)
+        let start = group.saturating_mul(i128::from(self.ticks)) - i128::from(self.offset);
+        debug_assert!(
+            i64::try_from(start).ok().is_none_or(|tick| i128::from(self.group_of(tick)) == group),
+            "the first tick is in another group"
+        );
+        start
     }
 }
