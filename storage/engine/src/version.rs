@@ -114,6 +114,17 @@ impl Version {
             all.extend(sealed);
             self.sealed = Arc::new(all);
         }
+        self.assert_consistent();
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert!(self.tail.len() <= TAIL_BATCHES_MAX, "the tail has too many batches");
+        debug_assert!(
+            self.sealed.last().is_none_or(|sealed| {
+                self.tail.first().is_none_or(|open| sealed.last_gsn() < open.first_gsn())
+            }),
+            "a sealed batch follows an open batch"
+        );
     }
 
     /// The sealed batches, by ascending gsn. Only worn sealed batches and their small copies are
@@ -135,6 +146,18 @@ impl Version {
         merged: Option<Arc<MemoryBatch>>,
     ) -> Option<Self> {
         let first = old.first()?;
+        debug_assert!(
+            merged.as_ref().is_none_or(|merged| {
+                merged.rows() <= old.iter().map(|batch| batch.rows()).sum::<usize>()
+            }),
+            "a merged batch has more rows than its parts"
+        );
+        debug_assert!(
+            merged.as_ref().zip(old.last()).is_none_or(|(merged, last)| {
+                first.first_gsn() <= merged.first_gsn() && merged.last_gsn() <= last.last_gsn()
+            }),
+            "a merged batch has gsn's outside of its parts"
+        );
         let find = |list: &[Arc<MemoryBatch>]| {
             let start = list.iter().position(|batch| Arc::ptr_eq(batch, first))?;
             let there = list.get(start..start + old.len())?;
@@ -149,6 +172,7 @@ impl Version {
             sealed.splice(start..start + old.len(), merged);
             next.sealed = Arc::new(sealed);
         }
+        next.assert_consistent();
         Some(next)
     }
 
@@ -159,6 +183,7 @@ impl Version {
     /// of the pieces.
     #[must_use]
     pub fn with_fence(&self, fence: Fence, deleted: GsnRange, leaving: u64) -> Self {
+        debug_assert!(self.epoch < u64::MAX, "a private version changes");
         let kept = |batch: &&Arc<MemoryBatch>| {
             batch.first_gsn() <= leaving
                 || !(fence.ticks.covers(&batch.hull()) && batch.last_gsn() <= fence.gsn.0)
@@ -181,6 +206,7 @@ impl Version {
             open_from: self.open_from,
         };
         next.drop_idle_fences();
+        next.assert_consistent();
         next
     }
 
@@ -197,6 +223,8 @@ impl Version {
     #[must_use]
     pub fn with_moved(&self, pieces: PieceSet) -> Self {
         let through = pieces.through.0;
+        debug_assert!(self.epoch < u64::MAX, "a private version changes");
+        debug_assert!(self.pieces.through <= pieces.through, "the border goes back");
         let kept = |batch: &&Arc<MemoryBatch>| batch.last_gsn() > through;
         let mut next = Self {
             sealed: Arc::new(self.sealed.iter().filter(kept).cloned().collect()),
@@ -213,6 +241,7 @@ impl Version {
                 || sabotage::active("border-off"),
             "the journal and the pieces own events before gsn {through}"
         );
+        next.assert_consistent();
         next.drop_idle_fences();
         next
     }
@@ -220,6 +249,7 @@ impl Version {
     /// The version with other pieces for the same events.
     #[must_use]
     pub fn with_pieces(&self, pieces: PieceSet) -> Self {
+        debug_assert!(self.pieces.through <= pieces.through, "the border goes back");
         Self { pieces: Arc::new(pieces), ..self.clone() }
     }
 
@@ -296,6 +326,7 @@ impl Version {
                 } else {
                     count_rows(batch, ranges, &self.fences, visible)
                 };
+            debug_assert!(rows <= batch.rows(), "more rows are visible than the batch has");
             if rows > 0 {
                 extent.rows += rows as u64;
                 extent.ticks = extent.ticks.hull(&ticks);
@@ -358,6 +389,8 @@ fn count_rows(
             batch.ticks().get(row).is_some_and(|tick| counts(row, Tick(*tick)))
         })
         .count();
+    debug_assert!(replaced <= rows, "more rows are replaced than visible");
+    debug_assert!(rows <= seen, "a row counts twice");
     (rows - replaced, hull)
 }
 
@@ -367,6 +400,7 @@ fn count_ticks(ticks: &[i64], sorted: bool, range: &TickRange) -> (usize, TickRa
     if sorted {
         let from = ticks.partition_point(|tick| *tick < start);
         let to = ticks.partition_point(|tick| *tick < end);
+        debug_assert!(from <= to, "the range is reversed");
         let within = ticks.get(from..to).unwrap_or(&[]);
         return match (within.first(), within.last()) {
             (Some(first), Some(last)) => {
@@ -385,6 +419,7 @@ fn count_ticks(ticks: &[i64], sorted: bool, range: &TickRange) -> (usize, TickRa
     }
     let hull =
         if count == 0 { TickRange::EMPTY } else { TickRange::new(Tick(low), Tick(high).next()) };
+    debug_assert!(range.covers(&hull), "a tick outside of the range counts");
     (count, hull)
 }
 

@@ -90,6 +90,11 @@ impl<'a> PieceComparison<'a> {
                 self.twice += u64::from(seqs.insert(seq.cast_unsigned()));
             }
         }
+        debug_assert_eq!(
+            found.rows,
+            parts.iter().map(|events| events.rows as u64).sum::<u64>(),
+            "an event is not compared"
+        );
         let last_key = self.before.as_ref().map_or(&[][..], |(key, ..)| key);
         if (found.rows, found.ticks, found.gsns)
             != (stored_summary.rows, stored_summary.ticks, stored_summary.gsns)

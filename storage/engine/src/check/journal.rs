@@ -77,6 +77,7 @@ impl Shapes {
             return Ok(Arc::clone(known));
         }
         let shape = Arc::new(Shape::of(definition, version)?);
+        debug_assert_eq!(shape.version, version, "the shape of another version");
         self.0.insert(key, Arc::clone(&shape));
         Ok(shape)
     }
@@ -363,6 +364,7 @@ pub fn events(
         return Err(Error::internal("the tick column is missing"));
     };
     let ticks = ticks::assign(&ticks::values(times)?, shape.tick_unit_ns, &definition.scale)?;
+    debug_assert_eq!(ticks.len(), frame.count as usize, "an event has no tick");
     Ok((columns, ticks))
 }
 
@@ -418,6 +420,10 @@ fn straddling_statement(
     id: ChronicleId,
     (first, last): (u64, u64),
 ) -> Line {
+    debug_assert!(
+        (first..last).contains(&subject.through(id).0),
+        "the border does not cut the statement"
+    );
     Line::new(PartKind::Ownership, path.to_string_lossy(), Severity::Damaged)
         .with_table(name(subject.definition(id).as_ref(), id))
         .with_cure(Repair::None)

@@ -104,6 +104,7 @@ pub fn check(
 /// The state of the index; `tablets` is the number of sound tablets, `unknown` the number of
 /// tablets missing or different in the index.
 fn index(tablets: u64, unknown: u64) -> Line {
+    debug_assert!(unknown <= tablets, "more tablets are unknown than there are");
     let line = |state| Line::new(PartKind::Index, "index", state);
     if unknown == 0 {
         return line(Severity::Sound)

@@ -127,6 +127,14 @@ impl<'a> Rebuild<'a> {
             gsns: numbers(first),
             ticks,
         };
+        debug_assert!(
+            rows.columns.iter().all(|column| column.len() == rows.len()),
+            "a column lacks rows"
+        );
+        debug_assert!(
+            rows.seqs.len() == rows.len() && rows.gsns.len() == rows.len(),
+            "an event has no number"
+        );
         let inside = |row: &u32| {
             rows.ticks.get(*row as usize).is_some_and(|tick| record.ticks.contains(Tick(*tick)))
         };
@@ -164,6 +172,8 @@ impl<'a> Rebuild<'a> {
         let [made] = written.as_slice() else {
             return Err(Error::internal("a tablet became several"));
         };
+        debug_assert_eq!(made.record.id, record.id, "the tablet has another number");
+        debug_assert_eq!(made.record.rows, record.rows, "events are lost in a rebuild");
         Ok(made.record == record)
     }
 

@@ -27,11 +27,14 @@ impl Seqs {
         }
         let words = self.pages.entry(page).or_insert_with(|| vec![0; WORDS].into_boxed_slice());
         let (word, bit) = ((at / 64) as usize, 1 << (at % 64));
-        words.get_mut(word).is_some_and(|word| {
+        debug_assert!(word < words.len(), "a number outside of its page");
+        let is_known = words.get_mut(word).is_some_and(|word| {
             let before = *word & bit != 0;
             *word |= bit;
             before
-        })
+        });
+        debug_assert!(self.pages.len() <= PAGES_MAX, "there are too many pages");
+        is_known
     }
 
     /// True if all numbers had room.

@@ -79,6 +79,12 @@ impl MemoryBatch {
         runs: Vec<Run>,
         claim: Claim,
     ) -> Self {
+        debug_assert!(u32::try_from(ticks.len()).is_ok(), "a row has no row number");
+        debug_assert!(ticks.is_empty() || !runs.is_empty(), "rows without numbers");
+        debug_assert!(
+            runs.last().is_none_or(|run| run.row as usize <= ticks.len()),
+            "a run begins behind the last row"
+        );
         let last_gsn =
             runs.last().map_or(0, |run| run.gsn + (ticks.len() as u64 - u64::from(run.row)) - 1);
         let hull = hull_of(&ticks);
@@ -111,6 +117,7 @@ impl MemoryBatch {
     pub fn private(&self, visible: u64, budget: &Arc<Budget>) -> Self {
         let mut marks = self.superseded().as_ref().clone();
         marks.retain(|mark| mark.gsn <= visible);
+        debug_assert!(marks.is_sorted_by_key(|mark| mark.gsn), "the marks are not in order");
         Self {
             shape: Arc::clone(&self.shape),
             columns: self.columns.clone(),
@@ -158,6 +165,7 @@ impl MemoryBatch {
             return Ok(Arc::clone(known));
         }
         let (groups, count) = groups_of_rows(&self.columns, &self.shape.keys, self.rows())?;
+        debug_assert!(groups.is_empty() || groups.len() == self.rows(), "a row has no group");
         let mut newest: Vec<Option<(i64, u32)>> = vec![None; count];
         for (row, tick) in (0..).zip(self.ticks.iter()) {
             let group = groups.get(row as usize).copied().unwrap_or_default();
@@ -169,6 +177,7 @@ impl MemoryBatch {
         }
         let mut rows: Vec<u32> = newest.into_iter().flatten().map(|(_, row)| row).collect();
         rows.sort_unstable();
+        debug_assert!(rows.len() <= count, "a series has two newest rows");
         // Memory per series: a row and a series number.
         let claim = self.claim.derived(rows.len() * 2 * size_of::<u32>());
         let newest =
@@ -220,6 +229,10 @@ impl MemoryBatch {
 
     /// Smallest range that contains the gsns of all rows.
     pub fn gsns(&self) -> GsnRange {
+        debug_assert!(
+            self.ticks.is_empty() || self.first_gsn() <= self.last_gsn,
+            "the last gsn precedes the first gsn"
+        );
         GsnRange::between(Gsn(self.first_gsn()), Gsn(self.last_gsn))
     }
 
@@ -242,6 +255,7 @@ impl MemoryBatch {
         let run = self.runs.get(at)?;
         let end = self.runs.get(at + 1).map_or(self.rows(), |next| next.row as usize);
         let row = (run.row as usize).checked_add(usize::try_from(gsn - run.gsn).ok()?)?;
+        debug_assert!(row >= end || self.gsn(row) == gsn, "the row has another gsn");
         (row < end).then_some(row)
     }
 
@@ -253,11 +267,13 @@ impl MemoryBatch {
 
     /// Arrival number of a row.
     pub fn seq(&self, row: usize) -> u64 {
+        debug_assert!(row < self.rows(), "the seq of a row behind the last row");
         self.run_of(row).map_or(0, |run| run.seq + (row as u64 - u64::from(run.row)))
     }
 
     /// Commit number of a row.
     pub fn gsn(&self, row: usize) -> u64 {
+        debug_assert!(row < self.rows(), "the gsn of a row behind the last row");
         self.run_of(row).map_or(0, |run| run.gsn + (row as u64 - u64::from(run.row)))
     }
 
@@ -274,6 +290,7 @@ impl MemoryBatch {
             rows.sort_unstable();
             rows.into_iter().map(|(_, _, row)| row).collect()
         });
+        debug_assert_eq!(order.len(), self.rows(), "a row is missing in the permutation");
         Arc::clone(order)
     }
 
@@ -290,7 +307,9 @@ impl MemoryBatch {
     /// Number of rows replaced at or before `gsn`.
     pub fn superseded_through(&self, gsn: u64) -> usize {
         let superseded = self.superseded.read();
-        superseded.partition_point(|mark| mark.gsn <= gsn)
+        let count = superseded.partition_point(|mark| mark.gsn <= gsn);
+        debug_assert!(count <= self.rows(), "more replaced rows than rows");
+        count
     }
 
     /// Marks `row` as replaced by the event of `gsn`. Returns the new number of marks. Call only
@@ -307,6 +326,7 @@ impl MemoryBatch {
     pub fn set_superseded(&self, mut marks: Vec<SupersededRow>) {
         marks.sort_unstable_by_key(|mark| mark.gsn);
         debug_assert!(marks.iter().all(|mark| (mark.row as usize) < self.rows()));
+        debug_assert!(marks.len() <= self.rows(), "a row is replaced twice");
         *self.superseded.write() = Arc::new(marks);
     }
 
@@ -326,10 +346,15 @@ impl MemoryBatch {
 
 /// The smallest range that contains all `ticks`.
 pub fn hull_of(ticks: &[i64]) -> TickRange {
-    match (ticks.iter().min(), ticks.iter().max()) {
+    let hull = match (ticks.iter().min(), ticks.iter().max()) {
         (Some(min), Some(max)) => TickRange::new(Tick(*min), Tick(*max).next()),
         _ => TickRange::EMPTY,
-    }
+    };
+    debug_assert!(
+        ticks.last().is_none_or(|tick| hull.start.0 <= *tick && *tick <= hull.end.0),
+        "a tick outside of the hull"
+    );
+    hull
 }
 
 #[cfg(test)]

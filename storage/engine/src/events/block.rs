@@ -60,11 +60,21 @@ impl Block {
             let bytes = encode::encode(std::slice::from_ref(column), None)?;
             Ok((bytes, u8::try_from(width).unwrap_or(1)))
         });
-        sections.collect()
+        let sections = sections.collect::<Result<Vec<_>>>()?;
+        debug_assert_eq!(
+            sections.len(),
+            self.columns.len() + numbers.len(),
+            "a column or number has no section"
+        );
+        Ok(sections)
     }
 
     /// The indexes of the sections with the `wanted` columns and numbers, ascending.
     pub fn sections(wanted: &ColumnSelection, shape: &Shape) -> Vec<usize> {
+        debug_assert!(
+            wanted.columns.iter().all(|at| *at < shape.columns.len()),
+            "a wanted column is not in the shape"
+        );
         let numbers = [wanted.ticks, wanted.seqs, wanted.gsns];
         let numbers = (shape.columns.len()..).zip(numbers).filter(|(_, wanted)| *wanted);
         let mut sections = wanted.columns.clone();
@@ -109,6 +119,10 @@ impl Block {
         let (ticks, seqs) = (numbers(wanted.ticks)?, numbers(wanted.seqs)?);
         let gsns = numbers(wanted.gsns)?;
         debug_assert!([&ticks, &seqs, &gsns].iter().all(|of| of.is_empty() || of.len() == rows));
+        debug_assert!(
+            columns.iter().flatten().all(|column| column.len() == rows),
+            "a column has another number of rows than the block"
+        );
         Ok(PartEvents { rows, columns, ticks, seqs, gsns })
     }
 }
@@ -120,7 +134,9 @@ fn differences(values: &[i64]) -> ScalarBuffer<i64> {
         before = *value;
         difference
     });
-    differences.collect::<Vec<_>>().into()
+    let differences: Vec<i64> = differences.collect();
+    debug_assert!(differences.first() == values.first(), "the first number is not itself");
+    differences.into()
 }
 
 fn summed(differences: &[i64]) -> ScalarBuffer<i64> {
@@ -129,7 +145,9 @@ fn summed(differences: &[i64]) -> ScalarBuffer<i64> {
         sum = sum.wrapping_add(*difference);
         sum
     });
-    sums.collect::<Vec<_>>().into()
+    let sums: Vec<i64> = sums.collect();
+    debug_assert!(sums.first() == differences.first(), "the first number is not itself");
+    sums.into()
 }
 
 fn sums(column: &Column) -> Option<ScalarBuffer<i64>> {

@@ -14,6 +14,7 @@ pub struct BlockCache {
 impl BlockCache {
     /// The blocks, with a claim for their bytes.
     pub fn new(blocks: BTreeMap<u32, Block>, claim: Claim) -> Self {
+        debug_assert!(blocks.is_empty() || claim.bytes() > 0, "the budget ignores the blocks");
         Self { blocks, claim }
     }
 

@@ -66,11 +66,16 @@ impl Budget {
     /// Claims `bytes`, even beyond the budget: for data already durable, or about to replace data
     /// of the same size.
     pub fn claim_anyway(self: &Arc<Self>, bytes: usize) -> Claim {
-        self.used.fetch_add(bytes as u64, Ordering::Relaxed);
+        let before = self.used.fetch_add(bytes as u64, Ordering::Relaxed);
+        debug_assert!(before.checked_add(bytes as u64).is_some(), "the bytes in use overflow");
         Claim { budget: Arc::clone(self), bytes: bytes as u64 }
     }
 
     fn exhausted(&self, used: u64, wanted: u64) -> Error {
+        debug_assert!(
+            used.checked_add(wanted).is_none_or(|sum| sum > self.bytes_max),
+            "a claim that fits is refused"
+        );
         Error::new(
             ErrorKind::OutOfMemory,
             format!(
@@ -104,6 +109,8 @@ impl Claim {
 
     /// Joins another claim on the same budget into this claim.
     pub fn join(&mut self, mut other: Claim) {
+        debug_assert!(Arc::ptr_eq(&self.budget, &other.budget), "claims on two budgets are joined");
+        debug_assert!(self.bytes.checked_add(other.bytes).is_some(), "the joined claim overflows");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 

@@ -92,6 +92,10 @@ impl Column {
 
     /// The rows `[start, start + len)` in the declared type.
     pub fn slice(&self, start: usize, len: usize) -> Result<ArrayRef> {
+        debug_assert!(
+            start.checked_add(len).is_some_and(|end| end <= self.len()),
+            "a slice continues behind the last row"
+        );
         Ok(match self {
             Self::Plain(array) => array.slice(start, len),
             Self::Coded8 { codes, values } => take(values, &codes.slice(start, len), None)?,
@@ -101,6 +105,10 @@ impl Column {
 
     /// The rows at `rows` in the declared type.
     pub fn rows(&self, rows: &UInt32Array) -> Result<ArrayRef> {
+        debug_assert!(
+            rows.iter().flatten().all(|row| (row as usize) < self.len()),
+            "a row behind the last row is read"
+        );
         Ok(match self {
             Self::Plain(array) => take(array, rows, None)?,
             Self::Coded8 { codes, values } => take(values, &take(codes, rows, None)?, None)?,
@@ -145,6 +153,7 @@ impl Column {
 
     /// Concatenates columns of the same declared type.
     pub fn concat(parts: &[Column]) -> Result<Self> {
+        debug_assert!(!parts.is_empty(), "there is no column to concatenate");
         if let [Self::Plain(array)] = parts {
             return Self::store(array);
         }
@@ -154,7 +163,13 @@ impl Column {
         let arrays =
             parts.iter().map(|part| part.slice(0, part.len())).collect::<Result<Vec<_>>>()?;
         let views: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-        Self::store(&concat(&views)?)
+        let joined = Self::store(&concat(&views)?)?;
+        debug_assert_eq!(
+            joined.len(),
+            parts.iter().map(Column::len).sum::<usize>(),
+            "rows are lost in a concatenation"
+        );
+        Ok(joined)
     }
 
     /// Approximate size of the rows in bytes; exact for types without nesting.
@@ -193,6 +208,15 @@ fn entries_max(rows: usize) -> Option<usize> {
 
 /// Coded text. The codes are below 65,536, and each code has a value.
 fn coded(codes: Vec<u16>, nulls: Option<NullBuffer>, values: StringViewArray) -> Column {
+    debug_assert!(values.len() <= DICTIONARY_ENTRIES_MAX, "the dictionary has too many entries");
+    debug_assert!(
+        codes.iter().all(|code| usize::from(*code) < values.len().max(1)),
+        "a code has no entry"
+    );
+    debug_assert!(
+        nulls.as_ref().is_none_or(|nulls| nulls.len() == codes.len()),
+        "the validity has another length than the codes"
+    );
     if values.len() <= 256 {
         let codes: Vec<u8> = codes.iter().map(|code| *code as u8).collect();
         return Column::Coded8 { codes: UInt8Array::new(codes.into(), nulls), values };
@@ -235,6 +259,8 @@ fn recode(
         }
         codes.push(*slot);
     }
+    debug_assert_eq!(codes.len(), rows.len(), "a picked row has no code");
+    debug_assert!(count <= entries_max, "the dictionary has too many entries");
     Some(coded(codes, nulls, used.finish()))
 }
 
@@ -280,6 +306,8 @@ fn concat_codes(parts: &[Column]) -> Option<Column> {
             None => nulls.append_n_non_nulls(part.len()),
         }
     }
+    debug_assert_eq!(codes.len(), rows, "a row has no code");
+    debug_assert!(by_text.len() <= entries_max, "the dictionary has too many entries");
     Some(coded(codes, nulls.finish(), joined_values.finish()))
 }
 
@@ -313,6 +341,12 @@ fn code(text: &StringViewArray) -> Option<Column> {
         }
         codes.push(code);
     }
+    debug_assert_eq!(codes.len(), rows, "a row has no code");
+    debug_assert_eq!(
+        by_view.len() + by_text.len(),
+        first_rows.len(),
+        "a text has two entries in the dictionary"
+    );
     let mut values = StringViewBuilder::with_capacity(first_rows.len());
     for row in &first_rows {
         values.append_value(text.value(*row as usize));

@@ -18,7 +18,7 @@ use stratalog_model::{Error, Result};
 /// # Errors
 /// `Internal`, and Arrow's errors, for a text that is not a value of the type.
 pub fn value(text: &str, data_type: &DataType) -> Result<ArrayRef> {
-    Ok(match data_type {
+    let array: ArrayRef = match data_type {
         DataType::Binary => {
             let bytes = text.strip_prefix("\\x").and_then(unhex);
             let bytes = bytes.ok_or_else(|| not_a(text, "bytea"))?;
@@ -54,7 +54,9 @@ pub fn value(text: &str, data_type: &DataType) -> Result<ArrayRef> {
             let options = CastOptions { safe: false, ..Default::default() };
             cast_with_options(&text, data_type, &options)?
         }
-    })
+    };
+    debug_assert_eq!(array.len(), 1, "a constant has several values");
+    Ok(array)
 }
 
 fn not_a(text: &str, name: &str) -> Error {
@@ -133,8 +135,10 @@ fn unhex(digits: &str) -> Option<Vec<u8>> {
     if digits.len() & 1 == 1 {
         return None;
     }
-    digits
+    let bytes = digits
         .chunks_exact(2)
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
+        .collect::<Option<Vec<u8>>>()?;
+    debug_assert_eq!(bytes.len(), digits.len() / 2, "digits are lost");
+    Some(bytes)
 }

@@ -68,6 +68,10 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     let rows = columns.first().map_or(0, Column::len);
     debug_assert!(columns.iter().all(|column| column.len() == rows));
     let mut prefix = Vec::with_capacity(ALIGNMENT);
+    debug_assert!(
+        ticks.is_none_or(|ticks| columns.is_empty() || ticks.len() == rows),
+        "the ticks have another number of rows than the columns"
+    );
     let mut entries: Vec<u32> = Vec::new();
     let mut values: Vec<&dyn Array> = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len() + 1);
@@ -103,6 +107,12 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     for count in &entries {
         prefix.extend(count.to_le_bytes());
     }
+    debug_assert_eq!(
+        prefix.len(),
+        8 + columns.len() + 4 * entries.len(),
+        "the prefix has another length than a reader expects"
+    );
+    debug_assert_eq!(entries.len(), values.len(), "a dictionary has no number of entries");
     if let Some(ticks) = ticks {
         arrays.push(Arc::new(Int64Array::new(ticks.clone(), None)));
     }
@@ -243,6 +253,8 @@ pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<Deco
         }
         None => None,
     };
+    debug_assert!(columns.iter().all(|column| column.len() == rows), "a column lacks rows");
+    debug_assert!(ticks.as_ref().is_none_or(|ticks| ticks.len() == rows), "a row has no tick");
     Ok(DecodedPayload { columns, ticks })
 }
 
@@ -310,11 +322,14 @@ impl Message {
 
     fn write(&self, out: &mut MutableBuffer) {
         let start = out.len();
+        debug_assert!(start.is_multiple_of(self.padding), "a message is not aligned");
         out.extend_from_slice(&CONTINUATION);
         out.extend_from_slice(&((self.head_len() - 8) as i32).to_le_bytes());
         out.extend_from_slice(&self.metadata);
+        debug_assert!(out.len() - start <= self.head_len(), "the head of a message is cut off");
         out.resize(start + self.head_len(), 0);
         out.extend_from_slice(&self.body);
+        debug_assert!(out.len() - start <= self.len(), "the body of a message is cut off");
         out.resize(start + self.len(), 0);
     }
 }
@@ -327,13 +342,17 @@ fn write_behind(
     rows: usize,
     padding: usize,
 ) -> Result<MutableBuffer> {
+    let start = payload.len();
+    debug_assert!(start.is_multiple_of(padding), "a message is not aligned");
     let (batch, options) = to_write(arrays, rows, padding)?;
     let behind = SuffixWriter { payload, begun: false };
     let mut writer = StreamWriter::try_new_with_options(behind, &batch.schema(), options)?;
     // The first write was the schema message, and `SuffixWriter` dropped the bytes.
     writer.get_mut().begun = true;
     writer.write(&batch)?;
-    Ok(std::mem::replace(&mut writer.get_mut().payload, MutableBuffer::new(0)))
+    let payload = std::mem::replace(&mut writer.get_mut().payload, MutableBuffer::new(0));
+    debug_assert!(start < payload.len(), "a message has no bytes");
+    Ok(payload)
 }
 
 /// A writer that appends to the payload once `begun` is set and drops the bytes before.

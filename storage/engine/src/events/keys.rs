@@ -165,6 +165,8 @@ impl KeyBytes {
 
     /// Completes the value that begins at `start`.
     fn end_part(&mut self, start: usize) {
+        debug_assert!(start < self.bytes.len(), "a key value has no bytes");
+        debug_assert!(self.end <= start, "a key value lies before the end of the key");
         let is_empty = self.fixed == 0 && self.bytes.get(start..) == Some(&EMPTY_TEXT[..]);
         self.fixed = self.fixed.saturating_sub(1);
         if !is_empty {
@@ -174,11 +176,13 @@ impl KeyBytes {
 
     /// The key up to now, in the form of [`Self::finish`].
     pub fn as_bytes(&self) -> &[u8] {
+        debug_assert!(self.end <= self.bytes.len(), "the key ends behind its bytes");
         self.bytes.get(..self.end).unwrap_or_default()
     }
 
     /// The key, without trailing empty values of columns added later.
     pub fn finish(mut self) -> Vec<u8> {
+        debug_assert!(self.end <= self.bytes.len(), "the key ends behind its bytes");
         self.bytes.truncate(self.end);
         self.bytes
     }
@@ -230,6 +234,7 @@ pub fn integer(array: &ArrayRef, row: usize) -> Result<i64> {
 
 /// A code for each row, and the number of codes; equal codes mean equal values.
 fn codes(column: &Column, rows: usize) -> Result<(Vec<u32>, usize)> {
+    debug_assert!(rows <= column.len(), "a key column lacks rows");
     Ok(match column {
         Column::Coded8 { codes, values } => {
             (codes.values().iter().map(|code| u32::from(*code)).collect(), values.len())
@@ -260,12 +265,13 @@ fn number<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>
     let rows = values.size_hint().0;
     let mut codes: HashMap<T, u32, RandomState> =
         HashMap::with_capacity_and_hasher(rows / 2, RandomState::default());
-    let numbered = values
+    let numbered: Vec<u32> = values
         .map(|value| {
             let next = codes.len() as u32;
             *codes.entry(value).or_insert(next)
         })
         .collect();
+    debug_assert!(codes.len() <= numbered.len(), "more distinct values than values");
     (numbered, codes.len())
 }
 
@@ -285,6 +291,7 @@ fn combine(of_row: &mut [u32], groups: usize, codes: &[u32], distinct: usize) ->
                 *group = *slot;
             }
         }
+        debug_assert!(next as usize <= of_row.len(), "more groups than rows");
         return next as usize;
     }
     let mut table: HashMap<(u32, u32), u32, RandomState> =
@@ -293,6 +300,7 @@ fn combine(of_row: &mut [u32], groups: usize, codes: &[u32], distinct: usize) ->
         let next = table.len() as u32;
         *group = *table.entry((*group, *code)).or_insert(next);
     }
+    debug_assert!(table.len() <= of_row.len(), "more groups than rows");
     table.len()
 }
 

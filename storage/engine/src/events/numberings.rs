@@ -75,6 +75,7 @@ impl Drop for LentNumbers {
             match self.numberings.budget.claim((bytes - last.claim.bytes()) as usize) {
                 Ok(more) => {
                     last.claim.join(more);
+                    debug_assert_eq!(last.claim.bytes(), bytes, "the claim has another size");
                     false
                 }
                 Err(_) => true,

@@ -78,6 +78,7 @@ impl PartEvents {
         let rows = block.rows();
         let Block { columns, ticks, seqs, gsns } = block;
         debug_assert!(seqs.len() == rows && gsns.len() == rows);
+        debug_assert!(columns.iter().all(|column| column.len() == rows), "a column lacks rows");
         Self { rows, columns: columns.into_iter().map(Some).collect(), ticks, seqs, gsns }
     }
 
@@ -86,6 +87,10 @@ impl PartEvents {
     /// # Errors
     /// `Internal` if a column was not read.
     pub fn into_block(self) -> Result<Block> {
+        debug_assert!(
+            [&self.ticks, &self.seqs, &self.gsns].iter().all(|of| of.len() == self.rows),
+            "a block lacks numbers of its events"
+        );
         let (ticks, seqs, gsns) = (self.ticks.clone(), self.seqs.clone(), self.gsns.clone());
         Ok(Block { ticks, seqs, gsns, columns: self.whole()? })
     }
@@ -95,6 +100,10 @@ impl PartEvents {
     /// # Errors
     /// `Internal` if the batch has other columns.
     pub fn of_batch(batch: &RecordBatch, wanted: &ColumnSelection, shape: &Shape) -> Result<Self> {
+        debug_assert!(
+            wanted.columns.iter().all(|at| *at < shape.columns.len()),
+            "a wanted column is not in the shape"
+        );
         let missing = || Error::internal("a story gave other columns than were wanted");
         let mut columns = vec![None; shape.columns.len()];
         let mut arrays = batch.columns().iter();
@@ -114,6 +123,10 @@ impl PartEvents {
         };
         let (ticks, seqs) = (numbers(wanted.ticks)?, numbers(wanted.seqs)?);
         let gsns = numbers(wanted.gsns)?;
+        debug_assert!(
+            [&ticks, &seqs, &gsns].iter().all(|of| of.is_empty() || of.len() == batch.num_rows()),
+            "an event has no number"
+        );
         Ok(Self { rows: batch.num_rows(), columns, ticks, seqs, gsns })
     }
 

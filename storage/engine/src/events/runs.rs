@@ -58,7 +58,10 @@ impl Cells {
 /// The range from `starts[at]` to the next start.
 fn between(starts: &[u32], at: usize) -> Range<usize> {
     match (starts.get(at), starts.get(at + 1)) {
-        (Some(start), Some(end)) => *start as usize..*end as usize,
+        (Some(start), Some(end)) => {
+            debug_assert!(start <= end, "a range ends before its start");
+            *start as usize..*end as usize
+        }
         _ => 0..0,
     }
 }
@@ -76,6 +79,7 @@ pub struct SeriesKeys {
 impl SeriesKeys {
     /// The keys of `len` series. The arrays are copied out of larger buffers.
     pub fn new(values: Vec<ArrayRef>, len: usize) -> Self {
+        debug_assert!(values.iter().all(|of| of.len() == len), "a series has no key value");
         let values = values.iter().map(compacted).collect();
         Self { values, len, numbered: SeriesNumbers::default() }
     }
@@ -112,6 +116,7 @@ impl Runs {
     /// # Errors
     /// `Internal` if the rows are not sorted.
     pub fn of(columns: &[Column], key: &KeyColumns, rows: usize) -> Result<Self> {
+        debug_assert_eq!(columns.len(), key.at.len(), "a key column is missing");
         let arrays: Vec<ArrayRef> =
             columns.iter().map(|column| column.slice(0, rows)).collect::<Result<_>>()?;
         let ranges: Vec<Range<usize>> = match rows {
@@ -136,6 +141,11 @@ impl Runs {
         }
         let firsts = UInt32Array::from(starts.clone());
         debug_assert_eq!(keys.len(), starts.len());
+        debug_assert!(starts.is_sorted_by(|a, b| a < b), "a series has no rows");
+        debug_assert!(
+            starts.last().is_none_or(|start| (*start as usize) < rows),
+            "a series begins behind the last row"
+        );
         let values = arrays.iter().map(|array| Ok(take(array, &firsts, None)?));
         let series = SeriesKeys::new(values.collect::<Result<_>>()?, keys.len());
         starts.push(rows as u32);
@@ -165,6 +175,8 @@ impl Runs {
         let row = |cell: &u32| rows.get(*cell as usize).copied().unwrap_or(sum);
         let starts = runs.starts.iter().map(row).collect();
         let cells = std::mem::replace(&mut runs.starts, starts);
+        debug_assert_eq!(runs.starts.last(), Some(&sum), "the series end before the last row");
+        debug_assert_eq!(cells.len(), runs.starts.len(), "a series has no cells");
         let ticks = firsts.iter().copied().zip(lasts.iter().copied()).collect();
         runs.cells = Some(Cells { starts: cells, rows, ticks });
         Ok(runs)
@@ -194,6 +206,8 @@ impl Runs {
     /// `ranges`. The ranges are ascending and disjoint, and contain all rows of each series.
     #[must_use]
     pub fn placed(mut self, ranges: &[Range<usize>]) -> Self {
+        debug_assert!(self.ends.is_empty() && self.cells.is_none(), "the runs are placed already");
+        debug_assert!(ranges.is_sorted_by(|a, b| a.end <= b.start), "the ranges overlap");
         let mut ranges = ranges.iter();
         let (mut range, mut before) = (ranges.next().cloned().unwrap_or(0..0), 0);
         let (mut starts, mut ends) = (Vec::with_capacity(self.len()), Vec::new());
@@ -205,6 +219,10 @@ impl Runs {
                 range = next.clone();
             }
             let start = range.start + (own.start - before);
+            debug_assert!(
+                own.len() <= range.end.saturating_sub(start),
+                "a series continues behind its range"
+            );
             starts.push(start as u32);
             ends.push((start + own.len()) as u32);
         }

@@ -91,6 +91,9 @@ impl Shape {
         }
         let keys = KeyColumns { at, fixed };
         let schema = encode::schema_of(&types);
+        debug_assert_eq!(schema.fields().len(), columns.len(), "a column has no type");
+        debug_assert!(tick_unit_ns > 0, "the tick column has no unit");
+        debug_assert!(keys.fixed <= keys.at.len(), "a fixed key column is missing");
         Ok(Self { version, columns, schema, tick_at, tick_unit_ns, keys })
     }
 

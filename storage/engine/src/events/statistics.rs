@@ -28,6 +28,8 @@ pub fn of_columns(columns: &[Column]) -> Bytes {
     let mut out = Vec::new();
     for column in columns {
         let mut summary = summary(column);
+        debug_assert_eq!(summary.rows, column.len() as u64, "a row is not in the statistics");
+        debug_assert!(summary.nulls <= summary.rows, "more NULL rows than rows");
         if sabotage::active("values-too-narrow") {
             summary.hull = summary.hull.map(|(low, _)| (low.clone(), low));
         }
@@ -89,6 +91,7 @@ fn put(out: &mut Vec<u8>, summary: &ValueSummary) {
         }
         Some((OrderedValue::Bytes(low), OrderedValue::Bytes(high))) => {
             for text in [low, high] {
+                debug_assert!(u8::try_from(text.len()).is_ok(), "a bound is too long");
                 out.put_u8(text.len() as u8);
                 out.put_slice(text);
             }

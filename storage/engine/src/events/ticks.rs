@@ -17,6 +17,7 @@ use stratalog_model::{Error, ErrorKind, Result, Tick, TickScale};
 /// # Errors
 /// `DatetimeOverflow` for a value without a tick.
 pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64>> {
+    debug_assert!(unit_ns > 0, "the tick column has no unit");
     let (base, granularity) = (scale.base_ns(), scale.granularity().ns());
     let mut ticks = Vec::with_capacity(values.len());
     for value in values {
@@ -32,6 +33,8 @@ pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64
         }
         ticks.push(tick);
     }
+    debug_assert_eq!(ticks.len(), values.len(), "a value has no tick");
+    debug_assert!(ticks.iter().all(|tick| *tick <= Tick::MAX.0), "a tick is the end of ranges");
     Ok(ticks)
 }
 
@@ -40,6 +43,7 @@ pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64
 /// # Errors
 /// `DatetimeOverflow` when the start of a tick is out of the range of nanoseconds.
 pub fn starts(ticks: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64>> {
+    debug_assert!(unit_ns > 0, "the tick column has no unit");
     ticks
         .iter()
         .map(|tick| match scale.time_ns_of(Tick(*tick)) {

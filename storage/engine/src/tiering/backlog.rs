@@ -12,7 +12,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use stratalog_model::ChronicleId;
+use stratalog_model::{ChronicleId, TierName};
 
 use crate::{
     events::{block::Block, block_cache::BlockCache, budget::Budget},
@@ -47,6 +47,8 @@ impl Backlog {
         blocks: BTreeMap<u32, Block>,
         is_pinned: impl Fn(ChronicleId, i64) -> bool,
     ) {
+        debug_assert!(piece.tier() == TierName::Tablet, "a story has no blocks to keep");
+        debug_assert!(!blocks.is_empty(), "there is no block to keep");
         let of = |piece: &OpenPiece| is_pinned(piece.chronicle(), piece.record().since_ns);
         let bytes = blocks.values().map(Block::bytes).sum();
         if bytes as u64 > self.budget.bytes_max() {

@@ -184,6 +184,7 @@ impl HeldPiece {
     }
 
     fn tablet(&self) -> BuiltTablet {
+        debug_assert!(self.story().is_none(), "a story is read as a tablet");
         BuiltTablet {
             id: TabletId(self.record.id),
             chronicle: self.chronicle,

@@ -110,7 +110,15 @@ pub fn build(
         };
         written.extend(write_windows(tablets, chronicle, &rows, from, number, sizes)?);
     }
+    debug_assert!(
+        rows_of(&written) <= batches.iter().map(|batch| batch.rows() as u64).sum::<u64>(),
+        "the tablets have more events than the batches"
+    );
     Ok(written)
+}
+
+fn rows_of(written: &[WrittenPiece]) -> u64 {
+    written.iter().map(|written| written.record.rows).sum()
 }
 
 /// Writes events into tablets; each tablet covers a window of ticks. `number` returns the number of
@@ -126,16 +134,21 @@ pub fn write_windows(
     number: &mut dyn FnMut() -> u64,
     sizes: Sizes,
 ) -> Result<Vec<WrittenPiece>> {
+    debug_assert!(u32::try_from(rows.len()).is_ok(), "an event has no row number");
     let mut by_tick: Vec<u32> = (0..rows.len() as u32).collect();
     by_tick.sort_by_key(|row| rows.ticks.get(*row as usize).copied());
     let groups = Groups::of(&rows.columns, &rows.shape.keys, rows.len())?;
     let ranks = ranks(&groups);
     debug_assert_eq!(rows.gsns.len(), rows.len());
+    debug_assert_eq!(rows.seqs.len(), rows.len(), "an event has no arrival number");
+    debug_assert_eq!(ranks.len(), groups.keys.len(), "a key has no rank");
     let windows = by_tick.chunks(sizes.tablet_rows_max.max(1)).map(|window| {
         let id = TabletId(number());
         write(tablets, id, chronicle, rows, &groups, &ranks, window, from, sizes)
     });
-    windows.collect()
+    let written = windows.collect::<Result<Vec<_>>>()?;
+    debug_assert_eq!(rows_of(&written), rows.len() as u64, "events are lost between tablets");
+    Ok(written)
 }
 
 /// The rank of each group in key order.
@@ -163,6 +176,7 @@ fn write(
     from: EventSource,
     sizes: Sizes,
 ) -> Result<WrittenPiece> {
+    debug_assert!(!window.is_empty(), "a tablet has no events");
     let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
     let sorted = order::by_key(rows, groups, ranks, window);
     let bytes: usize = rows.columns.iter().map(Column::bytes).sum();
@@ -202,6 +216,8 @@ fn write(
         window.len()
     );
     debug_assert!(!hull.is_empty() && gsns.0 <= gsns.1);
+    debug_assert_eq!(heads.len() as u64, u64::from(built.blocks), "a block has no head");
+    debug_assert!(blocks.is_empty() || blocks.len() == heads.len(), "a block is not kept");
     let record = PieceRecord {
         id: built.id.0,
         schema_version: built.schema_version,
@@ -229,12 +245,15 @@ fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
         (low.copied().unwrap_or_default(), high.copied().unwrap_or_default())
     };
     let gsns = hull(&block.gsns);
+    let keys = (key(rows.first()), key(rows.last()));
     debug_assert_eq!(rows.len(), block.rows());
+    debug_assert!(!rows.is_empty(), "a block has no events");
+    debug_assert!(keys.0 <= keys.1, "the first key of a block follows the last key");
     BlockSummary {
         rows: block.rows() as u32,
         ticks: hull(&block.ticks),
         gsns: (gsns.0.cast_unsigned(), gsns.1.cast_unsigned()),
-        keys: (key(rows.first()), key(rows.last())),
+        keys,
         statistics: statistics::of_columns(&block.columns),
     }
 }

@@ -119,7 +119,9 @@ pub fn stay_ns(definition: &ChronicleDefinition) -> i64 {
         true => i64::try_from(definition.window_ns()).unwrap_or(i64::MAX),
         false => 0,
     };
-    window_ns.max(definition.tiering.pin_for_ms.map_or(0, ns_of_ms))
+    let stay_ns = window_ns.max(definition.tiering.pin_for_ms.map_or(0, ns_of_ms));
+    debug_assert!(stay_ns >= 0, "events leave before their commit");
+    stay_ns
 }
 
 /// Milliseconds of an option in nanoseconds, up to the largest i64.
@@ -164,13 +166,20 @@ pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
             .or_else(|| largest(&mut loads.iter().filter(|_| waits).filter(free)))
             .or_else(|| largest(&mut loads.iter().filter(|_| waits)))
     };
+    let very_long = pressure.journal_bytes >= pressure.journal_bytes_high.saturating_mul(2);
     let journal = || {
         let first = loads.iter().min_by_key(|load| (load.oldest_gsn, load.chronicle)).copied();
-        let very_long = pressure.journal_bytes >= pressure.journal_bytes_high.saturating_mul(2);
         first.filter(|load| !load.is_pinned || very_long)
     };
     let short = pressure.is_memory_short().then(memory).flatten();
     let chosen = short.or_else(|| pressure.is_journal_long().then(journal).flatten());
+    debug_assert!(chosen.is_none() || pressure.is_high(), "a flush without a shortage");
+    debug_assert!(
+        chosen.is_none_or(|load| {
+            !load.is_pinned || very_long || pressure.memory_bytes_wanted > 0
+        }),
+        "pinned events leave early"
+    );
     chosen.map(|load| load.chronicle)
 }
 
@@ -238,7 +247,15 @@ pub fn merge(pieces: &[PieceRecord], largest: LargestPiece, fan_in: usize) -> Op
         let found = overlapping.or_else(|| small(alike, largest, fan_in));
         best = best.max_by_len(found);
     }
-    Some(best?.iter().map(|piece| piece.id).collect())
+    let best = best?;
+    debug_assert!((2..=FAN_IN_MAX).contains(&best.len()), "a merge of too few or many pieces");
+    debug_assert!(
+        best.windows(2).all(|pair| {
+            matches!(pair, [a, b] if a.schema_version == b.schema_version && a.id != b.id)
+        }),
+        "a merge of several shapes, or of a piece with itself"
+    );
+    Some(best.iter().map(|piece| piece.id).collect())
 }
 
 /// Parts of the pin time; a merge stays within one part.
@@ -363,6 +380,7 @@ pub fn unsettled(pieces: &[PieceRecord], settings: &EngineSettings) -> BTreeSet<
     }
     let tablets = pieces.iter().filter(|piece| piece.tier() == TierName::Tablet);
     unsettled.extend(tablets.map(|piece| piece.id));
+    debug_assert!(unsettled.len() <= pieces.len(), "a piece is unsettled that does not exist");
     unsettled
 }
 
@@ -379,6 +397,10 @@ impl<T> LongerList for Option<Vec<T>> {
 
 /// The pieces at the deepest overlap; `None` for fewer than `fan_in` pieces.
 fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a PieceRecord>> {
+    debug_assert!(
+        pieces.is_sorted_by_key(|piece| piece.ticks.start),
+        "the pieces are not in the order of their ticks"
+    );
     let mut open: Vec<&PieceRecord> = Vec::new();
     let mut most: Vec<&PieceRecord> = Vec::new();
     for piece in pieces {
@@ -396,6 +418,7 @@ fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a Piec
 
 /// The smallest of the overlapping pieces, at least two: a merge holds all its pieces in memory.
 fn few(mut pieces: Vec<&PieceRecord>, largest: LargestPiece) -> Vec<&PieceRecord> {
+    debug_assert!(pieces.len() >= 2, "one piece alone is merged");
     pieces.sort_by_key(|piece| (piece.unpacked_bytes, piece.id));
     let bytes_max = largest.unpacked_bytes.saturating_mul(OVERLAP_SHARE);
     let mut bytes = 0;
@@ -415,6 +438,10 @@ fn small<'a>(
     largest: LargestPiece,
     fan_in: usize,
 ) -> Option<Vec<&'a PieceRecord>> {
+    debug_assert!(
+        pieces.is_sorted_by_key(|piece| piece.ticks.start),
+        "the pieces are not in the order of their ticks"
+    );
     let (mut from, mut rows, mut bytes) = (0, 0, 0);
     let mut longest = 0..0;
     for (at, piece) in pieces.iter().enumerate() {
@@ -432,6 +459,10 @@ fn small<'a>(
     }
     let run = pieces.get(longest).filter(|run| run.len() >= fan_in)?;
     debug_assert!(run.len() <= FAN_IN_MAX);
+    debug_assert!(
+        run.iter().map(|piece| piece.rows).sum::<u64>() <= largest.rows,
+        "the neighbours together are too large"
+    );
     Some(run.to_vec())
 }
 

@@ -272,6 +272,12 @@ async fn move_out(
     through: Gsn,
     snapshot_gsn: Gsn,
 ) -> Result<MoveCounts> {
+    debug_assert!(!batches.is_empty(), "a move without events");
+    debug_assert!(version.pieces().through <= through, "the border goes back");
+    debug_assert!(
+        through <= snapshot_gsn || sabotage::active("border-off"),
+        "events after the snapshot move"
+    );
     sync(mover.log.as_ref()).await?;
     let id = chronicle.id();
     let fences = version.fences();
@@ -334,6 +340,15 @@ pub fn open(
     for written in written {
         let shape = chronicle.known_shape(written.record.schema_version);
         let shape = shape.ok_or_else(|| Error::internal("a batch has no shape"))?;
+        debug_assert_eq!(
+            written.tablet.is_some(),
+            written.record.tier() == TierName::Tablet,
+            "a tablet without its heads, or a story with heads"
+        );
+        debug_assert!(
+            written.record.gsns.1 <= written.record.fenced_through,
+            "a piece has events after its snapshot"
+        );
         let shelves = files.shelves.clone();
         if let Some(tablet) = &written.tablet {
             files.shelves.tablets.remember(&tablet.built, &tablet.heads);
@@ -345,9 +360,11 @@ pub fn open(
 
 /// Keeps the wanted blocks of new pieces in memory; the manifest already names the pieces.
 pub fn keep(mover: &Mover, pieces: &[Arc<OpenPiece>], written: Vec<WrittenPiece>) {
+    debug_assert_eq!(pieces.len(), written.len(), "a new piece is not in the version");
     let is_pinned =
         |id, since_ns| choose::is_pinned(since_ns, stay_ns(mover, id), mover.clock.now_ns());
     for (piece, written) in pieces.iter().zip(written) {
+        debug_assert_eq!(piece.record().id, written.record.id, "blocks of another piece");
         if let Some(tablet) = written.tablet.filter(|tablet| !tablet.blocks.is_empty()) {
             mover.backlog.keep(piece, tablet.blocks, is_pinned);
         }

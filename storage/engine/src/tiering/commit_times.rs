@@ -41,6 +41,11 @@ impl CommitTimes {
                 at > SAMPLES_MAX / 2 || at.is_multiple_of(2)
             });
         }
+        debug_assert!(samples.len() <= SAMPLES_MAX, "there are too many samples");
+        debug_assert!(
+            samples.back().is_some_and(|(known, _)| *known == gsn.0),
+            "the newest sample is lost"
+        );
     }
 
     /// The assumed commit time of a gsn: not after `now_ns`.

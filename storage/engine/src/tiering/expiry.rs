@@ -65,6 +65,8 @@ async fn give_up(
     version: &Version,
     dead: &[Arc<OpenPiece>],
 ) -> Result<MoveCounts> {
+    debug_assert!(!dead.is_empty(), "there is no piece to give up");
+    debug_assert!(!version.pieces().has_replaced(), "marks of removed events stay");
     collect::sync(mover.log.as_ref()).await?;
     let removed: Vec<u64> = dead.iter().map(|piece| piece.record().id).collect();
     let (publishing, moving, gone) =

@@ -30,18 +30,25 @@ impl JournalRelease {
                 releasing.before = releasing.before.max(Some(before));
                 return Ok(0);
             }
+            debug_assert!(releasing.before.is_none(), "the last hold left a release");
         }
         log.release(before)
     }
 
     /// Begins a hold.
     pub fn hold(&self) {
-        self.0.lock().holds += 1;
+        let mut releasing = self.0.lock();
+        debug_assert!(
+            releasing.holds > 0 || releasing.before.is_none(),
+            "the last hold left a release"
+        );
+        releasing.holds += 1;
     }
 
     /// Ends a hold. Returns the release due after the last hold.
     pub fn end_hold(&self) -> Option<Lsn> {
         let mut releasing = self.0.lock();
+        debug_assert!(releasing.holds > 0, "a hold ends that did not begin");
         releasing.holds -= 1;
         if releasing.holds > 0 {
             return None;

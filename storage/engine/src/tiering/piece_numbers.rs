@@ -48,6 +48,10 @@ impl<'a> PieceNumbers<'a> {
     /// Takes an unused number.
     pub fn take(&mut self) -> u64 {
         let number = self.counter.next(self.files);
+        debug_assert!(
+            self.issued.last().is_none_or(|last| *last < number),
+            "the numbers of a move do not ascend"
+        );
         let is_new = self.issued.insert(number);
         invariant!(OneOwner, is_new, "piece number {number} was given before");
         number
@@ -61,6 +65,7 @@ impl<'a> PieceNumbers<'a> {
 
     /// Takes numbers back because the manifest does not name the pieces after all.
     pub fn take_back(&mut self, numbers: IssuedNumbers) {
+        debug_assert!(self.issued.is_empty(), "the numbers taken since are forgotten");
         self.issued = numbers.0;
     }
 }

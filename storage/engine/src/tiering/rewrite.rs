@@ -92,7 +92,10 @@ fn overlapping(mover: &Mover, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
     let chosen = choose::deep(&records, &mover.settings)?;
-    Some(pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id)).collect())
+    let inputs: Vec<Arc<OpenPiece>> =
+        pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id)).collect();
+    debug_assert_eq!(inputs.len(), chosen.len(), "a chosen piece does not exist");
+    Some(inputs)
 }
 
 /// A due move: its kind, the target tier, and the pieces.
@@ -134,8 +137,10 @@ pub async fn next(mover: &Mover, chronicle: &Chronicle, fan_in: usize) -> Result
         }
     };
     let Some((kind, target, chosen)) = due else { return Ok(None) };
-    let inputs = pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id));
-    Ok(Some((kind, target, inputs.collect())))
+    let inputs: Vec<Arc<OpenPiece>> =
+        pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id)).collect();
+    debug_assert_eq!(inputs.len(), chosen.len(), "a chosen piece does not exist");
+    Ok(Some((kind, target, inputs)))
 }
 
 /// The settings, adjusted by the chronicle's options.
@@ -161,6 +166,10 @@ pub async fn rewrite(
     inputs: &[Arc<OpenPiece>],
     target: &dyn TargetTier,
 ) -> Result<MoveCounts> {
+    debug_assert!(
+        inputs.iter().all(|piece| piece.chronicle() == chronicle.id()),
+        "a piece of another chronicle"
+    );
     // Read first: every snapshot of the version below has at least this gsn.
     let snapshot_gsn = mover.publisher.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
@@ -194,6 +203,11 @@ pub async fn rewrite(
     };
     let events: u64 = inputs.iter().map(|piece| piece.record().rows).sum();
     let left_out = dropped.len() as u64;
+    debug_assert!(left_out <= events, "more events are left out than the pieces have");
+    debug_assert!(
+        written.iter().all(|written| written.record.tier() == target.name()),
+        "a new piece is in another tier"
+    );
     let are_hidden = inputs.iter().any(|piece| piece.fences_among(version.fences()).count() > 0);
     invariant!(
         halt MovesPreserve,

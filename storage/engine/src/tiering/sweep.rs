@@ -58,6 +58,12 @@ impl<'a> PartSweep<'a> {
         mut parts: Vec<(&'a OpenPiece, Part)>,
         windows: Vec<Windows>,
     ) -> Self {
+        debug_assert!(
+            parts.windows(2).all(|pair| {
+                matches!(pair, [(a, _), (b, _)] if a.shape().version == b.shape().version)
+            }),
+            "the parts have several shapes"
+        );
         parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
         let parts = parts.into_iter();
         Self { version, snapshot_gsn, parts, next: None, pool: Vec::new(), windows }
@@ -107,11 +113,14 @@ impl<'a> PartSweep<'a> {
         rows_max: usize,
         frontier: Option<i64>,
     ) -> Result<EventRows> {
+        debug_assert!(self.pool.is_empty(), "a window leaves out events of the pool");
+        debug_assert!(rows_max > 0 && !pool.ticks.is_empty(), "a window has no events");
         let tick = |row: &u32| pool.ticks.get(*row as usize).copied().unwrap_or_default();
         let before = |row: &u32| frontier.is_none_or(|frontier| tick(row) < frontier);
         let mut order: Vec<u32> = (0..pool.len() as u32).collect();
         order.sort_by_key(tick);
         let settled = order.partition_point(before);
+        debug_assert!(frontier.is_none() || settled >= rows_max, "a window ends before it is full");
         let last = order.get(..settled.min(rows_max)).and_then(<[u32]>::last).map(tick);
         // Never cuts within a tick.
         let end = order.partition_point(|row| last.is_none_or(|last| tick(row) <= last));

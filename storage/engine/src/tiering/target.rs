@@ -110,6 +110,7 @@ impl PieceWriting<'_> {
         while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
             let (from, number) = (self.from, &mut || self.numbers.take());
             let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;
+            debug_assert_eq!(tablets.len(), 1, "a window becomes several tablets");
             let bytes = tablets.iter().map(|written| written.record.bytes).sum();
             self.written.extend(tablets);
             self.mover.write_throttle.throttle(bytes).await;
@@ -123,6 +124,7 @@ impl PieceWriting<'_> {
         let mut open: Option<StoryWriter> = None;
         let most = WindowLimit { rows: settings.slice_rows_max, bytes: settings.slice_bytes_max };
         while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
+            debug_assert_eq!(rows.shape.version, version, "events of another shape");
             let mut writer = match open.take() {
                 Some(writer) => writer,
                 None => {

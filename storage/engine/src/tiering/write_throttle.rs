@@ -42,7 +42,9 @@ impl WriteThrottle {
             let (mut due, now) = (self.due.lock(), Instant::now());
             // Unused time does not add up.
             let from = due.map_or(now, |due| due.max(now));
-            *due.insert(from.checked_add(takes).unwrap_or(from))
+            let end = from.checked_add(takes).unwrap_or(from);
+            debug_assert!(due.is_none_or(|due| due <= end), "the end of the writes goes back");
+            *due.insert(end)
         };
         loop {
             let left = due.saturating_duration_since(Instant::now());

@@ -37,6 +37,7 @@ pub fn choose(weights: &[usize], settings: &EngineSettings) -> Option<Range<usiz
             }
             start += run.len();
         }
+        debug_assert_eq!(start, weights.len(), "a batch is in no run");
         if class_rows_max >= settings.compaction_rows_max {
             return None;
         }
@@ -55,11 +56,23 @@ pub fn merge(
 ) -> Result<Option<MemoryBatch>> {
     let Some(first) = parts.first() else { return Ok(None) };
     let shape = Arc::clone(first.shape());
+    debug_assert!(
+        parts.iter().all(|part| part.shape().version == shape.version),
+        "the batches have several shapes"
+    );
+    debug_assert!(
+        parts.is_sorted_by(|a, b| a.last_gsn() < b.first_gsn()),
+        "the batches are not in commit order"
+    );
     let mut stored: Vec<Vec<Column>> = vec![Vec::with_capacity(parts.len()); shape.columns.len()];
     let mut ticks: Vec<i64> = Vec::with_capacity(parts.iter().map(|part| part.rows()).sum());
     let mut runs: Vec<Run> = Vec::new();
     for part in parts {
         let mask = keep_mask(part, fences, snapshot_gsn);
+        debug_assert!(
+            mask.as_ref().is_none_or(|mask| mask.len() == part.rows()),
+            "the mask has another length than the batch"
+        );
         let seqs = part.seqs().enumerate();
         let mut cursor = part.runs().iter().peekable();
         let mut base = Run { row: 0, seq: 0, gsn: 0 };
@@ -96,6 +109,10 @@ pub fn merge(
         + runs.len() * size_of::<Run>();
     debug_assert!(ticks.len() <= parts.iter().map(|part| part.rows()).sum());
     debug_assert!(runs.is_sorted_by(|a, b| a.row < b.row && a.gsn < b.gsn));
+    debug_assert!(
+        columns.iter().all(|column| column.len() == ticks.len()),
+        "the columns have other rows than the ticks"
+    );
     let claim = budget.claim_anyway(bytes);
     let ticks: ScalarBuffer<i64> = ticks.into();
     Ok(Some(MemoryBatch::new(shape, columns, ticks, runs, claim)))
@@ -126,6 +143,7 @@ pub fn batch_bytes(stored: usize, rows: usize, columns: usize) -> usize {
 /// True if at least half of the rows are replaced; a copy without the replaced rows is then
 /// worthwhile.
 pub fn is_worn(rows: usize, replaced: usize) -> bool {
+    debug_assert!(replaced <= rows, "more rows are replaced than there are");
     replaced > 0 && replaced * 2 >= rows
 }
 

@@ -42,6 +42,10 @@ impl LostPositions {
             join_closest(&mut joined);
         }
         debug_assert!(joined.len() <= RANGES_MAX);
+        debug_assert!(
+            joined.iter().any(|(first, last)| GsnRange::between(*first, *last).covers(&deleted)),
+            "a deleted position is forgotten"
+        );
         debug_assert!(joined.is_sorted_by(|before, after| before.1 < after.0));
         Self(joined)
     }
@@ -54,6 +58,7 @@ impl LostPositions {
 }
 
 fn join_closest(ranges: &mut Vec<(Gsn, Gsn)>) {
+    debug_assert!(ranges.len() >= 2, "there are no two ranges to join");
     let apart = |pair: &[(Gsn, Gsn)]| match pair {
         [a, b] => b.0.0 - a.1.0,
         _ => u64::MAX,

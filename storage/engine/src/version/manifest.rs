@@ -137,6 +137,7 @@ impl Manifest {
 
     /// Writes a snapshot. Returns its first lsn.
     async fn write_snapshot(&self, state: &ManifestState, statement: StatementId) -> Result<Lsn> {
+        debug_assert!(statement != StatementId(0), "a snapshot looks like an edit");
         let whole = record::of_snapshot(state)?;
         let mut first = None;
         for (number, part) in (0..).zip(whole.chunks(SNAPSHOT_FRAME_BYTES)) {
@@ -146,6 +147,7 @@ impl Manifest {
         }
         let commit = frame(FrameKind::Commit, statement, 0, bytes::Bytes::new());
         let lsn = self.write(commit).await?;
+        debug_assert!(first.is_none_or(|first| first < lsn), "a snapshot ends before its start");
         Ok(first.unwrap_or(lsn))
     }
 
@@ -240,6 +242,11 @@ pub async fn write(log: Arc<dyn Log>, state: &[u8]) -> Result<()> {
 }
 
 fn frame(kind: FrameKind, statement: StatementId, number: u64, payload: bytes::Bytes) -> Frame {
+    debug_assert!(
+        matches!(kind, FrameKind::Manifest | FrameKind::Commit),
+        "the manifest has no frames of this kind"
+    );
+    debug_assert!(statement != StatementId(0) || number == 0, "an edit has several frames");
     Frame {
         kind,
         partition: PartitionId(0),

@@ -41,6 +41,7 @@ impl Marks {
         if recent.len() > RECENT_MAX {
             Arc::make_mut(&mut self.settled).append(recent);
         }
+        debug_assert!(recent.len() <= RECENT_MAX, "each change copies too many marks");
     }
 
     /// Removes the marks of the events `seqs`.

@@ -61,6 +61,7 @@ impl Shelves {
 
     /// Gives up files that no manifest ever named, finished or not.
     pub fn abandon(&self, tier: TierName, chronicle: ChronicleId, numbers: BTreeSet<u64>) {
+        debug_assert!(!numbers.is_empty(), "there is no file to give up");
         if tier == TierName::Story {
             for id in numbers.into_iter().map(StoryId) {
                 self.stories.doom(StoryName { chronicle, id });
@@ -143,6 +144,7 @@ impl OpenPiece {
         shape: Arc<Shape>,
         shelves: Shelves,
     ) -> Self {
+        debug_assert_eq!(record.schema_version, shape.version, "the shape of another version");
         let (tablet, parts, cached) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let (doomed, indexed) = (AtomicBool::new(false), AtomicU32::new(0));
         let (series, edges, numbered) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
@@ -195,6 +197,12 @@ impl OpenPiece {
             return Ok(known.clone());
         }
         let found = find()?.map(Arc::new);
+        debug_assert!(
+            found.as_ref().is_none_or(|edge| {
+                edge.rows.len() == edge.ticks.len() && edge.rows.len() == edge.series.len()
+            }),
+            "an event of an edge lacks its tick or key"
+        );
         self.edges.lock().insert(of, found.clone());
         Ok(found)
     }
@@ -230,6 +238,10 @@ impl OpenPiece {
 
     /// Sets the blocks to keep in memory; `None` drops the blocks.
     pub fn keep(&self, cached: Option<Arc<BlockCache>>) {
+        debug_assert!(
+            cached.is_none() || self.tier() == TierName::Tablet,
+            "a story has no blocks to keep"
+        );
         *self.cached.lock() = cached;
     }
 
@@ -424,6 +436,7 @@ impl PieceRecord {
 
     /// The expected tablet description, compared when the tablet is opened.
     pub fn tablet(&self, chronicle: ChronicleId) -> BuiltTablet {
+        debug_assert!(self.tier() == TierName::Tablet, "a story is read as a tablet");
         BuiltTablet {
             id: TabletId(self.id),
             chronicle,

@@ -51,7 +51,9 @@ impl PieceSet {
         next.ticks_end = next.ticks_end.max(ends.max());
         next.pieces.retain(|id, _| !removed.contains(id));
         debug_assert!(added.iter().all(|piece| !next.pieces.contains_key(&piece.record().id)));
+        let count = next.pieces.len() + added.len();
         next.pieces.extend(added.into_iter().map(|piece| (piece.record().id, piece)));
+        debug_assert_eq!(next.pieces.len(), count, "two new pieces have one number");
         next
     }
 

@@ -145,7 +145,9 @@ impl Publisher {
 
     /// Sets the highest committed gsn after recovery.
     pub fn set_committed(&self, gsn: u64) {
-        *self.committed.lock() = gsn;
+        let mut committed = self.committed.lock();
+        debug_assert!(*committed <= gsn, "the highest committed gsn goes back");
+        *committed = gsn;
     }
 
     /// Runs `change` under the publisher's lock. `change` receives the highest committed gsn; its

@@ -52,6 +52,10 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
             journal.memory_bytes = journal.bytes;
             journal.gsns.1 = Gsn(batch.last_gsn());
         }
+        debug_assert!(
+            journal.rows == 0 || journal.gsns.0 <= journal.gsns.1,
+            "the last gsn of the journal precedes the first gsn"
+        );
         pieces.push(journal);
     }
     pieces
@@ -62,10 +66,15 @@ pub fn watermarks(chronicle: ChronicleId, version: &Version) -> Watermarks {
     let pieces = version.pieces();
     let stories = pieces.iter().filter(|piece| piece.tier() == TierName::Story);
     let last = |piece: &Arc<OpenPiece>| Tick(piece.record().ticks.end.0 - 1);
+    let stories = stories.map(last).max();
+    debug_assert!(
+        stories.is_none_or(|last| last.0 < pieces.ticks_end()),
+        "a story continues behind the end of the ticks"
+    );
     Watermarks {
         chronicle,
         through: pieces.through,
         tablets: Some(pieces.ticks_end()).filter(|end| *end > i64::MIN).map(|end| Tick(end - 1)),
-        stories: stories.map(last).max(),
+        stories,
     }
 }

@@ -70,6 +70,8 @@ impl Version {
                 self.survey_part(piece, part, area, &behind, visible, &mut found).await?;
             }
         }
+        debug_assert!(area.ticks.covers(&found.ticks), "a tick outside of the area is found");
+        debug_assert!(area.gsns.covers(&found.gsns), "a gsn outside of the area is found");
         Ok(found)
     }
 
@@ -129,6 +131,8 @@ impl Version {
                 self.survey_part(piece, part, area, &behind, visible, &mut found).await?;
             }
         }
+        debug_assert!(ticks.covers(&found.ticks), "an earlier tick is found");
+        debug_assert!(gsns.covers(&found.gsns), "an invisible event is found");
         Ok((found.rows > 0).then_some(found.gsns.start))
     }
 
@@ -155,6 +159,8 @@ impl Version {
                 survey_batch(batch, self.fences(), area, visible, &mut found);
             }
         }
+        debug_assert!(area.ticks.covers(&found.ticks), "a tick outside of the area is found");
+        debug_assert!(area.gsns.covers(&found.gsns), "a gsn outside of the area is found");
         found
     }
 }

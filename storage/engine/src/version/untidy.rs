@@ -42,6 +42,7 @@ impl TidyRun<'_> {
 
 impl Drop for TidyRun<'_> {
     fn drop(&mut self) {
+        debug_assert!(self.0.tidying.load(Ordering::Relaxed), "two runs at the same time");
         self.0.tidying.store(false, Ordering::Release);
     }
 }

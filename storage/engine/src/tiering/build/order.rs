@@ -5,6 +5,11 @@ use crate::events::keys::Groups;
 
 /// Sorts the rows `chosen` by (key, tick, seq). `ranks` gives the rank of each group in key order.
 pub fn by_key(rows: &EventRows, groups: &Groups, ranks: &[u32], chosen: &[u32]) -> Vec<u32> {
+    debug_assert_eq!(ranks.len(), groups.keys.len(), "a key has no rank");
+    debug_assert!(
+        chosen.iter().all(|row| (*row as usize) < rows.len()),
+        "a row behind the last row is sorted"
+    );
     let rank =
         |row: u32| ranks.get(groups.group(row as usize)).copied().unwrap_or_default() as usize;
     // Start of the rows of each key. After the loop below: the end of these rows.
@@ -19,6 +24,7 @@ pub fn by_key(rows: &EventRows, groups: &Groups, ranks: &[u32], chosen: &[u32]) 
         sum += *end;
         *end = sum;
     }
+    debug_assert_eq!(sum, chosen.len(), "a row has no place");
     let mut sorted = vec![0; chosen.len()];
     for row in chosen {
         let Some(next) = ends.get_mut(rank(*row)) else { continue };

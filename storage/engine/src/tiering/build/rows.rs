@@ -53,9 +53,17 @@ impl EventRows {
     ) -> Result<Option<Self>> {
         let Some(first) = batches.first() else { return Ok(None) };
         let shape = Arc::clone(first.shape());
+        debug_assert!(
+            batches.iter().all(|batch| batch.shape().version == shape.version),
+            "the batches have several shapes"
+        );
         let mut parts = RowCollector::new(shape, batches.len());
         for batch in batches {
             let mask = compact::keep_mask(batch, fences, snapshot_gsn);
+            debug_assert!(
+                mask.as_ref().is_none_or(|mask| mask.len() == batch.rows()),
+                "the mask has another length than the batch"
+            );
             let numbers = batch.runs_with_rows().flat_map(|(run, rows)| {
                 (0..rows).map(move |n| ((run.seq + n).cast_signed(), (run.gsn + n).cast_signed()))
             });
@@ -87,6 +95,10 @@ impl EventRows {
         debug_assert_eq!(part.hull.intersect(&piece.record().ticks), part.hull);
         let mut parts = RowCollector::new(Arc::clone(shape), 1);
         let events = piece.read(part, &ColumnSelection::all(shape)).await?;
+        debug_assert!(
+            [&events.ticks, &events.seqs, &events.gsns].iter().all(|of| of.len() == events.rows),
+            "a part lacks numbers of its events"
+        );
         let mut mask = vec![true; events.rows];
         let numbers = events.seqs.iter().zip(events.gsns.iter());
         let rows = mask.iter_mut().zip(events.ticks.iter()).zip(numbers);
@@ -112,6 +124,10 @@ impl EventRows {
     /// `Internal`.
     pub fn concat(all: Vec<Self>) -> Result<Option<Self>> {
         let Some(first) = all.first() else { return Ok(None) };
+        debug_assert!(
+            all.iter().all(|rows| rows.shape.version == first.shape.version),
+            "the events have several shapes"
+        );
         let mut parts = RowCollector::new(Arc::clone(&first.shape), all.len());
         for rows in all {
             parts.columns(&rows.columns, None)?;
@@ -168,6 +184,7 @@ impl RowCollector {
 
     /// Adds the columns of one source. `mask` selects the rows.
     fn columns(&mut self, columns: &[Column], mask: Option<Vec<bool>>) -> Result<()> {
+        debug_assert_eq!(columns.len(), self.stored.len(), "a source lacks a column");
         let mask = mask.map(BooleanArray::from);
         for (stored, column) in self.stored.iter_mut().zip(columns) {
             stored.push(match &mask {
@@ -187,6 +204,10 @@ impl RowCollector {
         let Self { shape, ticks, seqs, gsns, .. } = self;
         debug_assert!(ticks.len() == seqs.len() && ticks.len() == gsns.len());
         debug_assert_eq!(columns.len(), shape.columns.len());
+        debug_assert!(
+            columns.iter().all(|column| column.len() == ticks.len()),
+            "the columns have other rows than the numbers"
+        );
         Ok(Some(EventRows { shape, columns, ticks, seqs, gsns }))
     }
 }

@@ -62,11 +62,13 @@ impl StoryWriter {
             key.map(|key| Bytes::copy_from_slice(key)).unwrap_or_default()
         };
         let gsns = hull(&rows.gsns)?;
+        let keys = (key(order.first()), key(order.last()));
+        debug_assert!(keys.0 <= keys.1, "the first key of a slice follows the last key");
         let summary = GroupSummary {
             rows: rows.len() as u64,
             ticks: hull(&rows.ticks)?,
             gsns: (gsns.0.cast_unsigned(), gsns.1.cast_unsigned()),
-            keys: (key(order.first()), key(order.last())),
+            keys,
         };
         let numbers = |values: &[i64]| -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(order.iter().map(|row| at(values, *row))))
@@ -100,6 +102,7 @@ impl StoryWriter {
             built.rows,
             self.rows
         );
+        debug_assert!(built.gsns.1 <= snapshot_gsn.0, "a story has events after its snapshot");
         Ok(PieceRecord {
             id: built.id.0,
             schema_version: built.schema_version,

@@ -58,6 +58,11 @@ impl FloorCandidates {
         }
         debug_assert!(state.candidates.back().is_none_or(|last| last.gsn <= gsn));
         let statement = StatementId(statement);
+        debug_assert!(
+            state.candidates.back().is_none_or(|last| last.statement <= statement),
+            "the highest statement goes back"
+        );
+        debug_assert!(state.candidates.len() < CANDIDATES_MAX, "there are too many places");
         state.candidates.push_back(FloorCandidate { lsn: Lsn(lsn.0 + 1), gsn, statement });
     }
 

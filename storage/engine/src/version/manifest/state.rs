@@ -226,6 +226,7 @@ impl ManifestState {
             }
         }
         debug_assert!(self.last_piece <= next.last_piece && self.floor.lsn <= next.floor.lsn);
+        debug_assert!(self.floor.gsn <= next.floor.gsn, "the gsn of the floor goes back");
         Ok(next)
     }
 
