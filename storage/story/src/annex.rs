@@ -55,6 +55,7 @@ impl AnnexPlace {
     }
 
     pub(crate) fn range(&self) -> Range<u64> {
+        debug_assert!(self.at.checked_add(self.bytes).is_some(), "the annex ends nowhere");
         self.at..self.at.saturating_add(self.bytes)
     }
 }
@@ -79,11 +80,18 @@ impl AnnexWriter {
     /// # Errors
     /// `Internal`.
     pub(crate) fn push(&mut self, group: u32, rows: &RecordBatch) -> Result<()> {
+        debug_assert!(rows.num_rows() > 0, "a group of the annex without rows");
+        debug_assert_eq!(rows.num_columns(), self.schema.fields().len(), "rows of another annex");
         let mut writer = match self.writer.take() {
             Some(writer) => writer,
             None => self.start()?,
         };
         writer.write(rows).and_then(|()| writer.flush()).map_err(failed)?;
+        debug_assert_eq!(
+            writer.flushed_row_groups().len(),
+            self.groups.len() + 1,
+            "a group is not one row group"
+        );
         self.writer = Some(writer);
         debug_assert!(self.groups.last().is_none_or(|last| *last < group), "groups out of order");
         self.groups.push(group);
@@ -96,6 +104,7 @@ impl AnnexWriter {
     /// `Internal`.
     pub(crate) fn finish(&mut self, at: u64) -> Result<Option<(Vec<u8>, AnnexPlace)>> {
         let Some(mut writer) = self.writer.take() else { return Ok(None) };
+        debug_assert!(!self.groups.is_empty(), "an annex was begun for no group");
         let groups = serde_json::to_string(&self.groups);
         let groups = groups.map_err(|error| Error::internal(error.to_string()))?;
         writer.append_key_value_metadata(KeyValue::new(GROUPS.to_string(), groups));
@@ -158,6 +167,7 @@ impl Annex {
         place: AnnexPlace,
         schema: SchemaRef,
     ) -> Result<Self> {
+        debug_assert!(place.is_before(story.blocks().end()), "the annex reaches into the tail");
         let footer = place.range().end.saturating_sub(place.footer_bytes)..place.range().end;
         let bytes = story.verified([footer.clone()]).await?;
         let damaged = |what: String| story.damaged(&footer, &what);
@@ -190,6 +200,10 @@ impl Annex {
         group: u32,
         places: &[usize],
     ) -> Result<Option<Vec<ArrayRef>>> {
+        debug_assert!(
+            places.iter().all(|place| *place < self.metadata.schema().fields().len()),
+            "a place outside of the annex"
+        );
         let Ok(row_group) = self.groups.binary_search(&group) else { return Ok(None) };
         let metadata = self.metadata.metadata();
         let head = metadata.row_groups().get(row_group);
@@ -218,6 +232,7 @@ impl Annex {
         let mut returned = places.to_vec();
         returned.sort_unstable();
         returned.dedup();
+        debug_assert_eq!(batch.num_columns(), returned.len(), "Parquet returned other columns");
         let array = |place: &usize| -> Result<ArrayRef> {
             let at = returned.binary_search(place).ok();
             let array = at.and_then(|at| batch.columns().get(at));

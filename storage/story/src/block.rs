@@ -40,14 +40,23 @@ impl Blocks {
 
     /// The blocks around a range.
     pub(crate) fn around(&self, range: &Range<u64>) -> Range<u64> {
+        debug_assert!(range.start < range.end, "no block lies around an empty range");
+        debug_assert!(range.end <= self.end, "the range reaches into the tail");
         let start = range.start / BLOCK_BYTES * BLOCK_BYTES;
-        start..range.end.next_multiple_of(BLOCK_BYTES).min(self.end)
+        let end = range.end.next_multiple_of(BLOCK_BYTES).min(self.end);
+        debug_assert!(start <= range.start && range.end <= end, "the blocks leave out bytes");
+        start..end
     }
 
     /// Verifies whole blocks from `start` on; on failure returns the range of the first damaged
     /// block.
     pub(crate) fn verify(&self, start: u64, bytes: &[u8]) -> Result<(), Range<u64>> {
         debug_assert!(start.is_multiple_of(BLOCK_BYTES), "no block begins at {start}");
+        debug_assert_eq!(
+            self.checksums.len() as u64,
+            self.end.div_ceil(BLOCK_BYTES),
+            "a block without a checksum"
+        );
         let first = (start / BLOCK_BYTES) as usize;
         let blocks = bytes.chunks(BLOCK_BYTES as usize);
         for (number, block) in (first..).zip(blocks) {

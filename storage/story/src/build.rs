@@ -212,6 +212,7 @@ impl Builder {
         if let Err(error) = written {
             return Err(self.failed(error));
         }
+        debug_assert!(writer.flushed_row_groups().len() > self.groups.len(), "no group is written");
         self.digest.add(&rows)?;
         let group = self.groups.len() as u32;
         if let Some(cells) = cells::cells_of(&self.schema, self.settings.cell_rows, &rows)? {

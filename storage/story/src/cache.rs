@@ -35,11 +35,14 @@ impl Cache {
         if story.built() != built {
             return None;
         }
-        self.by_use.remove(used);
+        let name = self.by_use.remove(used);
+        debug_assert_eq!(name, Some(built.name()), "a cached story was never used");
         self.clock += 1;
         *used = self.clock;
         self.by_use.insert(self.clock, built.name());
-        Some(Arc::clone(story))
+        let story = Arc::clone(story);
+        self.assert_consistent();
+        Some(story)
     }
 
     /// Adds a story; evicts the least recently used stories if the budget is exceeded.
@@ -55,13 +58,27 @@ impl Cache {
         {
             self.remove(*name);
         }
+        debug_assert!(self.bytes <= self.bytes_max, "the cache exceeds its budget");
+        self.assert_consistent();
     }
 
     /// Evicts a story.
     pub(crate) fn remove(&mut self, name: StoryName) {
         if let Some((used, story)) = self.stories.remove(&name) {
-            self.by_use.remove(&used);
+            let removed = self.by_use.remove(&used);
+            debug_assert_eq!(removed, Some(name), "another story is evicted");
+            debug_assert!(story.memory_bytes() <= self.bytes, "more is released than held");
             self.bytes = self.bytes.saturating_sub(story.memory_bytes());
         }
+        self.assert_consistent();
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert_eq!(self.stories.len(), self.by_use.len(), "a story without its last use");
+        debug_assert!(!self.stories.is_empty() || self.bytes == 0, "bytes of no story");
+        debug_assert!(
+            self.by_use.last_key_value().is_none_or(|(used, _)| *used <= self.clock),
+            "a story was used in the future"
+        );
     }
 }

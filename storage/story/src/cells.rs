@@ -97,13 +97,20 @@ pub(crate) fn layout(schema: &StorySchema) -> Vec<(CellColumn, Field)> {
             layout.push((CellColumn::Max(id), Field::new(format!("{id}.max"), value, true)));
         }
     }
+    debug_assert!(
+        matches!(layout.get(schema.keys.len()), Some((CellColumn::First, _))),
+        "the keys do not come first"
+    );
     layout
 }
 
 /// The position of the source values of a cell column, among the columns of the story's rows.
 fn place_of(schema: &StorySchema, column: CellColumn) -> Option<usize> {
     match column {
-        CellColumn::Key(at) => schema.key_positions().nth(at),
+        CellColumn::Key(at) => {
+            debug_assert!(at < schema.keys.len(), "a column outside of the key");
+            schema.key_positions().nth(at)
+        }
         CellColumn::First | CellColumn::Last | CellColumn::Rows => schema.position(Source::Tick),
         CellColumn::Count(id) | CellColumn::Sum(id) | CellColumn::Min(id) | CellColumn::Max(id) => {
             schema.position(Source::Column(id))

@@ -80,6 +80,10 @@ impl DecodedColumns {
         let shards = usize::try_from(bytes_max / SHARD_BYTES_MIN).unwrap_or(usize::MAX);
         // Round down here: the cache rounds the number of shards up to a power of two.
         let shards = 1_usize << shards.clamp(1, SHARDS_MAX).ilog2();
+        debug_assert!(
+            shards == 1 || bytes_max / shards as u64 >= SHARD_BYTES_MIN,
+            "the shards are too small"
+        );
         let options = OptionsBuilder::new()
             .estimated_items_capacity(items.max(16))
             .weight_capacity(bytes_max)
@@ -123,6 +127,7 @@ impl DecodedColumns {
 }
 
 fn cell_key(story: &Story, group: u32, column: usize) -> CacheKey {
+    debug_assert!(u32::try_from(column).is_ok(), "two columns have one key");
     CacheKey::of(story, Subject::CellColumn { group, column: column as u32 })
 }
 
@@ -168,6 +173,11 @@ impl Columns {
             slices.push(array.slice(start, len));
             at += len;
         }
+        debug_assert_eq!(
+            slices.iter().map(|slice| slice.len()).sum::<usize>(),
+            rows.len(),
+            "the slices are not all rows"
+        );
         Ok(slices)
     }
 }
@@ -180,7 +190,9 @@ fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
         let last = ((range.end - 1) / CHUNK_ROWS) as u32;
         let next = chunks.last().map_or(first, |known| first.max(known + 1));
         chunks.extend(next..=last);
+        debug_assert!(chunks.last() >= Some(&last), "the last row is in no chunk");
     }
+    debug_assert!(chunks.is_sorted_by(|a, b| a < b), "chunks out of order");
     chunks
 }
 
@@ -203,6 +215,7 @@ impl Story {
 
     /// The key of a chunk. `root` is the position of the column in the file.
     fn chunk_key(&self, group: u32, root: usize, chunk: u32) -> CacheKey {
+        debug_assert!(u32::try_from(root).is_ok(), "two columns have one key");
         CacheKey::of(self, Subject::Chunk { group, column: root as u32, chunk })
     }
 
@@ -305,6 +318,7 @@ impl Story {
                 if batch.num_rows() != (total - start).min(CHUNK_ROWS) {
                     return Err(missing());
                 }
+                debug_assert_eq!(batch.num_columns(), lacks.len(), "other columns were decoded");
                 for (array, at) in batch.columns().iter().zip(&lacks) {
                     if let (Some(root), Some(own)) = (roots.get(*at), found.get_mut(*at)) {
                         let kept = match RunsOfText::of(array)? {
@@ -319,6 +333,8 @@ impl Story {
         }
         for own in &mut found {
             own.sort_unstable_by_key(|(chunk, _)| *chunk);
+            debug_assert!(own.is_sorted_by(|(a, _), (b, _)| a < b), "a chunk was read twice");
+            debug_assert_eq!(own.len(), wanted.len(), "a chunk was not read");
         }
         Ok(Columns { chunks: found, read_bytes })
     }

@@ -28,6 +28,8 @@ impl Digest {
 
     /// Adds rows: a whole group, or its batches. Each batch but the last has [`CHUNK_ROWS`] rows.
     pub(crate) fn add(&mut self, rows: &RecordBatch) -> Result<()> {
+        debug_assert_eq!(self.columns.len(), rows.num_columns(), "rows with other columns");
+        let before = self.rows;
         for start in (0..rows.num_rows()).step_by(CHUNK_ROWS) {
             let chunk = rows.slice(start, CHUNK_ROWS.min(rows.num_rows() - start));
             self.rows += chunk.num_rows() as u64;
@@ -35,6 +37,11 @@ impl Digest {
                 *checksum = add(*checksum, array)?;
             }
         }
+        debug_assert_eq!(
+            self.rows.checked_sub(before),
+            Some(rows.num_rows() as u64),
+            "the chunks are not all rows"
+        );
         Ok(())
     }
 }
@@ -43,7 +50,10 @@ fn add(mut checksum: u32, array: &ArrayRef) -> Result<u32> {
     if array.null_count() > 0 {
         let valid = is_not_null(array.as_ref())?;
         checksum = add_bits(checksum, &valid);
-        return add(checksum, &filter(array.as_ref(), &valid)?);
+        let kept = filter(array.as_ref(), &valid)?;
+        debug_assert_eq!(kept.null_count(), 0, "a NULL is left over");
+        debug_assert!(kept.len() < array.len(), "the recursion stands still");
+        return add(checksum, &kept);
     }
     Ok(match array.data_type() {
         DataType::Boolean => add_bits(checksum, array.as_boolean()),
@@ -60,6 +70,7 @@ fn add(mut checksum: u32, array: &ArrayRef) -> Result<u32> {
             });
             let start = offsets.first().copied().unwrap_or_default() as usize;
             let end = offsets.last().copied().unwrap_or_default() as usize;
+            debug_assert!(start <= end && end <= values.len(), "lists outside of their values");
             add(checksum, &values.slice(start, end.saturating_sub(start)))?
         }
         other => {
@@ -81,6 +92,7 @@ fn add(mut checksum: u32, array: &ArrayRef) -> Result<u32> {
 }
 
 fn add_bits(checksum: u32, bits: &arrow::array::BooleanArray) -> u32 {
+    debug_assert_eq!(bits.null_count(), 0, "a NULL has no bit");
     let bytes: Vec<u8> = bits.values().iter().map(u8::from).collect();
     crc32c::crc32c_append(checksum, &bytes)
 }

@@ -80,6 +80,7 @@ pub(crate) fn for_width(settings: &StorySettings, batch: &RecordBatch) -> StoryS
         0 => settings.page_rows_max,
         width => (settings.page_bytes_max / width).clamp(1, settings.page_rows_max.max(1)),
     };
+    debug_assert!(rows <= settings.page_rows_max.max(1), "wide values have longer pages");
     StorySettings { page_rows_max: rows, ..settings.clone() }
 }
 
@@ -93,6 +94,7 @@ fn bytes_of_values(array: &ArrayRef) -> usize {
 /// Chooses the encoding of a leaf column from `sample`.
 pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<EncodingChoice> {
     let candidates = candidates(sample.data_type());
+    debug_assert!(!candidates.is_empty(), "a type without an encoding");
     let Some((first, rest)) = candidates.split_first() else {
         return Ok(EncodingChoice::only(Encoding::PLAIN));
     };
@@ -100,13 +102,15 @@ pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<Enco
         return Ok(*first);
     }
     let sample = sample.slice(0, sample.len().min(SAMPLE_ROWS));
-    let mut best = (*first, bytes(&sample, *first, settings)?);
+    let first_bytes = bytes(&sample, *first, settings)?;
+    let mut best = (*first, first_bytes);
     for candidate in rest {
         let size = bytes(&sample, *candidate, settings)?;
         if size * 100 < best.1 * (100 - MARGIN_PERCENT) {
             best = (*candidate, size);
         }
     }
+    debug_assert!(best.1 <= first_bytes, "a larger encoding is preferred");
     Ok(best.0)
 }
 
@@ -158,6 +162,11 @@ fn bytes(sample: &ArrayRef, choice: EncodingChoice, settings: &StorySettings) ->
         ArrowWriter::try_new(std::io::sink(), batch.schema(), Some(properties)).map_err(failed)?;
     writer.write(&batch).map_err(failed)?;
     let metadata = writer.close().map_err(failed)?;
+    debug_assert_eq!(
+        metadata.file_metadata().num_rows(),
+        batch.num_rows() as i64,
+        "the sample is not encoded completely"
+    );
     let groups = metadata.row_groups().iter();
     Ok(groups.map(|group| group.compressed_size().cast_unsigned()).sum())
 }
@@ -165,6 +174,7 @@ fn bytes(sample: &ArrayRef, choice: EncodingChoice, settings: &StorySettings) ->
 /// The paths of the leaf columns, with the values of flat columns.
 pub(crate) fn leaves(batch: &RecordBatch) -> Vec<(ColumnPath, Option<ArrayRef>)> {
     fn walk(path: &[String], field: &Field, leaves: &mut Vec<(ColumnPath, Option<ArrayRef>)>) {
+        debug_assert!(!path.is_empty(), "a column without a name");
         let below = |names: &[&str]| {
             let names = names.iter().map(|name| (*name).to_string());
             path.iter().cloned().chain(names).collect::<Vec<_>>()
@@ -190,5 +200,6 @@ pub(crate) fn leaves(batch: &RecordBatch) -> Vec<(ColumnPath, Option<ArrayRef>)>
             leaves.push((ColumnPath::new(path), Some(Arc::clone(array))));
         }
     }
+    debug_assert!(leaves.len() >= batch.num_columns(), "a column without a leaf");
     leaves
 }

@@ -74,6 +74,26 @@ pub(crate) fn encode(
     built: &BuiltStory,
     parts: &Parts<'_>,
 ) -> serde_json::Result<Vec<KeyValue>> {
+    debug_assert_eq!(built.groups as usize, parts.groups.len(), "another number of groups");
+    debug_assert_eq!(
+        built.rows,
+        parts.groups.iter().map(|group| group.rows).sum::<u64>(),
+        "the groups have other rows"
+    );
+    debug_assert_eq!(
+        parts.checksums.len() as u64,
+        built.tail_at.div_ceil(BLOCK_BYTES),
+        "a block without a checksum"
+    );
+    debug_assert!(
+        parts.cells.iter().all(|cells| cells.annex.is_before(built.tail_at)),
+        "the cells reach into the tail"
+    );
+    debug_assert!(
+        parts.words.iter().all(|words| words.is_before(built.tail_at)),
+        "the words reach into the tail"
+    );
+    debug_assert!(built.schema_version == schema.version, "events of another schema version");
     let pair = |key: &str, value: String| KeyValue::new(key.to_string(), value);
     let mut pairs = vec![
         pair(FORMAT, FORMAT_VERSION.to_string()),
@@ -194,6 +214,13 @@ impl Metadata<'_> {
 fn encode_groups(groups: &[GroupSummary]) -> String {
     let mut out = Vec::new();
     for group in groups {
+        debug_assert!(group.rows > 0, "a group without rows");
+        debug_assert!(group.ticks.0 <= group.ticks.1, "the ticks of a group are reversed");
+        debug_assert!(group.gsns.0 <= group.gsns.1, "the gsns of a group are reversed");
+        debug_assert!(
+            u32::try_from(group.keys.0.len().max(group.keys.1.len())).is_ok(),
+            "the length of a key does not fit"
+        );
         out.put_u64_le(group.rows);
         out.put_i64_le(group.ticks.0);
         out.put_i64_le(group.ticks.1);
@@ -204,6 +231,8 @@ fn encode_groups(groups: &[GroupSummary]) -> String {
         out.put_slice(&group.keys.0);
         out.put_slice(&group.keys.1);
     }
+    let bytes = |group: &GroupSummary| 48 + group.keys.0.len() + group.keys.1.len();
+    debug_assert_eq!(out.len(), groups.iter().map(bytes).sum::<usize>(), "another length");
     STANDARD.encode(out)
 }
 

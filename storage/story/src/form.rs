@@ -100,6 +100,7 @@ fn primitive(
     repetition: Repetition,
     id: Option<i32>,
 ) -> Result<Type> {
+    debug_assert!(column_type.validate().is_ok(), "no valid type");
     let (mut precision_digits, mut scale_digits, mut length) = (-1, -1, -1);
     let timestamp = |precision: u8, utc: bool| LogicalType::timestamp(utc, time_unit(precision));
     let (physical, logical) = match column_type {
@@ -176,7 +177,8 @@ pub(crate) fn plain(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayR
 /// # Errors
 /// `DatetimeOverflow` for a timestamp(0) outside of the range of milliseconds.
 pub(crate) fn to_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
-    Ok(match column_type {
+    debug_assert_eq!(array.data_type(), &column_type.arrow_type(), "values of another type");
+    let stored: ArrayRef = match column_type {
         ColumnType::Timestamp { precision: 0 } | ColumnType::TimestampTz { precision: 0 } => {
             let seconds = array.as_primitive::<TimestampSecondType>();
             let zone = zone_of(&stored_type(column_type));
@@ -207,7 +209,10 @@ pub(crate) fn to_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<Ar
             Arc::new(ListArray::new(field, offsets, values, nulls))
         }
         _ => Arc::clone(array),
-    })
+    };
+    debug_assert_eq!(stored.data_type(), &stored_type(column_type), "a form of another type");
+    debug_assert_eq!(stored.len(), array.len(), "values are lost in the stored form");
+    Ok(stored)
 }
 
 /// Converts a stored array back to the column's type.
@@ -221,7 +226,7 @@ pub(crate) fn from_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<
             format!("a column of {column_type} is stored as {}", array.data_type()),
         ));
     }
-    Ok(match column_type {
+    let values: ArrayRef = match column_type {
         ColumnType::Timestamp { precision: 0 } | ColumnType::TimestampTz { precision: 0 } => {
             let zone = zone_of(&column_type.arrow_type());
             let ms = array.as_primitive::<TimestampMillisecondType>();
@@ -253,19 +258,26 @@ pub(crate) fn from_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<
             Arc::new(ListArray::new(field, offsets, values, nulls))
         }
         _ => Arc::clone(array),
-    })
+    };
+    debug_assert_eq!(values.data_type(), &column_type.arrow_type(), "values of another type");
+    debug_assert_eq!(values.len(), array.len(), "values are lost on the way back");
+    Ok(values)
 }
 
 /// The ends of the range represent infinity and stay unchanged.
 fn milliseconds(seconds: i64) -> Result<i64> {
     match seconds {
         i64::MIN | i64::MAX => Ok(seconds),
-        _ => seconds.checked_mul(SECOND_MS).ok_or_else(|| {
-            Error::new(
-                ErrorKind::DatetimeOverflow,
-                format!("timestamp {seconds} s is out of the range of stories"),
-            )
-        }),
+        _ => {
+            let ms = seconds.checked_mul(SECOND_MS).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::DatetimeOverflow,
+                    format!("timestamp {seconds} s is out of the range of stories"),
+                )
+            })?;
+            debug_assert_eq!(self::seconds(ms), seconds, "a timestamp does not come back");
+            Ok(ms)
+        }
     }
 }
 
@@ -285,6 +297,7 @@ fn zone_of(data_type: &DataType) -> Option<Arc<str>> {
 }
 
 fn time_unit(precision: u8) -> TimeUnit {
+    debug_assert!(matches!(precision, 0 | 3 | 6 | 9), "no unit has this precision");
     match precision {
         0 | 3 => TimeUnit::MILLIS,
         6 => TimeUnit::MICROS,
@@ -302,8 +315,10 @@ fn interval_fields() -> Fields {
 
 /// Bytes of a two's complement number of `precision` decimal digits.
 fn decimal_bytes(precision: u8) -> i32 {
+    debug_assert!((1..=38).contains(&precision), "no number has so many digits");
     let largest = 10_u128.checked_pow(u32::from(precision)).unwrap_or(u128::MAX) - 1;
     let bits = u128::BITS - largest.leading_zeros() + 1;
+    debug_assert!(bits <= u128::BITS, "the number does not fit");
     bits.div_ceil(8).cast_signed()
 }
 

@@ -111,6 +111,10 @@ impl<'a> Column<'a> {
 
     /// The number of values that are not NULL in a range of rows.
     pub fn count(&self, rows: Range<usize>) -> i64 {
+        debug_assert!(
+            self.nulls.is_none_or(|nulls| rows.end <= nulls.len()),
+            "the rows end behind the column"
+        );
         let nulls = self.nulls.map_or(0, |nulls| nulls.slice(rows.start, rows.len()).null_count());
         (rows.len() - nulls) as i64
     }
@@ -123,6 +127,7 @@ impl<'a> Column<'a> {
         /// The total of the values that are not NULL.
         macro_rules! sum {
             ($values:expr, $total:expr) => {{
+                debug_assert!(rows.end <= $values.len(), "the rows end behind the column");
                 let values = $values.get(rows.clone()).unwrap_or(&[]);
                 match self.nulls {
                     None => (!values.is_empty()).then(|| $total(values)),
@@ -153,6 +158,7 @@ impl<'a> Column<'a> {
         /// Folds the values that are not NULL.
         macro_rules! values {
             ($values:expr, $fold:expr) => {{
+                debug_assert!(rows.end <= $values.len(), "the rows end behind the column");
                 let values = $values.get(rows.clone()).unwrap_or(&[]);
                 match self.nulls {
                     None => $fold(&mut values.iter().copied()),
@@ -219,6 +225,7 @@ fn paired(values: &[f64]) -> f64 {
 
 /// The sum of whole numbers of at most 32 bits: the sum of any array fits 64 bits.
 fn whole<T: Copy + Into<i64>>(values: &[T]) -> Total {
+    debug_assert!(u32::try_from(values.len()).is_ok(), "the sum may not fit 64 bits");
     Total::Whole(i128::from(values.iter().map(|value| (*value).into()).sum::<i64>()))
 }
 
@@ -256,6 +263,11 @@ fn float(values: &[f64], greatest: bool) -> Option<f64> {
             best = *value;
         }
     }
+    debug_assert!(
+        strange
+            || values.iter().all(|value| if greatest { *value <= best } else { best <= *value }),
+        "a value is better than the best"
+    );
     Some(match (strange, greatest) {
         (false, _) => best,
         (true, true) => f64::NAN,

@@ -14,6 +14,7 @@ pub(crate) fn first_out_of_order(columns: &[&ArrayRef]) -> Result<Option<usize>>
     let comparators = columns.iter().map(|column| make_comparator(column, column, options));
     let comparators = comparators.collect::<Result<Vec<DynComparator>, _>>()?;
     let rows = columns.first().map_or(0, |column| column.len());
+    debug_assert!(columns.iter().all(|column| column.len() == rows), "columns of other lengths");
     Ok((1..rows).find(|row| {
         let order = comparators.iter().map(|compare| compare(row - 1, *row));
         order.fold(Ordering::Equal, Ordering::then) == Ordering::Greater

@@ -27,20 +27,28 @@ pub(crate) fn requests(
             _ => runs.push(range),
         }
     }
-    runs.into_iter().flat_map(|run| split(run, blocks, shape.request_bytes)).collect()
+    debug_assert!(runs.is_sorted_by(|a, b| a.end <= b.start), "the runs overlap");
+    let requests = runs.into_iter().flat_map(|run| split(run, blocks, shape.request_bytes));
+    let requests: Vec<_> = requests.collect();
+    debug_assert!(requests.is_sorted_by(|a, b| a.end <= b.start), "the requests overlap");
+    requests
 }
 
 /// Splits a run into parts of about the same length.
 fn split(run: Range<u64>, blocks: &Blocks, request_bytes: u64) -> Vec<Range<u64>> {
+    debug_assert!(run.start < run.end, "a run without bytes");
     let len = run.end - run.start;
     let parts = len.div_ceil(request_bytes.max(1)).max(1);
     let mut split = Vec::with_capacity(parts as usize);
     let mut start = run.start;
     while start < run.end {
         let end = blocks.around(&(start..(start + len.div_ceil(parts)).min(run.end))).end;
+        debug_assert!(start < end, "the split stands still");
         split.push(start..end);
         start = end;
     }
+    debug_assert_eq!(start, run.end, "the parts reach beyond the run");
+    debug_assert!(split.len() as u64 <= parts, "more parts than planned");
     split
 }
 

@@ -95,7 +95,8 @@ impl Story {
         columns: &[Source],
         selection: Option<&Selection>,
     ) -> Result<FetchedColumns> {
-        self.group(group)?;
+        let head = self.group(group)?;
+        debug_assert!(selection.is_none_or(|rows| rows.is_of(head)), "rows of another group");
         let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
         let needed = self.needed(group, &roots, selection);
         let bytes = self.verified(needed).await?;
@@ -120,7 +121,8 @@ impl Story {
         columns: &[Source],
         selection: Selection,
     ) -> Result<Vec<Selection>> {
-        self.group(group)?;
+        let head = self.group(group)?;
+        debug_assert!(selection.is_of(head), "rows of another group");
         let shape = self.shelf().shape();
         let bytes_max = shape.request_bytes.saturating_mul(shape.at_once as u64);
         let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
@@ -165,10 +167,11 @@ impl Story {
         wanted: usize,
         last: bool,
     ) -> Result<(Selection, Selection)> {
-        self.group(group)?;
+        let head = self.group(group)?;
+        debug_assert!(selection.is_of(head), "rows of another group");
         let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
         let pages = self.widest_pages(group, &roots);
-        let total = self.group(group)?.summary.rows as usize;
+        let total = head.summary.rows as usize;
         let parts = |at: usize| {
             let (before, behind) =
                 (selection.within(once(0..at)), selection.within(once(at..total)));
@@ -181,6 +184,7 @@ impl Story {
         let found = ends.into_iter().map(parts).find(|(edge, _)| edge.rows() >= wanted.max(1));
         let (edge, rest) = found.unwrap_or_else(|| (selection.clone(), selection.within([])));
         debug_assert_eq!(edge.rows() + rest.rows(), selection.rows());
+        debug_assert!(edge.rows() >= wanted.min(selection.rows()), "the edge has too few rows");
         Ok((edge, rest))
     }
 
@@ -256,6 +260,7 @@ impl Story {
     /// Reads whole blocks.
     async fn read_blocks(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
         let bytes = self.shelf().read(self.built().name(), range.clone()).await?;
+        debug_assert_eq!(bytes.len() as u64, range.end - range.start, "bytes of another range");
         let verified = self.blocks().verify(range.start, &bytes);
         verified.map_err(|block| self.damaged(&block, "the checksum of a block does not match"))?;
         Ok(bytes)
@@ -419,6 +424,7 @@ impl ResultShape {
                 column.map_or(ColumnType::BigInt, |column| column.column_type.clone());
             columns.push((returned.partition_point(|other| *other < root), column_type));
         }
+        debug_assert_eq!(fields.len(), columns.len(), "a column without a field");
         Ok(Self { schema: Arc::new(Schema::new(fields)), columns })
     }
 
@@ -483,8 +489,10 @@ impl ChunkReader for VerifiedParts {
         while bytes.len() < len {
             let next = self.from(start + bytes.len() as u64).ok_or_else(missing)?;
             let part = next.slice(..next.len().min(len - bytes.len()));
+            debug_assert!(!part.is_empty(), "the copy stands still");
             bytes.extend_from_slice(&part);
         }
+        debug_assert_eq!(bytes.len(), len, "too many bytes");
         Ok(bytes.into())
     }
 }

@@ -24,6 +24,8 @@ impl RunsOfText {
         let Some(all) = array.as_string_view_opt().filter(|all| all.null_count() == 0) else {
             return Ok(None);
         };
+        debug_assert!(!all.is_empty(), "no rows have no runs");
+        debug_assert!(u32::try_from(all.len()).is_ok(), "the end of a run does not fit");
         let mut starts: Vec<u32> = Vec::new();
         let views = all.views();
         for (row, view) in views.iter().enumerate() {
@@ -38,17 +40,22 @@ impl RunsOfText {
                 }
             }
         }
-        let ends = starts.iter().skip(1).copied().chain([all.len() as u32]).collect();
+        let ends: Vec<u32> = starts.iter().skip(1).copied().chain([all.len() as u32]).collect();
+        debug_assert_eq!(starts.len(), ends.len(), "a run without an end");
+        debug_assert!(ends.is_sorted_by(|a, b| a < b), "a run without rows");
         let texts = take(all, &UInt32Array::from(starts), None)?;
         Ok(texts.as_string_view_opt().map(|texts| Self { texts: texts.gc(), ends }))
     }
 
     /// The decoded array.
     pub(crate) fn unpacked(&self) -> Result<ArrayRef> {
+        debug_assert_eq!(self.texts.len(), self.ends.len(), "a run without a text");
         let mut runs: Vec<u32> = Vec::with_capacity(self.rows());
         for (run, end) in (0..).zip(&self.ends) {
+            debug_assert!(runs.len() < *end as usize, "a run without rows");
             runs.resize(*end as usize, run);
         }
+        debug_assert_eq!(runs.len(), self.rows(), "the runs are not all rows");
         Ok(take(&self.texts, &UInt32Array::from(runs), None)?)
     }
 

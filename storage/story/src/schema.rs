@@ -128,7 +128,9 @@ impl StorySchema {
     /// user's columns, `_tick`, `_seq` and `_gsn`.
     pub fn arrow_schema(&self) -> SchemaRef {
         let fields = (0..self.columns.len() + NUMBERS.len()).filter_map(|at| self.field(at));
-        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+        let fields = fields.collect::<Vec<_>>();
+        debug_assert_eq!(fields.len(), self.columns.len() + NUMBERS.len(), "a missing field");
+        Arc::new(Schema::new(fields))
     }
 
     /// The field at a position.
@@ -155,6 +157,7 @@ impl StorySchema {
     pub(crate) fn parquet_schema(&self) -> Result<SchemaDescriptor> {
         let mut fields = Vec::with_capacity(self.columns.len() + NUMBERS.len());
         for column in &self.columns {
+            debug_assert!(column.id.0 < NUMBERS_FIELD_ID, "the id of a number column");
             let id = field_id(column.id.0)?;
             let (name, of) = (&column.name, &column.column_type);
             fields.push(Arc::new(form::parquet_type(name, of, column.nullable, Some(id))?));
@@ -166,11 +169,20 @@ impl StorySchema {
         let root = Type::group_type_builder("story").with_fields(fields).build();
         let root = root.map_err(|error| Error::internal(error.to_string()))?;
         debug_assert!(!root.get_basic_info().has_repetition(), "a root repeats nothing");
-        Ok(SchemaDescriptor::new(Arc::new(root)))
+        let descriptor = SchemaDescriptor::new(Arc::new(root));
+        debug_assert!(
+            descriptor.num_columns() >= self.columns.len() + NUMBERS.len(),
+            "a column without values"
+        );
+        Ok(descriptor)
     }
 
     /// The positions of the key columns.
     pub(crate) fn key_positions(&self) -> impl Iterator<Item = usize> {
+        debug_assert!(
+            self.keys.iter().all(|id| self.position(Source::Column(*id)).is_some()),
+            "a key column is missing"
+        );
         self.keys.iter().filter_map(|id| self.position(Source::Column(*id)))
     }
 

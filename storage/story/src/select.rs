@@ -11,7 +11,7 @@ use stratalog_model::{Result, Tick, TickRange, TickRanges};
 use crate::{
     key::{KeyValues, StoredValues},
     schema::Source,
-    story::Story,
+    story::{GroupHead, Story},
     values::ColumnValues,
 };
 
@@ -34,7 +34,14 @@ impl Selection {
 
     /// The number of rows.
     pub fn rows(&self) -> usize {
-        self.ranges.iter().map(Range::len).sum()
+        let rows: usize = self.ranges.iter().map(Range::len).sum();
+        debug_assert!(rows <= self.total, "more rows are selected than the group has");
+        rows
+    }
+
+    /// Whether the selection may be of a group: the group has as many rows.
+    pub(crate) fn is_of(&self, head: &GroupHead) -> bool {
+        self.total as u64 == head.summary.rows
     }
 
     /// Whether all rows of the group are selected.
@@ -68,13 +75,20 @@ impl Selection {
             }
         }
         debug_assert!(kept.last().is_none_or(|last| last.end <= self.total));
+        debug_assert!(kept.is_sorted_by(|a, b| a.end < b.start), "the ranges overlap or touch");
         Self { ranges: kept, total: self.total }
     }
 
     /// The selection for the decoder; `None` for all rows.
     pub(crate) fn to_parquet(&self) -> Option<RowSelection> {
-        (!self.is_all())
-            .then(|| RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), self.total))
+        let rows = (!self.is_all()).then(|| {
+            RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), self.total)
+        });
+        debug_assert!(
+            rows.as_ref().is_none_or(|rows| rows.row_count() == self.rows()),
+            "the decoder gets other rows"
+        );
+        rows
     }
 }
 
@@ -137,7 +151,8 @@ impl Story {
         selection: Selection,
         (source, low, high): (Source, i64, i64),
     ) -> Result<Selection> {
-        self.group(group)?;
+        let head = self.group(group)?;
+        debug_assert!(selection.is_of(head), "a selection of another group");
         let leaf = self.leaf(source)?;
         Ok(self.keep(group, leaf, selection, |index, page| match index {
             ColumnIndexMetaData::INT64(index) => {

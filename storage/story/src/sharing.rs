@@ -27,6 +27,7 @@ impl Sharing {
         range: Range<u64>,
         read: impl Fn() -> BoxFuture<'static, Result<Bytes>>,
     ) -> Result<Bytes> {
+        debug_assert!(range.start < range.end, "a read of no bytes");
         let key = (range.start, range.end);
         let shared = {
             let mut reads = self.0.lock();

@@ -149,6 +149,8 @@ impl Content for Spool {
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        debug_assert!(range.start <= range.end, "the range is reversed");
+        debug_assert!(range.end <= self.bytes, "the range ends behind the file");
         let spool = self.clone();
         blocking(move || {
             let failed = |error| Error::io(format!("cannot read {}", spool.path.display()), error);
@@ -161,6 +163,7 @@ impl Content for Spool {
                     read => done += read,
                 }
             }
+            debug_assert_eq!(done, bytes.len(), "the disk read too many bytes");
             Ok(Bytes::from(bytes))
         })
         .await

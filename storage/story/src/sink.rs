@@ -51,11 +51,13 @@ impl Sink {
         debug_assert!(self.tail_at.is_none(), "the tail begins twice");
         debug_assert_eq!(self.checksums.len() as u64, at.div_ceil(BLOCK_BYTES));
         self.tail_at = Some(at);
+        self.assert_consistent();
         (at, &self.checksums)
     }
 
     /// Checksum of the bytes since [`Self::begin_tail`].
     pub(crate) fn tail_checksum(&self) -> u32 {
+        debug_assert!(self.tail_at.is_some(), "no tail has begun");
         self.running.0
     }
 
@@ -100,7 +102,19 @@ impl Sink {
         }
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
+        self.assert_consistent();
         Ok(())
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert!(self.running.1 < BLOCK_BYTES, "a whole block without a checksum");
+        debug_assert!(self.tail_at.is_none() || self.running.1 == 0, "a block in the tail");
+        debug_assert!(self.tail_at.is_none_or(|at| at <= self.bytes()), "the tail begins nowhere");
+        debug_assert!(
+            self.tail_at.is_some()
+                || self.checksums.len() as u64 * BLOCK_BYTES + self.running.1 == self.bytes(),
+            "the checksums are of other bytes"
+        );
     }
 }
 
@@ -114,6 +128,8 @@ impl Write for Sink {
         if self.buffer.len() >= BUFFER_BYTES {
             self.write_out()?;
         }
+        debug_assert!(self.buffer.len() < BUFFER_BYTES, "a full buffer stays");
+        self.assert_consistent();
         Ok(bytes.len())
     }
 

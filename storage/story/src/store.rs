@@ -44,7 +44,8 @@ pub struct StoriesHold(Arc<Stories>);
 
 impl Drop for StoriesHold {
     fn drop(&mut self) {
-        self.0.holds.fetch_sub(1, Ordering::SeqCst);
+        let held = self.0.holds.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(held > 0, "a hold ends twice");
     }
 }
 
@@ -224,6 +225,8 @@ impl Stories {
                 removed += 1;
             }
         }
+        debug_assert!(removed <= files.len(), "more stories are removed than there are");
+        debug_assert!(removed + kept.len() >= files.len(), "an unknown story stays");
         Ok(removed)
     }
 

@@ -97,6 +97,9 @@ impl Story {
             bytes: group.compressed_size().max(0).cast_unsigned(),
         });
         let heads: Vec<_> = heads.collect();
+        debug_assert_eq!(heads.len(), built.groups as usize, "a group without a head");
+        debug_assert_eq!(footer.blocks.end(), built.tail_at, "the blocks end before the tail");
+        debug_assert!(built.tail_at < built.bytes, "a story without a tail");
         let memory_bytes = metadata.memory_size()
             + footer.blocks.memory_bytes()
             + heads.len() * size_of::<GroupHead>();
@@ -194,6 +197,7 @@ impl Story {
         summary.rows += rows.num_rows() as u64;
         summary.ticks = (summary.ticks.0.min(ticks.0), summary.ticks.1.max(ticks.1));
         summary.gsns = (summary.gsns.0.min(gsns.0), summary.gsns.1.max(gsns.1));
+        debug_assert!(summary.ticks.0 <= summary.ticks.1, "the ticks are reversed");
         Ok(())
     }
 
@@ -208,9 +212,11 @@ impl Story {
 
     /// The head of a group.
     pub(crate) fn group(&self, number: u32) -> Result<&GroupHead> {
-        self.heads.get(number as usize).ok_or_else(|| {
+        let head = self.heads.get(number as usize).ok_or_else(|| {
             Error::internal(format!("story {} has no group {number}", self.built.name()))
-        })
+        })?;
+        debug_assert_eq!(head.number, number, "groups out of order");
+        Ok(head)
     }
 
     /// Whether a column may contain NaN.
@@ -265,6 +271,7 @@ impl Story {
         let schema = self.metadata.parquet_schema();
         let mut leaves = 0..schema.num_columns();
         let leaf = leaves.find(|leaf| schema.get_column_root_idx(*leaf) == root);
+        debug_assert!(leaf.is_none_or(|leaf| leaf >= root), "a column before has no values");
         leaf.ok_or_else(|| Error::internal("a column has no values".to_string()))
     }
 

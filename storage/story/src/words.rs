@@ -72,6 +72,8 @@ pub(crate) fn words_of(schema: &StorySchema, rows: &RecordBatch) -> Result<Optio
             blocks.push(packed(&in_blocks));
         }
     }
+    debug_assert_eq!(columns.len(), words.len(), "a word without a column");
+    debug_assert_eq!(words.len(), blocks.len(), "a word without blocks");
     if columns.is_empty() {
         return Ok(None);
     }
@@ -97,6 +99,7 @@ fn packed(numbers: &[u32]) -> Vec<u8> {
         }
         bytes.push(rest as u8);
     }
+    debug_assert!(bytes.len() >= numbers.len(), "a number without bytes");
     bytes
 }
 
@@ -167,7 +170,9 @@ impl Story {
             };
             let Some(required_words) = required_words else { continue };
             let Some(words) = self.words(group, values.column).await? else { continue };
-            let blocks = self.group(group)?.summary.rows.div_ceil(CHUNK_ROWS as u64) as usize;
+            let head = self.group(group)?;
+            debug_assert!(selection.is_of(head), "a selection of another group");
+            let blocks = head.summary.rows.div_ceil(CHUNK_ROWS as u64) as usize;
             let Some(blocks) = words.blocks_of(&required_words, blocks) else { continue };
             let ranges = blocks.iter().enumerate().filter(|(_, may)| **may);
             let ranges = ranges.map(|(block, _)| block * CHUNK_ROWS..(block + 1) * CHUNK_ROWS);
@@ -254,12 +259,14 @@ impl Words {
         let len = columns.iter().skip(start).take_while(|known| **known == number).count();
         let words = words.as_string_view_opt()?.slice(start, len).gc();
         let blocks = blocks.as_binary_opt::<i32>()?.slice(start, len);
+        debug_assert_eq!(words.len(), blocks.len(), "a word without blocks");
         Some(Self { words, blocks })
     }
 
     /// The blocks with rows that may have all parts of an element of `required_words`; `None` for
     /// damaged blocks.
     fn blocks_of(&self, required_words: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
+        debug_assert_eq!(self.words.len(), self.blocks.len(), "a word without blocks");
         let mut any = vec![false; blocks];
         for parts in required_words {
             let mut all = vec![true; blocks];
@@ -297,6 +304,9 @@ impl Words {
                 false => high = middle,
             }
         }
+        let before = low.checked_sub(1);
+        debug_assert!(before.is_none_or(|at| self.words.value(at) < word), "a word is skipped");
+        debug_assert!(low == self.words.len() || self.words.value(low) >= word, "a lesser word");
         low
     }
 }

@@ -48,12 +48,19 @@ pub(crate) fn cells_of(
         rows if keys.is_empty() => std::iter::once(0..rows).collect(),
         _ => partition(&keys)?.ranges(),
     };
+    debug_assert_eq!(
+        runs.iter().map(Range::len).sum::<usize>(),
+        rows.num_rows(),
+        "the runs are not all rows"
+    );
     let ticks = column(schema.position(Source::Tick))?;
     let ticks: &[i64] = ticks.as_primitive_opt::<Int64Type>().ok_or_else(missing)?.values();
     if runs.is_empty() || rows.num_rows() / runs.len() < cell_rows.div_ceil(4) {
         return Ok(None);
     }
     let cells = cut(&runs, ticks, windows_for(schema, cell_rows, runs.len(), ticks));
+    debug_assert!(cells.len() >= runs.len(), "a run without a cell");
+    debug_assert!(cells.iter().all(|cell| !cell.is_empty()), "a cell without rows");
     let mut arrays = Vec::new();
     for (of, field) in layout(schema) {
         let values = column(place_of(schema, of))?;
@@ -69,10 +76,12 @@ fn windows_for(
     runs: usize,
     ticks: &[i64],
 ) -> Option<Windows> {
+    debug_assert!((1..=ticks.len()).contains(&runs), "a run without a row");
     let (first, last) = (*ticks.iter().min()?, *ticks.iter().max()?);
     Windows::common(&schema.scale).find(|windows| {
         let number = |tick| windows.start(tick).map(|start| start / windows.width);
         let (Some(first), Some(last)) = (number(first), number(last)) else { return false };
+        debug_assert!(first <= last, "a later tick has an earlier window");
         let each = usize::try_from(last - first).unwrap_or(usize::MAX).saturating_add(1);
         runs.saturating_mul(each).saturating_mul(cell_rows) <= ticks.len()
     })
@@ -80,6 +89,7 @@ fn windows_for(
 
 /// Cuts runs into cells; returns the rows of each cell.
 fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Range<usize>> {
+    debug_assert!(runs.last().is_none_or(|run| run.end <= ticks.len()), "rows without a tick");
     let Some(windows) = windows else { return runs.to_vec() };
     let mut cells = Vec::new();
     for run in runs {
@@ -91,6 +101,7 @@ fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Ra
             let len = rest.partition_point(|tick| next.is_none_or(|next| *tick < next));
             cells.push(at..at + len.max(1));
             at += len.max(1);
+            debug_assert!(at <= run.end, "a cell reaches into the next run");
         }
     }
     debug_assert_eq!(
@@ -108,10 +119,11 @@ fn cell_values(
     cells: &[Range<usize>],
     data_type: &DataType,
 ) -> Result<ArrayRef> {
+    debug_assert_eq!(values.len(), ticks.len(), "columns of other lengths");
     let tick = |at: usize| ticks.get(at).copied().unwrap_or_default();
     let column = Column::of(values);
     let numbers = |numbers: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(numbers)) };
-    Ok(match of {
+    let array: ArrayRef = match of {
         CellColumn::Key(_) => {
             let firsts = cells.iter().map(|cell| cell.start as u32);
             take(values, &UInt32Array::from_iter_values(firsts), None)?
@@ -156,7 +168,9 @@ fn cell_values(
                 }))),
             }
         }
-    })
+    };
+    debug_assert_eq!(array.len(), cells.len(), "a cell without a value");
+    Ok(array)
 }
 
 /// Whether stored cells agree with cells counted from rows. Sums of floats agree approximately,

@@ -74,6 +74,7 @@ impl Story {
                 read => read?,
             };
             let Some(read) = read else { return Ok(None) };
+            debug_assert_eq!(read.len(), lacking.len(), "other columns were read");
             for (place, found) in places.iter().zip(&mut found) {
                 let at = lacking.iter().position(|lacks| lacks == place);
                 if let Some(array) = at.and_then(|at| read.get(at)) {
@@ -82,6 +83,7 @@ impl Story {
                 }
             }
         }
+        debug_assert!(found.iter().all(Option::is_some), "a column of the cells was not read");
         Ok(found.into_iter().collect())
     }
 

@@ -123,6 +123,7 @@ impl LocalShelf {
                 return Err(cut_off(&path.display().to_string(), range, at));
             }
         }
+        debug_assert_eq!(bytes.len(), wanted, "the disk read too many bytes");
         Ok(bytes.into())
     }
 

@@ -55,6 +55,8 @@ impl RemoteShelf {
     /// prefix. This prevents two servers from removing each other's unknown files.
     #[must_use]
     pub fn owned_by(self, owner: &str) -> Self {
+        debug_assert!(!owner.is_empty(), "an owner without a name");
+        debug_assert!(owner.len() as u64 <= OWNER_BYTES_MAX, "an owner whom no claim recognizes");
         Self { owner: Some(owner.to_string()), ..self }
     }
 
@@ -153,6 +155,8 @@ impl Content for Text {
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        debug_assert!(range.start <= range.end, "the range is reversed");
+        debug_assert!(range.end <= self.bytes(), "the range ends behind the text");
         let text = Bytes::copy_from_slice(self.0.as_bytes());
         Ok(text.slice(range.start as usize..range.end as usize))
     }
