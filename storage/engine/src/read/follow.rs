@@ -153,6 +153,8 @@ impl Follower {
             (count, bytes, place) = (count + rows.num_rows(), bytes + more, behind);
             batches.push(rows);
         }
+        debug_assert!(commits.is_empty() || next < place, "a follower stands still at {next}");
+        debug_assert!(count <= rows_max, "a batch has too many rows");
         self.place = FollowerPlace::At(place.max(next));
         let mut concat_batches_up_to = concat_batches_up_to(batches, rows_max)?;
         match concat_batches_up_to.pop() {
@@ -174,6 +176,8 @@ impl Follower {
             position: Position { next, deleted: self.deleted },
         };
         let read = history_read.run().await?;
+        debug_assert!(next <= read.position.next, "a follower goes back from {next}");
+        debug_assert!(self.deleted <= read.position.deleted, "a delete is delivered again");
         self.place = FollowerPlace::At(read.position.next);
         self.deleted = read.position.deleted;
         self.pending_updates = read.pending_updates;
@@ -206,6 +210,7 @@ fn concat_batches_up_to(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<Re
         gathered.push(batch);
     }
     all.extend(join(&mut gathered)?);
+    debug_assert!(gathered.is_empty(), "batches are left behind");
     Ok(all)
 }
 

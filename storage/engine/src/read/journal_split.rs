@@ -118,7 +118,11 @@ impl Split for JournalSplit {
 /// `Internal`.
 pub fn rows(split: JournalSplit) -> Result<RecordBatch> {
     let schema = Arc::clone(&split.shared.schema);
-    match BatchReader::new(split)?.next() {
+    debug_assert!(split.shared.request.order == ScanOrder::Any, "the rows have an order");
+    let mut reader = BatchReader::new(split)?;
+    let rows = reader.next();
+    debug_assert_eq!(reader.done, reader.selection.len(), "rows of a batch are left behind");
+    match rows {
         Some(rows) => rows,
         None => Ok(RecordBatch::new_empty(schema)),
     }
@@ -168,6 +172,7 @@ impl BatchReader {
                 select(&split.batch, &criteria)?
             }
         };
+        debug_assert!(selection.len() <= split.batch.rows(), "a row is selected twice");
         let user = request.chronicle.columns.len();
         let columns = request
             .projection
@@ -181,6 +186,10 @@ impl BatchReader {
     }
 
     fn batch(&self, rows: &OutputRows) -> Result<RecordBatch> {
+        debug_assert!(
+            rows.iter().all(|row| row < self.split.batch.rows()),
+            "a row lies outside of its batch"
+        );
         let mut arrays = Vec::with_capacity(self.columns.len() + 2);
         for column in &self.columns {
             arrays.push(match column {
@@ -264,6 +273,7 @@ impl BatchReader {
             });
             numbers_of(numbers, &keys.collect::<Result<Vec<_>>>()?, newest.rows.len())
         })?;
+        debug_assert_eq!(numbers.len(), newest.rows.len(), "a series has no number");
         let row_of = |at: u32| newest.rows.get(at as usize).copied().unwrap_or_default();
         let tick_of = |at: u32| batch.ticks().get(row_of(at) as usize).copied().unwrap_or_default();
         let all = 0..newest.rows.len() as u32;
@@ -279,6 +289,7 @@ impl BatchReader {
 
     /// The next rows, at most `rows_max`; empty at the end.
     fn pick(&self, rows_max: usize) -> OutputRows {
+        debug_assert!(self.done <= self.selection.len(), "more rows are done than selected");
         let left = self.selection.len() - self.done;
         let take = left.min(rows_max);
         match &self.selection {
@@ -314,7 +325,9 @@ impl Iterator for BatchReader {
         // Do not copy wide rows beyond the limit.
         let rows_max = request.batch_rows_max.min(request.limit.unwrap_or(usize::MAX));
         let picked = self.pick(rows_max.max(1));
+        debug_assert_ne!(picked.len(), 0, "a reader stands still");
         self.done += picked.len();
+        debug_assert!(self.done <= self.selection.len(), "a reader leaves its selection");
         Some(self.batch(&picked))
     }
 }
@@ -372,8 +385,10 @@ fn column_of(batch: &MemoryBatch, request: &ScanRequest, at: usize) -> Result<Co
         return Err(Error::internal(format!("there is no column {at}")));
     };
     let stored = batch.shape().position(definition.id);
-    match stored.and_then(|at| batch.columns().get(at)) {
-        Some(column) => Ok(column.clone()),
-        None => Column::missing(definition, batch.rows()),
-    }
+    let column = match stored.and_then(|at| batch.columns().get(at)) {
+        Some(column) => column.clone(),
+        None => Column::missing(definition, batch.rows())?,
+    };
+    debug_assert_eq!(column.len(), batch.rows(), "a column has other rows than its batch");
+    Ok(column)
 }

@@ -79,6 +79,7 @@ impl Tier for JournalTier {
                 .map(|batch| split(Arc::clone(batch), None))
                 .collect(),
         };
+        debug_assert!(splits.len() <= version.batches().count(), "a batch is read twice");
         let pruned = version.batches().count().saturating_sub(splits.len());
         request.metrics.journal.pruned(pruned as u64);
         Ok(splits)

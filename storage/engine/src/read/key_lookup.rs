@@ -65,6 +65,10 @@ pub fn rows_by_key(
             }
         }
     }
+    debug_assert!(
+        by_batch.iter().all(|(_, rows)| rows.is_sorted_by(|a, b| a < b)),
+        "a lookup finds a row twice"
+    );
     if request.order != ScanOrder::Any {
         for (batch, rows) in &mut by_batch {
             if !batch.ordered() {
@@ -142,5 +146,6 @@ fn entries(
             }
         }
     }
+    debug_assert!(found.len() <= wanted, "a lookup finds more entries than it has counted");
     Some(found)
 }

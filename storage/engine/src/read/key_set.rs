@@ -66,6 +66,14 @@ impl KeySet {
     pub fn rows(&self, column: &Column) -> Result<Vec<u32>> {
         let mut rows = Vec::new();
         self.each_row(column, |row| rows.push(row as u32))?;
+        debug_assert!(
+            rows.is_sorted_by(|a, b| a < b),
+            "the rows with wanted keys are not in order"
+        );
+        debug_assert!(
+            rows.last().is_none_or(|last| (*last as usize) < column.len()),
+            "a row lies behind its column"
+        );
         Ok(rows)
     }
 
@@ -74,6 +82,10 @@ impl KeySet {
         if rows.is_empty() {
             return Ok(());
         }
+        debug_assert!(
+            rows.iter().all(|row| (*row as usize) < column.len()),
+            "a row lies behind its column"
+        );
         match column {
             Column::Plain(array) => {
                 let mut kept = Vec::with_capacity(rows.len());
@@ -191,6 +203,7 @@ impl Texts {
                 texts.all.insert(text.value(row).as_bytes().into());
             }
         }
+        debug_assert!(texts.heads.len() <= texts.all.len(), "a head belongs to no text");
         texts
     }
 

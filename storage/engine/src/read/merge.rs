@@ -143,6 +143,10 @@ impl Merge {
                 (Some(_), None) => true,
                 (None, _) => false,
             };
+            debug_assert!(
+                self.hungry.is_empty(),
+                "a split is opened before the open splits are fed"
+            );
             if !reached {
                 return Poll::Ready(Ok(()));
             }
@@ -161,6 +165,8 @@ impl Merge {
 
     /// Moves the next run of rows from the earliest cursor to the output.
     fn advance(&mut self) -> Result<()> {
+        debug_assert!(self.hungry.is_empty(), "an open split may have an earlier row");
+        debug_assert!(self.out.rows < self.rows_max.min(self.left), "the output is full");
         let Some(Reverse((place, at))) = self.heap.pop() else { return Ok(()) };
         let others = self.heap.peek().map(|Reverse((place, _))| *place);
         let bound = match (others, self.unopened.last().map(|(first, _)| *first)) {
@@ -225,6 +231,7 @@ impl Stream for Merge {
         let batch = done.and_then(|()| this.out.take(&this.schema));
         match batch {
             Ok(Some(batch)) => {
+                debug_assert!(batch.num_rows() <= this.left, "a merge exceeds its limit");
                 this.left -= batch.num_rows().min(this.left);
                 Poll::Ready(Some(Ok(batch)))
             }
@@ -245,6 +252,8 @@ impl Cursor {
     }
 
     fn load(&mut self, batch: RecordBatch) -> Result<()> {
+        debug_assert!(batch.num_rows() > 0, "a split gives an empty batch");
+        debug_assert!(self.row >= self.batch.num_rows(), "rows of the last batch are lost");
         let columns = batch.num_columns();
         let numbers = |back: usize| {
             let column = columns.checked_sub(back).and_then(|at| batch.columns().get(at));
@@ -261,6 +270,7 @@ impl Cursor {
     }
 
     fn place(&self, row: usize, descending: bool) -> SortPosition {
+        debug_assert!(row < self.batch.num_rows(), "a row lies behind its batch");
         let at = |numbers: &Int64Array| numbers.values().get(row).copied().unwrap_or(i64::MAX);
         let (tick, seq) = (at(&self.ticks), at(&self.seqs));
         if descending { (!tick, !seq) } else { (tick, seq) }
@@ -269,6 +279,7 @@ impl Cursor {
     /// Number of rows before `bound`, starting with the current row; at least one.
     fn run(&self, bound: Option<SortPosition>, rows_max: usize, descending: bool) -> usize {
         let rows = (self.batch.num_rows() - self.row).min(rows_max);
+        debug_assert!(rows > 0, "a run has no rows");
         let Some(bound) = bound else { return rows };
         let before = |n: usize| self.place(self.row + n, descending) < bound;
         if before(rows - 1) {
@@ -294,6 +305,10 @@ impl Cursor {
 
 impl Output {
     fn push(&mut self, batch: &RecordBatch, row: usize, rows: usize) {
+        debug_assert!(
+            0 < rows && rows <= batch.num_rows().saturating_sub(row),
+            "a run lies outside of its batch"
+        );
         // Batches reappear here while splits interleave.
         let known = self.batches.iter().rposition(|known| same(known, batch));
         let at = known.unwrap_or_else(|| {

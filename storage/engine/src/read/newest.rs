@@ -77,7 +77,10 @@ impl EdgeCandidates {
         rows: impl Iterator<Item = u32>,
         tick_of: impl Fn(u32) -> i64,
     ) -> Self {
-        let number_of = |row: u32| numbers.get(row as usize).copied();
+        let number_of = |row: u32| {
+            debug_assert!((row as usize) < numbers.len(), "a row has no group number");
+            numbers.get(row as usize).copied()
+        };
         let found = rows.filter_map(|row| Some((row, number_of(row)?, tick_of(row))));
         Self::improving(best, found.collect())
     }
@@ -85,12 +88,14 @@ impl EdgeCandidates {
     /// `found` has row, group number and tick.
     fn improving(best: &Best, found: Vec<(u32, u32, i64)>) -> Self {
         let improved = best.improved(found.iter().map(|(_, number, tick)| (*number, *tick)));
+        debug_assert_eq!(improved.len(), found.len(), "an event has no answer");
         let mut better: Vec<(u32, i64, u32)> = found
             .into_iter()
             .zip(improved)
             .filter_map(|((row, _, tick), group)| group.map(|group| (row, tick, group)))
             .collect();
         better.sort_unstable_by_key(|(row, ..)| *row);
+        debug_assert!(better.is_sorted_by(|a, b| a.0 < b.0), "a row is offered twice");
         let mut candidates = Self::default();
         for (row, tick, group) in better {
             candidates.rows.push(row);
@@ -111,6 +116,11 @@ impl EdgeCandidates {
     /// # Errors
     /// `Internal` if the columns have another row count.
     pub fn batch(self, schema: &Schema, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        debug_assert_eq!(columns.len(), schema.fields().len(), "candidates have other columns");
+        debug_assert!(
+            self.ticks.len() == self.rows.len() && self.groups.len() == self.rows.len(),
+            "a candidate has no tick or group"
+        );
         let rows = self.rows.len();
         columns.push(Arc::new(Int64Array::from(self.ticks)));
         columns.push(Arc::new(UInt32Array::from(self.groups)));
@@ -128,6 +138,7 @@ impl EdgeCandidates {
 /// # Errors
 /// `Internal` if a column has a type that is not a key type.
 pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Result<Vec<u32>> {
+    debug_assert!(keys.iter().all(|column| rows <= column.len()), "a row has no key");
     let all = KeyColumns::all(keys.len());
     if keys.iter().any(|column| matches!(column, Column::Plain(_))) {
         // Groups of the batch save little: most keys occur once, or in consecutive rows.
@@ -269,6 +280,7 @@ impl NewestRows {
 
     fn forget_beaten(&mut self) -> Result<()> {
         let best = self.best()?;
+        debug_assert!(best.num_rows() <= self.rows, "a best event is no candidate");
         self.rows = best.num_rows();
         self.bytes = best.columns().iter().map(array_bytes).sum();
         self.take()?;
@@ -287,6 +299,12 @@ impl NewestRows {
             .flatten()
             .map(|(_, batch, row)| (*batch as usize, *row as usize))
             .collect();
+        debug_assert!(
+            places.iter().all(|(batch, row)| {
+                self.batches.get(*batch).is_some_and(|batch| *row < batch.num_rows())
+            }),
+            "a best event lies outside of its batch"
+        );
         if let [batch] = self.batches.as_slice()
             && batch.num_rows() == places.len()
             && places.iter().enumerate().all(|(at, (_, row))| at == *row)

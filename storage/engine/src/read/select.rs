@@ -51,6 +51,10 @@ impl Selection {
 
 /// Selects the rows of `batch` that match the criteria.
 pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection> {
+    debug_assert!(
+        criteria.keys.iter().all(|(_, column)| column.len() == batch.rows()),
+        "a key column has other rows than its batch"
+    );
     // The rows lie in gsn order.
     let before = |gsn: Gsn| gsn.0.checked_sub(1).map_or(0, |last| batch.rows_through(last));
     let first = before(criteria.gsns.start);
@@ -163,8 +167,9 @@ impl<'a> HiddenRows<'a> {
 
 fn slices_of(ticks: &[i64], ranges: &TickRanges, seen: Range<usize>) -> Vec<Range<usize>> {
     let first = seen.start;
+    debug_assert!(seen.end <= ticks.len(), "a snapshot sees more rows than the batch has");
     let seen_ticks = ticks.get(seen).unwrap_or(&[]);
-    ranges
+    let slices: Vec<Range<usize>> = ranges
         .as_slice()
         .iter()
         .map(|range| {
@@ -172,7 +177,9 @@ fn slices_of(ticks: &[i64], ranges: &TickRanges, seen: Range<usize>) -> Vec<Rang
             let end = seen_ticks.partition_point(|tick| *tick < range.end.0);
             first + start..first + end
         })
-        .collect()
+        .collect();
+    debug_assert!(slices.is_sorted_by(|a, b| a.end <= b.start), "the slices of a batch overlap");
+    slices
 }
 
 #[cfg(test)]

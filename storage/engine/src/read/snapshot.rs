@@ -73,7 +73,13 @@ impl PinnedSnapshot {
     /// The version of a chronicle, and the visible gsn.
     fn pinned(&self, id: ChronicleId) -> Option<(&PinnedVersion, Gsn)> {
         match self.transaction_versions.get(&id) {
-            Some(version) => Some((&version.pinned, version.visible)),
+            Some(version) => {
+                debug_assert!(
+                    self.published.gsn <= version.visible,
+                    "a transaction sees less than its snapshot"
+                );
+                Some((&version.pinned, version.visible))
+            }
             None => Some((self.published.versions.get(&id)?, self.published.gsn)),
         }
     }
@@ -186,7 +192,12 @@ impl Snapshot for PinnedSnapshot {
     fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange> {
         let (pinned, visible) = self.pinned(chronicle.id)?;
         let seen = gsns.intersect(&GsnRange::between(Gsn(0), visible));
-        pinned.version.lost().within(seen).next().map(|lost| lost.intersect(&seen))
+        let lost = pinned.version.lost().within(seen).next().map(|lost| lost.intersect(&seen));
+        debug_assert!(
+            lost.is_none_or(|lost| !lost.is_empty() && gsns.covers(&lost)),
+            "a gap lies outside of the wanted positions"
+        );
+        lost
     }
 
     fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {
@@ -265,6 +276,8 @@ fn within<'a>(
 /// Deals splits to at most `streams` streams with about equal row counts. Neighbouring splits stay
 /// together.
 fn deal(splits: Vec<Box<dyn Split>>, streams: usize) -> Vec<Vec<Box<dyn Split>>> {
+    debug_assert!(streams > 0, "no stream takes the splits");
+    let count = splits.len();
     let rows: usize = splits.iter().map(|split| split.rows_max()).sum();
     let share = rows.div_ceil(streams).max(1);
     let mut dealt: Vec<Vec<Box<dyn Split>>> = Vec::with_capacity(streams);
@@ -279,5 +292,7 @@ fn deal(splits: Vec<Box<dyn Split>>, streams: usize) -> Vec<Vec<Box<dyn Split>>>
             last.push(split);
         }
     }
+    debug_assert!(dealt.len() <= streams, "the splits have more streams than wanted");
+    debug_assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), count, "a split gets lost");
     dealt
 }

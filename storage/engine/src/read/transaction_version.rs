@@ -52,6 +52,10 @@ pub async fn over(
 ) -> Result<Option<TransactionVersion>> {
     let Some(first) = steps.first() else { return Ok(None) };
     let chronicle = Arc::clone(first.chronicle());
+    debug_assert!(
+        steps.iter().all(|step| step.chronicle().id() == chronicle.id()),
+        "the steps belong to several chronicles"
+    );
     let base = below.map(|pinned| Arc::clone(&pinned.version)).unwrap_or_default();
     let mut gsn = visible.0;
     let mut own = Vec::with_capacity(steps.len());
@@ -73,6 +77,10 @@ pub async fn over(
             MemoryBatch::new(shape.clone(), columns.clone(), ticks.clone(), vec![run], claim);
         own.push(Arc::new(batch));
     }
+    debug_assert!(
+        own.last().is_none_or(|last| last.last_gsn() == gsn),
+        "the own events end at another gsn"
+    );
     let mut batches: Vec<Arc<MemoryBatch>> = base.batches().cloned().collect();
     let mut pieces = base.pieces().as_ref().clone();
     if chronicle.collision().replaces() {
@@ -124,7 +132,11 @@ fn enter(latest: &mut Latest, batch: &MemoryBatch, groups: &Groups) {
             Some(ticks) => ticks,
             None => latest.entry(key.clone()).or_default(),
         };
-        ticks.insert(*tick, batch.gsn(row));
+        let before = ticks.insert(*tick, batch.gsn(row));
+        debug_assert!(
+            before.is_none_or(|before| before < batch.gsn(row)),
+            "an earlier event replaces a later event"
+        );
     }
 }
 

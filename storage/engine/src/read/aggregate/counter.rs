@@ -24,6 +24,8 @@ pub enum Lane<'a> {
 impl<'a> Lane<'a> {
     /// A column in chunks.
     pub fn chunks(chunks: &'a [(u32, ArrayRef)], chunk_rows: usize) -> Self {
+        debug_assert!(chunk_rows > 0, "a chunk has no rows");
+        debug_assert!(chunks.is_sorted_by(|a, b| a.0 < b.0), "the chunks are not in order");
         let columns = chunks.iter().map(|(number, array)| (*number as usize, Column::of(array)));
         Self::Chunks(columns.collect(), chunk_rows)
     }
@@ -62,6 +64,7 @@ impl<'a> Lane<'a> {
             found(column, start..start + len)?;
             at += len;
         }
+        debug_assert_eq!(at, rows.end.max(rows.start), "a lane ends at another row");
         Ok(())
     }
 }
@@ -80,7 +83,15 @@ impl<'a> Counter<'a> {
         let lane =
             |wanted: &ColumnStatistic| columns.iter().position(|column| *column == wanted.column);
         let statistics = request.statistics.iter().map(|wanted| (*wanted, lane(wanted)));
-        Self { lanes, statistics: statistics.collect() }
+        let statistics: Vec<(ColumnStatistic, Option<usize>)> = statistics.collect();
+        debug_assert_eq!(lanes.len(), columns.len(), "the lanes are not the wanted columns");
+        debug_assert!(
+            statistics
+                .iter()
+                .all(|(wanted, lane)| lane.is_some() || wanted.statistic == Statistic::Rows),
+            "a statistic has no column"
+        );
+        Self { lanes, statistics }
     }
 
     /// True if the statistic at position `at` has a constant column.
@@ -111,6 +122,10 @@ impl<'a> Counter<'a> {
                     count += column.count(rows);
                     Ok(())
                 })?;
+                debug_assert!(
+                    usize::try_from(count).is_ok_and(|count| count <= rows.len()),
+                    "a column has more values than rows"
+                );
                 tally.count(at, count);
             }
             Statistic::Sum => lane()?.each(rows, |column, rows| {
@@ -144,6 +159,11 @@ impl<'a> CellCounter<'a> {
         cells: &'a Cells,
         cell_values: &[Option<&'a ArrayRef>],
     ) -> Self {
+        debug_assert_eq!(
+            cell_values.len(),
+            counter.statistics.len(),
+            "the cells have other statistics"
+        );
         Self {
             counter,
             cells,
@@ -160,6 +180,7 @@ impl<'a> CellCounter<'a> {
             return Ok(());
         }
         let rows = self.cells.rows(cells.start).start..self.cells.rows(cells.end - 1).end;
+        debug_assert!(rows.start <= rows.end, "the rows of cells are reversed");
         for (at, ((wanted, _), cell_values)) in
             self.counter.statistics.iter().zip(&self.cell_values).enumerate()
         {

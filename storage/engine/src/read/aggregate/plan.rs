@@ -46,6 +46,7 @@ pub fn segments(
     chosen: &[usize],
     with_cells: bool,
 ) -> Result<Vec<Segment>> {
+    debug_assert!(chosen.is_sorted_by(|a, b| a < b), "the chosen runs are not in order");
     let wanted = &request.scan.ticks;
     let whole = match wanted.covers(hull) {
         true => window_of(request, hull)?,
@@ -92,6 +93,10 @@ pub fn segments(
             }
         }
     }
+    debug_assert!(
+        segments.is_sorted_by_key(|segment| segment.run),
+        "the segments are not in the order of the runs"
+    );
     Ok(segments)
 }
 
@@ -99,6 +104,7 @@ pub fn segments(
 fn window_of(request: &AggregateRequest, hull: &TickRange) -> Result<Option<i64>> {
     let Some(windows) = request.windows else { return Ok(Some(0)) };
     let start = windows.start(hull.start.0).ok_or_else(before_all)?;
+    debug_assert!(start <= hull.start.0, "a window begins after its first tick");
     let last = i128::from(hull.end.0) - 1;
     Ok((last < i128::from(start) + i128::from(windows.width)).then_some(start))
 }

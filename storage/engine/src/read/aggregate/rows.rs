@@ -70,6 +70,8 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
         sum += *start;
         *start = sum;
     }
+    debug_assert_eq!(of_row.len(), rows, "a row has no group");
+    debug_assert_eq!(starts.last().map(|end| *end as usize), Some(rows), "the groups lack rows");
     let mut next = starts.clone();
     let mut order: Vec<u32> = vec![0; rows];
     for (row, number) in of_row.iter().enumerate() {
@@ -86,6 +88,7 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
         .filter_map(|start| order.get(*start as usize))
         .copied()
         .collect();
+    debug_assert_eq!(firsts.values().len(), windows.len(), "a group has no row");
     let order = UInt32Array::from(order);
     let sorted: Vec<ArrayRef> =
         values.iter().map(|values| take(values, &order, None)).collect::<Result<_, _>>()?;

@@ -76,6 +76,11 @@ impl Slices {
         let (places, visited) =
             (std::mem::take(&mut self.places), std::mem::take(&mut self.visited));
         self.last.clear();
+        debug_assert_eq!(places.len(), tally.rows(), "a group has no place of its key");
+        debug_assert!(
+            places.iter().all(|(at, _)| *at < visited.len()),
+            "a key belongs to no visited slice"
+        );
         if tally.rows() == 0 {
             return Ok(None);
         }
@@ -92,6 +97,7 @@ impl Slices {
     /// The group at the end of the previous slice's run with the same key as `run`.
     fn ended_with(&self, runs: &Runs, run: usize) -> Option<usize> {
         let before = self.visited.last()?;
+        debug_assert_eq!(self.last.len(), before.len(), "the ends belong to another slice");
         let key = runs.keys().get(run)?;
         // Mostly, both slices have the same series.
         let same = before.keys().get(run).is_some_and(|known| known == key);
@@ -230,6 +236,7 @@ impl Slices {
                 };
                 let rest = ticks.get(at..end).unwrap_or(&[]);
                 let len = rest.partition_point(|tick| i128::from(*tick) < next).max(1);
+                debug_assert!(len <= end - at, "a window has unwanted ticks");
                 found(window, at..at + len)?;
                 at += len;
             }
@@ -266,7 +273,9 @@ impl Slices {
             Some(_) => read.next().map(Some).ok_or_else(|| Error::internal("cells lack a column")),
             None => Ok(None),
         });
-        of.collect()
+        let found = of.collect();
+        debug_assert!(read.as_slice().is_empty(), "a cell column belongs to no statistic");
+        found
     }
 
     /// The sources to read from the story, and for each column of the request its position in the
@@ -281,13 +290,21 @@ impl Slices {
             }));
         }
         sources.extend(ticks.then_some(Source::Tick));
+        debug_assert_eq!(
+            places.iter().flatten().count() + usize::from(ticks),
+            sources.len(),
+            "a source belongs to no column"
+        );
         (sources, places)
     }
 
     /// The constant values of columns that the story lacks.
     fn constants(&self, places: &[Option<usize>]) -> Result<Vec<Option<ArrayRef>>> {
-        let columns = self.request.columns().into_iter().zip(places);
+        let columns = self.request.columns();
+        debug_assert_eq!(columns.len(), places.len(), "the places are those of other columns");
         columns
+            .into_iter()
+            .zip(places)
             .map(|(column, place)| match place {
                 Some(_) => Ok(None),
                 None => self.reader.constant(column, CHUNK_ROWS).map(Some),
@@ -319,6 +336,7 @@ fn run_ticks<'a>(
         scratch.extend_from_slice(ticks);
         at += len;
         if at >= rows.end {
+            debug_assert_eq!(scratch.len(), rows.len(), "a run lacks ticks");
             return Ok(scratch);
         }
     }

@@ -31,6 +31,17 @@ enum GroupStatistic {
     Numbers(Vec<Option<Number>>, Greatest),
 }
 
+impl GroupStatistic {
+    /// Number of groups.
+    fn groups(&self) -> usize {
+        match self {
+            Self::Counts(counts) => counts.len(),
+            Self::Sums(sums) => sums.len(),
+            Self::Numbers(numbers, _) => numbers.len(),
+        }
+    }
+}
+
 /// True for the greatest value, false for the least.
 type Greatest = bool;
 
@@ -44,6 +55,14 @@ impl GroupTally {
             Statistic::Max => GroupStatistic::Numbers(Vec::new(), true),
         });
         Self { windows: Vec::new(), columns: columns.collect(), current: 0 }
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert!(
+            self.columns.iter().all(|found| found.groups() == self.windows.len()),
+            "a statistic lacks a group"
+        );
+        debug_assert!(self.current < self.windows.len(), "the current group does not exist");
     }
 
     /// Number of groups until now.
@@ -62,6 +81,7 @@ impl GroupTally {
                 GroupStatistic::Numbers(numbers, _) => numbers.push(None),
             }
         }
+        self.assert_consistent();
         self.current
     }
 
@@ -72,11 +92,17 @@ impl GroupTally {
 
     /// Makes an earlier group the current group again.
     pub fn resume(&mut self, group: usize) {
+        debug_assert!(group < self.windows.len(), "an unknown group goes on");
         self.current = group;
     }
 
     /// Adds a count to the statistic at position `at` of the request, in the current group.
     pub fn count(&mut self, at: usize, count: i64) {
+        debug_assert!(self.current < self.windows.len(), "a count before the first group");
+        debug_assert!(
+            matches!(self.columns.get(at), Some(GroupStatistic::Counts(_))),
+            "a count for another statistic"
+        );
         if let Some(GroupStatistic::Counts(counts)) = self.columns.get_mut(at)
             && let Some(known) = counts.get_mut(self.current)
         {
@@ -86,6 +112,10 @@ impl GroupTally {
 
     /// Like [`Self::count`], for a sum.
     pub fn sum(&mut self, at: usize, sum: Option<Total>) {
+        debug_assert!(
+            matches!(self.columns.get(at), Some(GroupStatistic::Sums(_))),
+            "a sum for another statistic"
+        );
         if let Some(GroupStatistic::Sums(sums)) = self.columns.get_mut(at)
             && let (Some(known), Some(sum)) = (sums.get_mut(self.current), sum)
         {
@@ -95,6 +125,10 @@ impl GroupTally {
 
     /// Like [`Self::count`], for the least or greatest value.
     pub fn number(&mut self, at: usize, number: Option<Number>) {
+        debug_assert!(
+            matches!(self.columns.get(at), Some(GroupStatistic::Numbers(..))),
+            "a number for another statistic"
+        );
         if let Some(GroupStatistic::Numbers(numbers, greatest)) = self.columns.get_mut(at)
             && let (Some(known), Some(number)) = (numbers.get_mut(self.current), number)
         {
@@ -108,6 +142,13 @@ impl GroupTally {
     /// `Internal` if a group lacks a statistic.
     pub fn batch(self, request: &AggregateRequest, keys: Vec<ArrayRef>) -> Result<RecordBatch> {
         let (schema, rows) = (request.schema(), self.rows());
+        debug_assert_eq!(keys.len(), request.keys.len(), "the keys are not the wanted keys");
+        debug_assert!(keys.iter().all(|key| key.len() == rows), "a group has no key");
+        debug_assert_eq!(
+            self.columns.len(),
+            request.statistics.len(),
+            "the statistics belong to another request"
+        );
         let mut arrays = keys;
         if request.windows.is_some() {
             arrays.push(Arc::new(Int64Array::from(self.windows)));
@@ -145,6 +186,10 @@ fn totals(sums: &[Option<Total>], of: &DataType) -> Result<ArrayRef> {
 
 /// Converts numbers into an array of floats or integers.
 fn plain(numbers: &[Option<Number>], floats: bool) -> ArrayRef {
+    debug_assert!(
+        numbers.iter().flatten().all(|number| matches!(number, Number::Float(_)) == floats),
+        "a number of another type becomes NULL"
+    );
     if floats {
         return Arc::new(Float64Array::from_iter(numbers.iter().map(|number| match number {
             Some(Number::Float(value)) => Some(*value),

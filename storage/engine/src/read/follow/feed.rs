@@ -84,6 +84,20 @@ struct Ring {
     ended: bool,
 }
 
+impl Ring {
+    fn assert_consistent(&self) {
+        debug_assert!(
+            self.followers > 0 || self.commits.is_empty(),
+            "a ring without followers has commits"
+        );
+        debug_assert!(!self.commits.is_empty() || self.bytes == 0, "an empty ring has bytes");
+        debug_assert!(
+            self.commits.front().is_none_or(|first| self.from <= first.batch.first_gsn()),
+            "a ring has commits from before its begin"
+        );
+    }
+}
+
 /// One commit, and its decoded rows for followers.
 #[derive(Debug)]
 pub struct Commit {
@@ -135,6 +149,7 @@ impl Feed {
             ring.from = committed.0 + 1;
         }
         ring.followers += 1;
+        ring.assert_consistent();
         self.active.store(true, Ordering::Release);
         if !std::mem::replace(&mut ring.relayed, true) {
             runtime.spawn(relay(Arc::clone(self)));
@@ -167,10 +182,12 @@ impl Feed {
             let Some(oldest) = ring.commits.pop_front() else { break };
             ring.from = oldest.batch.last_gsn() + 1;
             let bytes = bytes_of(&oldest.batch);
+            debug_assert!(bytes <= ring.bytes, "a commit has more bytes than its ring");
             ring.bytes -= bytes;
             over = over.saturating_sub(bytes);
             self.all_bytes.used.fetch_sub(bytes, Ordering::Relaxed);
         }
+        ring.assert_consistent();
         drop(ring);
         self.pushed.notify_one();
     }
@@ -189,9 +206,14 @@ impl Feed {
     }
 
     fn empty(&self, ring: &mut Ring) {
+        debug_assert!(
+            ring.bytes <= self.all_bytes.used.load(Ordering::Relaxed),
+            "a ring has more bytes than all rings"
+        );
         self.all_bytes.used.fetch_sub(ring.bytes, Ordering::Relaxed);
         ring.commits = VecDeque::new();
         ring.bytes = 0;
+        ring.assert_consistent();
     }
 
     /// Ends the ring of a dropped chronicle: no further commit arrives, and followers do not
@@ -206,6 +228,7 @@ impl Feed {
 
     fn leave(&self) {
         let mut ring = self.ring.lock();
+        debug_assert!(ring.followers > 0, "a follower leaves twice");
         ring.followers -= 1;
         if ring.followers == 0 {
             self.active.store(false, Ordering::Release);
@@ -275,6 +298,7 @@ impl FeedFollower {
         // Later commits are news.
         self.news.mark_unchanged();
         let ring = self.feed.ring.lock();
+        debug_assert!(ring.followers > 0, "the ring does not know its follower");
         if ring.ended {
             return RingCommits::Ended;
         }
@@ -318,6 +342,7 @@ impl Commit {
         let nothing_deleted = Arc::new(Version::default());
         let request = memory::request_for_all(definition);
         let rows = memory::rows(&self.batch, &request, &nothing_deleted, self.visible)?;
+        debug_assert!(rows.num_rows() <= self.batch.rows(), "a commit shows a row twice");
         *decoded = Some((shape, rows.clone()));
         Ok(rows)
     }
@@ -333,6 +358,8 @@ impl Commit {
         gsn: Gsn,
         rows_max: usize,
     ) -> Result<(RecordBatch, Gsn)> {
+        debug_assert!(rows_max > 0, "a follower takes no rows");
+        debug_assert!(gsn.0 <= self.batch.last_gsn(), "a follower has passed the commit");
         let rows = self.rows(definition)?;
         let gsns = rows.columns().get(definition.columns.len() + GSN);
         let gsns = gsns.and_then(|column| column.as_primitive_opt::<Int64Type>());

@@ -124,8 +124,13 @@ impl HistorySweep {
         pieces.retain(|piece| piece.gsns().overlaps(&gsns));
         pieces.sort_by_key(|piece| piece.gsns().start);
         let batches = version.batches().filter(|batch| batch.gsns().overlaps(&gsns)).cloned();
+        let batches: VecDeque<Arc<MemoryBatch>> = batches.collect();
+        debug_assert!(
+            batches.iter().is_sorted_by(|a, b| a.last_gsn() < b.first_gsn()),
+            "the batches of a version overlap"
+        );
         Ok(Self {
-            batches: batches.collect(),
+            batches,
             version: Arc::clone(version),
             shared,
             gsn_at,
@@ -205,6 +210,7 @@ impl HistorySweep {
         }
         tracing::warn!(%error, %gsns, "subscribers receive a gap for unreadable events");
         let gsns = gsns.intersect(&self.gsns);
+        debug_assert!(!gsns.is_empty(), "a gap has no positions");
         self.damaged.push(Gap { gsns, cause: GapCause::Damaged(error.to_string()) });
         Ok(())
     }
@@ -220,6 +226,10 @@ impl HistorySweep {
         if !order.is_sorted() {
             order.sort_unstable();
         }
+        debug_assert!(
+            order.iter().all(|(gsn, _)| self.gsns.contains(Gsn(gsn.cast_unsigned()))),
+            "a sweep reads unwanted positions"
+        );
         if !order.is_empty() {
             self.pool.push(PooledRows { rows, order });
         }
@@ -241,9 +251,11 @@ impl HistorySweep {
         let mut gsns: Vec<i64> =
             self.pool.iter().flat_map(|pooled| pooled.order.iter().map(|(gsn, _)| *gsn)).collect();
         let kept = (rows / 2).max(KEPT_ROWS_MIN);
+        debug_assert!(kept < rows, "a full pool keeps all rows");
         let (_, limit, _) = gsns.select_nth_unstable(kept);
         self.limit = self.limit.min(Gsn(limit.cast_unsigned()));
         let limit = self.limit;
+        debug_assert!(limit <= self.gsns.end, "a sweep goes on behind its end");
         for pooled in &mut self.pool {
             let kept = pooled.before(limit);
             pooled.order.truncate(kept);
@@ -271,6 +283,7 @@ impl HistorySweep {
         if !picked.is_sorted() {
             picked.sort_unstable();
         }
+        debug_assert!(picked.is_sorted_by(|a, b| a.0 < b.0), "two pieces have the same event");
         let batches: Vec<&RecordBatch> = self.pool.iter().map(|pooled| &pooled.rows).collect();
         let mut rows = Vec::with_capacity(picked.len() / self.batch_rows_max + 1);
         for chunk in picked.chunks(self.batch_rows_max) {
@@ -289,6 +302,10 @@ impl HistorySweep {
 
     /// In-memory events, in order. The pieces have no later events.
     fn in_memory(&mut self, bytes_max: usize) -> Result<HistoryWindow> {
+        debug_assert!(
+            self.pieces.is_empty() && self.parts.is_empty() && self.pool.is_empty(),
+            "events of pieces come after events in memory"
+        );
         let (mut rows, mut count, mut bytes) = (Vec::new(), 0, 0);
         while (count == 0 || count < WINDOW_ROWS && bytes < bytes_max as u64)
             && let Some(batch) = self.batches.pop_front()
@@ -314,7 +331,13 @@ impl HistorySweep {
             let gsns = self.gsns_of(&rows)?.clone();
             Ok((rows.project(&columns)?, gsns))
         });
-        let rows = rows.collect::<Result<_>>()?;
+        let rows: Vec<(RecordBatch, Int64Array)> = rows.collect::<Result<_>>()?;
+        debug_assert!(
+            rows.last()
+                .and_then(|(_, gsns)| gsns.values().last())
+                .is_none_or(|last| last.cast_unsigned() < end.0),
+            "a window ends before its events"
+        );
         Ok(HistoryWindow { rows, damaged: std::mem::take(&mut self.damaged), end, ended })
     }
 }
@@ -325,6 +348,7 @@ impl PooledRows {
     }
 
     fn shrink(&mut self) -> Result<()> {
+        debug_assert!(self.order.len() <= self.rows.num_rows(), "a row is in the pool twice");
         if self.order.len() * 2 > self.rows.num_rows() {
             return Ok(());
         }
@@ -340,6 +364,7 @@ async fn read(reader: &PieceReader, part: &Part) -> Result<RecordBatch> {
     let wanted = reader.column_selection(&part.hull);
     let events = reader.piece().read(part, &wanted).await?;
     let mut batches = reader.unordered(&events, &part.hull)?;
+    debug_assert!(batches.len() <= 1, "a part comes in several batches");
     match batches.pop() {
         Some(rows) => Ok(rows),
         None => Ok(RecordBatch::new_empty(Arc::clone(&reader.shared().schema))),

@@ -84,6 +84,7 @@ impl HistoryRead {
                 begun
             }
         };
+        debug_assert!(paused.next == self.position.next, "a sweep goes on at another position");
         let memory = Arc::clone(&upgrade(&self.followers)?.history_budget);
         // Use half of the free memory. Other followers then find room too.
         let bytes_max = usize::try_from(memory.left() / 2).unwrap_or(usize::MAX);
@@ -170,6 +171,7 @@ async fn find(followers: Weak<Followers>, chronicle: ChronicleId, tick: Tick) ->
     drop(published);
     let Some(version) = version else { return Ok(behind) };
     let first = version.first_at(tick, Gsn(behind.0 - 1)).await?;
+    debug_assert!(first.is_none_or(|first| first < behind), "an event lies behind the head");
     Ok(first.unwrap_or(behind))
 }
 

@@ -43,6 +43,7 @@ pub fn request(
 
 /// A request for all events, with all columns including system columns.
 pub fn request_for_all(chronicle: &Arc<ChronicleDefinition>) -> Arc<ScanRequest> {
+    debug_assert_eq!(SYSTEM_COLUMNS.get(GSN), Some(&"_gsn"), "_gsn has another position");
     let all = (0..chronicle.columns.len() + SYSTEM_COLUMNS.len()).collect();
     request(chronicle, all, GsnRange::ALL)
 }
@@ -57,6 +58,10 @@ pub fn rows(
     version: &Arc<Version>,
     visible: Gsn,
 ) -> Result<RecordBatch> {
+    debug_assert!(
+        request.limit.is_none() && request.batch_rows_max == usize::MAX,
+        "a request for all rows has a limit"
+    );
     let shared = Arc::new(SharedRequest::new(request, Arc::clone(version), visible)?);
     journal_split::rows(JournalSplit { batch: Arc::clone(batch), rows: None, shared })
 }

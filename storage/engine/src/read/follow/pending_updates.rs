@@ -78,6 +78,10 @@ impl FollowerRead {
         memory: &Arc<Budget>,
     ) -> Self {
         let mut position = Position { next: window.end.max(at.next), deleted: at.deleted };
+        debug_assert!(
+            lost.is_sorted_by_key(|lost| lost.start),
+            "the deleted ranges are not in order"
+        );
         let mut gaps = window.damaged;
         for lost in lost {
             let start = lost.start.max(at.next).max(Gsn(position.deleted.0 + 1));
@@ -105,6 +109,8 @@ impl FollowerRead {
             let deleted = updates.iter().filter_map(|(_, update)| deleted_to(update));
             position.deleted = deleted.fold(at.deleted, Gsn::max);
         }
+        debug_assert!(at.next <= position.next, "a follower goes back");
+        debug_assert!(at.deleted <= position.deleted, "a delete is delivered again");
         let updates = updates.into_iter().map(|(_, update)| update).collect();
         Self { pending_updates: PendingUpdates { updates, room: Some(room) }, position, whole }
     }
@@ -152,6 +158,7 @@ fn in_order(
 ) -> Vec<(Gsn, Update)> {
     let mut all = Vec::new();
     for (rows, gsns) in rows {
+        debug_assert_eq!(rows.num_rows(), gsns.len(), "a row has no position");
         let gsns = gsns.values();
         let before = |gap: &Gap| gsns.partition_point(|gsn| gsn.cast_unsigned() < gap.gsns.start.0);
         let mut delivered = 0;
@@ -164,12 +171,14 @@ fn in_order(
                 continue;
             }
             let count = rows_max.max(1).min(next - delivered);
+            debug_assert!(count > 0, "the updates of a window stand still");
             let first = gsns.get(delivered).map_or(Gsn(0), |gsn| Gsn(gsn.cast_unsigned()));
             all.push((first, Update::Events(rows.slice(delivered, count))));
             delivered += count;
         }
     }
     all.extend(gaps.into_iter().map(|gap| (gap.gsns.start, Update::Gap(gap))));
+    debug_assert!(all.is_sorted_by_key(|(first, _)| *first), "the updates are not in order");
     all
 }
 

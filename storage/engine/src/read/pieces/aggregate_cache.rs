@@ -51,6 +51,10 @@ impl CacheKey {
         let scan = &request.scan;
         let whole = |part: &Part| reader.sees_all(&part.hull) && scan.ticks.covers(&part.hull);
         let (first, last) = (parts.first()?, parts.last()?);
+        debug_assert!(
+            parts.is_sorted_by(|a, b| a.number < b.number),
+            "the slices of a story are not in order"
+        );
         let adjacent = (last.number - first.number) as usize + 1 == parts.len();
         if !scan.keys.is_empty() || !adjacent || !parts.iter().all(whole) {
             return None;
@@ -158,6 +162,7 @@ impl SliceAggregation {
             self.remember(found.iter());
             return Ok(Some(found.into_iter().map(Ok).collect()));
         }
+        debug_assert!(self.cached.is_none(), "an answer with hidden events enters the cache");
         let Some(selection) = select(reader, story, &part).await? else {
             reader.request().metrics.story.pruned(1);
             return Ok(Some(Vec::new()));
@@ -178,9 +183,14 @@ impl SliceAggregation {
                 false => self.cached = None,
             }
         }
+        debug_assert!(
+            self.cached.as_ref().is_none_or(|cached| cached.bytes <= CACHED_BYTES_MAX),
+            "an answer is too large for the cache"
+        );
     }
 
     fn keep(&mut self) {
+        debug_assert!(self.parts.is_none(), "an unfinished answer enters the cache");
         let Some(aggregates) = self.cached.take() else { return };
         let (hash, bytes) =
             (aggregates.cache_key.hash(), aggregates.bytes + size_of::<CachedAggregates>());

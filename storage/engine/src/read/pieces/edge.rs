@@ -150,6 +150,10 @@ impl SeriesEdge {
         }
         let mut events: Vec<Event> = found.into_values().collect();
         events.sort_unstable_by_key(|event| (event.group, event.row));
+        debug_assert!(
+            events.is_sorted_by(|a, b| (a.group, a.row) < (b.group, b.row)),
+            "two series have the same event"
+        );
         let keys: Vec<(usize, usize)> = events.iter().map(|event| event.key).collect();
         let key_columns = reader.piece().shape().keys.at.len();
         let values = (0..key_columns).map(|at| {
@@ -222,6 +226,11 @@ pub async fn values(
     wanted: &[u32],
     kept: Option<(StoryEdge, u64)>,
 ) -> Result<(Vec<ArrayRef>, u64)> {
+    debug_assert!(wanted.is_sorted_by(|a, b| a < b), "the wanted events are not in order");
+    debug_assert!(
+        wanted.last().is_none_or(|last| (*last as usize) < events.len()),
+        "an unknown event is wanted"
+    );
     let kept = kept.filter(|_| wanted.len() * SHARE >= events.len());
     let Some((edge, id)) = kept else {
         let places: Vec<(u32, u32)> =
@@ -254,7 +263,9 @@ pub async fn values(
         true => Ok(ArrayRef::clone(&kept.values)),
         false => Ok(take(kept.values.as_ref(), &rows, None)?),
     });
-    Ok((values.collect::<Result<_>>()?, bytes))
+    let values: Vec<ArrayRef> = values.collect::<Result<_>>()?;
+    debug_assert_eq!(values.len(), sources.len(), "a column of an edge is missing");
+    Ok((values, bytes))
 }
 
 /// The row of a run with the last tick in `ranges`; the row with the first tick if `oldest`.
@@ -297,6 +308,7 @@ pub fn bisect(ticks: &[(u32, ArrayRef)], rows: &Range<usize>, tick: i64) -> Resu
             false => high = middle,
         }
     }
+    debug_assert!(rows.start <= low && low <= rows.end, "a search leaves its run");
     Ok(low)
 }
 
@@ -316,6 +328,7 @@ async fn gather(
     sources: &[Source],
     places: &[(u32, u32)],
 ) -> Result<(Vec<ArrayRef>, u64)> {
+    debug_assert!(places.is_sorted_by(|a, b| a < b), "the places of events are not in order");
     let missing = || Error::internal("rows of a story were not read");
     let mut of_groups: Vec<Vec<ArrayRef>> = vec![Vec::new(); sources.len()];
     let mut bytes = 0;
@@ -343,5 +356,7 @@ async fn gather(
             Ok(concat(&more)?)
         }
     });
-    Ok((whole.collect::<Result<_>>()?, bytes))
+    let whole: Vec<ArrayRef> = whole.collect::<Result<_>>()?;
+    debug_assert!(whole.iter().all(|column| column.len() == places.len()), "an event has no value");
+    Ok((whole, bytes))
 }

@@ -108,6 +108,7 @@ impl FilteredRows {
         story: &Arc<Story>,
         part: &Part,
     ) -> Result<PartEvents> {
+        debug_assert!(!self.rows.is_empty(), "a read without rows");
         let sources = reader.sources(&part.hull)?;
         let ranges = self.ranges();
         let in_memory = |source: &Source| story.is_decoded(part.number, *source, &ranges);
@@ -152,6 +153,7 @@ impl FilteredRows {
                 _ => ranges.push(row..row + 1),
             }
         }
+        debug_assert!(ranges.is_sorted_by(|a, b| a.end <= b.start), "the ranges of rows overlap");
         ranges
     }
 
@@ -164,9 +166,11 @@ impl FilteredRows {
             let (own, behind) = rest.split_at(rest.partition_point(|row| *row < end));
             rest = behind;
             let start = number * CHUNK_ROWS as u32;
+            debug_assert!(own.first().is_none_or(|row| start <= *row), "a row has no chunk");
             let own = own.iter().map(|row| row.saturating_sub(start));
             picked.push(take(array, &UInt32Array::from_iter_values(own), None)?);
         }
+        debug_assert!(rest.is_empty(), "a row lies behind the chunks");
         concat_ranges(&picked)
     }
 
@@ -185,6 +189,7 @@ impl FilteredRows {
             places.extend(own.iter().map(|row| row - range.start as u32 + before));
             (rest, before) = (behind, before + range.len() as u32);
         }
+        debug_assert_eq!(places.len(), self.rows.len(), "a row lies outside of the selection");
         let mut picked: Vec<Vec<ArrayRef>> = vec![Vec::new(); columns];
         let (mut rest, mut start) = (places.as_slice(), 0_u32);
         for batch in batches {
@@ -215,6 +220,7 @@ fn concat_ranges(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// The intersection of two ascending lists.
 fn common(one: &[u32], other: &[u32]) -> Vec<u32> {
+    debug_assert!(one.is_sorted() && other.is_sorted(), "the rows of a filter are not in order");
     let mut other = other.iter().peekable();
     let both = |row: &&u32| {
         while other.next_if(|next| next < row).is_some() {}
@@ -271,11 +277,13 @@ impl NumberRange {
                 at += len;
             }
         }
+        debug_assert!(rows.is_sorted_by(|a, b| a < b), "the rows of a filter are not in order");
         Ok(Some(rows))
     }
 
     /// Appends the matching rows of a chunk. Returns false if the values have an unsupported type.
     fn add(&self, array: &ArrayRef, own: Range<usize>, first: u32, rows: &mut Vec<u32>) -> bool {
+        debug_assert!(own.end <= array.len(), "the rows end behind their chunk");
         /// For values of one type.
         macro_rules! add {
             ($of:ty, $low:expr, $high:expr) => {{

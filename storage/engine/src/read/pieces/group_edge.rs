@@ -143,6 +143,10 @@ impl GroupEdge {
             })
             .collect();
         events.sort_unstable();
+        debug_assert!(
+            events.is_sorted_by(|a, b| (a.0, a.1) < (b.0, b.1)),
+            "two groups have the same event"
+        );
         Ok(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             oldest: best.of().oldest,
@@ -182,6 +186,7 @@ impl GroupEdge {
         positions: &[usize],
         wanted: &[u32],
     ) -> Result<Vec<ArrayRef>> {
+        debug_assert_eq!(self.places.len(), self.ticks.len(), "an event has no place");
         let sources = positions.iter().filter_map(|at| reader.source(*at));
         let sources: Vec<Source> = sources.collect();
         let kept = Some((StoryEdge::Groups { oldest: self.oldest }, self.id));
@@ -209,6 +214,7 @@ impl GroupEdge {
     ) -> Result<Option<RecordBatch>> {
         let request = reader.request();
         let numbers = self.numbers(reader, story, best).await?;
+        debug_assert_eq!(numbers.len(), self.ticks.len(), "an event has no group");
         let tick_of = |at: u32| self.ticks.get(at as usize).copied().unwrap_or_default();
         let all = 0..self.ticks.len() as u32;
         let candidates = EdgeCandidates::of_series(best, &numbers, all, tick_of);

@@ -39,6 +39,11 @@ impl KeyedRows {
         let SeriesSelection { runs, series } =
             SeriesSelection::find(reader, story, part, keys).await?;
         let found: Vec<Range<usize>> = series.into_iter().map(|run| runs.rows(run)).collect();
+        debug_assert!(found.is_sorted_by(|a, b| a.end <= b.start), "the runs of series overlap");
+        debug_assert!(
+            found.last().is_none_or(|last| last.end as u64 <= part.rows),
+            "a run lies behind its row group"
+        );
         if rows_of(&found) * SHARE > part.rows as usize {
             return Ok(None);
         }
@@ -70,6 +75,7 @@ impl KeyedRows {
         story: &Arc<Story>,
         part: &Part,
     ) -> Result<PartEvents> {
+        debug_assert!(self.rows() > 0, "a read without rows");
         let sources = reader.sources(&part.hull)?;
         let columns = story.columns(part.number, &sources, &self.ranges).await?;
         reader.request().metrics.story.read(self.rows() as u64, columns.read_bytes());

@@ -50,6 +50,11 @@ impl LeadingKeys {
             }
             (keys, columns) = (longer, columns + 1);
         }
+        debug_assert!(keys.len() <= KEYS_MAX, "too many prefixes");
+        debug_assert!(
+            !whole || columns == chronicle.key_columns.len(),
+            "a whole key lacks a column"
+        );
         if columns == 0 {
             return Ok(None);
         }

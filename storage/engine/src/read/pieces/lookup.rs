@@ -47,6 +47,10 @@ impl StoredKeys {
         ticks: &[i64],
         onwards: bool,
     ) -> Result<Self> {
+        debug_assert!(
+            groups.of_row.is_empty() || ticks.len() <= groups.of_row.len(),
+            "a row has no group"
+        );
         let mut stored_keys = Self::none(version);
         let (Some(first), Some(last)) = (ticks.iter().min(), ticks.iter().max()) else {
             return Ok(stored_keys);
@@ -76,6 +80,10 @@ impl StoredKeys {
             if tick_bounds.is_empty() {
                 continue;
             }
+            debug_assert!(
+                tick_bounds.values().all(|(low, high)| low <= high),
+                "the ticks of a lookup are reversed"
+            );
             let fences: Vec<&Fence> = piece.fences_among(version.fences()).collect();
             let mut keys: Vec<(&[u8], usize)> = tick_bounds
                 .keys()

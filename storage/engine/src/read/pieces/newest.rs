@@ -64,6 +64,7 @@ fn improved(
     hull: &TickRange,
     best: &Best,
 ) -> Result<EdgeCandidates> {
+    debug_assert_eq!(events.ticks.len(), events.rows, "ticks of events were not read");
     let keys = best.of().keys.iter().map(|at| reader.column(events, *at));
     let keys = keys.collect::<Result<Vec<Column>>>()?;
     let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), events.rows)?;
@@ -76,11 +77,13 @@ fn improved(
 
 /// The group number of each series.
 fn numbers(reader: &PieceReader, series: &SeriesKeys, best: &Best) -> Result<Arc<[u32]>> {
-    series.numbered.of(best, |numbers| {
+    let numbers = series.numbered.of(best, |numbers| {
         let keys = best.of().keys.iter().map(|at| reader.key_column(series, *at));
         let keys = keys.map(|keys| keys.map(Column::Plain)).collect::<Result<Vec<_>>>()?;
         numbers_of(numbers, &keys, series.len())
-    })
+    })?;
+    debug_assert_eq!(numbers.len(), series.len(), "a series has no number");
+    Ok(numbers)
 }
 
 /// Adds the columns of the request to the candidates.
@@ -89,6 +92,10 @@ fn complete(
     events: &PartEvents,
     candidates: EdgeCandidates,
 ) -> Result<RecordBatch> {
+    debug_assert!(
+        candidates.rows.iter().all(|row| (*row as usize) < events.rows),
+        "a candidate lies outside of its part"
+    );
     let rows: Vec<(usize, u32)> = candidates.rows.iter().map(|row| (0, *row)).collect();
     let columns = reader.batch(std::slice::from_ref(events), &rows)?.columns().to_vec();
     candidates.batch(&reader.request().schema(), columns)
@@ -159,6 +166,7 @@ fn block_edge(reader: &PieceReader, part: &Part, oldest: bool) -> Result<Option<
             false => runs.rows(run).end.saturating_sub(1) as u32,
         };
         let rows: Vec<u32> = (0..runs.len()).map(end).collect();
+        debug_assert!(rows.is_sorted_by(|a, b| a < b), "the ends of runs are not in order");
         let tick = |row: &u32| events.ticks.get(*row as usize).copied().unwrap_or_default();
         let ticks = rows.iter().map(tick).collect();
         Ok(Some(BlockEdge { rows, ticks, series: runs.series().clone() }))
@@ -172,6 +180,8 @@ fn of_block_edge(
     edge: &BlockEdge,
     best: &Best,
 ) -> Result<Option<RecordBatch>> {
+    debug_assert_eq!(edge.rows.len(), edge.series.len(), "a series has no row");
+    debug_assert_eq!(edge.ticks.len(), edge.series.len(), "a series has no tick");
     let numbers = numbers(reader, &edge.series, best)?;
     let tick_of = |at: u32| edge.ticks.get(at as usize).copied().unwrap_or_default();
     let matching = reader.matching(&edge.series)?.into_iter().map(|at| at as u32);
@@ -267,6 +277,7 @@ async fn of_edge(
     best: &Best,
     kept: bool,
 ) -> Result<Option<RecordBatch>> {
+    debug_assert_eq!(edge.ticks.len(), edge.series.len(), "a series has no tick");
     let request = reader.request();
     let numbers = numbers(reader, &edge.series, best)?;
     let tick_of = |at: u32| edge.ticks.get(at as usize).copied().unwrap_or_default();

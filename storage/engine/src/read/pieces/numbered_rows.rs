@@ -25,6 +25,10 @@ pub fn numbered_rows(
     best: &Best,
     budget: &Arc<Budget>,
 ) -> Result<Arc<NumberedRows>> {
+    debug_assert!(
+        reader.sees_all(&part.hull) && reader.request().ticks.covers(&part.hull),
+        "a block with unwanted events"
+    );
     let of = best.numbers().id();
     if let Some(known) = reader.piece().numbered(part.number, of) {
         return Ok(known);
@@ -34,6 +38,7 @@ pub fn numbered_rows(
     let keys = best.of().keys.iter().map(|at| reader.column(&events, *at));
     let keys = keys.collect::<Result<Vec<Column>>>()?;
     let numbers = numbers_of(best.numbers(), &keys, events.rows)?;
+    debug_assert_eq!(numbers.len(), events.ticks.len(), "a tick has no group");
     let claim = budget.claim(events.rows * (size_of::<i64>() + size_of::<u32>())).ok();
     let kept = claim.is_some();
     let rows = Arc::new(NumberedRows::new(of, events.ticks, numbers, claim));

@@ -107,6 +107,7 @@ impl PieceReader {
         let wanted = ColumnSelection { seqs: true, ..ColumnSelection::default() };
         let (events, bytes) = self.piece.read_at_hand(part, &wanted)?;
         self.request().metrics.tablet.read_on(0, bytes);
+        debug_assert_eq!(events.seqs.len(), events.rows, "arrival numbers were not read");
         Ok(events.seqs.iter().any(|seq| low <= *seq && *seq <= high))
     }
 

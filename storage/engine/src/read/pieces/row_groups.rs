@@ -21,6 +21,10 @@ pub fn visible_batches(
     part: &Part,
     read: Vec<PartEvents>,
 ) -> Result<Batches> {
+    debug_assert!(
+        read.iter().map(|events| events.rows as u64).sum::<u64>() <= part.rows,
+        "more events are read than the row group has"
+    );
     let batches = match reader.request().order {
         ScanOrder::Any => {
             let each = read.iter().map(|events| reader.unordered(events, &part.hull));
@@ -49,6 +53,10 @@ pub async fn select(
     for numbers in reader.numbers() {
         selection = story.within_numbers(group, selection, *numbers)?;
     }
+    debug_assert!(
+        selection.rows() as u64 <= part.rows,
+        "more rows are selected than the row group has"
+    );
     if selection.rows() == 0 {
         return Ok(None);
     }
@@ -71,6 +79,7 @@ pub fn decode(
     begins: bool,
 ) -> Result<Batches> {
     let (request, rows, bytes) = (reader.request(), fetched.rows() as u64, fetched.bytes() as u64);
+    debug_assert!(rows <= part.rows, "more rows are fetched than the row group has");
     match begins {
         true => request.metrics.story.read(rows, bytes),
         false => request.metrics.story.read_on(rows, bytes),

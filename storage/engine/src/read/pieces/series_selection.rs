@@ -53,6 +53,10 @@ impl SeriesSelection {
         part: &Part,
         keys: Option<&[Vec<u8>]>,
     ) -> Result<Self> {
+        debug_assert!(
+            keys.is_none_or(|keys| keys.is_sorted_by(|a, b| a < b)),
+            "the wanted keys are not in order"
+        );
         let known = story.finding::<Runs>(part.number);
         let compares_few = |runs: &Arc<Runs>| keys.is_some() || runs.len() <= SERIES_COMPARED_MAX;
         let known = known.filter(compares_few);
@@ -70,7 +74,7 @@ impl SeriesSelection {
             None => reader.runs(story, part).await?,
         };
         let metrics = &reader.request().metrics.story;
-        let series = match keys {
+        let series: Vec<usize> = match keys {
             Some(keys) => {
                 metrics.compared(keys.len() as u64);
                 keys.iter().filter_map(|key| runs.find(key)).collect()
@@ -80,6 +84,11 @@ impl SeriesSelection {
                 reader.matching(runs.series())?
             }
         };
+        debug_assert!(series.is_sorted_by(|a, b| a < b), "the selected series are not in order");
+        debug_assert!(
+            series.last().is_none_or(|last| *last < runs.len()),
+            "a series without a run is selected"
+        );
         Ok(Self { runs, series })
     }
 }
@@ -105,6 +114,7 @@ async fn of_pages(reader: &PieceReader, story: &Arc<Story>, part: &Part) -> Resu
     metrics.compared(selection.rows() as u64);
     let found = matching(reader, &columns, &selection)?;
     let rows: usize = found.iter().map(ExactSizeIterator::len).sum();
+    debug_assert!(rows <= selection.rows(), "more rows match than are selected");
     if rows == 0 {
         return nothing();
     }
@@ -132,6 +142,7 @@ fn matching(
     selection: &Selection,
 ) -> Result<Vec<Range<usize>>> {
     let sets = &reader.shared().keys;
+    debug_assert!(!sets.is_empty(), "no filter selects the rows");
     let mut found: Vec<Range<usize>> = Vec::new();
     for rows in selection.ranges() {
         let mut matching: Option<Vec<u32>> = None;
@@ -159,15 +170,21 @@ fn matching(
             }
         }
     }
+    debug_assert!(found.is_sorted_by(|a, b| a.end < b.start), "the matching rows overlap");
     Ok(found)
 }
 
 /// Concatenates the values of a column for some ranges of rows.
 fn concat_ranges(columns: &Columns, at: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
-    let mut slices = Vec::new();
+    let mut slices: Vec<ArrayRef> = Vec::new();
     for range in ranges {
         slices.extend(columns.slices(at, range.clone())?);
     }
+    debug_assert_eq!(
+        slices.iter().map(|slice| slice.len()).sum::<usize>(),
+        ranges.iter().map(ExactSizeIterator::len).sum::<usize>(),
+        "the ranges have other rows"
+    );
     if let [one] = slices.as_slice() {
         return Ok(Arc::clone(one));
     }

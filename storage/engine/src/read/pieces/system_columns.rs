@@ -8,6 +8,7 @@ use arrow::{
 };
 use stratalog_model::{
     Error, GsnRange, Result,
+    chronicle::SYSTEM_COLUMNS,
     tier::ScanRequest,
     values::{OrderedValue, ValuePredicate},
 };
@@ -34,6 +35,7 @@ pub fn numbers_of(request: &ScanRequest, cut: bool) -> Vec<(Source, i64, i64)> {
 
 /// The lowest and highest arrival number that match the request; `None` without such a filter.
 pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
+    debug_assert_eq!(SYSTEM_COLUMNS.get(SEQ_COLUMN), Some(&"_seq"), "_seq has another position");
     let at = request.chronicle.columns.len() + SEQ_COLUMN;
     let bound = |bound: &Option<OrderedValue>| match bound {
         Some(OrderedValue::Whole(value)) => {
@@ -65,7 +67,17 @@ pub fn system_column(
     piece: &OpenPiece,
     request: &ScanRequest,
 ) -> Result<ArrayRef> {
+    debug_assert!(
+        rows.iter().all(|(part, row)| {
+            parts.get(*part).is_some_and(|events| (*row as usize) < events.rows)
+        }),
+        "a row lies outside of its part"
+    );
     let numbers = |of: fn(&PartEvents) -> &[i64]| -> Int64Array {
+        debug_assert!(
+            parts.iter().all(|events| of(events).len() == events.rows),
+            "numbers of events were not read"
+        );
         let values = rows.iter().map(|(part, row)| {
             let values = parts.get(*part).map(of).unwrap_or(&[]);
             values.get(*row as usize).copied().unwrap_or_default()

@@ -106,6 +106,10 @@ impl Tier for FiledTier {
                     && reader.may_hold_values(part)
             });
             let parts: Vec<Part> = wanted.cloned().collect();
+            debug_assert!(
+                parts.len() as u64 <= u64::from(record.parts),
+                "a tablet has more blocks"
+            );
             metrics.pruned(u64::from(record.parts) - parts.len() as u64);
             if !parts.is_empty() {
                 let numbers = Arc::clone(self.numberings.budget());
@@ -137,6 +141,7 @@ struct TabletSplit {
 
 impl Split for TabletSplit {
     fn ticks(&self) -> TickRange {
+        debug_assert!(!self.parts.is_empty(), "a split has no block");
         self.parts.iter().fold(TickRange::EMPTY, |hull, part| hull.hull(&part.hull))
     }
 
@@ -223,6 +228,7 @@ impl StorySplit {
     }
 
     fn has(&self, part: &Part) -> bool {
+        debug_assert!(self.turn < self.turns, "a share has no turn");
         part.number % self.turns == self.turn
     }
 }
@@ -297,6 +303,7 @@ impl Split for StorySplit {
             let (turn, turns) = (self.turn as usize, self.turns as usize);
             let start = wanted.len() * turn / turns;
             let end = wanted.len() * (turn + 1) / turns;
+            debug_assert!(start <= end && end <= wanted.len(), "a share is reversed or too long");
             let own = wanted.get(start..end).unwrap_or(&[]).iter().copied().cloned().collect();
             let keys: Option<Arc<[Vec<u8>]>> = self.whole_keys().map(Into::into);
             Ok::<_, Error>(aggregate_cache::of_parts(
@@ -364,6 +371,7 @@ impl StorySplit {
             }
             windows.extend(others);
         }
+        debug_assert!(windows.iter().all(|window| window.rows() > 0), "a window has no rows");
         Ok(windows)
     }
 
