@@ -41,12 +41,17 @@ pub async fn capture(source: &Source) -> Result<CapturedState> {
     let manifest = hold.manifest()?;
     let (events, commands) = extents(source, &hold).await?;
     let needed = events.iter().rposition(|extent| extent.first <= hold.floor());
-    let events = match needed {
+    let events: Vec<Extent> = match needed {
         Some(first) => events.into_iter().skip(first).collect(),
         // The floor was never set.
         None if hold.floor() == Lsn(0) => events,
         None => return Err(Error::internal("the beginning of the journal was released")),
     };
+    debug_assert!(!events.is_empty(), "the journal has no segment");
+    debug_assert!(
+        events.is_sorted_by_key(|extent| extent.first),
+        "the segments of the journal are not in order"
+    );
     let disk = source.disk.as_ref();
     let clock = whole_file(disk, &source.directory.join("clock").join("clock"))?;
     let format = whole_file(disk, &source.directory.join("FORMAT"))?;
@@ -60,6 +65,10 @@ async fn extents(source: &Source, hold: &BackupHold) -> Result<(Vec<Extent>, Vec
         hold.sync().await?;
         let events = source.events.extents()?;
         let commands = source.commands.extents()?;
+        debug_assert!(
+            commands.last().is_none_or(|extent| before <= extent.last),
+            "the catalog's journal has lost frames"
+        );
         if commands.last().is_some_and(|extent| extent.last == before) {
             return Ok((events, commands));
         }

@@ -38,6 +38,7 @@ pub fn read_file(disk: &dyn Disk, path: &std::path::Path, range: Range<u64>) -> 
         io::ErrorKind::UnexpectedEof => lost(&path.display().to_string(), "is cut off"),
         _ => Error::io(format!("cannot read {}", path.display()), error),
     };
+    debug_assert!(range.start <= range.end, "the range begins behind its end");
     let file = disk.open(path).map_err(failed)?;
     let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
     let mut done = 0;
@@ -47,6 +48,7 @@ pub fn read_file(disk: &dyn Disk, path: &std::path::Path, range: Range<u64>) -> 
             read => done += read,
         }
     }
+    debug_assert_eq!(done, bytes.len(), "the file gave more bytes than wanted");
     Ok(bytes.into())
 }
 
@@ -129,6 +131,7 @@ impl Content for ChecksummedContent<'_> {
         let mut sum = self.sum.lock();
         if sum.0 == range.start && bytes.len() as u64 == range.end - range.start {
             *sum = (range.end, crc32c::crc32c_append(sum.1, &bytes));
+            debug_assert!(sum.0 <= self.content.bytes(), "the content is longer than it says");
         }
         Ok(bytes)
     }
@@ -136,7 +139,9 @@ impl Content for ChecksummedContent<'_> {
 
 /// The chunks of `bytes` bytes.
 pub fn chunks(bytes: u64) -> impl Iterator<Item = Range<u64>> {
-    (0..bytes)
-        .step_by(CHUNK_BYTES as usize)
-        .map(move |start| start..(start + CHUNK_BYTES).min(bytes))
+    (0..bytes).step_by(CHUNK_BYTES as usize).map(move |start| {
+        let end = (start + CHUNK_BYTES).min(bytes);
+        debug_assert!(start < end, "a chunk without bytes");
+        start..end
+    })
 }

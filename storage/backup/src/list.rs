@@ -56,6 +56,7 @@ impl List {
     pub fn encode(&self) -> Result<String> {
         let json = serde_json::to_string(self)
             .map_err(|error| Error::internal(format!("the list of a backup: {error}")))?;
+        debug_assert!(!json.contains('\n'), "the description takes more than one line");
         let text = format!("{MAGIC}\nversion {FORMAT_VERSION}\n{json}\n");
         let checksum = crc32c::crc32c(text.as_bytes());
         Ok(format!("{text}crc32c {checksum:08x}\n"))

@@ -181,6 +181,7 @@ impl Place {
     /// # Errors
     /// `DiskFull`, `Io`, `ConnectionFailure`; errors of `content`.
     pub(crate) async fn put(&self, name: &str, content: &dyn Content) -> Result<bool> {
+        debug_assert!(is_in_folder(name), "the file is outside of the folders of a place");
         match &self.0 {
             Kind::Local { disk, folder } => {
                 let path = folder.join(name);
@@ -224,6 +225,7 @@ impl Place {
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     pub(crate) async fn list(&self, of: &str) -> Result<BTreeMap<String, u64>> {
+        debug_assert!(FOLDERS.contains(&of), "a place has no such folder");
         match &self.0 {
             Kind::Local { disk, folder } => {
                 let folder = folder.join(of);
@@ -253,6 +255,7 @@ impl Place {
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     pub(crate) async fn remove(&self, name: &str) -> Result<()> {
+        debug_assert!(is_in_folder(name), "the file is outside of the folders of a place");
         match &self.0 {
             Kind::Local { disk, folder } => {
                 let path = folder.join(name);
@@ -272,6 +275,7 @@ impl Place {
     /// # Errors
     /// `Io`.
     pub(crate) fn tidy(&self, of: &str) -> Result<()> {
+        debug_assert!(FOLDERS.contains(&of), "a place has no such folder");
         let Kind::Local { disk, folder } = &self.0 else { return Ok(()) };
         let folder = folder.join(of);
         let failed = |error| Error::io(format!("cannot tidy {}", folder.display()), error);
@@ -282,6 +286,11 @@ impl Place {
         }
         disk.sync_dir(&folder).map_err(failed)
     }
+}
+
+/// Whether a name lies in one of the folders of a place.
+fn is_in_folder(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(folder, _)| FOLDERS.contains(&folder))
 }
 
 /// Locks a place against changes by other processes.
@@ -381,7 +390,9 @@ async fn read_all(objects: &Objects, name: &str) -> Result<Option<Bytes>> {
 /// A unique token.
 fn token() -> String {
     let number = || RandomState::new().build_hasher().finish();
-    format!("{:016x}{:016x}", number(), number())
+    let token = format!("{:016x}{:016x}", number(), number());
+    debug_assert_eq!(token.len(), 32, "the token is not complete");
+    token
 }
 
 /// Writes a file under a temporary name, syncs the file, and renames the file.

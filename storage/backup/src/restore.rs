@@ -112,6 +112,7 @@ pub async fn restore(
     for file in &list.files {
         restoring.add(file, stories.as_deref()).await?;
     }
+    debug_assert_eq!(watch.done(), watch.bytes(), "the progress is not complete");
     restoring.complete()?;
     Ok(RestoreResult { files: list.files.len() as u64, bytes: list.bytes(), name: list.name })
 }
@@ -220,7 +221,9 @@ impl RestoreTask<'_> {
             );
             return Err(damaged(&self.place.root(), &what));
         }
-        Ok(self.directory.join(path))
+        let path = self.directory.join(path);
+        debug_assert!(path.starts_with(self.directory), "the file leaves the directory");
+        Ok(path)
     }
 
     /// Copies a file and makes its content durable, but not its name.
@@ -264,6 +267,7 @@ impl RestoreTask<'_> {
             Ok(())
         })
         .await?;
+        debug_assert_eq!(state.len() as u64, file.bytes, "the state is not complete");
         let folder = self.directory.join("manifest");
         let log: Arc<dyn Log> =
             Arc::new(Journal::open(Arc::clone(self.disk), folder, self.manifest.clone())?);

@@ -67,6 +67,7 @@ pub async fn backups(place: &Place) -> Result<Vec<Backup>> {
         };
         found.push(Backup { name, summary });
     }
+    debug_assert!(found.is_sorted_by(|a, b| a.name < b.name), "the backups are not in order");
     Ok(found)
 }
 
@@ -87,6 +88,7 @@ pub(crate) async fn names(place: &Place) -> Result<BTreeMap<String, u64>> {
 
 /// Reads the list of a backup.
 pub(crate) async fn read(place: &Place, name: &str, bytes: u64) -> Result<List> {
+    debug_assert!(time_ms(name).is_some(), "a backup has no such name");
     let at = format!("{BACKUPS}/{name}{SUFFIX}");
     let text = place.read(&at, 0..bytes.min(LIST_BYTES_MAX)).await?;
     let list = List::decode(&text, &place.place(&at))?;
@@ -141,6 +143,7 @@ async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Resul
         place.remove(&format!("{BACKUPS}/{name}{SUFFIX}")).await?;
         kept.backups += 1;
     }
+    debug_assert_eq!(kept.backups, old as u64, "another number of backups is removed");
     place.tidy(BACKUPS)?;
     for (file, bytes) in place.list(FILES).await? {
         if !needed.contains(&file) {

@@ -83,8 +83,10 @@ async fn save_guarded(
         Store { place, watch, earlier_files, stored_files, files: Vec::new(), stored: (0, 0) };
     store.add_all(source, captured).await?;
     let Store { files, stored, .. } = store;
+    debug_assert!(stored.0 <= files.len() as u64, "more files are stored than listed");
     let name = name(time_ns, newest.as_deref())?;
     let list = List { name: name.clone(), time_ns, stored_bytes: stored.1, files };
+    debug_assert!(list.stored_bytes <= list.bytes(), "more bytes are stored than listed");
     watch.check()?;
     guard.check().await?;
     put_list(place, &list).await?;
@@ -146,6 +148,7 @@ fn name(time_ns: i64, newest: Option<&str>) -> Result<String> {
         let time = time.ok_or_else(|| Error::internal("the time has no name"))?;
         let text = time.to_rfc3339_opts(SecondsFormat::Millis, true).replace(['-', ':'], "");
         let Some(newest) = newest.filter(|newest| *newest >= text.as_str()) else {
+            debug_assert_eq!(retention::time_ms(&text), Some(ms), "the name has another time");
             return Ok(text);
         };
         // The clock of the newest backup's maker is ahead.
@@ -189,6 +192,7 @@ impl Store<'_> {
             hold.check_room().await?;
             self.add_piece(&hold, piece).await?;
         }
+        debug_assert_eq!(self.watch.done(), self.watch.bytes(), "the progress is not complete");
         Ok(())
     }
 
@@ -210,6 +214,7 @@ impl Store<'_> {
         let (disk, path) = (std::sync::Arc::clone(&source.disk), extent.path.clone());
         let mut content = FileContent { disk, path, bytes: extent.used_bytes };
         let (hash, bytes) = self.hash_without_zeros(&content).await?;
+        debug_assert!(bytes <= extent.used_bytes, "the file is longer than its segment");
         content.bytes = bytes;
         let name = extent.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let object = format!("{folder}-{}-{hash}", name.trim_end_matches(".journal"));
@@ -233,6 +238,7 @@ impl Store<'_> {
             }
             zeros += (bytes.len() - used) as u64;
         }
+        debug_assert_eq!(end + zeros, content.bytes(), "bytes are left out of the hash");
         Ok((short(&hasher.finalize()), end))
     }
 
@@ -276,6 +282,7 @@ impl Store<'_> {
     ) -> Result<()> {
         self.watch.check()?;
         let bytes = content.bytes();
+        debug_assert!(bytes <= restored_bytes, "the file is longer than its restored form");
         let checksum = match self.earlier_files.get(&object) {
             Some((_, checksum)) if self.has(&object, bytes) => *checksum,
             _ => self.store(&object, content).await?,
@@ -291,6 +298,7 @@ impl Store<'_> {
     async fn store(&mut self, object: &str, content: &dyn Content) -> Result<u32> {
         let name = format!("{FILES}/{object}");
         let bytes = content.bytes();
+        debug_assert!(!self.has(object, bytes), "an earlier backup has the file");
         if let Some(length) = self.stored_files.get(object) {
             if *length == bytes {
                 let summed = ChecksummedContent::new(content, self.watch);
@@ -332,6 +340,7 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 fn short(hash: &[u8]) -> String {
+    debug_assert!(hash.len() >= 16, "the hash has fewer than 128 bits");
     hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 

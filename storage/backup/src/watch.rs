@@ -29,11 +29,16 @@ impl Watch {
     }
 
     pub(crate) fn begin(&self, bytes: u64) {
+        debug_assert_eq!(self.done(), 0, "the work begins twice");
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn advance(&self, bytes: u64) {
-        self.done.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.done.fetch_add(bytes, Ordering::Relaxed);
+        debug_assert!(
+            before.saturating_add(bytes) <= self.bytes(),
+            "more bytes are done than the work has"
+        );
     }
 
     /// # Errors

@@ -17,6 +17,7 @@ impl AlignedBuffer {
     pub(crate) fn zeroed(len: usize) -> Self {
         let bytes = vec![0; len + ALIGNMENT];
         let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        debug_assert!(start + len <= bytes.len(), "the aligned part is outside of the buffer");
         Self { bytes, start, len }
     }
 
@@ -27,6 +28,7 @@ impl AlignedBuffer {
 
     /// Drops the bytes after the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
+        debug_assert!(len <= self.len, "more bytes are kept than the buffer has");
         self.len = self.len.min(len);
     }
 
@@ -55,10 +57,16 @@ pub(crate) fn used_len(bytes: &[u8]) -> usize {
     let mut len = bytes.len();
     for chunk in bytes.rchunks(ZEROS.len()) {
         if !is_zero(chunk) {
-            return len - chunk.iter().rev().take_while(|byte| **byte == 0).count();
+            let used = len - chunk.iter().rev().take_while(|byte| **byte == 0).count();
+            debug_assert!(
+                bytes.get(used.saturating_sub(1)).is_some_and(|byte| *byte != 0),
+                "the last used byte is zero"
+            );
+            return used;
         }
         len -= chunk.len();
     }
+    debug_assert_eq!(len, 0, "bytes were left out");
     0
 }
 

@@ -213,6 +213,7 @@ impl Check<'_> {
     }
 
     fn check_order(&mut self, segments: &[(SegmentId, Option<Segment>)]) -> Result<()> {
+        debug_assert!(segments.is_sorted_by(|a, b| a.0 < b.0), "the segments are not in order");
         let Some((oldest, header)) = segments.first() else { return Ok(()) };
         let late = |from: Lsn| header.as_ref().is_some_and(|found| found.header.first_lsn > from);
         let mut expected = match self.scope {
@@ -224,6 +225,7 @@ impl Check<'_> {
         };
         let mut previous = Lsn(1);
         for (number, segment) in segments {
+            debug_assert!(expected <= *number, "a segment comes twice");
             while expected < *number && !self.was_released(expected) {
                 let path = self.place.path(&segment::file_name(expected));
                 let error = recovery::missing(&path);
@@ -245,6 +247,10 @@ impl Check<'_> {
 
     /// Reads one segment. `next` is the segment behind: none, an unreadable segment, or its header.
     fn segment(&mut self, segment: &Segment, next: Option<Option<&Segment>>) -> Result<()> {
+        debug_assert!(
+            next.flatten().is_none_or(|next| segment.header.number < next.header.number),
+            "the next segment comes before the segment"
+        );
         let file = match self.place.disk.open(&segment.path) {
             Ok(file) => file,
             Err(_) if self.was_released(segment.header.number) => return Ok(()),
@@ -286,6 +292,7 @@ impl Check<'_> {
         if let Some(error) = walk.refused.take() {
             self.fault(segment.path.clone(), error, None)?;
         }
+        debug_assert!(segment.header.first_lsn <= walk.expected, "the walk goes back");
         let Some(Some(next)) = next else { return Ok(()) };
         if walk.expected != next.header.first_lsn && walk.checksum.is_some() {
             let what = "the next segment follows other frames";

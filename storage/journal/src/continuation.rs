@@ -16,7 +16,7 @@ use stratalog_model::{Disk, DiskFile, Lsn, PartitionId, Result};
 use crate::{
     frame::{self, Header},
     reader::FrameReader,
-    segment::Segment,
+    segment::{self, Segment},
     tail::{self, unreadable},
 };
 
@@ -45,6 +45,7 @@ impl Continuation {
         Header::continued(partition, Lsn(last.0 + 1), last).encode(seed, &mut record);
         debug_assert_eq!(record.len() as u64, frame::HEADER_BYTES);
         debug_assert!(offset.is_multiple_of(frame::ALIGNMENT), "a record at offset {offset}");
+        debug_assert!(offset >= segment::HEADER_BYTES, "a record in the header of its segment");
         Self { file, path, offset, record }
     }
 
@@ -59,6 +60,15 @@ impl Continuation {
         before: &Segment,
         last: &Segment,
     ) -> Result<Option<Self>> {
+        debug_assert_eq!(
+            before.header.number.0.checked_add(1),
+            Some(last.header.number.0),
+            "a segment lies between both"
+        );
+        debug_assert!(
+            before.header.first_lsn <= last.header.first_lsn,
+            "the segments are not in order"
+        );
         let file = disk.open(&before.path).map_err(|error| unreadable(&before.path, error))?;
         let mut reader = FrameReader::new(file.as_ref(), before);
         let run = tail::follow(&mut reader, before, &mut |_, _, _| Ok(()))?;

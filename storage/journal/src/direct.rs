@@ -36,6 +36,7 @@ impl Staging {
         }
         let count = bytes.len().min(STAGED_BYTES - self.len);
         debug_assert!(self.start + self.len + count <= self.bytes.len());
+        debug_assert!(count > 0 || bytes.is_empty(), "a full buffer takes no bytes");
         let at = self.start + self.len;
         if let (Some(room), Some(bytes)) = (self.bytes.get_mut(at..at + count), bytes.get(..count))
         {
@@ -46,7 +47,9 @@ impl Staging {
     }
 
     fn staged(&self) -> &[u8] {
-        self.bytes.get(self.start..self.start + self.len).unwrap_or_default()
+        let staged = self.bytes.get(self.start..self.start + self.len).unwrap_or_default();
+        debug_assert_eq!(staged.len(), self.len, "staged bytes are outside of the buffer");
+        staged
     }
 }
 
@@ -67,6 +70,7 @@ impl<'a> Direct<'a> {
     pub(crate) fn begin(file: &'a dyn DiskFile, staging: &'a mut Staging, at: u64) -> Self {
         staging.len = 0;
         let head_bytes = (at.next_multiple_of(BLOCK_BYTES as u64) - at) as usize;
+        debug_assert!(head_bytes < BLOCK_BYTES, "the head has a complete block");
         Self { file, staging, head: Vec::new(), head_bytes, at, writes: 0 }
     }
 
@@ -81,6 +85,7 @@ impl<'a> Direct<'a> {
                 self.write_head()?;
             }
         }
+        debug_assert!(bytes.is_empty() || self.head_bytes == 0, "bytes pass the head");
         while !bytes.is_empty() {
             let count = self.staging.take(bytes);
             bytes = bytes.get(count..).unwrap_or_default();
@@ -99,7 +104,9 @@ impl<'a> Direct<'a> {
     }
 
     fn write_head(&mut self) -> io::Result<()> {
+        debug_assert!(self.head.len() <= self.head_bytes, "the head is longer than its block");
         if !self.head.is_empty() {
+            debug_assert_eq!(self.staging.len, 0, "staged bytes come before the head");
             self.file.write_all_at(&self.head, self.at)?;
             self.writes += 1;
             self.at += self.head.len() as u64;

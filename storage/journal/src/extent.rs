@@ -35,6 +35,11 @@ pub struct Extent {
 
 /// Reads all frames of an extent and compares their checksums.
 pub(crate) fn verify(place: &JournalPlace, extent: &Extent) -> Result<()> {
+    debug_assert!(extent.used_bytes <= extent.bytes, "the extent is longer than its segment");
+    debug_assert!(
+        extent.first.0.saturating_sub(1) <= extent.last.0,
+        "the extent ends before its segment"
+    );
     let name = extent.path.file_name().unwrap_or_default().to_string_lossy();
     let wrong = |what| Err(damaged(&extent.path, 0, extent.first, None, what));
     let Some(number) = segment::parse_name(&name) else {

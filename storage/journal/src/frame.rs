@@ -38,12 +38,19 @@ const FLAG_PRODUCER: u8 = 1;
 
 /// Bytes on disk of a frame with `payload_bytes`.
 pub(crate) const fn extent_bytes(payload_bytes: u64) -> u64 {
-    HEADER_BYTES + payload_bytes.next_multiple_of(ALIGNMENT)
+    let bytes = HEADER_BYTES + payload_bytes.next_multiple_of(ALIGNMENT);
+    debug_assert!(
+        bytes - payload_bytes <= FRAME_OVERHEAD_BYTES,
+        "a frame has more overhead than the constant says"
+    );
+    bytes
 }
 
 /// Zeros between a payload and the next frame.
 pub(crate) const fn padding_bytes(payload_bytes: usize) -> usize {
-    payload_bytes.next_multiple_of(ALIGNMENT as usize) - payload_bytes
+    let bytes = payload_bytes.next_multiple_of(ALIGNMENT as usize) - payload_bytes;
+    debug_assert!(bytes < ALIGNMENT as usize, "the padding has room for another frame");
+    bytes
 }
 
 /// CRC32C of a payload and its padding.
@@ -55,12 +62,14 @@ pub(crate) fn payload_checksum(payload: &[u8]) -> u32 {
 /// Whether 128 bytes with an invalid checksum have the magic or the lsn of a header: a few wrong
 /// bits cannot break both.
 pub(crate) fn resembles(bytes: &[u8], lsn: Lsn) -> bool {
+    debug_assert_eq!(bytes.len(), HEADER, "not the length of a header");
     bytes.starts_with(MAGIC) || bytes.get(16..24) == Some(&lsn.0.to_le_bytes())
 }
 
 /// Whether a change of one byte makes 128 bytes with an invalid checksum a sound header: then a few
 /// bits are wrong, and no write was torn. `Some` holds the payload length.
 pub(crate) fn mended(bytes: &[u8], seed: u32) -> Option<u32> {
+    debug_assert_eq!(bytes.len(), HEADER, "not the length of a header");
     let mut tried = bytes.to_vec();
     for at in 0..tried.len() {
         let Some(was) = tried.get(at).copied() else { continue };
@@ -72,6 +81,7 @@ pub(crate) fn mended(bytes: &[u8], seed: u32) -> Option<u32> {
         }
         tried.iter_mut().skip(at).take(1).for_each(|byte| *byte = was);
     }
+    debug_assert!(tried.as_slice() == bytes, "a tried change was not taken back");
     None
 }
 
@@ -122,6 +132,10 @@ pub(crate) enum ParsedRecord {
 impl Header {
     /// The header of `frame` at `lsn`.
     pub(crate) fn of(frame: &Frame, payload_checksum: u32, lsn: Lsn, durable: Lsn) -> Self {
+        debug_assert!(
+            u32::try_from(frame.payload.len()).is_ok(),
+            "the payload is longer than its field can say"
+        );
         Self {
             record: Record::Frame(frame.kind),
             partition: frame.partition,
@@ -141,6 +155,7 @@ impl Header {
 
     /// A mark before frame `next`: all frames up to `durable` are durable.
     pub(crate) fn mark(partition: PartitionId, next: Lsn, durable: Lsn) -> Self {
+        debug_assert!(durable < next, "a mark attests a frame behind itself");
         Self {
             record: Record::Mark,
             partition,
@@ -199,6 +214,11 @@ impl Header {
         out.put_u32_le(checksum);
         out.put_slice(&body);
         debug_assert_eq!(out.len() - start, HEADER);
+        debug_assert_eq!(
+            Self::parse(out.get(start..).unwrap_or_default(), seed),
+            ParsedRecord::Header(*self, checksum),
+            "the header reads back differently"
+        );
         checksum
     }
 

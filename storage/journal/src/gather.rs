@@ -55,6 +55,7 @@ impl Gather {
 
     /// The wait for a group while `frames` with `bytes` are queued; `None` to start at once.
     pub(crate) fn wait(&mut self, frames: usize, bytes: u64) -> Option<Wait> {
+        debug_assert!(frames > 0, "no frame waits for a group");
         if self.longest.is_zero() || self.overlapping.max(frames) < 2 || bytes >= ENOUGH_BYTES {
             return None;
         }
@@ -69,16 +70,19 @@ impl Gather {
 
     /// Learns from a wait that ended with `frames`.
     pub(crate) fn learn_wait(&mut self, wait: Wait, frames: usize) {
+        debug_assert!(frames > 0, "the waiting frames are gone");
         if wait.explores {
             self.expected = self.expected.max(frames);
         } else if frames < self.expected {
             // Some appenders have left, or were slow this time.
             self.expected = frames.max(self.expected * 7 / 8);
         }
+        debug_assert!(self.expected > 0, "a group without a frame is expected");
     }
 
     /// Learns from a group: `frames` are done, and `waiting` frames arrived meanwhile.
     pub(crate) fn done(&mut self, frames: usize, waiting: usize) {
+        debug_assert!(frames > 0, "a group without a frame is done");
         self.overlapping = frames + waiting;
     }
 }

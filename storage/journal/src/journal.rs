@@ -171,6 +171,15 @@ impl Journal {
             let last = Some(self.tail.last);
             return Err(tail::damaged(&segment.path, offset, run.expected, last, what));
         };
+        debug_assert_eq!(
+            segment.header.number.0.checked_add(1),
+            Some(next.header.number.0),
+            "a segment lies between both"
+        );
+        debug_assert!(
+            segment.header.first_lsn <= next.header.first_lsn,
+            "the segments are not in order"
+        );
         if run.expected != next.header.first_lsn {
             let what = "the next segment follows later frames";
             let last = Some(Lsn(next.header.first_lsn.0.saturating_sub(1)));
@@ -192,6 +201,15 @@ impl Log for Journal {
             check_size(bytes, settings)?;
             self.shared.check_free(bytes)?;
             let permits = u32::try_from(frame::extent_bytes(bytes)).unwrap_or(u32::MAX);
+            debug_assert_eq!(
+                u64::from(permits),
+                frame::extent_bytes(bytes),
+                "a reservation is smaller than its frame"
+            );
+            debug_assert!(
+                u64::from(permits) <= settings.queue_bytes_max,
+                "the queue never has room for the frame"
+            );
             let room = Arc::clone(&self.shared.room);
             let _waiting = self.shared.place.metrics.wait();
             match room.acquire_many_owned(permits).await {

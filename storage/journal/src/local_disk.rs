@@ -116,6 +116,8 @@ impl DiskFile for LocalFile {
     }
 
     fn write_direct_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        debug_assert!(offset.is_multiple_of(4096), "a direct write within a block");
+        debug_assert!(bytes.len().is_multiple_of(4096), "a direct write of a part of a block");
         let refused = |error: &io::Error| error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
         match self.direct().map(|direct| direct.write_all_at(bytes, offset)) {
             // The disk has larger blocks.
@@ -144,6 +146,7 @@ impl DiskFile for LocalFile {
                 outcome => {
                     let read = outcome?.min(bytes);
                     buffer.truncate(start + read);
+                    debug_assert_eq!(buffer.len(), start + read, "the buffer has other bytes");
                     return Ok(read);
                 }
             }

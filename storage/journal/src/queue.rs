@@ -138,6 +138,25 @@ impl std::fmt::Debug for QueueState {
     }
 }
 
+impl QueueState {
+    /// States the relations between the fields, after each change.
+    fn assert_consistent(&self) {
+        debug_assert!(
+            self.queued_bytes >= self.queue.len() as u64 * frame::HEADER_BYTES,
+            "the queue has fewer bytes than its frames"
+        );
+        debug_assert!(!self.queue.is_empty() || self.queued_bytes == 0, "an empty queue has bytes");
+        debug_assert!(
+            self.queue.is_empty() || self.submitted,
+            "a frame waits that nobody submitted"
+        );
+        debug_assert!(
+            self.queue.is_empty() || self.poisoned.is_none(),
+            "a frame waits for a journal that has stopped"
+        );
+    }
+}
+
 /// The next task of the writer.
 enum Task {
     Write,
@@ -304,6 +323,7 @@ impl SharedQueue {
         state.queued_bytes += pending.extent();
         let synced = pending.durability >= Durability::Disk;
         state.queue.push_back(pending);
+        state.assert_consistent();
         if let Some(mut context) = self.lone_context(&state) {
             drop(state);
             return self.serve_once(&mut context, synced);
@@ -407,6 +427,7 @@ impl SharedQueue {
             left -= pause;
         }
         state.wanted_frames = 0;
+        debug_assert!(frames <= state.queue.len(), "frames left the queue during the wait");
         gather.learn_wait(wait, state.queue.len());
     }
 
@@ -425,8 +446,11 @@ impl SharedQueue {
             .max(1)
             .min(state.queue.len());
         let group: Vec<PendingFrame> = state.queue.drain(..count).collect();
-        state.queued_bytes -= group.iter().map(PendingFrame::extent).sum::<u64>();
-        debug_assert!(!state.queue.is_empty() || state.queued_bytes == 0);
+        let group_bytes = group.iter().map(PendingFrame::extent).sum::<u64>();
+        debug_assert!(!group.is_empty(), "no frame waits");
+        debug_assert!(group.len() == 1 || group_bytes <= bytes, "the group is too large");
+        state.queued_bytes -= group_bytes;
+        state.assert_consistent();
         group
     }
 }

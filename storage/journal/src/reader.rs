@@ -79,6 +79,7 @@ impl<'a> FrameReader<'a> {
 
     /// Moves to an offset behind damage.
     pub(crate) fn resume_at(&mut self, offset: u64) {
+        debug_assert!(offset > self.offset, "the reader does not advance");
         self.offset = offset;
         self.chunk = Bytes::new();
         self.chunk_at = offset;
@@ -113,6 +114,7 @@ impl<'a> FrameReader<'a> {
         let offset = self.offset;
         self.offset += header.extent();
         debug_assert!(self.offset <= self.end, "a frame ends behind its segment");
+        debug_assert!(offset < self.offset, "a record without a length");
         Ok(Step::Record { offset, header, checksum, payload })
     }
 
@@ -126,11 +128,17 @@ impl<'a> FrameReader<'a> {
             from = 0;
         }
         let to = (from + len).min(self.chunk.len() as u64);
+        debug_assert!(from <= to, "the view begins behind its end");
         Ok(self.chunk.slice(from as usize..to as usize))
     }
 
     /// Keeps the chunk's bytes from `from` on, and reads more bytes behind.
     fn fill(&mut self, from: u64, len: u64) -> io::Result<()> {
+        debug_assert_eq!(
+            self.offset.checked_sub(self.chunk_at),
+            Some(from),
+            "the kept bytes do not begin at the reader"
+        );
         let wanted = len.max(CHUNK_BYTES).min(self.end.saturating_sub(self.offset));
         let left = self.chunk.slice(from as usize..);
         debug_assert!(left.len() as u64 <= wanted, "a chunk without room for the bytes at hand");
@@ -145,6 +153,8 @@ impl<'a> FrameReader<'a> {
                 read => filled += read,
             }
         }
+        debug_assert!(left.len() <= filled, "bytes at hand are lost");
+        debug_assert!(filled as u64 <= wanted, "the file gave more bytes than wanted");
         buffer.truncate(filled);
         self.chunk = buffer.freeze();
         self.chunk_at = self.offset;

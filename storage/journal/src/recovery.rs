@@ -95,6 +95,14 @@ pub(crate) fn recover(
         remove_released(place, &mut segments, lsn)?;
     }
     check_order(&segments, place, beginning)?;
+    debug_assert!(
+        segments.is_sorted_by(|a, b| a.header.number < b.header.number),
+        "the segments are not in order"
+    );
+    debug_assert!(
+        segments.is_sorted_by_key(|segment| segment.header.first_lsn),
+        "the frames of the segments are not in order"
+    );
     let Some(last) = segments.last() else {
         if existing.is_some() {
             let directory = place.directory.display();
@@ -217,13 +225,19 @@ pub(crate) fn read_header(place: &JournalPlace, number: SegmentId) -> Result<Seg
     }
     // No frame was ever written behind the preallocated room.
     let bytes = if header.preallocated > 0 { header.preallocated } else { len };
+    debug_assert!(bytes <= len, "the segment is longer than its file");
     Ok(Segment { path, header, seed, bytes })
 }
 
 /// Removes the segments with only frames below `before`, left by a crash.
 fn remove_released(place: &JournalPlace, segments: &mut Vec<Segment>, before: Lsn) -> Result<()> {
     let needed = segments.partition_point(|segment| segment.header.first_lsn <= before);
-    for segment in segments.drain(..needed.saturating_sub(1)) {
+    let released = needed.saturating_sub(1);
+    debug_assert!(
+        released < segments.len() || segments.is_empty(),
+        "the segment in use would be removed"
+    );
+    for segment in segments.drain(..released) {
         place.disk.remove_file(&segment.path).map_err(|error| {
             Error::io(format_args!("cannot remove {}", segment.path.display()), error)
         })?;
@@ -330,6 +344,7 @@ fn settle(
                 }
             }
         }
+        debug_assert_eq!(at, tail.offset, "records were not written again");
     }
     let cut = tail.torn_end > tail.offset && !sabotaged!(place.settings, TornTailKept);
     let len = file.len()?;
@@ -364,6 +379,7 @@ pub(crate) fn erase(
     end: u64,
 ) -> io::Result<()> {
     debug_assert!(start <= end, "nothing to erase from {start} to {end}");
+    debug_assert!(start >= segment::HEADER_BYTES, "the header would be erased");
     if !preallocated {
         return file.set_len(start);
     }
@@ -373,5 +389,6 @@ pub(crate) fn erase(
         file.write_all_at(zeros, at)?;
         at += zeros.len() as u64;
     }
+    debug_assert_eq!(at, end, "bytes behind the range were erased");
     Ok(())
 }

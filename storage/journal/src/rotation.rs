@@ -94,6 +94,8 @@ pub(crate) fn make_spare(
     // Leaves half of a scarce disk to the lower tiers.
     let preallocated = wanted.min((free / 2).max(least));
     debug_assert!(needed <= preallocated, "{preallocated} bytes for {needed}");
+    debug_assert!(least <= preallocated, "the segment is smaller than the smallest segment");
+    debug_assert!(preallocated <= free, "the segment takes bytes that must stay free");
     let made = file.preallocate(preallocated).and_then(|()| file.sync_all());
     if let Err(error) = made {
         if error.kind() == io::ErrorKind::Unsupported {
@@ -112,6 +114,7 @@ pub(crate) fn adopt(
     spare: SpareFile,
     header: SegmentHeader,
 ) -> Result<(Box<dyn DiskFile>, Segment), WriterFailure> {
+    debug_assert_eq!(header.preallocated, 0, "the spare decides the length");
     let SpareFile { file, preallocated } = spare;
     let header = SegmentHeader { preallocated, ..header };
     let from = place.path(segment::SPARE_NAME);
@@ -160,6 +163,7 @@ pub(crate) struct Preallocator {
 impl Preallocator {
     /// Starts when more than half of a segment of `limit` bytes is used.
     pub(crate) fn consider(&mut self, place: &JournalPlace, position: u64, limit: u64) {
+        debug_assert!(position <= limit, "the writer is behind the end of its segment");
         let due = place.settings.preallocate && limit >= AHEAD_BYTES_MIN && position > limit / 2;
         if !due || self.thread.is_some() {
             return;

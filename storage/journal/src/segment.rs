@@ -48,6 +48,12 @@ pub(crate) struct SegmentHeader {
 impl SegmentHeader {
     /// The header's bytes and its checksum, which is the seed of the frames' checksums.
     pub(crate) fn encode(&self) -> (Vec<u8>, u32) {
+        debug_assert_ne!(self.number, SegmentId(0), "segments count from 1");
+        debug_assert_ne!(self.first_lsn, Lsn(0), "frames count from 1");
+        debug_assert!(
+            self.preallocated == 0 || self.preallocated >= HEADER_BYTES,
+            "the file has no room for its header"
+        );
         let mut out = Vec::with_capacity(HEADER);
         out.put_slice(MAGIC);
         out.put_u32_le(FORMAT_VERSION);
@@ -128,7 +134,9 @@ pub(crate) struct Segment {
 
 /// Name of the file of segment `number`.
 pub(crate) fn file_name(number: SegmentId) -> String {
-    format!("{:020}{SUFFIX}", number.0)
+    let name = format!("{:020}{SUFFIX}", number.0);
+    debug_assert_eq!(parse_name(&name), Some(number), "the name has another number");
+    name
 }
 
 /// The number in a segment's file name; `None` for other names.

@@ -94,6 +94,7 @@ impl JournalSettings {
         if self.group_bytes_max == 0 {
             return invalid("a group of frames must have room for one frame".to_string());
         }
+        debug_assert!(u32::try_from(frame_max).is_ok(), "a reservation has no room for a frame");
         Ok(())
     }
 }

@@ -77,10 +77,17 @@ pub(crate) fn follow(
 ) -> Result<Run> {
     let mut expected = segment.header.first_lsn;
     let mut checksum = segment.header.previous_checksum;
-    let mut continued = None;
+    let mut continued: Option<u64> = None;
     loop {
         match reader.step().map_err(|error| unreadable(&segment.path, error))? {
-            Step::Stop(stop) => return Ok(Run { expected, checksum, continued, stop }),
+            Step::Stop(stop) => {
+                debug_assert!(segment.header.first_lsn <= expected, "the run goes back");
+                debug_assert!(
+                    continued.is_none_or(|at| at < reader.offset()),
+                    "the reader has not moved past the last record"
+                );
+                return Ok(Run { expected, checksum, continued, stop });
+            }
             Step::Record { offset, header, checksum: own, payload } => {
                 if header.lsn != expected || header.durable >= expected {
                     let what = format!("found frame {} instead", header.lsn);
@@ -113,6 +120,7 @@ pub(crate) fn examine(
     segment: &Segment,
     settings: &JournalSettings,
 ) -> Result<Tail> {
+    debug_assert_ne!(segment.header.first_lsn, Lsn(0), "frames count from 1");
     let before = Lsn(segment.header.first_lsn.0 - 1);
     // A new segment is made only when all earlier frames are durable.
     let mut attested = before;
@@ -137,6 +145,10 @@ pub(crate) fn examine(
         Ok(())
     })?;
     let offset = reader.offset();
+    debug_assert!(
+        landmarks.iter().is_sorted_by_key(|(_, at)| *at),
+        "the remembered positions are not in order"
+    );
     let beyond = search(file, segment, offset, &run.stop, settings)
         .map_err(|error| unreadable(&segment.path, error))?;
     if beyond.used_end > offset {
@@ -198,6 +210,10 @@ fn search(
         let filled = read_up_to(file, buffer.get_mut(..wanted).unwrap_or_default(), at)?;
         let chunk = buffer.get(..filled).unwrap_or_default();
         if chunk.is_empty() || sabotaged!(settings, DamageCut) && at > from {
+            debug_assert!(
+                from <= beyond.used_end && beyond.used_end <= at,
+                "the used bytes end outside of the searched bytes"
+            );
             return Ok(beyond);
         }
         let used = aligned::used_len(chunk);
@@ -206,6 +222,7 @@ fn search(
         }
         let skipped = sound_from.saturating_sub(at).min(used as u64) as usize;
         let last = used.next_multiple_of(frame::ALIGNMENT as usize).min(filled);
+        debug_assert!(skipped <= last, "the searched bytes begin behind their end");
         let places = chunk.get(skipped..last).unwrap_or_default();
         for place in places.chunks(frame::ALIGNMENT as usize) {
             if let ParsedRecord::Header(header, _) = Header::parse(place, segment.seed) {
@@ -226,6 +243,7 @@ fn judge(
     beyond: &TailRemainder,
     settings: &JournalSettings,
 ) -> Result<()> {
+    debug_assert!(beyond.used_end > offset, "nothing is behind the last record");
     if sabotaged!(settings, DamageCut) {
         return Ok(());
     }
@@ -257,6 +275,7 @@ fn judge(
         Stop::DamagedPayload(header) => {
             let start = offset + frame::HEADER_BYTES;
             let end = start + u64::from(header.payload_bytes);
+            debug_assert!(end <= segment.bytes, "the payload ends behind its segment");
             has_blank_sector(file, start, end) || !followed && has_blank_sector(file, end - 1, end)
         }
     };
@@ -266,6 +285,7 @@ fn judge(
 /// The error for a missing successor: the last segment has a continuation record at `offset`; the
 /// successor holds `first`.
 fn successor_missing(segment: &Segment, offset: u64, first: Lsn) -> Error {
+    debug_assert!(offset < segment.bytes, "the record is behind the end of its segment");
     let name = segment::file_name(SegmentId(segment.header.number.0 + 1));
     Error::new(
         ErrorKind::DataCorrupted,
@@ -303,10 +323,12 @@ fn is_torn_header(file: &dyn DiskFile, segment: &Segment, offset: u64) -> bool {
 /// Whether any sector of `[start, end)` is all zeros: a lost sector. A failed read counts as
 /// damage.
 fn has_blank_sector(file: &dyn DiskFile, start: u64, end: u64) -> bool {
+    debug_assert!(start <= end, "the range begins behind its end");
     let mut at = start;
     let mut sector = [0; SECTOR_BYTES as usize];
     while at < end {
         let next = (at + 1).next_multiple_of(SECTOR_BYTES).min(end);
+        debug_assert!(at < next && next - at <= SECTOR_BYTES, "a step is no part of a sector");
         let Some(share) = sector.get_mut(..(next - at) as usize) else { return false };
         let Ok(filled) = read_up_to(file, share, at) else { return false };
         if share.get(..filled).is_some_and(aligned::is_zero) {
@@ -325,6 +347,7 @@ pub(crate) fn read_up_to(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> io:
             read => filled += read,
         }
     }
+    debug_assert!(filled <= buffer.len(), "the file gave more bytes than wanted");
     Ok(filled)
 }
 

@@ -15,16 +15,12 @@
 use std::{collections::VecDeque, io, mem, path::PathBuf};
 
 use stratalog_metrics::Stopwatch;
-use stratalog_model::{
-    DiskFile, Durability, Error, Lsn, SegmentId, invariant,
-    log::{FullSegment, LogStatus},
-};
+use stratalog_model::{DiskFile, Durability, Error, Lsn, SegmentId, invariant};
 
 use crate::{
     aligned::zeros,
     continuation::Continuation,
     direct::{Direct, Staging},
-    extent::Extent,
     frame::{self, Header},
     queue::PendingFrame,
     recovery::{RecoveredJournal, erase},
@@ -32,6 +28,8 @@ use crate::{
     sabotaged,
     segment::{self, Segment, SegmentHeader},
 };
+
+mod status;
 
 /// Bytes collected before a write.
 const WRITE_BYTES: usize = 1 << 20;
@@ -100,6 +98,10 @@ impl Writer {
         let (last, sealed) = segments.split_last()?;
         debug_assert!(segment::HEADER_BYTES <= tail.offset && tail.offset <= tail.torn_end);
         debug_assert!(tail.offset <= last.bytes, "the tail is behind the end of its segment");
+        debug_assert!(
+            last.header.first_lsn.0.saturating_sub(1) <= tail.last.0,
+            "the last segment begins behind the end of the journal"
+        );
         invariant!(
             AcknowledgedIsRecovered,
             tail.attested <= tail.last,
@@ -108,7 +110,7 @@ impl Writer {
             tail.last
         );
         let preallocated = last.header.preallocated > 0;
-        Some(Self {
+        let writer = Self {
             file,
             path: last.path.clone(),
             number: last.header.number,
@@ -132,7 +134,9 @@ impl Writer {
             preallocator: Preallocator::default(),
             continuation,
             place,
-        })
+        };
+        writer.assert_consistent();
+        Some(writer)
     }
 
     /// Bytes left for frames in the segment; the continuation record keeps its room.
@@ -142,6 +146,7 @@ impl Writer {
 
     /// Starts a new segment if this segment has no room for `extent` bytes.
     pub(crate) fn make_room(&mut self, extent: u64) -> Result<(), WriterFailure> {
+        debug_assert!(extent.is_multiple_of(frame::ALIGNMENT), "no length of a frame");
         self.write_continuation()?;
         if extent <= self.room() {
             return Ok(());
@@ -179,6 +184,7 @@ impl Writer {
             first: mem::replace(&mut self.first, header.first_lsn),
             bytes: if self.preallocated { self.limit } else { self.position },
         });
+        debug_assert!(self.continuation.is_none(), "two continuation records are missing");
         // A segment filled by an earlier version has no room for the continuation record.
         if !self.preallocated || self.position + frame::HEADER_BYTES <= self.limit {
             let (seed, partition) = (self.seed, header.partition);
@@ -201,6 +207,7 @@ impl Writer {
         // The existence of a segment attests that all earlier frames are durable.
         self.attested = self.written;
         debug_assert!(extent <= self.room(), "a new segment has no room for {extent} bytes");
+        self.assert_consistent();
         self.write_continuation()
     }
 
@@ -241,6 +248,11 @@ impl Writer {
     /// Writes a group that fits, and syncs the group if a frame requests a sync. The frames get the
     /// lsn's after the last written lsn.
     pub(crate) fn write(&mut self, group: &[PendingFrame]) -> Result<(), WriterFailure> {
+        debug_assert!(!group.is_empty(), "a group has no frame");
+        debug_assert!(
+            self.continuation.is_none(),
+            "a frame comes before the continuation record of the segment before"
+        );
         let start = self.position;
         let end = start + group.iter().map(PendingFrame::extent).sum::<u64>();
         // Recovery does not look behind the end of a segment.
@@ -262,8 +274,8 @@ impl Writer {
         self.written = Lsn(before.0 + group.len() as u64);
         self.checksum = checksum;
         self.position = end;
-        debug_assert!(self.position.is_multiple_of(frame::ALIGNMENT));
         self.attested = self.attested.max(self.durable);
+        self.assert_consistent();
         if syncs(group)
             && let Err(fault) = self.sync()
         {
@@ -283,6 +295,7 @@ impl Writer {
     /// Writes a group by direct I/O. Returns the checksum of the last header, like
     /// [`Self::write_frames`].
     fn write_frames_directly(&mut self, group: &[PendingFrame]) -> io::Result<u32> {
+        debug_assert!(self.preallocated, "a direct write into blocks that are not reserved");
         let (mut lsn, mut checksum) = (self.written, self.checksum);
         let mut header = Vec::with_capacity(frame::HEADER_BYTES as usize);
         let mut direct = Direct::begin(self.file.as_ref(), &mut self.staging, self.position);
@@ -297,6 +310,7 @@ impl Writer {
         }
         let (end, writes) = direct.finish()?;
         debug_assert_eq!(end, self.position + group.iter().map(PendingFrame::extent).sum::<u64>());
+        debug_assert_eq!(lsn.0 - self.written.0, group.len() as u64, "a frame has no lsn");
         self.writes += writes;
         self.zeroed = self.zeroed.max(end);
         Ok(checksum)
@@ -345,6 +359,7 @@ impl Writer {
             self.position + extents + zeros as u64,
             "bytes of a group are missing"
         );
+        debug_assert_eq!(lsn.0 - self.written.0, group.len() as u64, "a frame has no lsn");
         self.zeroed = self.zeroed.max(at);
         self.buffer = buffer;
         Ok(checksum)
@@ -364,6 +379,7 @@ impl Writer {
 
     /// Handles a failed write: removes all traces of the group, or poisons the journal.
     fn undo(&mut self, start: u64, end: u64, error: io::Error) -> WriterFailure {
+        debug_assert_eq!(start, self.position, "the writer has moved behind a failed write");
         if sabotaged!(self.place.settings, FailedGroupKept) {
             self.position = end;
         } else {
@@ -386,6 +402,7 @@ impl Writer {
             return Err(poisoned("fdatasync of", &self.path, &error));
         }
         self.place.metrics.synced(stopwatch);
+        debug_assert!(self.durable <= self.written, "the durable position would go back");
         self.durable = self.written;
         Ok(())
     }
@@ -403,9 +420,11 @@ impl Writer {
         let next = Lsn(self.written.0 + 1);
         let start = self.position;
         let end = start + frame::HEADER_BYTES;
+        debug_assert!(end <= self.limit, "a mark goes behind the end of its segment");
         self.buffer.clear();
         Header::mark(self.place.settings.partition, next, self.durable)
             .encode(self.seed, &mut self.buffer);
+        debug_assert_eq!(self.buffer.len() as u64, end - start, "a mark has another length");
         self.attested = self.durable;
         self.writes += 1;
         match self.file.write_all_at(&self.buffer, start) {
@@ -418,6 +437,7 @@ impl Writer {
                 fault => return Err(fault),
             },
         }
+        self.assert_consistent();
         Ok(())
     }
 
@@ -431,103 +451,8 @@ impl Writer {
             self.mark()?;
             self.sync()?;
         }
+        debug_assert_eq!(self.durable, self.written, "frames are left without a sync");
         Ok(())
-    }
-
-    /// Fills in the writer's part of the status.
-    pub(crate) fn report(&self, status: &mut LogStatus) {
-        status.written = self.written;
-        invariant!(
-            AcknowledgedIsRecovered,
-            self.durable <= self.written && self.first.0 <= self.written.0 + 1,
-            "durable up to {}, written up to {}, from {} on",
-            self.durable,
-            self.written,
-            self.first
-        );
-        debug_assert!(self.sealed.iter().is_sorted_by_key(|segment| segment.first));
-        status.durable = self.durable;
-        let sealed: u64 = self.sealed.iter().map(|segment| segment.bytes).sum();
-        status.stored_bytes = sealed + self.position;
-        status.segments = self.sealed.len() as u64 + 1;
-        self.report_full_segments(status);
-        status.reserved_bytes =
-            if self.preallocated { self.limit.saturating_sub(self.position) } else { 0 };
-        status.releases_from = self.releases_from();
-        status.first = self.sealed.front().map_or(self.first, |segment| segment.first);
-        status.frames = self.frames;
-        status.writes = self.writes;
-        status.syncs = self.syncs;
-        status.torn_bytes = self.torn_bytes;
-    }
-
-    /// Makes the list of full segments anew after a change: segments come at the end, and go at the
-    /// beginning.
-    fn report_full_segments(&self, status: &mut LogStatus) {
-        let ends = self.sealed.iter().skip(1).map(|segment| segment.first);
-        let full = self.sealed.iter().zip(ends.chain(std::iter::once(self.first)));
-        let full = full.map(|(segment, end)| FullSegment { end, bytes: segment.bytes });
-        let known = &status.full_segments;
-        if known.len() != self.sealed.len() || known.first().copied() != full.clone().next() {
-            status.full_segments = full.collect();
-        }
-    }
-
-    /// Takes the segments with only frames below `before` out of the log. The caller removes the
-    /// files.
-    pub(crate) fn release(&mut self, before: Lsn) -> Vec<SealedSegment> {
-        let mut released = Vec::new();
-        while self.releases_from().is_some_and(|next| next <= before) {
-            released.extend(self.sealed.pop_front());
-        }
-        let kept = self.sealed.front().map_or(self.first, |segment| segment.first);
-        invariant!(
-            AcknowledgedIsRecovered,
-            released.is_empty() || kept <= before,
-            "frames from {before} on are needed, and the log begins at {kept}"
-        );
-        released
-    }
-
-    /// The lowest argument of [`Self::release`] that takes a segment out of the log.
-    fn releases_from(&self) -> Option<Lsn> {
-        // The last sealed segment needs its continuation record before its release.
-        if self.sealed.is_empty() || self.sealed.len() == 1 && self.continuation.is_some() {
-            return None;
-        }
-        Some(self.sealed.get(1).map_or(self.first, |segment| segment.first))
-    }
-
-    /// Takes released segments with existing files back into the log.
-    pub(crate) fn take_back(&mut self, segments: impl DoubleEndedIterator<Item = SealedSegment>) {
-        segments.rev().for_each(|segment| self.sealed.push_front(segment));
-    }
-
-    /// The segments up to the current end.
-    pub(crate) fn extents(&self) -> Vec<Extent> {
-        let next = self.sealed.iter().skip(1).map(|segment| segment.first);
-        let ends = next.chain([self.first]).map(|next| Lsn(next.0.saturating_sub(1)));
-        let mut extents: Vec<Extent> = self
-            .sealed
-            .iter()
-            .zip(ends)
-            .map(|(segment, last)| Extent {
-                path: segment.path.clone(),
-                first: segment.first,
-                last,
-                used_bytes: segment.bytes,
-                bytes: segment.bytes,
-            })
-            .collect();
-        extents.push(Extent {
-            path: self.path.clone(),
-            first: self.first,
-            last: self.written,
-            used_bytes: self.position,
-            bytes: if self.preallocated { self.limit } else { self.position },
-        });
-        debug_assert!(extents.is_sorted_by_key(|extent| extent.first));
-        extents
     }
 
     /// Last durable lsn.

@@ -65,8 +65,10 @@ pub struct BlockHead {
 impl BlockHead {
     /// Bytes of the block on disk.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.head_bytes)
-            + u64::from(self.payload_bytes).next_multiple_of(ALIGNMENT as u64)
+        let bytes = u64::from(self.head_bytes)
+            + u64::from(self.payload_bytes).next_multiple_of(ALIGNMENT as u64);
+        debug_assert!(bytes.is_multiple_of(ALIGNMENT as u64), "the next block is not aligned");
+        bytes
     }
 
     /// Sections of the payload.
@@ -76,6 +78,10 @@ impl BlockHead {
 
     /// Stored bytes of some sections.
     pub fn stored_bytes(&self, wanted: &[usize]) -> u64 {
+        debug_assert!(
+            wanted.iter().all(|at| *at < self.sections.len()),
+            "the block has no such section"
+        );
         let sections = wanted.iter().filter_map(|at| self.sections.get(*at));
         sections.map(|section| u64::from(section.stored_bytes)).sum()
     }
@@ -109,6 +115,10 @@ impl BlockHead {
         out.put_slice(&summary.keys.1);
         out.put_slice(&summary.statistics);
         self.sections.iter().for_each(|section| section.encode(&mut out));
+        debug_assert!(
+            out.len() <= self.head_bytes as usize,
+            "the parts of a head are longer than the head"
+        );
         out.resize(self.head_bytes as usize, 0);
         let checksum = crc32c::crc32c_append(seed, out.get(8..).unwrap_or(&[]));
         if let Some(slot) = out.get_mut(4..8) {
@@ -167,6 +177,7 @@ impl BlockHead {
         if ends != u64::from(payload_bytes) || unpacked != u64::from(unpacked_bytes) {
             return Err("the sections of a block differ from its payload");
         }
+        debug_assert_eq!(head_bytes as usize, head.len(), "the head has two lengths");
         let summary = BlockSummary { rows, ticks, gsns, keys, statistics };
         let head =
             Self { offset, number, summary, head_bytes, payload_bytes, unpacked_bytes, sections };

@@ -163,6 +163,14 @@ impl Builder {
     /// `DiskFull`, `Io`; `LimitExceeded` for a payload over 1 GiB, or for a head over 16 MiB (keys,
     /// statistics and section entries).
     pub fn push(&mut self, summary: BlockSummary, sections: &[Section<'_>]) -> Result<()> {
+        debug_assert!(summary.rows > 0, "a block without events");
+        debug_assert!(summary.ticks.0 <= summary.ticks.1, "the ticks are not in order");
+        debug_assert!(summary.gsns.0 <= summary.gsns.1, "the gsns are not in order");
+        debug_assert!(summary.keys.0 <= summary.keys.1, "the keys are not in order");
+        debug_assert!(
+            self.heads.last().is_none_or(|before| before.summary.keys.1 <= summary.keys.0),
+            "the blocks are not in the order of their keys"
+        );
         let head_bytes = BlockHead::head_bytes_of(&summary, sections.len());
         let unpacked_bytes: usize = sections.iter().map(|section| section.bytes.len()).sum();
         if unpacked_bytes > UNPACKED_BYTES_MAX || head_bytes > HEAD_BYTES_MAX {
@@ -189,8 +197,14 @@ impl Builder {
         debug_assert_eq!(bytes.len(), head_bytes, "the head of block {}", head.number);
         debug_assert!(head.offset.is_multiple_of(ALIGNMENT as u64));
         debug_assert!(head.sections.is_sorted_by(|a, b| a.end() <= b.offset));
+        debug_assert_eq!(
+            head.sections.last().map_or(0, |section| section.end()),
+            u64::from(head.payload_bytes),
+            "the sections end before or behind the end of their payload"
+        );
         bytes.extend_from_slice(&payload);
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        debug_assert_eq!(bytes.len() as u64, head.bytes(), "a reader looks elsewhere");
         self.file.write_all_at(&bytes, head.offset).map_err(|error| self.failed("write", error))?;
         self.built.checksum = crc32c::crc32c_append(self.built.checksum, &checksum.to_le_bytes());
         self.built.bytes += bytes.len() as u64;

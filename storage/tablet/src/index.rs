@@ -73,6 +73,10 @@ impl Index {
 
     /// Stores the blocks of a tablet.
     pub(crate) fn put(&self, tablet: TabletId, heads: &[BlockHead], seed: u32) {
+        debug_assert!(
+            heads.iter().zip(0..).all(|(head, number)| head.number == number),
+            "the blocks are not numbered from 0 on"
+        );
         if !Self::takes(heads) {
             return;
         }

@@ -6,6 +6,7 @@ pub(crate) const WIDTHS: [u8; 4] = [2, 4, 8, 16];
 
 /// The planes of words.
 pub(crate) fn split(bytes: &[u8], word_bytes: u8) -> Vec<u8> {
+    debug_assert!(WIDTHS.contains(&word_bytes), "words have no such length");
     match word_bytes {
         2 => split_by::<2>(bytes),
         4 => split_by::<4>(bytes),
@@ -17,6 +18,7 @@ pub(crate) fn split(bytes: &[u8], word_bytes: u8) -> Vec<u8> {
 
 /// The words of planes.
 pub(crate) fn join(planes: &[u8], word_bytes: u8) -> Vec<u8> {
+    debug_assert!(WIDTHS.contains(&word_bytes), "words have no such length");
     match word_bytes {
         2 => join_by::<2>(planes),
         4 => join_by::<4>(planes),
@@ -40,6 +42,7 @@ fn split_by<const W: usize>(bytes: &[u8]) -> Vec<u8> {
 fn join_by<const W: usize>(planes: &[u8]) -> Vec<u8> {
     let words = planes.len() / W;
     let (split, rest) = planes.split_at(words * W);
+    debug_assert!(rest.len() < W, "a complete word is left over");
     let mut out = vec![0; planes.len()];
     let (joined, rest_of_out) = out.split_at_mut(words * W);
     rest_of_out.copy_from_slice(rest);
@@ -93,6 +96,7 @@ fn split_longs(bytes: &[u8]) -> Vec<u8> {
         return out;
     }
     let mut planes: Vec<&mut [u8]> = body.chunks_exact_mut(words.len()).collect();
+    debug_assert_eq!(planes.len(), 8, "a word has eight bytes");
     for (at, square) in squares.iter().enumerate() {
         for (plane, row) in planes.iter_mut().zip(turn(square.map(u64::from_le_bytes))) {
             if let Some(slot) = plane.get_mut(at * 8..at * 8 + 8) {
@@ -121,6 +125,7 @@ fn join_longs(planes: &[u8]) -> Vec<u8> {
         return out;
     }
     let planes: Vec<&[u8]> = split.chunks_exact(words).collect();
+    debug_assert_eq!(planes.len(), 8, "a word has eight bytes");
     let (joined, _) = joined.as_chunks_mut::<8>();
     let (squares, odd) = joined.as_chunks_mut::<8>();
     let whole = squares.len() * 8;

@@ -65,19 +65,27 @@ impl Packer {
             if planes::WIDTHS.contains(&section.word_bytes) { section.word_bytes } else { 1 };
         let split = (word_bytes > 1).then(|| planes::split(section.bytes, word_bytes));
         let plain = split.as_deref().unwrap_or(section.bytes);
+        debug_assert_eq!(plain.len(), section.bytes.len(), "planes and words differ in length");
         let packed = self.0.as_mut().and_then(|packer| packer.compress(plain).ok());
         let packed = packed.filter(|packed| packed.len() < section.bytes.len());
         let stored = packed.as_deref().unwrap_or(section.bytes);
         let offset = payload.len() as u64;
         payload.extend_from_slice(stored);
-        SectionHead {
+        debug_assert!(stored.len() <= section.bytes.len(), "a packed section is longer");
+        debug_assert!(
+            u32::try_from(section.bytes.len()).is_ok(),
+            "the section is longer than its field can say"
+        );
+        let head = SectionHead {
             offset,
             stored_bytes: stored.len() as u32,
             unpacked_bytes: section.bytes.len() as u32,
             checksum: crc32c::crc32c(stored),
             is_packed: packed.is_some(),
             word_bytes: if packed.is_some() { word_bytes } else { 1 },
-        }
+        };
+        debug_assert_eq!(head.end(), payload.len() as u64, "the section is not the last");
+        head
     }
 }
 
@@ -92,12 +100,18 @@ impl SectionHead {
     ///  12  packing: 0 none, 1 zstd   13  bytes of a word   14  zeros
     /// ```
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        debug_assert!(
+            self.is_packed || self.stored_bytes == self.unpacked_bytes,
+            "an unpacked section has two lengths"
+        );
+        let start = out.len();
         out.put_u32_le(self.stored_bytes);
         out.put_u32_le(self.unpacked_bytes);
         out.put_u32_le(self.checksum);
         out.put_u8(u8::from(self.is_packed));
         out.put_u8(self.word_bytes);
         out.put_u16_le(0);
+        debug_assert_eq!(out.len() - start, ENTRY_BYTES, "an entry has another length");
     }
 
     /// Decodes an entry; the reason in case of a failure.
@@ -165,11 +179,18 @@ pub(crate) fn runs<'a>(
             _ => runs.push((section.offset, section.end(), vec![section])),
         }
     }
+    debug_assert!(runs.iter().all(|(start, end, _)| start <= end), "a run begins behind its end");
+    debug_assert_eq!(
+        runs.iter().map(|(_, _, of)| of.len()).sum::<usize>(),
+        wanted.len(),
+        "a wanted section is in no run"
+    );
     Some(runs)
 }
 
 /// The heads of a payload's sections, in order.
 pub(crate) fn decode_all(table: &[u8]) -> std::result::Result<Vec<SectionHead>, &'static str> {
+    debug_assert!(table.len().is_multiple_of(ENTRY_BYTES), "the table has a part of an entry");
     let mut offset = 0;
     let sections = table.chunks(ENTRY_BYTES).map(|entry| {
         let section = SectionHead::decode(entry, offset)?;

@@ -35,6 +35,15 @@ struct HoldState {
     doomed: Vec<TabletId>,
 }
 
+impl HoldState {
+    fn assert_consistent(&self) {
+        debug_assert!(
+            self.holds > 0 || self.doomed.is_empty(),
+            "a tablet waits for the end of a hold, and nobody holds"
+        );
+    }
+}
+
 /// Prevents the removal of tablets. Drop of the last hold removes the tablets released meanwhile.
 #[derive(Debug)]
 pub struct TabletsHold(Arc<Tablets>);
@@ -43,11 +52,14 @@ impl Drop for TabletsHold {
     fn drop(&mut self) {
         let doomed = {
             let mut holding = self.0.holding.lock();
+            debug_assert!(holding.holds > 0, "a hold ends twice");
             holding.holds -= 1;
             if holding.holds > 0 {
                 return;
             }
-            std::mem::take(&mut holding.doomed)
+            let doomed = std::mem::take(&mut holding.doomed);
+            holding.assert_consistent();
+            doomed
         };
         for id in doomed {
             if let Err(error) = self.0.remove(id) {
@@ -127,6 +139,7 @@ impl Tablets {
 
     /// Stores the block heads of a tablet in the index.
     pub fn remember(&self, built: &BuiltTablet, heads: &[BlockHead]) {
+        debug_assert_eq!(heads.len() as u64, u64::from(built.blocks), "a block has no head");
         self.index.put(built.id, heads, built.checksum);
     }
 
@@ -233,7 +246,10 @@ impl Tablets {
 
     /// Holds all tablets of any manifest that is read from now on.
     pub fn hold(self: &Arc<Self>) -> TabletsHold {
-        self.holding.lock().holds += 1;
+        let mut holding = self.holding.lock();
+        holding.assert_consistent();
+        holding.holds += 1;
+        drop(holding);
         TabletsHold(Arc::clone(self))
     }
 
@@ -257,6 +273,7 @@ impl Tablets {
             let mut holding = self.holding.lock();
             if holding.holds > 0 {
                 holding.doomed.push(id);
+                holding.assert_consistent();
                 return Ok(());
             }
         }

@@ -66,6 +66,10 @@ impl Tablet {
             }
             let stored = Bytes::from(stored);
             for section in sections {
+                debug_assert!(
+                    start <= section.offset && section.end() <= end,
+                    "a section lies outside of its run"
+                );
                 let from = (section.offset - start) as usize;
                 let own = stored.slice(from..from + section.stored_bytes as usize);
                 let unpacked = section.unpack(own);
@@ -108,6 +112,7 @@ impl Tablet {
     pub fn heads_on_disk(&self) -> (Vec<BlockHead>, Option<Error>) {
         let mut heads: Vec<BlockHead> = Vec::new();
         let built = &self.built;
+        debug_assert!(built.bytes >= END_BYTES as u64, "the file has no room for its end");
         let end = built.bytes - END_BYTES as u64;
         let (mut at, mut checksum, mut rows) = (HEADER_BYTES as u64, 0, 0);
         while at < end {
@@ -115,6 +120,7 @@ impl Tablet {
                 Ok((head, own)) => {
                     checksum = crc32c::crc32c_append(checksum, &own.to_le_bytes());
                     rows += u64::from(head.summary.rows);
+                    debug_assert!(head.bytes() >= FIXED_BYTES as u64, "a block without a head");
                     at += head.bytes();
                     heads.push(head);
                 }
@@ -174,6 +180,7 @@ fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> std::io::Result
             read => done += read,
         }
     }
+    debug_assert_eq!(done, buffer.len(), "the file gave more bytes than wanted");
     Ok(true)
 }
 

@@ -103,6 +103,7 @@ impl SharedQueue {
             }
             Err(WriterFailure::Poisoned(reason)) => return Err(reason),
         }
+        debug_assert!(extent <= context.writer.room(), "the first frame has no room");
         let group = match group_frames {
             GroupFrames::First => self.take(extent),
             GroupFrames::All => {
@@ -111,6 +112,10 @@ impl SharedQueue {
             }
         };
         let frames = group.len();
+        debug_assert!(
+            frames == 1 || matches!(group_frames, GroupFrames::All),
+            "later frames came along with the first frame"
+        );
         #[expect(clippy::disallowed_methods, reason = "how fast the disk is, not a time to keep")]
         let started = Instant::now();
         self.write(&mut context.writer, group)?;
@@ -202,6 +207,7 @@ impl SharedQueue {
     }
 
     fn fail(&self, group: Vec<PendingFrame>, error: &Error) {
+        debug_assert!(!group.is_empty(), "no frame was refused");
         if error.kind() == ErrorKind::DiskFull {
             self.wanted_free.store(self.place.segment_bytes_min(), Ordering::Relaxed);
         }
@@ -220,6 +226,7 @@ impl SharedQueue {
         }
         let waiting: Vec<PendingFrame> = state.queue.drain(..).collect();
         state.queued_bytes = 0;
+        state.assert_consistent();
         drop(state);
         self.room.close();
         for pending in group.into_iter().chain(waiting) {
