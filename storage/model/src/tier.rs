@@ -205,12 +205,6 @@ impl ScanRequest {
     pub fn schema(&self) -> SchemaRef {
         use arrow::datatypes::{DataType, Field, Schema};
         let user = self.chronicle.arrow_schema();
-        debug_assert!(
-            self.projection
-                .iter()
-                .all(|at| at.saturating_sub(user.fields().len()) < SYSTEM_COLUMNS.len()),
-            "a column is behind the system columns"
-        );
         let fields = self.projection.iter().map(|at| match user.fields().get(*at) {
             Some(field) => Arc::clone(field),
             None => {
