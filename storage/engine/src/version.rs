@@ -114,6 +114,7 @@ impl Version {
             all.extend(sealed);
             self.sealed = Arc::new(all);
         }
+        debug_assert!(self.tail.len() <= TAIL_BATCHES_MAX, "the tail is too long");
     }
 
     /// The sealed batches, by ascending gsn. Only worn sealed batches and their small copies are
@@ -135,6 +136,13 @@ impl Version {
         merged: Option<Arc<MemoryBatch>>,
     ) -> Option<Self> {
         let first = old.first()?;
+        debug_assert!(
+            merged.as_ref().is_none_or(|merged| {
+                first.first_gsn() <= merged.first_gsn()
+                    && old.last().is_some_and(|last| merged.last_gsn() <= last.last_gsn())
+            }),
+            "the merged batch has other events"
+        );
         let find = |list: &[Arc<MemoryBatch>]| {
             let start = list.iter().position(|batch| Arc::ptr_eq(batch, first))?;
             let there = list.get(start..start + old.len())?;
@@ -197,6 +205,7 @@ impl Version {
     #[must_use]
     pub fn with_moved(&self, pieces: PieceSet) -> Self {
         let through = pieces.through.0;
+        debug_assert!(self.pieces.through <= pieces.through, "the border goes back");
         let kept = |batch: &&Arc<MemoryBatch>| batch.last_gsn() > through;
         let mut next = Self {
             sealed: Arc::new(self.sealed.iter().filter(kept).cloned().collect()),
@@ -220,6 +229,7 @@ impl Version {
     /// The version with other pieces for the same events.
     #[must_use]
     pub fn with_pieces(&self, pieces: PieceSet) -> Self {
+        debug_assert!(self.pieces.through <= pieces.through, "the border goes back");
         Self { pieces: Arc::new(pieces), ..self.clone() }
     }
 
@@ -232,6 +242,7 @@ impl Version {
     /// The version with a new first open tick.
     #[must_use]
     pub fn with_open_from(&self, open_from: Tick) -> Self {
+        debug_assert!(self.open_from.is_none_or(|known| known <= open_from), "the seal goes back");
         Self { open_from: Some(open_from), ..self.clone() }
     }
 
@@ -296,6 +307,7 @@ impl Version {
                 } else {
                     count_rows(batch, ranges, &self.fences, visible)
                 };
+            debug_assert!(rows <= batch.rows(), "more rows than the batch has");
             if rows > 0 {
                 extent.rows += rows as u64;
                 extent.ticks = extent.ticks.hull(&ticks);
@@ -358,6 +370,7 @@ fn count_rows(
             batch.ticks().get(row).is_some_and(|tick| counts(row, Tick(*tick)))
         })
         .count();
+    debug_assert!(replaced <= rows, "more rows are replaced than visible");
     (rows - replaced, hull)
 }
 
@@ -367,6 +380,7 @@ fn count_ticks(ticks: &[i64], sorted: bool, range: &TickRange) -> (usize, TickRa
     if sorted {
         let from = ticks.partition_point(|tick| *tick < start);
         let to = ticks.partition_point(|tick| *tick < end);
+        debug_assert!(from <= to, "the range is reversed");
         let within = ticks.get(from..to).unwrap_or(&[]);
         return match (within.first(), within.last()) {
             (Some(first), Some(last)) => {
@@ -385,6 +399,7 @@ fn count_ticks(ticks: &[i64], sorted: bool, range: &TickRange) -> (usize, TickRa
     }
     let hull =
         if count == 0 { TickRange::EMPTY } else { TickRange::new(Tick(low), Tick(high).next()) };
+    debug_assert!(range.covers(&hull), "a tick outside of the range");
     (count, hull)
 }
 
