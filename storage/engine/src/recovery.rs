@@ -127,6 +127,7 @@ pub fn recover(
             let definition = known.entry(id).or_insert_with(|| definitions(id)).clone();
             bytes += frame.payload.len();
             parcel.push((lsn, frame, definition));
+            debug_assert!(parcel.len() <= PARCEL_FRAMES_MAX, "the parcel is too large");
             if parcel.len() < PARCEL_FRAMES_MAX && bytes < PARCEL_BYTES {
                 return Ok(());
             }
@@ -143,6 +144,7 @@ pub fn recover(
         replayed.map(|()| unwritten)
     })?;
     let published = publisher.published();
+    debug_assert!(floor.gsn <= published.gsn, "recovery ends before its beginning");
     reaches_pieces(target, published.gsn)?;
     verify()?;
     if let Some(frame) = unwritten {
@@ -345,6 +347,8 @@ fn events_of(
             _ => return Err(Error::internal("the tick column is missing")),
         },
     };
+    debug_assert_eq!(ticks.len(), rows, "an event without a tick");
+    debug_assert_eq!(decoded.columns.len(), shape.columns.len(), "events of another shape");
     let groups = match chronicle.indexed() {
         true => Groups::of(&decoded.columns, &shape.keys, rows)?,
         false => Groups::default(),

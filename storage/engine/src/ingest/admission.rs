@@ -108,6 +108,8 @@ impl<'a> Push<'a> {
             None => Default::default(),
         };
         let ticks = ticks::assign(&times, shape.tick_unit_ns, &definition.scale)?;
+        debug_assert_eq!(ticks.len(), rows.num_rows(), "a row without a tick");
+        debug_assert_eq!(shape.columns.len(), rows.num_columns(), "rows of another shape");
         Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance, vacated })
     }
 
@@ -124,6 +126,10 @@ impl<'a> Push<'a> {
                 .map(|array| Column::store(&array.slice(start, len)))
                 .collect::<Result<Vec<_>>>()?;
             let bytes: usize = columns.iter().map(Column::bytes).sum();
+            debug_assert!(
+                columns.iter().all(|column| column.len() == len),
+                "a column has another number of rows"
+            );
             if bytes <= bytes_max || len == 1 {
                 return Ok(columns);
             }
@@ -153,6 +159,7 @@ impl<'a> Push<'a> {
         own: impl Iterator<Item = &Chunk>,
     ) -> Result<Option<AdmittedRows>> {
         let rows = columns.first().map_or(0, Column::len);
+        debug_assert!(rows <= self.ticks.len().saturating_sub(start), "rows behind the push");
         let stored: usize = columns.iter().map(Column::bytes).sum();
         let index = if self.chronicle.indexed() { rows * INDEX_ROW_BYTES } else { 0 };
         let bytes = batch_bytes(stored, rows, columns.len()) + index;
@@ -325,6 +332,7 @@ impl<'a> Push<'a> {
         }
         let Some(column) = columns.get_mut(self.shape.tick_at) else { return Ok(None) };
         let Column::Plain(array) = column else { return Ok(None) };
+        debug_assert_eq!(array.len(), final_ticks.len(), "a time without a tick");
         let starts = ticks::starts(final_ticks, self.shape.tick_unit_ns, scale)?;
         if ticks::values(array)?.as_ref() == starts.as_slice() {
             return Ok(None);
@@ -348,6 +356,7 @@ impl<'a> Push<'a> {
         let Some(Column::Plain(array)) = columns.get(self.shape.tick_at) else {
             return Ok(true);
         };
+        debug_assert_eq!(array.len(), final_ticks.len(), "a time without a tick");
         let again = ticks::assign(&ticks::values(array)?, self.shape.tick_unit_ns, scale).ok();
         Ok(again.as_deref() != Some(final_ticks))
     }
@@ -355,6 +364,7 @@ impl<'a> Push<'a> {
     /// The answer to the sender: the stored rows.
     pub fn admitted(self, first_seq: u64, tally: PushTally) -> Result<PushResult> {
         let given = self.rows.num_rows();
+        debug_assert_eq!(tally.kept_mask.len(), given, "a row is neither kept nor skipped");
         let mut rows = self.rows;
         if tally.any_skipped {
             rows = filter_record_batch(&rows, &BooleanArray::from(tally.kept_mask))?;
@@ -373,11 +383,13 @@ impl<'a> Push<'a> {
                         None => times.extend(given.iter().skip(times.len()).take(kept)),
                     }
                 }
+                debug_assert_eq!(times.len(), given.len(), "a row without a time");
                 *column = ticks::column(times, column.data_type())?;
             }
             rows = RecordBatch::try_new(rows.schema(), columns)?;
         }
         debug_assert_eq!(tally.ticks.len(), rows.num_rows(), "a tick without a row");
+        debug_assert!(rows.num_rows() <= given, "more rows are stored than given");
         let skipped = (given - rows.num_rows()) as u64;
         let events = EventBatch {
             schema_version: self.shape.version,
@@ -392,10 +404,15 @@ impl<'a> Push<'a> {
 /// `rows` with the columns of merged chunks in place of the pushed columns. `merged` has the first
 /// row and the columns of each such chunk.
 fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<RecordBatch> {
+    debug_assert!(
+        merged.is_sorted_by(|before, after| before.0 < after.0),
+        "the chunks are out of order"
+    );
     let column = |at: usize, given: &ArrayRef| -> Result<ArrayRef> {
         let mut parts: Vec<ArrayRef> = Vec::with_capacity(2 * merged.len() + 1);
         let mut next = 0;
         for (start, columns) in merged {
+            debug_assert!(next <= *start, "the chunks overlap");
             parts.push(given.slice(next, start - next));
             let Some(filled) = columns.get(at) else { continue };
             next = start + filled.len();
@@ -412,6 +429,14 @@ fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<Re
 impl PushTally {
     /// Adds the rows of the next chunk.
     pub fn add(&mut self, admitted: &mut AdmittedRows) {
+        debug_assert!(
+            admitted.kept_mask.as_ref().is_none_or(|kept| kept.len() == admitted.rows),
+            "the mask does not cover the rows"
+        );
+        debug_assert!(
+            admitted.times.as_ref().is_none_or(|times| times.len() == admitted.ticks.len()),
+            "a time without a tick"
+        );
         self.merged.extend(admitted.merged.take().map(|columns| (self.ticks.len(), columns)));
         self.times.push((admitted.ticks.len(), admitted.times.take()));
         self.ticks.append(&mut admitted.ticks);

@@ -157,6 +157,7 @@ impl OpenAppend {
             }
             start += rows;
         }
+        debug_assert_eq!(start, total, "rows are left out");
         debug_assert!(next_seq - first_seq <= total as u64, "more arrival numbers than rows");
         push.admitted(first_seq, tally)
     }
@@ -238,6 +239,7 @@ impl OpenAppend {
         self.strictest = self.strictest.max(Some(definition.durability));
         self.parts.last_mut().ok_or_else(no_part)?.delete(deletion);
         self.deletes += 1;
+        debug_assert!(self.deletes <= DELETES_MAX, "too many deletes");
         Ok(())
     }
 
@@ -258,6 +260,10 @@ impl OpenAppend {
 
     fn begin_part(&mut self) {
         let (keeper, statement) = (Arc::clone(&self.keeper), self.keeper.next_statement());
+        debug_assert!(
+            self.parts.last().is_none_or(|last| last.statement() < statement),
+            "the statement ids do not ascend"
+        );
         self.parts.push(AppendPart::new(keeper, statement, self.outcome.id()));
     }
 
@@ -380,6 +386,10 @@ impl Append for OpenAppend {
         if self.parts.last().is_none_or(|part| !part.is_empty()) {
             self.extend_parts()?;
         }
+        debug_assert!(
+            self.parts.last().is_some_and(AppendPart::is_empty),
+            "events after the savepoint"
+        );
         Ok(self.parts.len() - 1)
     }
 
@@ -393,6 +403,7 @@ impl Append for OpenAppend {
             };
             self.parts.extend(part);
         }
+        debug_assert!(!self.parts.is_empty(), "an append without a part");
     }
 
     fn roll_back_to(&mut self, savepoint: usize) {
@@ -434,6 +445,7 @@ fn may_be_retry(kind: ErrorKind) -> bool {
 
 /// The error for several statements, some stored and some new.
 fn overlap(from: u64, number: u64) -> Error {
+    debug_assert!(from < number, "a single statement is partly committed");
     Error::new(
         ErrorKind::ObjectNotInPrerequisiteState,
         format!("some of the producer's statements {from} to {number} were committed before"),

@@ -97,11 +97,21 @@ impl AppendPart {
     /// Keeps a chunk. Returns the earlier chunks for the log if all chunks together exceed
     /// `bytes_max`.
     pub fn keep(&mut self, chunk: Chunk, bytes_max: usize) -> Vec<Chunk> {
+        debug_assert!(self.deletes.is_empty(), "an event follows a delete");
         let fits = self.buffered_bytes + chunk.payload.len() <= bytes_max;
         let before = if fits { Vec::new() } else { self.release() };
         self.buffered_bytes += chunk.payload.len();
         self.buffered.push(chunk);
+        self.assert_consistent();
         before
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert_eq!(
+            self.buffered.is_empty(),
+            self.buffered_bytes == 0,
+            "the bytes are not the bytes of the kept chunks"
+        );
     }
 
     /// Takes over the events and deletes of the next part, under three conditions: both parts
@@ -118,6 +128,7 @@ impl AppendPart {
         self.buffered.append(&mut next.buffered);
         self.deletes.append(&mut next.deletes);
         self.endings.append(&mut next.endings);
+        self.assert_consistent();
         None
     }
 
@@ -147,6 +158,7 @@ impl AppendPart {
         let mut chunks = std::mem::take(&mut self.streamed);
         chunks.append(&mut self.release());
         let deletes = std::mem::take(&mut self.deletes);
+        debug_assert!(self.is_empty(), "events stay behind");
         chunks.into_iter().map(Step::Events).chain(deletes.into_iter().map(Step::Delete)).collect()
     }
 
@@ -155,6 +167,7 @@ impl AppendPart {
     /// # Errors
     /// The errors of the log, errors of earlier chunks included.
     pub async fn stream(&mut self, chunk: Chunk, durability: Durability) -> Result<()> {
+        debug_assert_ne!(self.statement, StatementId(0), "a streamed frame commits itself");
         let reservation = self.reserve(chunk.payload.len()).await?;
         let frame = chunk.frame(self.statement, None);
         self.streamed.push(chunk);
@@ -167,6 +180,7 @@ impl AppendPart {
     /// # Errors
     /// The errors of the log, errors of earlier chunks included.
     pub async fn stream_deletes(&self, durability: Durability) -> Result<()> {
+        debug_assert!(self.buffered.is_empty(), "a delete overtakes events");
         for deletion in &self.deletes {
             let frame = deletion.frame(self.statement);
             let reservation = self.reserve(frame.payload.len()).await?;
@@ -270,6 +284,7 @@ impl StreamedFrames {
 
     fn land(&self, failed: Option<Error>) {
         let mut state = self.state.lock();
+        debug_assert!(state.outstanding > 0, "a frame lands twice");
         state.outstanding -= 1;
         if let Some(error) = failed {
             state.failed.get_or_insert(error);

@@ -81,7 +81,10 @@ impl Backpressure {
 
     /// Records the begin of a turn.
     pub fn turn_begins(&self) {
-        self.turns.send_modify(|turns| turns.begun += 1);
+        self.turns.send_modify(|turns| {
+            turns.begun += 1;
+            debug_assert!(turns.ended < turns.begun, "a turn ended before it began");
+        });
     }
 
     /// Records the end of a turn, and its result.
@@ -162,6 +165,7 @@ impl<'a> ByteDemand<'a> {
 
 impl Drop for ByteDemand<'_> {
     fn drop(&mut self) {
+        debug_assert!(self.1 <= self.0.load(Ordering::Relaxed), "more bytes than wanted");
         self.0.fetch_sub(self.1, Ordering::Relaxed);
     }
 }

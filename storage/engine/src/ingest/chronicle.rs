@@ -116,14 +116,17 @@ impl Chronicle {
         definition: &ChronicleDefinition,
         version: SchemaVersion,
     ) -> Result<Arc<Shape>> {
+        debug_assert_eq!(definition.id, self.id, "the definition of another chronicle");
         let known = self.shapes.read().get(&version).cloned();
         // A rolled-back block may have given this version to other columns.
         if let Some(shape) =
             known.filter(|shape| version != definition.schema_version || shape.is_of(definition))
         {
+            debug_assert_eq!(shape.version, version, "the shape of another version");
             return Ok(shape);
         }
         let shape = Arc::new(Shape::of(definition, version)?);
+        debug_assert!(shape.tick_at < shape.columns.len(), "the tick column is behind the columns");
         self.key_columns.fetch_max(shape.keys.at.len(), Ordering::Relaxed);
         self.shapes.write().insert(version, Arc::clone(&shape));
         Ok(shape)
@@ -154,14 +157,17 @@ impl Chronicle {
     pub fn take_seqs(&self, rows: u64) -> u64 {
         let mut state = self.state.lock();
         let first = state.next_seq;
+        debug_assert!(first > 0, "the arrival number 0 is given");
         state.next_seq += rows;
         first
     }
 
     /// Frees the keys reserved by a chunk.
     pub fn roll_back(&self, reserved: &KeyReservation) {
+        debug_assert!(!reserved.committed, "a committed chunk is rolled back");
         let mut state = self.state.lock();
         if let Some(pending) = state.pending.remove(&reserved.first_seq) {
+            debug_assert_eq!(pending.end_seq, reserved.end_seq, "another range is pending");
             state.forget_successors(&pending);
         }
         state.remove_entries(reserved);
@@ -184,9 +190,11 @@ impl Chronicle {
     ) -> Option<Arc<Version>> {
         let mut state = self.state.lock();
         let state = &mut *state;
+        debug_assert!(!reserved.committed, "a chunk is committed twice");
         reserved.committed = true;
         let pending = state.pending.remove(&reserved.first_seq);
         if let Some(pending) = &pending {
+            debug_assert_eq!(pending.end_seq, reserved.end_seq, "another range is pending");
             state.forget_successors(pending);
         }
         if state.forgotten {
@@ -242,6 +250,11 @@ impl Chronicle {
     ) -> Result<()> {
         let mut state = self.state.lock();
         let state = &mut *state;
+        debug_assert!(state.pending.is_empty(), "a replay beside appends");
+        debug_assert!(
+            groups.of_row.is_empty() || batch.rows() <= groups.of_row.len(),
+            "an event without a group"
+        );
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
         if state.highest.is_none() {
             state.continue_from_start();
@@ -304,6 +317,7 @@ impl Chronicle {
         }
         match state.locator.gsn(holder) {
             Some(old_gsn) => {
+                debug_assert!(old_gsn < gsn, "an event replaces a later event");
                 let batch = state.version.batch_of(old_gsn);
                 if let Some((batch, row)) =
                     batch.and_then(|batch| Some((batch, batch.row_of(old_gsn)?)))
@@ -332,6 +346,7 @@ impl Chronicle {
     /// Marks the chronicle worn if the number of sealed batches is no longer `before`: rows of
     /// newly sealed batches may be replaced already.
     fn consider_sealed(&self, state: &ChronicleState, before: usize) {
+        debug_assert!(before <= state.version.sealed().len(), "sealed batches are lost");
         if self.collision.replaces() && state.version.sealed().len() != before {
             self.set_worn();
         }
@@ -388,6 +403,7 @@ impl Chronicle {
         let before = Arc::clone(&state.version);
         state.version =
             Arc::new(before.with_fence(fence, deleted_positions(&before), self.leaving()));
+        debug_assert!(before.epoch() < state.version.epoch(), "a delete within an epoch");
         self.feed.forget(fence.raised());
         if self.indexed {
             state.trim(&fence);
@@ -403,6 +419,10 @@ impl Chronicle {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn stored_keys(&self, groups: &Groups, ticks: &[i64]) -> Result<StoredKeys> {
+        debug_assert!(
+            groups.of_row.is_empty() || ticks.len() <= groups.of_row.len(),
+            "an event without a group"
+        );
         let version = Arc::clone(&self.state.lock().version);
         match self.collision.is_unique() {
             true => StoredKeys::find(&version, groups, ticks, self.collision.moves_ticks()).await,

@@ -57,6 +57,7 @@ impl Chronicles {
     /// `UndefinedTable` after [`Self::forget`].
     pub fn chronicle(&self, definition: &ChronicleDefinition) -> Result<Arc<Chronicle>> {
         if let Some(known) = self.known.read().get(&definition.id) {
+            debug_assert_eq!(known.id(), definition.id, "another chronicle has the id");
             return Ok(Arc::clone(known));
         }
         let mut chronicles = self.known.write();
@@ -88,6 +89,7 @@ impl Chronicles {
         self.forgotten.write().insert(id);
         let known = self.known.write().remove(&id);
         if let Some(known) = known {
+            debug_assert_eq!(known.id(), id, "another chronicle has the id");
             let pieces = known.forget();
             self.dropped.lock().insert(id, pieces);
         }

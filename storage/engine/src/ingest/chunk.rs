@@ -77,6 +77,15 @@ impl Chunk {
         mut claim: Claim,
         reserved: KeyReservation,
     ) -> Result<Self> {
+        debug_assert!(!ticks.is_empty(), "a chunk without an event");
+        debug_assert!(
+            reserved.first_seq.checked_add(ticks.len() as u64) == Some(reserved.end_seq),
+            "the events and the arrival numbers differ in number"
+        );
+        debug_assert!(
+            columns.iter().all(|column| column.len() == ticks.len()),
+            "a column has another number of events"
+        );
         let ticks: ScalarBuffer<i64> = ticks.into();
         let payload = encode::encode(columns, explicit_ticks.then_some(&ticks))?;
         let decoded = encode::decode(&payload, &shape.schema, ticks.len())?;
@@ -94,6 +103,7 @@ impl Chunk {
 
     /// The frame that stores the chunk.
     pub fn frame(&self, statement: StatementId, producer: Option<(ProducerId, u64)>) -> Frame {
+        debug_assert!(u32::try_from(self.rows()).is_ok(), "too many events for a frame");
         Frame {
             kind: FrameKind::Events,
             partition: PartitionId(0),
@@ -110,6 +120,7 @@ impl Chunk {
 
     /// The batch of the committed chunk, and the reservation of the chunk.
     pub fn into_batch(self, first_gsn: u64) -> (MemoryBatch, KeyReservation) {
+        debug_assert!(first_gsn > 0, "an event gets the gsn 0");
         let run = Run { row: 0, seq: self.reserved.first_seq, gsn: first_gsn };
         let batch = MemoryBatch::new(self.shape, self.columns, self.ticks, vec![run], self.claim);
         (batch, self.reserved)

@@ -88,6 +88,7 @@ pub async fn within_append(
     ticks: TickRange,
     outcome: &Arc<Outcome>,
 ) -> Result<Deletion> {
+    debug_assert!(!ticks.is_empty(), "a delete without a tick");
     let chronicle = keeper.publisher.chronicles.chronicle(definition)?;
     let reservation = chronicle.reserve_delete(ticks, outcome, &keeper.wait_graph).await?;
     let published = keeper.publisher.published();
@@ -134,6 +135,7 @@ async fn find(
     if visible_events.rows == 0 {
         return Ok(None);
     }
+    debug_assert!(range.covers(&visible_events.ticks), "an event outside of the range");
     let chronicle = Arc::clone(&pinned.chronicle);
     let positions = SurveyedPositions { through: published.gsn, gsns: visible_events.gsns };
     drop(published);
@@ -164,6 +166,7 @@ impl RangeDelete {
     async fn carry_out(self) -> Result<u64> {
         let Self { keeper, definition, chronicle, range, positions, visible_events, reservation } =
             self;
+        debug_assert!(!range.is_empty(), "a delete without a tick");
         let kind = (FrameKind::Delete, definition.schema_version);
         let frame =
             Frame { payload: positions.encode(), ticks: range, ..frame(definition.id, kind) };
@@ -188,6 +191,8 @@ async fn submit<T: Send + 'static>(
     frame: Frame,
     raise: impl FnOnce(&Publisher) -> T + Send + 'static,
 ) -> Result<T> {
+    debug_assert_eq!(frame.chronicle, definition.id, "the frame of another chronicle");
+    debug_assert!(frame.commits(), "the frame waits for a commit");
     let reservation = keeper.log.reserve(frame.payload.len()).await?;
     let (sender, receiver) = oneshot::channel();
     if crate::sabotage::active("delete-unlogged") {
@@ -221,6 +226,10 @@ fn raise_fence(
 /// # Errors
 /// `DataCorrupted`.
 pub fn replay(publisher: &Publisher, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
+    debug_assert!(
+        matches!(frame.kind, FrameKind::Delete | FrameKind::StatementDelete),
+        "the frame does not delete"
+    );
     raise_fence(publisher, chronicle, frame.ticks, SurveyedPositions::of(frame)?);
     Ok(())
 }

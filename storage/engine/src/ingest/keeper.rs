@@ -90,6 +90,7 @@ impl Keeper {
         producer: Option<(ProducerId, u64)>,
         lsn: Lsn,
     ) -> Result<u64> {
+        debug_assert!(!steps.is_empty() || producer.is_some(), "a commit of nothing");
         self.publisher.publish(steps, |committed| {
             if let Some((producer, number)) = producer {
                 self.producers.lock().committed(producer, number);

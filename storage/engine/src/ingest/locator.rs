@@ -26,6 +26,10 @@ impl Locator {
     /// Records the commit of the events `[seq, seq + rows)` from `gsn` onward.
     pub fn insert(&mut self, seq: u64, rows: u64, gsn: u64) {
         debug_assert!(self.runs.range(..=seq).next_back().is_none_or(|(_, (end, _))| *end <= seq));
+        debug_assert!(
+            self.runs.range(seq..).next().is_none_or(|(next, _)| seq.saturating_add(rows) <= *next),
+            "the arrival numbers overlap later arrival numbers"
+        );
         if let Some((first, (end, start))) = self.runs.range_mut(..seq).next_back()
             && *end == seq
             && *start + (*end - *first) == gsn
@@ -49,11 +53,13 @@ impl Locator {
     /// The locator of the events in `runs`: (first seq, rows, gsn of the first).
     pub fn of(mut runs: Vec<(u64, u64, u64)>) -> Self {
         runs.sort_unstable();
+        let runs_given = runs.len();
         let mut locator = Self::default();
         for (seq, rows, gsn) in runs {
             locator.insert(seq, rows, gsn);
         }
         locator.made_with = locator.runs.len();
+        debug_assert!(locator.made_with <= runs_given, "more entries than runs");
         locator
     }
 

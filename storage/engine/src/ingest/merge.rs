@@ -67,6 +67,11 @@ pub fn incomplete_rows(columns: &[Column], shape: &Shape) -> Option<BooleanBuffe
         }
     }
     let complete = complete.filter(|complete| complete.null_count() > 0)?;
+    debug_assert_eq!(
+        complete.len(),
+        columns.first().map_or(0, Column::len),
+        "the mask does not cover the rows"
+    );
     Some(!complete.inner())
 }
 
@@ -99,6 +104,8 @@ impl EarlierValues<'_> {
         columns: &[Option<Column>],
         rows: &[(usize, usize)],
     ) -> Result<bool> {
+        debug_assert!(!rows.is_empty(), "no row takes the values");
+        debug_assert_eq!(self.wanted.len(), self.copies.len(), "a column without copies");
         let places = UInt32Array::from_iter_values(rows.iter().map(|(_, place)| *place as u32));
         for at in unknown_columns(self.shape, shape) {
             let column = columns.get(at).and_then(Option::as_ref);
@@ -152,6 +159,14 @@ impl Merges {
         own: impl Iterator<Item = &Chunk>,
         bytes_max: usize,
     ) -> Result<FilledColumns> {
+        debug_assert!(
+            self.rows.is_sorted_by(|before, after| before.0 < after.0),
+            "the merges are out of order"
+        );
+        debug_assert!(
+            self.rows.last().is_none_or(|last| last.0 < columns.first().map_or(0, Column::len)),
+            "a merge behind the rows"
+        );
         let takes_own =
             |(_, earlier): &(usize, EarlierEvent)| matches!(earlier, EarlierEvent::Uncommitted(_));
         let own: BTreeMap<u64, &Chunk> = match self.rows.iter().any(takes_own) {
@@ -255,6 +270,7 @@ impl Merges {
     ) -> Result<FilledColumns> {
         let rows = columns.first().map_or(0, Column::len);
         let mut bytes: usize = columns.iter().map(Column::bytes).sum();
+        debug_assert!(values.rows.len() <= self.rows.len(), "a copy without a merge");
         let mut copied = vec![None; rows];
         for (place, row) in values.rows.iter().enumerate() {
             if let Some(slot) = copied.get_mut(*row) {
@@ -274,6 +290,10 @@ impl Merges {
                 if given.is_valid(*row) {
                     continue;
                 }
+                debug_assert!(
+                    !matches!(earlier, EarlierEvent::Row(before) if before >= row),
+                    "a row takes values of a later row"
+                );
                 // An earlier row of the chunk has a lower number and already its final place.
                 let place = match earlier {
                     EarlierEvent::Row(earlier) => places.get(*earlier).copied(),
@@ -296,6 +316,7 @@ impl Merges {
 
 /// Approximate bytes of a value.
 fn value_bytes(array: &ArrayRef, row: usize) -> usize {
+    debug_assert!(row < array.len(), "a value behind the array");
     match array.data_type() {
         DataType::Utf8View | DataType::Binary | DataType::List(_) => {
             array_bytes(&array.slice(row, 1))

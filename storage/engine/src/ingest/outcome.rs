@@ -34,6 +34,7 @@ impl Outcome {
         let mut receiver = self.ended.subscribe();
         // The sender lives in `self`: the wait cannot fail.
         let _ = receiver.wait_for(|ended| *ended).await;
+        debug_assert!(self.has_ended(), "the wait ends before the statement");
     }
 
     /// True if the statement is visible or rolled back.
@@ -88,6 +89,7 @@ impl WaitGraph {
             }
             at = edges.get(&next).copied();
         }
+        debug_assert!(!edges.contains_key(&waiter), "a statement waits twice at once");
         edges.insert(waiter, holder);
         Ok(WaitEdge { waits: self, waiter })
     }
@@ -101,7 +103,8 @@ struct WaitEdge<'a> {
 
 impl Drop for WaitEdge<'_> {
     fn drop(&mut self) {
-        self.waits.edges.lock().remove(&self.waiter);
+        let edge = self.waits.edges.lock().remove(&self.waiter);
+        debug_assert!(edge.is_some(), "the wait has ended already");
     }
 }
 

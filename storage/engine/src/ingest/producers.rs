@@ -87,6 +87,7 @@ impl Producers {
     pub fn list(&self) -> Vec<(ProducerId, u64)> {
         let mut list: Vec<_> =
             self.committed.iter().map(|(producer, (last, _))| (*producer, *last)).collect();
+        debug_assert_eq!(list.len(), self.by_age.len(), "a producer without an age");
         list.sort_unstable();
         list
     }

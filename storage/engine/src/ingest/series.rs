@@ -65,6 +65,7 @@ impl SeriesTable {
         });
         self.key_bytes += key.len();
         self.by_key.insert(key.into(), id);
+        debug_assert!((id as usize) < self.series.len(), "an id without a series");
         debug_assert_eq!(self.by_key.len() + self.free.len(), self.series.len());
         id
     }
@@ -99,11 +100,13 @@ impl SeriesTable {
 
     /// Adds an entry.
     pub fn insert(&mut self, id: SeriesId, tick: i64, seq: u64) {
+        debug_assert!((id as usize) < self.series.len(), "an entry for an unknown series");
         self.change(id, |series| series.insert(tick, seq));
     }
 
     /// The first free tick of a series at or after `tick`; `None` past the last tick.
     pub fn next_free(&mut self, id: SeriesId, tick: i64) -> Option<i64> {
+        debug_assert!((id as usize) < self.series.len(), "a search in an unknown series");
         self.change(id, |series| series.next_free(tick)).flatten()
     }
 
@@ -138,6 +141,8 @@ impl SeriesTable {
         self.entries = self.entries + series.len() - entries;
         self.occupied = self.occupied + usize::from(!series.is_empty()) - usize::from(entries > 0);
         self.runs = self.runs + series.occupied_ticks.len() - runs;
+        debug_assert!(series.len() <= self.entries, "a series has more entries than the table");
+        debug_assert!(series.occupied_ticks.len() <= self.runs, "a series has uncounted runs");
         debug_assert!(self.occupied <= self.entries && self.occupied <= self.series.len());
         Some(result)
     }
@@ -157,8 +162,10 @@ impl SeriesTable {
             false
         });
         self.by_key.shrink_to_fit();
+        debug_assert!(self.occupied <= self.by_key.len(), "a series with an event has no key");
         debug_assert_eq!(self.by_key.len() + self.free.len(), self.series.len());
         if self.by_key.is_empty() {
+            debug_assert_eq!(self.key_bytes, 0, "bytes without a key");
             *self = Self::default();
         }
     }
@@ -218,6 +225,7 @@ impl Series {
             }
         }
         debug_assert!(start <= tick, "the free tick {tick} is before {start}");
+        debug_assert!(self.find(tick).is_none(), "the free tick {tick} is taken");
         self.take(start, tick);
         (tick < i64::MAX).then_some(tick)
     }
@@ -283,6 +291,7 @@ impl Series {
 
     fn ordered_range(&self, range: &TickRange) -> &[(i64, u64)] {
         let (start, end) = (self.first_from(range.start.0), self.first_from(range.end.0));
+        debug_assert!(start.max(end) <= self.in_order.len(), "a place behind the entries");
         self.in_order.get(start..end).unwrap_or(&[])
     }
 
@@ -303,6 +312,10 @@ impl Series {
                 self.late.insert(entry);
             }
         }
+        debug_assert!(
+            self.in_order.iter().rev().take(2).is_sorted_by(|later, earlier| earlier <= later),
+            "the last entries are out of order"
+        );
     }
 
     /// Index of the first entry in order with `tick` or a later tick. The search starts at the end,
@@ -328,9 +341,11 @@ impl Series {
         {
             entry.1 = seq;
         }
+        debug_assert_eq!(self.find(tick), Some(seq), "the new event is not at its tick");
     }
 
     fn remove_from(&mut self, tick: i64, start: u64, end: u64) {
+        debug_assert!(start <= end, "the arrival numbers are reversed");
         let mine = |seq: u64| start <= seq && seq < end;
         let rest = self.in_order.split_off(self.first_from(tick));
         let (gone, kept): (Vec<_>, Vec<_>) = rest.into_iter().partition(|entry| mine(entry.1));
@@ -360,6 +375,7 @@ impl Series {
 
 /// Number of leading entries with consecutive ticks, beginning with `tick`.
 fn gapless(entries: &[(i64, u64)], tick: i64) -> usize {
+    debug_assert!(entries.first().is_some_and(|entry| entry.0 == tick), "the tick is free");
     let (mut low, mut high) = (1, entries.len());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -370,6 +386,7 @@ fn gapless(entries: &[(i64, u64)], tick: i64) -> usize {
             high = middle;
         }
     }
+    debug_assert!(low <= entries.len(), "more ticks than entries");
     low
 }
 

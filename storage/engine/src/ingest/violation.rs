@@ -190,6 +190,7 @@ pub fn no_tick_left(definition: &ChronicleDefinition) -> Error {
 }
 
 fn value_text(array: &ArrayRef, row: usize, column_type: &ColumnType) -> String {
+    debug_assert!(row < array.len(), "a row behind the column");
     let options = FormatOptions::default()
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
         .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f+00"));

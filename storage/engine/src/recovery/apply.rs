@@ -116,10 +116,15 @@ impl Applier<'_> {
     fn commit_statements(&mut self, statements: Vec<StatementId>) -> Result<()> {
         for statement in statements {
             for decoded in self.open.remove(&statement).unwrap_or_default() {
+                debug_assert!(
+                    decoded.frame.payload.len() <= self.open_bytes,
+                    "the payload is larger than all open frames"
+                );
                 self.open_bytes -= decoded.frame.payload.len();
                 self.commit(decoded)?;
             }
         }
+        self.assert_consistent();
         Ok(())
     }
 
@@ -178,7 +183,15 @@ impl Applier<'_> {
             self.open_bytes -= without.iter().map(|d| d.frame.payload.len()).sum::<usize>();
             self.committed = Some(committed);
         }
+        self.assert_consistent();
         Ok(())
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert!(
+            !self.open.is_empty() || self.open_bytes == 0,
+            "bytes of frames that are gone"
+        );
     }
 
     /// Deletes the committed events of the frame's range.
@@ -197,6 +210,7 @@ impl Applier<'_> {
             return self.delete(&decoded);
         }
         let DecodedFrame { frame, chronicle, events } = decoded;
+        debug_assert_eq!(frame.kind, FrameKind::Events, "a commit of no events");
         let first_gsn = self.gsn + 1;
         self.gsn += u64::from(frame.count);
         let (Some(chronicle), Some(events)) = (chronicle, events) else { return Ok(()) };
@@ -256,6 +270,7 @@ fn committed_statements(log: &dyn Log) -> Result<HashSet<StatementId, RandomStat
 
 /// Writes a frame, and waits until the frame is on disk.
 pub fn write(target: RecoveryTarget<'_>, frame: Frame) -> Result<()> {
+    debug_assert!(frame.commits(), "the frame commits nothing");
     wait(target.blocking_pool, async {
         let log = &target.keeper.log;
         let reservation = log.reserve(frame.payload.len()).await?;

@@ -158,6 +158,7 @@ impl ClosedParts {
         frame: Frame,
         reservation: Reservation,
     ) -> Result<CommittedAppend> {
+        debug_assert!(frame.producer.is_none(), "another log decides about a producer's number");
         let keeper = Arc::clone(&self.keeper);
         let mut completed = self.completed();
         // The next decision may replace this decision only after the commit frame is on disk.
@@ -214,6 +215,10 @@ impl ClosedParts {
     }
 
     fn statements(&self) -> Vec<StatementId> {
+        debug_assert!(
+            self.parts.is_sorted_by(|before, after| before.statement() < after.statement()),
+            "the statements are out of order"
+        );
         self.parts.iter().map(AppendPart::statement).collect()
     }
 
@@ -231,6 +236,7 @@ impl PreparedAppend for PreparedCommit {
         match self {
             Self::Nothing(_) => None,
             Self::Open(closing, ..) => {
+                debug_assert!(!closing.parts.is_empty(), "a decision about nothing");
                 Some(Decision { statements: closing.statements(), rows: rows_of(&closing.parts) })
             }
         }
@@ -272,6 +278,7 @@ impl CommitCompletion {
         frame: Frame,
         reservation: Reservation,
     ) -> std::result::Result<CommittedAppend, FailedCommit> {
+        debug_assert!(frame.commits(), "the last frame does not commit");
         let (keeper, durability) = (Arc::clone(&self.keeper), self.durability);
         let deletes = self.parts.iter().flat_map(AppendPart::deletes);
         let deleted: BTreeMap<ChronicleId, Arc<Chronicle>> = deletes
@@ -318,6 +325,7 @@ impl CommitCompletion {
         let rows = rows_of(&parts);
         let steps: Vec<Step> = parts.iter_mut().flat_map(AppendPart::take).collect();
         let first = keeper.publish(steps, producer, lsn)?;
+        debug_assert!(first > 0, "an event has the gsn 0");
         drop((parts, ending));
         let stored = rows > 0;
         Ok(CommittedAppend {

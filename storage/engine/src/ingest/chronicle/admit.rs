@@ -50,6 +50,11 @@ impl Chronicle {
             // hand.
             committed: true,
         };
+        debug_assert!(reserved.end_seq <= state.next_seq, "arrival numbers of no append");
+        debug_assert!(
+            candidates.groups.of_row.is_empty() || ticks.len() <= candidates.groups.of_row.len(),
+            "an event without a group"
+        );
         let mut pending = PendingRange {
             end_seq: reserved.end_seq,
             outcome: Arc::clone(candidates.outcome),
@@ -106,6 +111,10 @@ impl Chronicle {
             );
             match verdict {
                 Ok(verdict) => {
+                    debug_assert!(
+                        verdict.end_seq <= reserved.end_seq,
+                        "more events are admitted than requested"
+                    );
                     reserved.end_seq = verdict.end_seq;
                     (kept_mask, moved) = (verdict.kept_mask, verdict.moved);
                     if !verdict.merges.is_empty() {
@@ -128,6 +137,10 @@ impl Chronicle {
         // Includes skipped events: a skipped event delays the seal only for a short time.
         pending.lowest = ticks.iter().copied().min();
         if reserved.end_seq > reserved.first_seq {
+            debug_assert!(
+                !state.pending.contains_key(&reserved.first_seq),
+                "the arrival numbers are pending already"
+            );
             state.pending.insert(reserved.first_seq, pending);
         }
         state.account();
@@ -236,6 +249,14 @@ impl Chronicle {
             *lowest = (*lowest).min(*tick);
             next += 1;
         }
+        debug_assert!(
+            kept_mask.as_ref().is_none_or(|kept| kept.len() == rows),
+            "the mask does not cover the events"
+        );
+        debug_assert!(
+            merges.is_sorted_by(|before, after| before.0 < after.0),
+            "the merges are out of order"
+        );
         Ok(AdmissionVerdict { end_seq: next, moved, kept_mask, merges })
     }
 }
@@ -261,6 +282,7 @@ fn earlier_event(
     stored: Option<StoredEvent>,
 ) -> Result<Option<EarlierEvent>, AdmissionRefusal> {
     let IncomingEvent { tick, seq, holder, incomplete: is_incomplete } = incoming;
+    debug_assert!(candidates.first_seq <= seq, "an event outside of the request");
     if (candidates.first_seq..seq).contains(&holder) {
         let row = (holder - candidates.first_seq) as usize;
         return Ok(is_incomplete.then_some(EarlierEvent::Row(row)));
@@ -307,6 +329,10 @@ fn free_tick(
         free = state.series.next_free(series, free).ok_or(AdmissionRefusal::NoTickLeft)?;
         if stored_keys.seq(group, free).is_none() && !state.successors.contains_key(&(series, free))
         {
+            debug_assert!(
+                tick < free && free < i64::MAX,
+                "the free tick {free} is not after {tick}"
+            );
             return Ok(free);
         }
         free = free

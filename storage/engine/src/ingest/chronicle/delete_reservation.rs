@@ -30,6 +30,7 @@ impl DeleteReservation {
     /// outcome, and wakes the appends that wait.
     #[must_use]
     pub fn ending(self, ending: OutcomeEnd) -> Self {
+        debug_assert!(self._ending.is_none(), "a delete has two outcomes");
         Self { _ending: Some(ending), ..self }
     }
 }
@@ -47,7 +48,9 @@ impl Drop for ReservedTicks {
         let own = |delete: &UnfinishedDelete| {
             delete.ticks == self.range && Arc::ptr_eq(&delete.outcome, &self.outcome)
         };
-        if let Some(at) = deletes.iter().position(own) {
+        let at = deletes.iter().position(own);
+        debug_assert!(at.is_some(), "the reserved ticks are free already");
+        if let Some(at) = at {
             deletes.swap_remove(at);
         }
     }

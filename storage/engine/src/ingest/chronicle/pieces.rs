@@ -76,6 +76,7 @@ impl Chronicle {
     ) -> Arc<Version> {
         let mut state = self.state.lock();
         debug_assert!(state.version.batches().next().is_none(), "events before the manifest");
+        debug_assert!(state.pending.is_empty(), "appends before the manifest");
         state.highest = state.highest.max(highest.map(|tick| tick.0));
         if state.highest.is_some() {
             state.continue_from_start();
@@ -94,6 +95,11 @@ impl Chronicle {
         old: &[Arc<MemoryBatch>],
         merged: Option<MemoryBatch>,
     ) -> Option<Arc<Version>> {
+        debug_assert!(!old.is_empty(), "no batch to replace");
+        debug_assert!(
+            old.is_sorted_by(|before, after| before.last_gsn() < after.first_gsn()),
+            "the batches are out of order"
+        );
         if self.staying(old).len() < old.len() {
             return None;
         }
@@ -112,6 +118,7 @@ impl Chronicle {
     /// files.
     pub fn forget(&self) -> Vec<Arc<OpenPiece>> {
         let mut state = self.state.lock();
+        debug_assert!(!state.forgotten, "a chronicle is forgotten twice");
         state.forgotten = true;
         self.feed.end();
         let version = std::mem::take(&mut state.version);

@@ -88,6 +88,10 @@ impl Horizon {
         self.widest_ns = [0, if periods == 1 { running } else { 0 }];
         // Not `now_ns`: a late look must not lengthen the period.
         self.period_began_ns += periods * REMEMBERED_NS;
+        debug_assert!(
+            now_ns.saturating_sub(self.period_began_ns) < REMEMBERED_NS,
+            "the period ended before now"
+        );
     }
 
     /// Moves the horizon forward to `now`; `pending` is the lowest uncommitted tick.
@@ -124,6 +128,7 @@ impl Chronicle {
         definition: &ChronicleDefinition,
         now: &ClockReading,
     ) -> Option<Arc<Version>> {
+        debug_assert_eq!(definition.id, self.id, "the definition of another chronicle");
         let mut state = self.state.lock();
         let pending = state.lowest_pending().filter(|_| !crate::sabotage::active("sealed-early"));
         let ChronicleState { horizon, version, forgotten, highest, .. } = &mut *state;

@@ -117,6 +117,10 @@ impl ChronicleState {
         if let Some(first) = horizon_tick.filter(|first| self.version.open_from() != Some(*first)) {
             self.version = Arc::new(self.version.with_open_from(first));
         }
+        debug_assert!(
+            horizon_tick.is_none() || self.version.open_from() == horizon_tick,
+            "the version has another horizon"
+        );
     }
 
     /// The lowest tick of the uncommitted events.
@@ -147,7 +151,8 @@ impl ChronicleState {
     }
 
     pub(super) fn pending_of(&mut self, seq: u64) -> Option<&mut PendingRange> {
-        let (_, pending) = self.pending.range_mut(..=seq).next_back()?;
+        let (first, pending) = self.pending.range_mut(..=seq).next_back()?;
+        debug_assert!(*first < pending.end_seq, "a pending range without an event");
         (seq < pending.end_seq).then_some(pending)
     }
 
@@ -247,6 +252,7 @@ impl ChronicleState {
         if self.locator.is_worn() {
             self.renew_locator();
         }
+        debug_assert!(!self.locator.is_worn(), "the renewed locator is worn");
     }
 
     fn renew_locator(&mut self) {
@@ -261,7 +267,23 @@ impl ChronicleState {
     }
 
     pub(super) fn account(&mut self) {
+        self.assert_consistent();
         self.index_claim.adjust(self.series.bytes() + self.locator.bytes());
+    }
+
+    fn assert_consistent(&self) {
+        debug_assert!(
+            self.pending.last_key_value().is_none_or(|(_, last)| last.end_seq <= self.next_seq),
+            "a pending event has an arrival number of a later append"
+        );
+        debug_assert!(
+            !self.pending.is_empty() || self.successors.is_empty(),
+            "a successor is not pending"
+        );
+        debug_assert!(
+            self.version.open_from().is_none_or(|open_from| open_from <= self.horizon.first()),
+            "the version is sealed beyond the horizon"
+        );
     }
 }
 

@@ -46,6 +46,7 @@ impl Deletion {
 
     /// The frame that stores the DELETE for a statement.
     pub fn frame(&self, statement: StatementId) -> Frame {
+        debug_assert_ne!(statement, StatementId(0), "a delete of a statement commits itself");
         let kind = (FrameKind::StatementDelete, self.schema_version);
         let (ticks, payload) = (self.ticks, self.positions.encode());
         Frame { statement, ticks, payload, ..frame(self.chronicle.id(), kind) }
@@ -54,6 +55,7 @@ impl Deletion {
     /// Hides the events of the range committed at or before `gsn`, the highest committed gsn;
     /// `None` for a dropped chronicle. Only under the publisher's lock.
     pub fn carry_out(&self, gsn: Gsn) -> Option<PinnedVersion> {
+        debug_assert!(self.positions.through <= gsn, "the survey saw later commits");
         self.chronicle.version()?;
         let (pinned, _) = fence_off(&self.chronicle, self.ticks, Some(self.positions), gsn);
         Some(pinned)

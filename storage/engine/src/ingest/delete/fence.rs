@@ -60,6 +60,7 @@ impl SurveyedPositions {
         out.put_u64_le(self.through.0);
         out.put_u64_le(self.gsns.start.0);
         out.put_u64_le(self.gsns.end.0);
+        debug_assert_eq!(out.len(), PAYLOAD_BYTES, "a payload of another length");
         out.freeze()
     }
 

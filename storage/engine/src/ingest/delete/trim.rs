@@ -72,7 +72,9 @@ pub async fn prepare(
         return Ok(PreparedTrim(None));
     }
     let reservation = reserve(&keeper, &chronicle, found.ticks).await?;
+    debug_assert!(before.0 > 0, "an event before every gsn");
     let (ticks, rows, through) = (found.ticks, found.rows, Gsn(before.0 - 1));
+    debug_assert!(through <= head, "a TRIM behind the head");
     let delete = TrimDelete { keeper, definition, chronicle, ticks, rows, through, reservation };
     Ok(PreparedTrim(Some(delete)))
 }
@@ -120,6 +122,7 @@ fn raise_fence(publisher: &Publisher, chronicle: &Arc<Chronicle>, ticks: TickRan
 /// # Errors
 /// `DataCorrupted` for a frame without a gsn.
 pub fn replay(publisher: &Publisher, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
+    debug_assert_eq!(frame.kind, FrameKind::Trim, "the frame does not trim");
     raise_fence(publisher, chronicle, frame.ticks, frame.trims()?);
     Ok(())
 }
