@@ -35,6 +35,7 @@ mod numbers;
 mod operator;
 mod ordered_set;
 mod overlap;
+pub mod plan_walk;
 mod quote;
 pub mod regex;
 mod register;
@@ -46,6 +47,7 @@ mod text_form;
 mod texts;
 pub mod time_bucket;
 mod time_pattern;
+pub mod walk;
 mod zone;
 
 pub use cast::decimal::to_numeric;

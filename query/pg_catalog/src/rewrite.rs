@@ -13,12 +13,13 @@
 //! | `x = ANY (SELECT …)`, `x = ANY ('{…}')` | `x IN (SELECT …)`, `x = ANY (array)` |
 //! | `t AT TIME ZONE z`, `first(v, t)`, `last(v, t)` | `timezone(z, t)`, `first_value(v ORDER BY t)` … |
 
-use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
+use std::{collections::HashSet, sync::LazyLock};
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, ObjectName, Query, Select, SetExpr, Statement,
-    TableFactor, Value, VisitMut, VisitorMut,
+    TableFactor, Value,
 };
+use stratalog_functions::walk::{self, Change, Flow};
 
 pub use self::relations::is_table_function;
 use crate::spec::SYSTEM_TABLES;
@@ -37,9 +38,9 @@ mod system_columns;
 /// Rewrites a statement in place. A statement that uses neither PostgreSQL's catalogs nor its types
 /// stays unchanged.
 pub fn rewrite(statement: &mut Statement) {
-    let ControlFlow::Continue(()) = statement.visit(&mut SchemaQualifiers);
+    let _ = walk::change(statement, &mut SchemaQualifiers);
     let mut rewriter = Rewriter::default();
-    let ControlFlow::Continue(()) = statement.visit(&mut rewriter);
+    let _ = walk::change(statement, &mut rewriter);
 }
 
 /// True if a CTE of the query has the name of a system table.
@@ -54,9 +55,7 @@ fn shadows(query: &Query) -> bool {
 /// Removes the schema from a column: `pg_catalog.pg_class.relname` becomes `pg_class.relname`.
 struct SchemaQualifiers;
 
-impl VisitorMut for SchemaQualifiers {
-    type Break = std::convert::Infallible;
-
+impl Change for SchemaQualifiers {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         if let Expr::CompoundIdentifier(parts) = expr
             && parts.len() == 3
@@ -78,11 +77,8 @@ struct Rewriter {
 }
 
 /// The result type of the walk, which never stops early.
-type Flow = ControlFlow<std::convert::Infallible>;
 
-impl VisitorMut for Rewriter {
-    type Break = std::convert::Infallible;
-
+impl Change for Rewriter {
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
         self.shadowed |= shadows(query);
         if !self.shadowed {

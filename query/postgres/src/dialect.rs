@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Interval, LimitClause, Query,
     Select, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo, Value,
-    ValueWithSpan, VisitMut,
+    ValueWithSpan,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value, write_value};
 
 pub use self::rows::returns_rows;
-use super::walk::{self, Change, Flow};
+use super::walk::{self, Change, Flow, Tree};
 
 mod arrays;
 mod casts;
@@ -45,7 +45,7 @@ mod windows;
 ///
 /// # Errors
 /// `FeatureNotSupported` for forms without a plan; an error in a time.
-pub fn normalize(statement: &mut impl VisitMut, style: &TextStyle) -> Result<()> {
+pub fn normalize(statement: &mut impl Tree, style: &TextStyle) -> Result<()> {
     let mut normalizer = Normalizer { style, empty_queries: Vec::new(), error: None };
     let _ = walk::change(statement, &mut normalizer);
     normalizer.error.map_or(Ok(()), Err)

@@ -21,7 +21,7 @@ pub mod planning;
 pub mod rules;
 pub mod state;
 pub mod types;
-pub mod walk;
+pub use stratalog_functions::walk;
 
 /// The schema name for the planner's lookup of unqualified names.
 pub const SEARCH_PATH_SCHEMA: &str = "$search_path";

@@ -11,7 +11,7 @@ use datafusion::{
     common::{
         ParamValues,
         metadata::{FieldMetadata, ScalarAndMetadata},
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        tree_node::{Transformed, TreeNodeRecursion},
     },
     logical_expr::{Expr as PlanExpr, LogicalPlan, expr::Placeholder},
     scalar::ScalarValue,
@@ -19,14 +19,15 @@ use datafusion::{
         AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, DataType as SqlType,
         ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
         LimitClause, Query, Select, Statement, Subscript, TimezoneInfo, UnaryOperator, Value,
-        ValueWithSpan, Visit, VisitMut,
+        ValueWithSpan,
     },
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::PG_TYPE_METADATA};
 
 use super::{
     names::fold,
-    walk::{self, Change, Look},
+    walk::{self, Change, Look, Tree},
 };
 use crate::{
     errors::from_datafusion,
@@ -53,7 +54,7 @@ pub fn number(name: &str) -> Option<usize> {
 ///
 /// # Errors
 /// `UndefinedParameter` for a name other than `$n`.
-pub fn count(statement: &impl Visit) -> Result<usize> {
+pub fn count(statement: &impl Tree) -> Result<usize> {
     Ok(numbers(statement)?.last().copied().unwrap_or(0))
 }
 
@@ -61,7 +62,7 @@ pub fn count(statement: &impl Visit) -> Result<usize> {
 ///
 /// # Errors
 /// `UndefinedParameter` for a name other than `$n`.
-pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
+pub fn numbers(tree: &impl Tree) -> Result<BTreeSet<usize>> {
     let mut numbers = BTreeSet::new();
     let mut unknown = None;
     let _ = walk::expressions(tree, |expr| {
@@ -88,7 +89,7 @@ pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
 /// OFFSET or FETCH of a query or a subquery, to boolean for a condition, and to integer for the end
 /// of a slice. Also adds the types that the statement itself gives, `$1::int`, to `declared_types`.
 /// `declared_types` must have a place for each parameter.
-pub fn cast_to_declared(statement: &mut impl VisitMut, declared_types: &mut [Option<ColumnType>]) {
+pub fn cast_to_declared(statement: &mut impl Tree, declared_types: &mut [Option<ColumnType>]) {
     let mut counts = CountCasts;
     let _ = walk::change(statement, &mut counts);
     if declared_types.iter().any(Option::is_some) {
@@ -371,8 +372,8 @@ pub fn without_names(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         other => Ok(Transformed::no(other)),
     };
-    let plan = plan
-        .transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(plain)));
+    let plan =
+        plan.change_with_subqueries(|node| node.map_expressions(|expr| expr.change_up(plain)));
     plan.map(|plan| plan.data).map_err(from_datafusion)
 }
 
@@ -380,9 +381,9 @@ pub fn without_names(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// width: a type with room for the values of all uses.
 fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String, DataType>> {
     let mut places: HashMap<String, Vec<ColumnType>> = HashMap::new();
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         node.apply_expressions(|expr| {
-            expr.apply(|inner| {
+            expr.each(|inner| {
                 if let PlanExpr::Placeholder(Placeholder { id, field: Some(field) }) = inner
                     && let Some(found) = ColumnType::from_arrow_field(field)
                 {

@@ -8,7 +8,7 @@ use datafusion::{
     sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
 };
 use stratalog_functions::governor;
-use stratalog_model::{ErrorKind, Result};
+use stratalog_model::{BoxFuture, ErrorKind, Result};
 
 use crate::{
     dialect::merged_columns::{self, JoinSelection},
@@ -20,37 +20,42 @@ use crate::{
     },
 };
 
-/// The logical plan of a query.
+/// The logical plan of a query. The future is boxed: otherwise each crate that awaits the future
+/// would compile DataFusion's planner again.
 ///
 /// # Errors
 /// The errors of the query; `FeatureNotSupported` if the statement is not a query.
-pub async fn logical(state: &SessionState, statement: &Statement) -> Result<LogicalPlan> {
-    let which = match merged_columns::shows_all(statement) {
-        true => Some(JoinSelection::All),
-        false => {
-            Some(JoinSelection::Right).filter(|which| merged_columns::mentions(statement, *which))
+pub fn logical<'a>(
+    state: &'a SessionState,
+    statement: &'a Statement,
+) -> BoxFuture<'a, Result<LogicalPlan>> {
+    Box::pin(async move {
+        let which = match merged_columns::shows_all(statement) {
+            true => Some(JoinSelection::All),
+            false => Some(JoinSelection::Right)
+                .filter(|which| merged_columns::mentions(statement, *which)),
+        };
+        if let Some(which) = which {
+            let mut statement = statement.clone();
+            Box::pin(merged_columns::write_out(state, &mut statement, which)).await?;
+            return Box::pin(with_merged_columns(state, &statement)).await;
         }
-    };
-    if let Some(which) = which {
-        let mut statement = statement.clone();
-        Box::pin(merged_columns::write_out(state, &mut statement, which)).await?;
-        return Box::pin(with_merged_columns(state, &statement)).await;
-    }
-    Box::pin(with_merged_columns(state, statement)).await
+        Box::pin(with_merged_columns(state, statement)).await
+    })
 }
 
 /// Plans a query. If the planner reports an ambiguous column, plans again with the merged
 /// columns of joins written out: the planner takes a merged column in a condition for
 /// ambiguous.
 async fn with_merged_columns(state: &SessionState, statement: &Statement) -> Result<LogicalPlan> {
-    match Box::pin(logical_as_written(state, statement)).await {
+    match logical_as_written(state, statement).await {
         Err(error)
             if error.kind() == ErrorKind::AmbiguousColumn
                 && merged_columns::mentions(statement, JoinSelection::All) =>
         {
             let mut statement = statement.clone();
             Box::pin(merged_columns::write_out(state, &mut statement, JoinSelection::All)).await?;
-            Box::pin(logical_as_written(state, &statement)).await.map_err(|_| error)
+            logical_as_written(state, &statement).await.map_err(|_| error)
         }
         planned => planned,
     }
@@ -60,23 +65,25 @@ async fn with_merged_columns(state: &SessionState, statement: &Statement) -> Res
 ///
 /// # Errors
 /// The errors of [`logical`].
-pub async fn logical_as_written(
-    state: &SessionState,
-    statement: &Statement,
-) -> Result<LogicalPlan> {
-    let has_parameters = parameters::count(statement)? > 0;
-    let mut plan = Box::pin(typed_plan(state, statement)).await?;
-    if has_parameters {
-        plan = parameters::without_names(plan)?;
-    }
-    plan = grouping_sets::computed_below(plan).map_err(from_datafusion)?;
-    SQLOptions::new()
-        .with_allow_ddl(false)
-        .with_allow_dml(false)
-        .with_allow_statements(false)
-        .verify_plan(&plan)
-        .map_err(from_datafusion)?;
-    Ok(plan)
+pub fn logical_as_written<'a>(
+    state: &'a SessionState,
+    statement: &'a Statement,
+) -> BoxFuture<'a, Result<LogicalPlan>> {
+    Box::pin(async move {
+        let has_parameters = parameters::count(statement)? > 0;
+        let mut plan = Box::pin(typed_plan(state, statement)).await?;
+        if has_parameters {
+            plan = parameters::without_names(plan)?;
+        }
+        plan = grouping_sets::computed_below(plan).map_err(from_datafusion)?;
+        SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false)
+            .verify_plan(&plan)
+            .map_err(from_datafusion)?;
+        Ok(plan)
+    })
 }
 
 /// The planner's plan, with PostgreSQL's type of CASE in all places in which the type already

@@ -100,7 +100,7 @@ impl Planner {
     /// # Errors
     /// The errors of the query; `FeatureNotSupported` if the statement is not a query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
-        Box::pin(planning::logical(&self.state, statement)).await
+        planning::logical(&self.state, statement).await
     }
 
     /// DataFusion's state.

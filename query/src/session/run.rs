@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_functions::governor;
 use stratalog_metrics::{PlanningStep, Stopwatch};
-use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{BoxFuture, ColumnType, Error, ErrorKind, Result};
 use stratalog_postgres::{checks::unsupported_statements, names, parameters, parse};
 use stratalog_text::TextStyle;
 
@@ -188,34 +188,37 @@ impl Session {
         self.execute_prepared(prepared, parameters, ColumnChange::KeepReported).await
     }
 
-    async fn execute_prepared(
-        &self,
-        prepared: &Arc<Prepared>,
+    // A boxed future: the callers' crates would compile each statement again.
+    fn execute_prepared<'a>(
+        &'a self,
+        prepared: &'a Arc<Prepared>,
         parameters: Vec<ScalarValue>,
         column_change: ColumnChange,
-    ) -> Result<Outcome> {
-        if self.transaction() == TransactionState::Idle {
-            self.variables.end_statement();
-        }
-        // EXECUTE runs another statement, with a measurement of its own.
-        let is_execute = matches!(prepared.parsed.statement(), Statement::Execute { .. });
-        let queries = self.parts().metrics.queries();
-        let measurement =
-            (!is_execute).then(|| Measurement::start(queries, prepared.parsed.kind().class()));
-        let work = self.start_work(prepared.parsed.text());
-        let outcome = self.execute_statement(prepared, parameters, column_change, &work).await;
-        if outcome.is_err() {
-            self.fail_transaction();
-        }
-        let outcome = match (outcome, measurement) {
-            (Ok(outcome), Some(measurement)) => Ok(outcome.measured_by(measurement)),
-            (Err(error), Some(measurement)) => {
-                measurement.fail(&error);
-                Err(error)
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        Box::pin(async move {
+            if self.transaction() == TransactionState::Idle {
+                self.variables.end_statement();
             }
-            (outcome, None) => outcome,
-        };
-        outcome.map_err(|error| prepared.parsed.place(error))
+            // EXECUTE runs another statement, with a measurement of its own.
+            let is_execute = matches!(prepared.parsed.statement(), Statement::Execute { .. });
+            let queries = self.parts().metrics.queries();
+            let measurement =
+                (!is_execute).then(|| Measurement::start(queries, prepared.parsed.kind().class()));
+            let work = self.start_work(prepared.parsed.text());
+            let outcome = self.execute_statement(prepared, parameters, column_change, &work).await;
+            if outcome.is_err() {
+                self.fail_transaction();
+            }
+            let outcome = match (outcome, measurement) {
+                (Ok(outcome), Some(measurement)) => Ok(outcome.measured_by(measurement)),
+                (Err(error), Some(measurement)) => {
+                    measurement.fail(&error);
+                    Err(error)
+                }
+                (outcome, None) => outcome,
+            };
+            outcome.map_err(|error| prepared.parsed.place(error))
+        })
     }
 
     /// Prepares a statement without parameters, and runs the statement.
@@ -231,77 +234,82 @@ impl Session {
         self.execute(&prepared, Vec::new()).await
     }
 
-    async fn prepare_statement(
-        &self,
-        parsed: &Arc<Parsed>,
-        types: &[Option<ColumnType>],
-    ) -> Result<Arc<Prepared>> {
-        self.check_usable(parsed)?;
-        let catalog_version = self.catalog().version();
-        let settings_version = self.variables().version();
-        let fresh = |prepared: &Arc<Prepared>| {
-            prepared.catalog_version == catalog_version
-                && prepared.settings_version == settings_version
-        };
-        let cacheable = parsed.text().len() <= CACHED_TEXT_BYTES_MAX
-            && matches!(parsed.kind(), StatementKind::Read | StatementKind::Write);
-        let key = (parsed.text().to_string(), types.to_vec());
-        if cacheable && let Some(prepared) = self.cache.lock().get(&key).filter(fresh) {
-            return Ok(prepared);
-        }
-        if cacheable
-            && types.is_empty()
-            && !parsed.is_endless()
-            && let Some((shaped, values)) = Box::pin(self.shaped(parsed)).await
-        {
-            return Ok(Arc::new(Prepared {
+    // A boxed future: the callers' crates would compile the planner again.
+    fn prepare_statement<'a>(
+        &'a self,
+        parsed: &'a Arc<Parsed>,
+        types: &'a [Option<ColumnType>],
+    ) -> BoxFuture<'a, Result<Arc<Prepared>>> {
+        Box::pin(async move {
+            self.check_usable(parsed)?;
+            let catalog_version = self.catalog().version();
+            let settings_version = self.variables().version();
+            let fresh = |prepared: &Arc<Prepared>| {
+                prepared.catalog_version == catalog_version
+                    && prepared.settings_version == settings_version
+            };
+            let cacheable = parsed.text().len() <= CACHED_TEXT_BYTES_MAX
+                && matches!(parsed.kind(), StatementKind::Read | StatementKind::Write);
+            let key = (parsed.text().to_string(), types.to_vec());
+            if cacheable && let Some(prepared) = self.cache.lock().get(&key).filter(fresh) {
+                return Ok(prepared);
+            }
+            if cacheable
+                && types.is_empty()
+                && !parsed.is_endless()
+                && let Some((shaped, values)) = Box::pin(self.shaped(parsed)).await
+            {
+                return Ok(Arc::new(Prepared {
+                    parsed: Arc::clone(parsed),
+                    declared_types: Vec::new(),
+                    parameter_types: Vec::new(),
+                    parameter_type_names: Vec::new(),
+                    guessed_parameters: Vec::new(),
+                    result: shaped.result.clone(),
+                    catalog_version: shaped.catalog_version,
+                    settings_version: shaped.settings_version,
+                    zone: self.text_style().time_zone,
+                    plan: Plan::Shaped(shaped, values),
+                    planned_bytes: 0,
+                }));
+            }
+            let parsed = &self.whole(parsed)?;
+            let mut prepared = Prepared {
                 parsed: Arc::clone(parsed),
-                declared_types: Vec::new(),
+                declared_types: types.to_vec(),
                 parameter_types: Vec::new(),
                 parameter_type_names: Vec::new(),
                 guessed_parameters: Vec::new(),
-                result: shaped.result.clone(),
-                catalog_version: shaped.catalog_version,
-                settings_version: shaped.settings_version,
+                result: None,
+                plan: Plan::Tree,
+                catalog_version,
+                settings_version,
                 zone: self.text_style().time_zone,
-                plan: Plan::Shaped(shaped, values),
                 planned_bytes: 0,
-            }));
-        }
-        let parsed = &self.whole(parsed)?;
-        let mut prepared = Prepared {
-            parsed: Arc::clone(parsed),
-            declared_types: types.to_vec(),
-            parameter_types: Vec::new(),
-            parameter_type_names: Vec::new(),
-            guessed_parameters: Vec::new(),
-            result: None,
-            plan: Plan::Tree,
-            catalog_version,
-            settings_version,
-            zone: self.text_style().time_zone,
-            planned_bytes: 0,
-        };
-        let stopwatch = Stopwatch::start();
-        let work = self.start_work(parsed.text());
-        let planned = Box::pin(self.plan_statement(&mut prepared));
-        if parsed.kind() == StatementKind::Read || parsed.text().len() > SHORT_TEXT_BYTES_MAX {
-            block_on(work.guard(planned)).await?;
-        } else {
-            work.guard(planned).await?;
-        }
-        prepared.planned_bytes = work.allocated_bytes();
-        if !matches!(prepared.plan, Plan::Tree) {
-            self.parts().metrics.queries().planned(PlanningStep::Logical, stopwatch);
-        }
-        let prepared = Arc::new(prepared);
-        if cacheable
-            && !matches!(prepared.plan, Plan::Tree)
-            && let Ok(held) = self.share().hold(prepared.memory_bytes())
-        {
-            self.cache.lock().put(key, CachedPlan { prepared: Arc::clone(&prepared), _held: held });
-        }
-        Ok(prepared)
+            };
+            let stopwatch = Stopwatch::start();
+            let work = self.start_work(parsed.text());
+            let planned = Box::pin(self.plan_statement(&mut prepared));
+            if parsed.kind() == StatementKind::Read || parsed.text().len() > SHORT_TEXT_BYTES_MAX {
+                block_on(work.guard(planned)).await?;
+            } else {
+                work.guard(planned).await?;
+            }
+            prepared.planned_bytes = work.allocated_bytes();
+            if !matches!(prepared.plan, Plan::Tree) {
+                self.parts().metrics.queries().planned(PlanningStep::Logical, stopwatch);
+            }
+            let prepared = Arc::new(prepared);
+            if cacheable
+                && !matches!(prepared.plan, Plan::Tree)
+                && let Ok(held) = self.share().hold(prepared.memory_bytes())
+            {
+                self.cache
+                    .lock()
+                    .put(key, CachedPlan { prepared: Arc::clone(&prepared), _held: held });
+            }
+            Ok(prepared)
+        })
     }
 
     async fn plan_statement(&self, prepared: &mut Prepared) -> Result<()> {

@@ -26,6 +26,7 @@ use datafusion::{
     },
 };
 use futures::{StreamExt, TryStreamExt, stream};
+use stratalog_functions::plan_walk::PlanWalk;
 use stratalog_metrics::{PlanningStep, Stopwatch};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot,
@@ -374,7 +375,7 @@ pub fn chronicles(plan: &LogicalPlan) -> Result<Vec<ChronicleId>> {
 /// The chronicles that a plan reads.
 fn tables(plan: &LogicalPlan) -> Result<Vec<Arc<ChronicleDefinition>>> {
     let mut found = Vec::new();
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(chronicle) = chronicle_of(&provider)

@@ -6,7 +6,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     Cte, ExcludeSelectItem, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
     WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
@@ -14,14 +14,14 @@ use stratalog_model::{Error, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_postgres::{
     dialect::positions::reads_table,
     names,
-    walk::{self, Change},
+    walk::{self, Change, Tree},
 };
 
 /// Rewrites every `*` of a statement that mentions `system_columns`.
 ///
 /// # Errors
 /// `FeatureNotSupported` if `*` cannot be split by tables (JOIN … USING).
-pub fn hide<T: VisitMut>(statement: &mut T, system_columns: &[usize]) -> Result<()> {
+pub fn hide<T: Tree>(statement: &mut T, system_columns: &[usize]) -> Result<()> {
     if system_columns.is_empty() {
         return Ok(());
     }

@@ -11,13 +11,14 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
+    common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion},
     datasource::source_as_provider,
     logical_expr::{Expr, LogicalPlan, TableScan, utils::split_conjunction},
     physical_plan::{ExecutionPlan, ExecutionPlanProperties},
     scalar::ScalarValue,
 };
 use parking_lot::Mutex;
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, Gsn, GsnRange, Result, Snapshot, TickRanges,
     aggregate::AggregateRequest,
@@ -90,7 +91,7 @@ impl Template {
     pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         let optimized = planner.optimize(&constants::open(plan.clone(), types)?).ok()?;
         let mut found: Vec<(TableScan, Vec<Expr>)> = Vec::new();
-        let walked = optimized.apply_with_subqueries(|node| {
+        let walked = optimized.each_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node {
                 found.push((scan.clone(), Vec::new()));
                 return Ok(TreeNodeRecursion::Continue);
@@ -166,7 +167,7 @@ impl Template {
     /// accepts.
     pub fn keep(&self, plan: &Arc<dyn ExecutionPlan>) {
         let mut leaves: Vec<TemplateLeaf> = Vec::new();
-        let vacated = Arc::clone(plan).transform_up(|node| {
+        let vacated = Arc::clone(plan).change_up(|node| {
             if !node.children().is_empty() {
                 return Ok(Transformed::no(node));
             }
@@ -265,7 +266,7 @@ fn may_be_kept(node: &LogicalPlan) -> bool {
 fn has_placeholder(node: &LogicalPlan) -> datafusion::error::Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
-        expr.apply(|expr| {
+        expr.each(|expr| {
             found |= matches!(expr, Expr::Placeholder(_));
             Ok(TreeNodeRecursion::Continue)
         })
@@ -281,7 +282,7 @@ fn with_leaves(
     leaves: Vec<Arc<dyn ExecutionPlan>>,
 ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
     let mut leaves = leaves.into_iter();
-    let replaced = Arc::clone(plan).transform_up(|node| {
+    let replaced = Arc::clone(plan).change_up(|node| {
         let node = match node.children().is_empty() {
             true => leaves.next().unwrap_or(node),
             false => node.reset_state()?,

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, Visit, VisitMut,
-    Visitor, VisitorMut,
+    BinaryOperator, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor,
 };
+use stratalog_functions::walk::{self, Change, Look};
 
 use super::{build, replace};
 
@@ -90,7 +90,7 @@ pub(super) fn substitute(select: &mut Select) {
         .collect();
     for part in parts.iter_mut().filter(|part| equality(part, &own).is_none()) {
         let mut substitution = Substitution { known: &known };
-        let _ = part.visit(&mut substitution);
+        let _ = walk::change(part, &mut substitution);
     }
     select.selection = conjunction(parts);
 }
@@ -99,8 +99,7 @@ struct Substitution<'a> {
     known: &'a [(Expr, Expr)],
 }
 
-impl VisitorMut for Substitution<'_> {
-    type Break = ();
+impl Change for Substitution<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Some((own, _)) = self.known.iter().find(|(_, outer)| outer == expr) {
             replace(expr, |_| own.clone());
@@ -125,8 +124,7 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
         own: &'a [String],
         outer: bool,
     }
-    impl Visitor for OuterColumnSearch<'_> {
-        type Break = ();
+    impl Look for OuterColumnSearch<'_> {
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match expr {
                 Expr::CompoundIdentifier(_) if outer_column(expr, self.own).is_some() => {
@@ -144,7 +142,7 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
         }
     }
     let mut columns = OuterColumnSearch { own, outer: false };
-    expr.visit(&mut columns).is_continue() && columns.outer
+    walk::look(expr, &mut columns).is_continue() && columns.outer
 }
 
 /// True if only equalities with columns of the SELECT refer to the outer row.
@@ -171,8 +169,7 @@ pub(super) fn is_by_equality(select: &Select) -> bool {
 
 fn names_outer(expr: &Expr, own: &[String]) -> bool {
     struct OuterReferenceSearch<'a>(&'a [String]);
-    impl Visitor for OuterReferenceSearch<'_> {
-        type Break = ();
+    impl Look for OuterReferenceSearch<'_> {
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match outer_column(expr, self.0) {
                 Some(_) => ControlFlow::Break(()),
@@ -180,7 +177,7 @@ fn names_outer(expr: &Expr, own: &[String]) -> bool {
             }
         }
     }
-    expr.visit(&mut OuterReferenceSearch(own)).is_break()
+    walk::look(expr, &mut OuterReferenceSearch(own)).is_break()
 }
 
 /// Rewrites `(SELECT f(own, outer) FROM … WHERE …)` to one subquery per column of the subquery, and
@@ -206,7 +203,7 @@ pub(super) fn split_selected_columns(query: &Query) -> Option<Expr> {
     for column in columns {
         let subquery = with_output(query, column.clone());
         let mut put = ColumnReplacement { column: &column, subquery: &subquery };
-        let _ = VisitMut::visit(&mut value, &mut put);
+        let _ = walk::change(&mut value, &mut put);
     }
     let found = Expr::BinaryOp {
         left: Box::new(with_output(query, build::call("count", vec![build::one()]))),
@@ -231,8 +228,7 @@ fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
         own: &'a [String],
         into: &'a mut Vec<Expr>,
     }
-    impl Visitor for OwnColumnCollector<'_> {
-        type Break = ();
+    impl Look for OwnColumnCollector<'_> {
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             if is_own_column(expr, self.own) && !self.into.contains(expr) {
                 self.into.push(expr.clone());
@@ -240,7 +236,7 @@ fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
             ControlFlow::Continue(())
         }
     }
-    let _ = expr.visit(&mut OwnColumnCollector { own, into });
+    let _ = walk::look(expr, &mut OwnColumnCollector { own, into });
 }
 
 /// Replaces a column by a subquery in an expression.
@@ -249,8 +245,7 @@ struct ColumnReplacement<'a> {
     subquery: &'a Expr,
 }
 
-impl VisitorMut for ColumnReplacement<'_> {
-    type Break = ();
+impl Change for ColumnReplacement<'_> {
     // After the operands are visited, because the replacement contains the column.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if expr == self.column {

@@ -10,8 +10,9 @@ use datafusion::execution::SessionStateDefaults;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, Ident, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, SetOperator,
-    SetQuantifier, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    SetQuantifier, TableFactor, TableWithJoins, Value,
 };
+use stratalog_functions::walk::{self, Change, Look};
 
 use super::{build, called, replace};
 use crate::{fill::is_always_empty, spec::system_table};
@@ -84,8 +85,7 @@ fn fold_branches(body: &mut SetExpr) {
 /// aggregates.
 pub(super) fn aggregated(query: &Query) -> Option<Expr> {
     struct AggregatesOfNoRows;
-    impl VisitorMut for AggregatesOfNoRows {
-        type Break = ();
+    impl Change for AggregatesOfNoRows {
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             if let Some(name) = called(expr)
                 && AGGREGATES.contains(&name)
@@ -113,7 +113,7 @@ pub(super) fn aggregated(query: &Query) -> Option<Expr> {
         return None;
     }
     let mut value = item.clone();
-    let _ = value.visit(&mut AggregatesOfNoRows);
+    let _ = walk::change(&mut value, &mut AggregatesOfNoRows);
     Some(Expr::Nested(Box::new(value)))
 }
 
@@ -303,12 +303,10 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
 
 /// True if a result column contains an aggregate.
 pub(super) fn is_aggregate(item: &SelectItem) -> bool {
-    use datafusion::sql::sqlparser::ast::{Visit, Visitor};
     struct Aggregates {
         depth: usize,
     }
-    impl Visitor for Aggregates {
-        type Break = ();
+    impl Look for Aggregates {
         fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
             self.depth += 1;
             ControlFlow::Continue(())
@@ -327,7 +325,7 @@ pub(super) fn is_aggregate(item: &SelectItem) -> bool {
             }
         }
     }
-    item.visit(&mut Aggregates { depth: 0 }).is_break()
+    walk::look(item, &mut Aggregates { depth: 0 }).is_break()
 }
 
 /// Rewrites a SELECT that never has rows; returns whether it was rewritten.

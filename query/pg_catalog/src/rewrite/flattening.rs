@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
+    Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor,
 };
+use stratalog_functions::walk::{self, Change};
 
 use super::{called, correlation::own_tables, empty_tables, replace};
 use crate::spec::system_table;
@@ -87,7 +88,7 @@ fn merge(select: &mut Select) {
     let mut merged = MergedColumns { table: alias.name.value.clone(), columns };
     let (from, selection) = (inner.from.clone(), inner.selection.clone());
     for item in &mut select.projection {
-        let _ = item.visit(&mut merged);
+        let _ = walk::change(item, &mut merged);
     }
     select.from = from;
     select.selection = selection;
@@ -113,9 +114,7 @@ struct MergedColumns {
     columns: Vec<(String, Expr)>,
 }
 
-impl VisitorMut for MergedColumns {
-    type Break = ();
-
+impl Change for MergedColumns {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let name = match &*expr {
             Expr::Identifier(name) => &name.value,
@@ -148,7 +147,7 @@ pub(super) fn qualify(select: &mut Select) {
         tables.push((called, schema, table));
     }
     debug_assert_eq!(tables.len(), own_tables(select).len(), "each table has a name");
-    let _ = select.visit(&mut Qualifier { tables, depth: 0 });
+    let _ = walk::change(select, &mut Qualifier { tables, depth: 0 });
 }
 
 struct Qualifier {
@@ -156,9 +155,7 @@ struct Qualifier {
     depth: usize,
 }
 
-impl VisitorMut for Qualifier {
-    type Break = ();
-
+impl Change for Qualifier {
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         self.depth += 1;
         ControlFlow::Continue(())

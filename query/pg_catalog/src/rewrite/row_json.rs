@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query,
-    Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
+    Select, SelectItem, SetExpr, TableFactor,
 };
+use stratalog_functions::walk::{self, Change};
 
 use super::{build, called, replace};
 
@@ -35,7 +36,7 @@ pub(super) fn of_rows(select: &mut Select) {
     let rows: Vec<(Ident, Vec<Ident>)> = factors.filter_map(columns_of).collect();
     if !rows.is_empty() {
         for item in &mut select.projection {
-            let _ = item.visit(&mut RowReferences { rows: &rows, depth: 0 });
+            let _ = walk::change(item, &mut RowReferences { rows: &rows, depth: 0 });
         }
     }
 }
@@ -62,9 +63,7 @@ struct RowReferences<'a> {
     depth: usize,
 }
 
-impl VisitorMut for RowReferences<'_> {
-    type Break = ();
-
+impl Change for RowReferences<'_> {
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         self.depth += 1;
         ControlFlow::Continue(())

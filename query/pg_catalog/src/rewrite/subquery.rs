@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, CaseWhen, DataType, Expr, FunctionArguments, GroupByExpr,
     OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator,
-    Value, Visit, VisitMut, Visitor, VisitorMut,
+    Value,
 };
+use stratalog_functions::walk::{self, Change, Look};
 
 use super::{build, correlation, empty_tables, flattening, replace};
 
@@ -105,8 +106,7 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
 /// DataFusion decorrelates them only in conditions.
 pub(super) fn outside_of_conditions(query: &mut Query) {
     struct SubqueryAggregation;
-    impl VisitorMut for SubqueryAggregation {
-        type Break = ();
+    impl Change for SubqueryAggregation {
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             match expr {
                 Expr::Exists { .. } => replace(expr, counted),
@@ -124,10 +124,10 @@ pub(super) fn outside_of_conditions(query: &mut Query) {
         return;
     }
     for item in &mut select.projection {
-        let _ = item.visit(&mut SubqueryAggregation);
+        let _ = walk::change(item, &mut SubqueryAggregation);
     }
     if let Some(order) = &mut query.order_by {
-        let _ = order.visit(&mut SubqueryAggregation);
+        let _ = walk::change(order, &mut SubqueryAggregation);
     }
 }
 
@@ -285,8 +285,7 @@ fn reads_system_tables_only(query: &Query) -> bool {
         any: bool,
         system: bool,
     }
-    impl Visitor for TableSearch {
-        type Break = ();
+    impl Look for TableSearch {
         fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
             if let TableFactor::Table { name, .. } = table {
                 self.any = true;
@@ -296,6 +295,6 @@ fn reads_system_tables_only(query: &Query) -> bool {
         }
     }
     let mut tables = TableSearch { any: false, system: true };
-    let _ = query.visit(&mut tables);
+    let _ = walk::look(query, &mut tables);
     tables.any && tables.system
 }

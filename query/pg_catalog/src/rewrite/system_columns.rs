@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Ident, ObjectName, Select, SelectItem, TableFactor, Value, VisitMut, VisitorMut,
+    DataType, Expr, Ident, ObjectName, Select, SelectItem, TableFactor, Value,
 };
+use stratalog_functions::walk::{self, Change};
 
 use super::{build, empty_tables::system_name, replace};
 use crate::spec::system_table;
@@ -39,7 +40,7 @@ pub(super) fn rewrite(select: &mut Select) {
             *item = SelectItem::ExprWithAlias { expr, alias };
         }
     }
-    let _ = select.visit(&mut SystemColumns { tables });
+    let _ = walk::change(select, &mut SystemColumns { tables });
 }
 
 /// Splits a column `table.column` or `column`.
@@ -74,8 +75,7 @@ struct SystemColumns {
     tables: Vec<(String, i64)>,
 }
 
-impl VisitorMut for SystemColumns {
-    type Break = ();
+impl Change for SystemColumns {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let Some((table, column)) = column_of(expr) else { return ControlFlow::Continue(()) };
         let oid = match (table, self.tables.as_slice()) {

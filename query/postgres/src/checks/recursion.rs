@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, Function, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SetExpr,
-    SetOperator, TableFactor, TableWithJoins, Visit,
+    SetOperator, TableFactor, TableWithJoins,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
     names,
-    walk::{self, Flow, Look},
+    walk::{self, Flow, Look, Tree},
 };
 
 /// Checks the recursive queries of a tree; `is_aggregate` is true for the name of an aggregate.
@@ -92,7 +92,7 @@ impl Term<'_> {
         )
     }
 
-    fn is_read_in(&self, tree: &impl Visit) -> bool {
+    fn is_read_in(&self, tree: &impl Tree) -> bool {
         walk::relations(tree, |relation| match self.is_name(relation) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),

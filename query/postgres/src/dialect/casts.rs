@@ -13,14 +13,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    ObjectName, OrderBy, Select, SelectItem, Value, ValueWithSpan, VisitMut,
+    ObjectName, OrderBy, Select, SelectItem, Value, ValueWithSpan,
 };
 
 use crate::parse::call;
 use crate::{
     names::{fold, name_of_item},
     rules::types::named_casts::FUNCTION,
-    walk,
+    walk::{self, Tree},
 };
 
 /// Gives distinct names to casts that a SELECT groups by, if another group or column has the same
@@ -160,7 +160,7 @@ fn first_argument(function: &Function) -> Option<&Expr> {
 }
 
 /// Names the casts whose inner expression has a name in `names`. Returns true if a cast changed.
-fn name_casts(tree: &mut impl VisitMut, names: &[String]) -> bool {
+fn name_casts(tree: &mut impl Tree, names: &[String]) -> bool {
     let mut changed = false;
     let _ = walk::own_expressions_mut(tree, |expr| {
         if let Expr::Cast { expr: inner, data_type, .. } = &*expr

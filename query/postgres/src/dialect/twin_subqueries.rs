@@ -10,10 +10,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, OrderBy, Select, SelectItem, Value, Visit, VisitMut,
+    BinaryOperator, Expr, Ident, OrderBy, Select, SelectItem, Value,
 };
 
-use crate::{names::name_of_item, walk};
+use crate::{
+    names::name_of_item,
+    walk::{self, Tree},
+};
 
 /// Gives distinct names to the conditions of a SELECT. A first condition keeps the planner's name,
 /// and equal conditions share a name.
@@ -49,7 +52,7 @@ struct SubqueryConditions {
 }
 
 impl SubqueryConditions {
-    fn collect(&mut self, tree: &impl Visit) {
+    fn collect(&mut self, tree: &impl Tree) {
         let _ = walk::own_expressions(tree, |expr| {
             if let Expr::Function(call) = expr {
                 let _ = walk::own_expressions(&call.args, |expr| {
@@ -69,7 +72,7 @@ impl SubqueryConditions {
 
     /// Adds the number of each condition except for the first one. Returns true if a condition
     /// changed.
-    fn number(&self, tree: &mut impl VisitMut) -> bool {
+    fn number(&self, tree: &mut impl Tree) -> bool {
         let mut changed = false;
         let _ = walk::own_expressions_mut(tree, |expr| {
             let text = is_condition(expr).then(|| expr.to_string());

@@ -3,10 +3,13 @@
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Query, Visit};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Query};
 use stratalog_model::{Error, ErrorKind, Result};
 
-use crate::{names::fold, walk};
+use crate::{
+    names::fold,
+    walk::{self, Tree},
+};
 
 /// Functions with a new value for each call.
 const VOLATILE: &[&str] = &["random", "gen_random_uuid", "clock_timestamp", "timeofday"];
@@ -44,7 +47,7 @@ pub fn read_once(query: &Query) -> Result<()> {
 }
 
 /// The first call of a volatile function.
-fn call_in(tree: &impl Visit) -> Option<String> {
+fn call_in(tree: &impl Tree) -> Option<String> {
     let mut found = None;
     let _ = walk::expressions(tree, |expr| {
         if let Expr::Function(call) = expr
@@ -60,7 +63,7 @@ fn call_in(tree: &impl Visit) -> Option<String> {
 }
 
 /// The number of mentions of a query.
-fn reads(tree: &impl Visit, name: &str) -> usize {
+fn reads(tree: &impl Tree, name: &str) -> usize {
     let mut count = 0;
     let _ = walk::relations(tree, |relation: &ObjectName| {
         if let [ObjectNamePart::Identifier(ident)] = relation.0.as_slice() {

@@ -4,11 +4,14 @@
 use std::{collections::HashMap, ops::ControlFlow};
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, NamedWindowDefinition, NamedWindowExpr, OrderBy, Select, VisitMut, WindowSpec, WindowType,
+    Expr, NamedWindowDefinition, NamedWindowExpr, OrderBy, Select, WindowSpec, WindowType,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use crate::{names::fold, walk};
+use crate::{
+    names::fold,
+    walk::{self, Tree},
+};
 
 mod offsets;
 
@@ -33,7 +36,7 @@ pub fn write_out(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<
     }
 }
 
-fn in_tree(tree: &mut impl VisitMut, named: &HashMap<String, WindowSpec>) -> Result<()> {
+fn in_tree(tree: &mut impl Tree, named: &HashMap<String, WindowSpec>) -> Result<()> {
     let mut outcome = Ok(());
     let _ = walk::own_expressions_mut(tree, |expr| {
         if let Expr::Function(call) = expr {

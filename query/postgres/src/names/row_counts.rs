@@ -5,12 +5,12 @@ use std::{collections::HashSet, ops::ControlFlow};
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinOperator, ObjectName, Query,
-    Select, SetExpr, TableFactor, TableWithJoins, VisitMut,
+    Select, SetExpr, TableFactor, TableWithJoins,
 };
 use stratalog_model::{Error, Result};
 
 use super::{NameResolver, fold, parts};
-use crate::walk::{self, Change, Flow, Look};
+use crate::walk::{self, Change, Flow, Look, Tree};
 
 /// Rewrites `count(t.*)` as a count of a column that is never NULL.
 ///
@@ -144,7 +144,7 @@ impl Counter<'_> {
         found.extend(name.map(|name| Entry { name, nullable: false, present }));
     }
 
-    fn write(&mut self, tree: &mut impl VisitMut, entries: &[Entry]) -> Flow {
+    fn write(&mut self, tree: &mut impl Tree, entries: &[Entry]) -> Flow {
         walk::own_expressions_mut(tree, |expr| {
             let Some(name) = counts(expr) else { return ControlFlow::Continue(()) };
             let Some(named) = parts(name).ok().and_then(|parts| parts.last().cloned()) else {

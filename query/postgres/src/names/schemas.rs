@@ -17,12 +17,12 @@ use std::{
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Visit, VisitMut,
+    TableWithJoins,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{NameResolver, fold, replays};
-use crate::walk::{self, Change, Flow, Look};
+use crate::walk::{self, Change, Flow, Look, Tree};
 
 /// Schema and name of a table.
 type Identity = (String, String);
@@ -32,7 +32,7 @@ type Identity = (String, String);
 /// # Errors
 /// `UndefinedTable` for a column of a table outside of FROM, `AmbiguousColumn` for a table name
 /// with two tables in FROM, `DuplicateAlias`, and `FeatureNotSupported` for another database.
-pub fn resolve(tree: &mut (impl Visit + VisitMut), resolver: &dyn NameResolver) -> Result<()> {
+pub fn resolve(tree: &mut impl Tree, resolver: &dyn NameResolver) -> Result<()> {
     let mut mentions = Mentions::default();
     let _ = walk::look(&*tree, &mut mentions);
     if !mentions.is_relevant() {

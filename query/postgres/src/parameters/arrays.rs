@@ -3,12 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use datafusion::{
-    common::{
-        DFSchema, DFSchemaRef,
-        tree_node::{TreeNode as _, TreeNodeRecursion},
-    },
+    common::{DFSchema, DFSchemaRef, tree_node::TreeNodeRecursion},
     logical_expr::{Expr, LogicalPlan},
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{ColumnType, Result};
 
 use crate::{
@@ -25,10 +23,10 @@ const MEMBERSHIP: &str = "array_has";
 /// `FeatureNotSupported` for arrays of jsonb; when the plan cannot be walked.
 pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
     let mut found = HashMap::new();
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         let schema = input_schema(node);
         node.apply_expressions(|expr| {
-            expr.apply(|inner| {
+            expr.each(|inner| {
                 if let Some((name, element)) = membership(inner)
                     && let ValueType::Typed(column_type, _) =
                         ValueType::of(element, schema.as_ref())

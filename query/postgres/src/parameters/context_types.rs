@@ -8,16 +8,14 @@ use std::{
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::{
-    common::{
-        DFSchema,
-        tree_node::{TreeNode as _, TreeNodeRecursion},
-    },
+    common::{DFSchema, tree_node::TreeNodeRecursion},
     logical_expr::{
         Distinct, Expr, ExprSchemable as _, Join, LogicalPlan, Operator, ScalarUDF, Union, Values,
         expr::{Placeholder, ScalarFunction},
         type_coercion::functions::fields_with_udf,
     },
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{ColumnType, Result};
 
 use super::arrays::input_schema;
@@ -88,7 +86,7 @@ impl ParameterTypes {
 /// An error if the plan cannot be walked, or if neighbouring values have types of different kinds.
 pub fn found(plan: &LogicalPlan) -> Result<ParameterTypes> {
     let mut found = ParameterTypes::default();
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         match node {
             LogicalPlan::Union(union) => of_union(union, &mut found)?,
             LogicalPlan::Values(values) => of_rows(values, &mut found)?,
@@ -97,7 +95,7 @@ pub fn found(plan: &LogicalPlan) -> Result<ParameterTypes> {
         }
         let schema = input_schema(node);
         node.apply_expressions(|expr| {
-            expr.apply(|inner| {
+            expr.each(|inner| {
                 of_expression(inner, schema.as_ref(), &mut found)?;
                 Ok(TreeNodeRecursion::Continue)
             })

@@ -13,6 +13,7 @@ use datafusion::{
     logical_expr::{Expr, LogicalPlan, Operator, expr::Placeholder},
     scalar::ScalarValue,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{ColumnType, Result, types::NUMERIC_PRECISION_MAX};
 
 use crate::{errors::from_datafusion, rules::types::cases};
@@ -133,10 +134,10 @@ impl<'a> ParameterPlaces<'a> {
             cast: BTreeSet::new(),
             computed: BTreeSet::new(),
         };
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             node.apply_expressions(|expr| {
                 places.compute(expr);
-                expr.apply(|inner| {
+                expr.each(|inner| {
                     places.look(inner);
                     Ok(TreeNodeRecursion::Continue)
                 })

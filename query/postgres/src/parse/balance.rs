@@ -9,10 +9,10 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut,
+    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values,
 };
 
-use crate::walk::{self, Change, Flow};
+use crate::walk::{self, Change, Flow, Tree};
 
 /// Maximum number of operands of a chain that stays unbalanced.
 const SHORT_MAX: usize = 64;
@@ -22,7 +22,7 @@ const SHORT_MAX: usize = 64;
 pub(super) const UNBALANCED_SETS_MAX: usize = 200;
 
 /// Balances the chains of a statement with `links` links.
-pub(super) fn balance(tree: &mut impl VisitMut, links: usize) {
+pub(super) fn balance(tree: &mut impl Tree, links: usize) {
     if links >= SHORT_MAX {
         let _ = walk::change(tree, &mut Balance);
     }

@@ -10,12 +10,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::{
-    ast::{BinaryOperator, Expr, Spanned, Visit},
+    ast::{BinaryOperator, Expr, Spanned},
     tokenizer::{Location, Token, TokenWithSpan},
 };
 
 use super::rewrite::significant;
-use crate::walk;
+use crate::walk::{self, Tree};
 
 /// Words that end an operand.
 const ENDS: [&str; 17] = [
@@ -105,7 +105,7 @@ fn is_pattern(word: &str) -> bool {
 
 /// The operator that continues a chain of the tree, among `continuations`.
 pub(super) fn continuation<'a>(
-    tree: &impl Visit,
+    tree: &impl Tree,
     continuations: &[&'a TokenWithSpan],
 ) -> Option<&'a TokenWithSpan> {
     let mut operand: Option<Location> = None;

@@ -6,12 +6,12 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Function, Visit};
+use datafusion::sql::sqlparser::ast::{Expr, Function};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
     names,
-    walk::{self, Flow, Look},
+    walk::{self, Flow, Look, Tree},
 };
 
 /// Maximum of the copies of one operand, as a logarithm to base 2.
@@ -24,7 +24,7 @@ const SHORT_LIST: usize = 3;
 ///
 /// # Errors
 /// `StatementTooComplex`.
-pub(super) fn check(tree: &impl Visit) -> Result<()> {
+pub(super) fn check(tree: &impl Tree) -> Result<()> {
     let mut doublings = Doublings { here: 0.0 };
     match walk::look(tree, &mut doublings) {
         ControlFlow::Continue(()) => Ok(()),

@@ -11,13 +11,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::{
-    ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut},
+    ast::{BinaryOperator, Expr, UnaryOperator, Value},
     keywords::Keyword,
     tokenizer::{Token, TokenWithSpan},
 };
 
 use super::rewrite::is_keyword;
-use crate::walk;
+use crate::walk::{self, Tree};
 
 /// True if a statement has an operator that the parser may group in another way.
 pub(super) fn has_operator(tokens: &[TokenWithSpan]) -> bool {
@@ -30,7 +30,7 @@ pub(super) fn has_operator(tokens: &[TokenWithSpan]) -> bool {
 }
 
 /// Groups the operators of a tree as PostgreSQL does.
-pub(super) fn regroup(tree: &mut impl VisitMut) {
+pub(super) fn regroup(tree: &mut impl Tree) {
     // The walk visits the operands first.
     let _ = walk::expressions_mut(tree, |expr| {
         match expr {

@@ -10,13 +10,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::{
-    ast::{Expr, UnaryOperator, Value, VisitMut},
+    ast::{Expr, UnaryOperator, Value},
     keywords::Keyword,
     tokenizer::{Token, TokenWithSpan},
 };
 
 use super::rewrite::is_keyword;
-use crate::walk;
+use crate::walk::{self, Tree};
 
 /// Maximum length of an unchanged run.
 const RUN_MAX: usize = 8;
@@ -59,7 +59,7 @@ pub(super) fn has_adjacent_signs(tokens: &[TokenWithSpan]) -> bool {
 }
 
 /// `- - x` becomes `- (- x)`.
-pub(super) fn separate_signs(tree: &mut impl VisitMut) {
+pub(super) fn separate_signs(tree: &mut impl Tree) {
     let is_sign = |op: &UnaryOperator| *op != UnaryOperator::Not;
     let _ = walk::expressions_mut(tree, |expr| {
         if let Expr::UnaryOp { op, expr: operand } = expr

@@ -9,7 +9,7 @@ use datafusion::{
     common::{
         Result,
         config::ConfigOptions,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter},
+        tree_node::{Transformed, TreeNodeRecursion, TreeNodeRewriter},
     },
     execution::session_state::SessionState,
     logical_expr::{InvariantLevel, LogicalPlan},
@@ -19,6 +19,7 @@ use datafusion::{
     },
 };
 use stratalog_functions::governor;
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
@@ -92,7 +93,7 @@ pub fn optimized(state: &SessionState, plan: &LogicalPlan) -> Result<LogicalPlan
 /// The number of nested subqueries in expressions.
 fn levels(plan: &LogicalPlan) -> Result<usize> {
     let mut most = 0;
-    plan.apply(|node| {
+    plan.each(|node| {
         governor::check()?;
         node.apply_subqueries(|subquery| {
             most = most.max(levels(subquery)? + 1);
@@ -105,7 +106,7 @@ fn levels(plan: &LogicalPlan) -> Result<usize> {
 /// Whether a subquery refers to a table of the query around the subquery.
 fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         found |= matches!(node, LogicalPlan::Subquery(subquery)
             if !subquery.outer_ref_columns.is_empty());
         Ok(TreeNodeRecursion::Continue)

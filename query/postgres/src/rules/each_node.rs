@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{
-        Result,
-        config::ConfigOptions,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{Result, config::ConfigOptions, tree_node::Transformed},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::ExecutionPlan,
 };
+use stratalog_functions::plan_walk::TreeWalk;
 
 /// A shared physical plan.
 pub type PlanRef = Arc<dyn ExecutionPlan>;
@@ -40,7 +37,7 @@ impl PhysicalOptimizerRule for EachNode {
     }
 
     fn optimize(&self, plan: PlanRef, _: &ConfigOptions) -> Result<PlanRef> {
-        plan.transform_up(|node| {
+        plan.change_up(|node| {
             Ok(match (self.change)(&node)? {
                 Some(changed) => Transformed::yes(changed),
                 None => Transformed::no(node),

@@ -7,11 +7,10 @@ use arrow::{
     datatypes::{FieldRef, Schema},
 };
 use datafusion::{
-    common::tree_node::{TreeNode, TreeNodeRecursion},
-    logical_expr::LogicalPlan,
-    scalar::ScalarValue,
+    common::tree_node::TreeNodeRecursion, logical_expr::LogicalPlan, scalar::ScalarValue,
 };
 use futures::TryStreamExt;
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, Snapshot};
 use stratalog_postgres::{
     dialect,
@@ -156,7 +155,7 @@ pub async fn plan<E: Display>(
 /// set-returning functions.
 pub fn check_one_row(plan: &LogicalPlan, table: Option<&str>, place: &str) -> Result<()> {
     let mut refused = None;
-    let _ = plan.apply(|node| {
+    let _ = plan.each(|node| {
         let (kind, functions) = match node {
             LogicalPlan::Aggregate(_) => (ErrorKind::GroupingError, "aggregate functions"),
             LogicalPlan::Window(_) => (ErrorKind::WindowingError, "window functions"),
@@ -212,9 +211,9 @@ async fn plan_text(
 /// No plan of ours causes an error.
 pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut volatile = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         node.apply_expressions(|expr| {
-            expr.apply(|inner| {
+            expr.each(|inner| {
                 volatile |= inner.is_volatile_node();
                 Ok(TreeNodeRecursion::Continue)
             })

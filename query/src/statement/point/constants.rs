@@ -9,7 +9,7 @@ use arrow::{
 use datafusion::{
     common::{
         Column, DFSchema,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        tree_node::{Transformed, TreeNodeRecursion},
     },
     logical_expr::{
         ColumnarValue, Expr, ExprSchemable, LogicalPlan, Volatility, expr::Placeholder,
@@ -17,6 +17,7 @@ use datafusion::{
     physical_plan::PhysicalExpr,
     scalar::ScalarValue,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::ColumnType;
 use stratalog_postgres::parameters;
 
@@ -32,9 +33,9 @@ const COMPUTED: &str = "$computed_";
 /// calls another function with a changing value.
 pub fn open(plan: LogicalPlan, types: &[ColumnType]) -> Option<LogicalPlan> {
     let mut fixed = true;
-    let opened = plan.transform_up_with_subqueries(|node| {
+    let opened = plan.change_with_subqueries(|node| {
         node.map_expressions(|expr| {
-            expr.transform_up(|expr| match expr {
+            expr.change_up(|expr| match expr {
                 Expr::Placeholder(Placeholder { id, field }) => {
                     let declared_type =
                         parameters::number(&id).and_then(|number| types.get(number - 1));
@@ -74,7 +75,7 @@ impl Constants {
         let mut fields: Vec<FieldRef> = Vec::new();
         let mut taken: Vec<Expr> = Vec::new();
         for filter in filters.iter_mut() {
-            let replaced = std::mem::take(*filter).transform_down(|expr| {
+            let replaced = std::mem::take(*filter).change_down(|expr| {
                 if matches!(expr, Expr::Literal(..)) || expr.any_column_refs() {
                     return Ok(Transformed::no(expr));
                 }
@@ -123,7 +124,7 @@ impl Constants {
 
 /// A filter with the computed constants.
 pub fn fill(filter: &Expr, computed: &[ScalarValue]) -> Option<Expr> {
-    let filled = filter.clone().transform_up(|expr| match &expr {
+    let filled = filter.clone().change_up(|expr| match &expr {
         Expr::Placeholder(placeholder) => {
             let at = placeholder.id.strip_prefix(COMPUTED).and_then(|at| at.parse::<usize>().ok());
             Ok(match at.and_then(|at| computed.get(at)) {
@@ -138,7 +139,7 @@ pub fn fill(filter: &Expr, computed: &[ScalarValue]) -> Option<Expr> {
 
 /// Adds the parameters of a constant to `fields`.
 fn note_parameters(expr: &Expr, fields: &mut Vec<FieldRef>) -> datafusion::error::Result<()> {
-    expr.apply(|expr| {
+    expr.each(|expr| {
         if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = expr
             && fields.iter().all(|noted| noted.name() != id)
         {
@@ -152,7 +153,7 @@ fn note_parameters(expr: &Expr, fields: &mut Vec<FieldRef>) -> datafusion::error
 
 /// A constant over the columns of [`Constants::schema`].
 fn as_columns(expr: Expr) -> Option<Expr> {
-    let columns = expr.transform_up(|expr| match expr {
+    let columns = expr.change_up(|expr| match expr {
         Expr::Placeholder(Placeholder { id, .. }) => {
             Ok(Transformed::yes(Expr::Column(Column::new_unqualified(id))))
         }

@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Ident, OrderBy, OrderByKind, Select, SelectItem, Value, VisitMut,
+    Distinct, Expr, Ident, OrderBy, OrderByKind, Select, SelectItem, Value,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{Columns, columns::Column};
 use crate::{
     names::{fold, is_wildcard, name_of_item},
-    walk,
+    walk::{self, Tree},
 };
 
 /// The error of a name with two meanings.
@@ -55,7 +55,7 @@ impl<'a> MergedNames<'a> {
     }
 
     /// Replaces the names in `tree`, but not in the subqueries of `tree`.
-    pub fn replace_in(&mut self, tree: &mut impl VisitMut) {
+    pub fn replace_in(&mut self, tree: &mut impl Tree) {
         let _ = walk::own_expressions_mut(tree, |expr| {
             if let Expr::Identifier(ident) = expr
                 && let Some(meaning) = self.meaning(&ident.clone())

@@ -25,6 +25,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::PlanWalk;
 use stratalog_model::{Error, ErrorKind};
 
 use self::ordered_aggregate::OrderedAggregate;
@@ -223,7 +224,7 @@ impl AnalyzerRule for AggregateOrders {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_with_subqueries(|node| match node {
             LogicalPlan::Aggregate(aggregate) => self.of_aggregate(aggregate),
             LogicalPlan::Window(window) => self.of_window(window),
             other => Ok(Transformed::no(other)),

@@ -16,6 +16,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::PlanWalk;
 
 use crate::rules::{
     calendar::lengths::{has_length, length},
@@ -40,7 +41,7 @@ impl AnalyzerRule for RowsByLength {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| {
+        plan.change_with_subqueries(|node| {
             let node = node.recompute_schema()?;
             match node {
                 LogicalPlan::Sort(mut sort) => {

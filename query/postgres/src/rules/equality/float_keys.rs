@@ -11,11 +11,7 @@ use arrow::{
     datatypes::{ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type},
 };
 use datafusion::{
-    common::{
-        DFSchema, Result, ScalarValue,
-        config::ConfigOptions,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
         Case, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs,
         ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::ScalarFunction,
@@ -23,6 +19,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::Error;
 
 use super::key_rewrite::KeyRewrite;
@@ -49,7 +46,7 @@ impl AnalyzerRule for FloatKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| self.of_node(node)).map(|plan| plan.data)
+        plan.change_with_subqueries(|node| self.of_node(node)).map(|plan| plan.data)
     }
 }
 
@@ -85,7 +82,7 @@ impl FloatKeys {
         let names = NamePreserver::new(&node);
         let compared = node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let compared = expr.transform_up(|expr| {
+            let compared = expr.change_up(|expr| {
                 of_choice(expr, &schema)?
                     .transform_data(|expr| nested::of_expression(self, expr, &schema))
             })?;
@@ -110,7 +107,7 @@ impl FloatKeys {
                 let names = NamePreserver::new(&node);
                 let calls = node.map_expressions(|expr| {
                     let name = names.save(&expr);
-                    let changed = expr.transform_up(|expr| Ok(self.of_call(expr, &schema)))?;
+                    let changed = expr.change_up(|expr| Ok(self.of_call(expr, &schema)))?;
                     Ok(changed.update_data(|expr| name.restore(expr)))
                 })?;
                 let changed = changed || calls.transformed;

@@ -22,6 +22,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use super::key_rewrite::KeyRewrite;
@@ -49,7 +50,7 @@ impl AnalyzerRule for JsonbKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| self.of_node(node)).map(|plan| plan.data)
+        plan.change_with_subqueries(|node| self.of_node(node)).map(|plan| plan.data)
     }
 }
 
@@ -102,7 +103,7 @@ impl JsonbKeys {
         let names = NamePreserver::new(&node);
         let calls = node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let changed = expr.transform_up(|expr| self.of_expression(expr, &schema))?;
+            let changed = expr.change_up(|expr| self.of_expression(expr, &schema))?;
             Ok(changed.update_data(|expr| name.restore(expr)))
         })?;
         let node = self.node_with_keys(calls.data)?;
@@ -140,7 +141,7 @@ impl JsonbKeys {
                 }
                 if let Some(filter) = join.filter.take() {
                     let schema = merge_schema(&[join.left.as_ref(), join.right.as_ref()]);
-                    let filter = filter.transform_up(|expr| self.of_equality(expr, &schema))?;
+                    let filter = filter.change_up(|expr| self.of_equality(expr, &schema))?;
                     changed |= filter.transformed;
                     join.filter = Some(filter.data);
                 }

@@ -7,17 +7,14 @@
 
 use arrow::datatypes::DataType;
 use datafusion::{
-    common::{
-        DFSchema, Result,
-        config::ConfigOptions,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
         Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, SortExpr,
         expr_rewriter::NamePreserver, utils::merge_schema,
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 /// Sorts NULL arrays by a key of their own. Runs when the keys of all orders are settled.
 #[derive(Debug)]
@@ -29,7 +26,7 @@ impl AnalyzerRule for ListNulls {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| {
+        plan.change_with_subqueries(|node| {
             let (node, changed) = match node {
                 LogicalPlan::Sort(mut sort) => {
                     let changed = separate(&mut sort.expr, sort.input.schema());
@@ -45,7 +42,7 @@ impl AnalyzerRule for ListNulls {
             let names = NamePreserver::new(&node);
             let calls = node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let calls = expr.transform_up(|expr| {
+                let calls = expr.change_up(|expr| {
                     Ok(match expr {
                         Expr::WindowFunction(mut call) => {
                             let changed = separate(&mut call.params.order_by, &schema);

@@ -14,11 +14,7 @@ use arrow::{
     error::ArrowError,
 };
 use datafusion::{
-    common::{
-        Result,
-        config::ConfigOptions,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{Result, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
         BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
         ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -31,6 +27,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_functions::{function::sql_name, governor};
 use stratalog_model::{Error, ErrorKind};
 
@@ -72,12 +69,12 @@ impl AnalyzerRule for CheckedArithmetic {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| {
+        plan.change_with_subqueries(|plan| {
             let schema = merge_schema(&plan.inputs());
             let names = NamePreserver::new(&plan);
             plan.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let rewritten = expr.transform_up(|expr| {
+                let rewritten = expr.change_up(|expr| {
                     if let Expr::Negative(inner) = &expr
                         && let Ok(data_type) = inner.get_type(&schema)
                         && data_type.is_signed_integer()

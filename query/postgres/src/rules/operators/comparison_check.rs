@@ -4,17 +4,14 @@
 
 use arrow::datatypes::DataType;
 use datafusion::{
-    common::{
-        DFSchema, Result,
-        config::ConfigOptions,
-        tree_node::{TreeNode, TreeNodeRecursion},
-    },
+    common::{DFSchema, Result, config::ConfigOptions, tree_node::TreeNodeRecursion},
     logical_expr::{
         BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, expr::AggregateFunction,
         utils::merge_schema,
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_functions::{function::sql_name, literal::compares};
 use stratalog_model::{Error, ErrorKind};
 
@@ -31,7 +28,7 @@ impl AnalyzerRule for ComparisonCheck {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             let schema = merge_schema(&node.inputs());
             if let LogicalPlan::Join(join) = node {
                 for (left, right) in &join.on {
@@ -39,7 +36,7 @@ impl AnalyzerRule for ComparisonCheck {
                 }
             }
             node.apply_expressions(|expr| {
-                expr.apply(|expr| check(expr, &schema).map(|()| TreeNodeRecursion::Continue))
+                expr.each(|expr| check(expr, &schema).map(|()| TreeNodeRecursion::Continue))
             })
         })?;
         Ok(plan)

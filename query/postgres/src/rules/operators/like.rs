@@ -17,6 +17,7 @@ use datafusion::{
     },
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
 };
+use stratalog_functions::plan_walk::TreeWalk;
 
 use crate::rules::subqueries::decorrelation::any_expression;
 
@@ -102,7 +103,7 @@ impl OptimizerRule for LikeCalls {
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            let called = expr.transform_up(|expr| self.call(expr, &schema))?;
+            let called = expr.change_up(|expr| self.call(expr, &schema))?;
             Ok(called.update_data(|expr| name.restore(expr)))
         })
     }

@@ -6,13 +6,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::Field;
 use datafusion::{
-    common::{
-        DFSchema, Result,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{DFSchema, Result, tree_node::Transformed},
     logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, utils::merge_schema},
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
 };
+use stratalog_functions::plan_walk::TreeWalk;
 
 /// Records the nullability of casts. Runs last, because other rules change the nullability.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ impl OptimizerRule for CastNulls {
             node => merge_schema(&node.inputs()),
         };
         node.map_expressions(|expr| {
-            expr.transform_up(|expr| {
+            expr.change_up(|expr| {
                 Ok(match expr {
                     Expr::Cast(cast) => of_cast(cast, &schema),
                     other => Transformed::no(other),

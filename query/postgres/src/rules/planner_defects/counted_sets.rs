@@ -20,6 +20,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::PlanWalk;
 
 /// Numbers equal rows on both sides.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl AnalyzerRule for CountedSets {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_with_subqueries(|node| match node {
             LogicalPlan::Join(join) if counts(&join) => counted(join).map(Transformed::yes),
             other => Ok(Transformed::no(other)),
         })

@@ -24,6 +24,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::PlanWalk;
 
 /// Hides dependencies: gives an alias to grouping and sort keys. Runs last.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl AnalyzerRule for HiddenDependencies {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_with_subqueries(|node| match node {
             LogicalPlan::Aggregate(aggregate)
                 if aggregate.group_expr.len() > 1 && repeats(&aggregate.input)? =>
             {

@@ -20,6 +20,7 @@ use datafusion::{
         utils::grouping_set_to_exprlist,
     },
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 /// Computes the groups of grouping sets below their aggregation. Runs on the planner's original
 /// plan, before any rule.
@@ -27,7 +28,7 @@ use datafusion::{
 /// # Errors
 /// Errors of the planner.
 pub fn computed_below(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.change_with_subqueries(|node| match node {
         LogicalPlan::Aggregate(aggregate) => {
             let aggregate = with_groups_as_arguments(aggregate)?;
             Ok(match over_columns(&aggregate)? {
@@ -78,7 +79,7 @@ fn without_alias(expr: &Expr) -> &Expr {
 /// An aggregate with changed arguments of GROUPING, under its former name.
 fn with_arguments(expr: Expr, change: impl Fn(Expr) -> Expr) -> Result<Expr> {
     let name = expr.schema_name().to_string();
-    let changed = expr.transform_up(|expr| match expr {
+    let changed = expr.change_up(|expr| match expr {
         Expr::AggregateFunction(mut call) if call.func.name() == "grouping" => {
             call.params.args = call.params.args.into_iter().map(&change).collect();
             Ok(Transformed::yes(Expr::AggregateFunction(call)))

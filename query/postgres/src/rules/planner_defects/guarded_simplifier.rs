@@ -34,6 +34,7 @@ use datafusion::{
         ApplyOrder, OptimizerConfig, OptimizerRule, simplify_expressions::SimplifyExpressions,
     },
 };
+use stratalog_functions::plan_walk::TreeWalk;
 use stratalog_model::Error;
 
 use crate::{errors::to_datafusion, rules::equality::float_keys::FloatKeys};
@@ -116,7 +117,7 @@ impl Guard {
         node.map_expressions(|expr| {
             let name = names.save(&expr);
             let lists = lists::kept_apart(expr, &schema, is_filter, self)?;
-            let operands = lists.data.transform_up(|expr| self.of_operator(expr, &schema))?;
+            let operands = lists.data.change_up(|expr| self.of_operator(expr, &schema))?;
             let changed = lists.transformed || operands.transformed;
             Ok(Transformed::new_transformed(name.restore(operands.data), changed))
         })

@@ -35,6 +35,7 @@ use datafusion::{
         filter::{FilterExec, FilterExecBuilder},
     },
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use crate::rules::each_node::EachNode;
 
@@ -49,7 +50,7 @@ fn hide_casts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionP
     conjuncts.retain(|conjunct| !is_mark(conjunct));
     let is_marked = conjuncts.len() < before;
     let predicate = if is_marked { conjunction(conjuncts) } else { Arc::clone(filter.predicate()) };
-    let hidden = predicate.transform_up(|part| {
+    let hidden = predicate.change_up(|part| {
         Ok(match part.downcast_ref::<CastExpr>() {
             Some(_) => Transformed::yes(Arc::new(OpaqueCast(part)) as _),
             None => Transformed::no(part),
@@ -75,7 +76,7 @@ pub fn with_opaque_true(plan: &LogicalPlan) -> Result<LogicalPlan> {
         })
     };
     plan.clone()
-        .transform_up_with_subqueries(|node| match node {
+        .change_with_subqueries(|node| match node {
             LogicalPlan::Filter(filter) if casts(&filter.predicate)? => {
                 let mark = ScalarUDF::new_from_impl(OpaqueTrue::default()).call(Vec::new());
                 let predicate = filter.predicate.and(mark);

@@ -13,10 +13,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::{
-    common::{
-        Result,
-        tree_node::{TreeNode, TreeNodeRecursion},
-    },
+    common::{Result, tree_node::TreeNodeRecursion},
     logical_expr::Operator,
     physical_expr::{
         PhysicalExpr, ScalarFunctionExpr, conjunction,
@@ -28,6 +25,7 @@ use datafusion::{
         filter::{FilterExec, FilterExecBuilder},
     },
 };
+use stratalog_functions::plan_walk::TreeWalk;
 
 use super::opaque_casts::OpaqueCast;
 use crate::rules::each_node::EachNode;
@@ -122,7 +120,7 @@ fn flatten<'a>(
 /// comparisons cannot.
 fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     let mut found = false;
-    expression.apply(|part| {
+    expression.each(|part| {
         found = if part.downcast_ref::<ScalarFunctionExpr>().is_some() {
             true
         } else if let Some(cast) = part

@@ -15,6 +15,7 @@ use datafusion::{
     logical_expr::{Expr, LogicalPlan, Projection, Union},
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::PlanWalk;
 
 use crate::rules::types::common_types::{columns_of, unaliased};
 
@@ -28,7 +29,7 @@ impl AnalyzerRule for UnionNames {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_with_subqueries(|node| match node {
             LogicalPlan::Union(union) => with_names(union),
             other => Ok(Transformed::no(other)),
         })

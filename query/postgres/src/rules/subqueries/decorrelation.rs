@@ -42,6 +42,7 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{Error, ErrorKind};
 
 use self::{
@@ -60,7 +61,7 @@ impl AnalyzerRule for Decorrelation {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut has_subqueries = false;
-        plan.apply(|node| {
+        plan.each(|node| {
             has_subqueries = matches!(node, LogicalPlan::Subquery(_)) || has_subquery(node)?;
             Ok(match has_subqueries {
                 true => TreeNodeRecursion::Stop,
@@ -98,7 +99,7 @@ impl DecorrelationState {
     /// For a plan that may contain names from an earlier run.
     fn of(plan: &LogicalPlan) -> Result<Self> {
         let state = Self::default();
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             for field in node.schema().fields() {
                 let rest = field.name().strip_prefix("__").and_then(|name| name.split_once('_'));
                 let number = rest.and_then(|(_, rest)| rest.split('_').next()?.parse().ok());
@@ -118,7 +119,7 @@ impl DecorrelationState {
 
     /// Counts nodes added to the plan.
     fn count(&self, plan: &LogicalPlan) -> Result<()> {
-        plan.apply(|_| {
+        plan.each(|_| {
             self.nodes.set(self.nodes.get() + 1);
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -133,8 +134,8 @@ impl DecorrelationState {
     }
 
     fn plan(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = plan.transform_down(push_below_lateral)?.data;
-        plan.transform_up(|node| self.node(node)).map(|plan| plan.data)
+        let plan = plan.change_down(push_below_lateral)?.data;
+        plan.change_up(|node| self.node(node)).map(|plan| plan.data)
     }
 
     fn node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -147,7 +148,7 @@ impl DecorrelationState {
             return Ok(Transformed::no(node));
         }
         let node = node
-            .map_expressions(|expr| expr.transform_up(|expr| self.subquery_of(expr)))?
+            .map_expressions(|expr| expr.change_up(|expr| self.subquery_of(expr)))?
             .data
             .recompute_schema()?;
         let columns = node.schema().columns();
@@ -285,7 +286,7 @@ impl DecorrelationState {
         let Some(filter) = join.filter.take() else { return Ok(LogicalPlan::Join(join)) };
         let mut left = SubqueryJoins::of(self, Arc::clone(&join.left));
         let mut right = SubqueryJoins::of(self, Arc::clone(&join.right));
-        let filter = filter.transform_up(|part| {
+        let filter = filter.change_up(|part| {
             let Some(rows) = native_subqueries::subquery_plan(&part) else {
                 return Ok(Transformed::no(part));
             };
@@ -414,7 +415,7 @@ fn with_sort_columns(sort: Sort) -> Result<Sort> {
     let LogicalPlan::Projection(projection) = sort.input.as_ref() else { return Ok(sort) };
     let mut missing = Vec::new();
     for by in &sort.expr {
-        by.expr.apply(|part| {
+        by.expr.each(|part| {
             let outer_columns = native_subqueries::subquery_plan(part)
                 .map(native_subqueries::outer_columns)
                 .unwrap_or_default();

@@ -16,13 +16,14 @@ use datafusion::{
     common::{
         Column, NullHandling, Result,
         config::ConfigOptions,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        tree_node::{Transformed, TreeNodeRecursion},
     },
     logical_expr::{
         Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Unnest, lit, utils::conjunction,
     },
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 /// Attaches LATERAL subqueries to the rows of their left side.
 #[derive(Debug)]
 pub struct LateralRows;
@@ -33,7 +34,7 @@ impl AnalyzerRule for LateralRows {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_with_subqueries(|node| match node {
             LogicalPlan::Join(join) => match attach_lateral(&join)? {
                 Some(attached) => Ok(Transformed::yes(attached)),
                 None => Ok(Transformed::no(LogicalPlan::Join(join))),
@@ -47,7 +48,7 @@ impl AnalyzerRule for LateralRows {
 /// Whether a plan contains a subquery that names columns of earlier tables.
 fn has_lateral(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply(|node| {
+    plan.each(|node| {
         found |= matches!(node, LogicalPlan::Subquery(_));
         Ok(match found {
             true => TreeNodeRecursion::Stop,
@@ -88,7 +89,7 @@ fn attach_lateral(join: &Join) -> Result<Option<LogicalPlan>> {
 /// by its own level.
 fn level_of(plan: &LogicalPlan) -> Result<usize> {
     let mut level = 0;
-    plan.apply(|node| {
+    plan.each(|node| {
         let names = node.schema().fields().iter();
         let levels = names.filter_map(|field| {
             field.name().strip_prefix(KEPT)?.split_once('.')?.0.parse::<usize>().ok()
@@ -178,7 +179,7 @@ impl LateralAttachment<'_> {
     /// subqueries, or columns from further outside.
     fn inner(&self, expr: &Expr) -> Result<Option<Expr>> {
         let mut within = true;
-        let expr = expr.clone().transform_up(|expr| match expr {
+        let expr = expr.clone().change_up(|expr| match expr {
             Expr::OuterReferenceColumn(field, column) => {
                 match self.left.schema().maybe_index_of_column(&column) {
                     Some(at) => Ok(Transformed::yes(self.column(at))),

@@ -29,6 +29,7 @@ use datafusion::{
     optimizer::{AnalyzerRule, decorrelate::PullUpCorrelatedExpr},
     scalar::ScalarValue,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use super::decorrelation::any_expression;
 use crate::rules::aggregates::aggregate_inputs;
@@ -44,7 +45,7 @@ impl AnalyzerRule for MarkJoins {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let numbers = Cell::new(0);
-        plan.transform_up_with_subqueries(|node| with_marks(node, &numbers)).map(|plan| plan.data)
+        plan.change_with_subqueries(|node| with_marks(node, &numbers)).map(|plan| plan.data)
     }
 }
 
@@ -190,7 +191,7 @@ impl<'a> MarkJoinInput<'a> {
 
     /// An expression with marks in place of subqueries. Subqueries without a possible mark stay.
     fn rewrite(&mut self, expr: Expr) -> Result<Expr> {
-        expr.transform_up(|part| match part {
+        expr.change_up(|part| match part {
             Expr::Exists(Exists { subquery, negated }) => {
                 match self.mark(&subquery.subquery, None)? {
                     Some(mark) => Ok(Transformed::yes(if negated { !mark } else { mark })),

@@ -12,6 +12,7 @@ use datafusion::{
     logical_expr::{Expr, LogicalPlan, Subquery, utils::merge_schema},
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use crate::rules::types::common_types::UnionTypes;
 
@@ -26,7 +27,7 @@ impl AnalyzerRule for OuterTypes {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut names_outside = false;
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             names_outside = names_outside || node.contains_outer_reference();
             Ok(match names_outside {
                 true => TreeNodeRecursion::Stop,
@@ -61,7 +62,7 @@ fn updated(plan: LogicalPlan, outside: &[DFSchema]) -> Result<LogicalPlan> {
                 return Ok(Transformed::yes(LogicalPlan::Subquery(subquery)));
             }
             schemas.push(merge_schema(&node.inputs()));
-            node.map_expressions(|expr| expr.transform_up(|expr| of_expression(expr, &schemas)))
+            node.map_expressions(|expr| expr.change_up(|expr| of_expression(expr, &schemas)))
         },
     )
     .map(|plan| plan.data)
@@ -130,6 +131,6 @@ fn of_subquery(mut subquery: Subquery, schemas: &[DFSchema]) -> Result<Subquery>
 fn of_columns(columns: Vec<Expr>, schemas: &[DFSchema]) -> Result<Vec<Expr>> {
     columns
         .into_iter()
-        .map(|column| column.transform_up(|expr| of_expression(expr, schemas)).map(|new| new.data))
+        .map(|column| column.change_up(|expr| of_expression(expr, schemas)).map(|new| new.data))
         .collect()
 }

@@ -16,7 +16,7 @@ use datafusion::{
     common::{
         DFSchema, Result, ScalarValue,
         config::ConfigOptions,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        tree_node::{Transformed, TreeNodeRecursion},
     },
     logical_expr::{
         Case, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
@@ -26,13 +26,19 @@ use datafusion::{
         simplify::{ExprSimplifyResult, SimplifyContext},
     },
     sql::sqlparser::ast::{
-        CaseWhen, Expr as Written, Function, Ident, ObjectName, Statement, Value, Visit,
+        CaseWhen, Expr as Written, Function, Ident, ObjectName, Statement, Value,
     },
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{ColumnType, Error};
 
 use super::common_types::{ValueType, common_type};
-use crate::{errors::to_datafusion, parameters::input_schema, parse::call, walk};
+use crate::{
+    errors::to_datafusion,
+    parameters::input_schema,
+    parse::call,
+    walk::{self, Tree},
+};
 
 /// The name of the function; no user can write the name.
 const FUNCTION: &str = "$case";
@@ -44,7 +50,7 @@ pub fn function() -> Arc<ScalarUDF> {
 }
 
 /// Whether a tree has a CASE.
-pub fn has_case(tree: &impl Visit) -> bool {
+pub fn has_case(tree: &impl Tree) -> bool {
     let each = |expr: &Written| match expr {
         Written::Case { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
@@ -80,11 +86,11 @@ pub fn as_calls(statement: &mut Statement) {
 /// Errors of the plan traversal.
 pub fn are_mistyped(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         let schema = input_schema(node);
         let in_values = matches!(node, LogicalPlan::Values(_));
         node.apply_expressions(|expr| {
-            expr.apply(|part| {
+            expr.each(|part| {
                 found = found
                     || matches!(part, Expr::Case(case) if is_mistyped(case, part, &schema, in_values));
                 Ok(match found {

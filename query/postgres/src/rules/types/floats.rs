@@ -4,11 +4,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::{
-    common::{
-        DFSchema, Result,
-        config::ConfigOptions,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
         BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Values,
         cast,
@@ -21,6 +17,7 @@ use datafusion::{
     sql::sqlparser::ast::BinaryOperator,
 };
 use stratalog_functions::literal::compares;
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use super::common_types::is_set_operation;
 
@@ -36,7 +33,7 @@ impl AnalyzerRule for FloatPromotion {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| {
+        plan.change_with_subqueries(|plan| {
             let plan = match plan {
                 LogicalPlan::Values(values) => of_values(values)?,
                 other => Transformed::no(other),
@@ -50,7 +47,7 @@ impl AnalyzerRule for FloatPromotion {
             let names = NamePreserver::new(&plan);
             let changed = plan.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let changed = expr.transform_up(|expr| of_expression(expr, &schema))?;
+                let changed = expr.change_up(|expr| of_expression(expr, &schema))?;
                 Ok(changed.update_data(|expr| name.restore(expr)))
             })?;
             // Types of the nodes below may have changed, too.
@@ -249,7 +246,7 @@ fn is_constant(expr: &Expr) -> bool {
 /// # Errors
 /// Errors from the types of the parts.
 pub fn settled(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_up(|expr| of_expression(expr, schema))?.data)
+    Ok(expr.change_up(|expr| of_expression(expr, schema))?.data)
 }
 
 fn of_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

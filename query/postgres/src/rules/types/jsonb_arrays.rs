@@ -2,14 +2,11 @@
 //! become text: `to_jsonb(array_agg(j))` would have strings in place of the values.
 
 use datafusion::{
-    common::{
-        Result,
-        config::ConfigOptions,
-        tree_node::{TreeNode as _, TreeNodeRecursion},
-    },
+    common::{Result, config::ConfigOptions, tree_node::TreeNodeRecursion},
     logical_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFunctionDefinition},
     optimizer::AnalyzerRule,
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use super::array_calls;
@@ -36,10 +33,10 @@ impl AnalyzerRule for JsonbArrays {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             let schema = input_schema(node);
             node.apply_expressions(|expr| {
-                expr.apply(|inner| {
+                expr.each(|inner| {
                     let is_jsonb = |value: &Expr| {
                         let field = value.to_field(schema.as_ref());
                         field.is_ok_and(|(_, field)| {

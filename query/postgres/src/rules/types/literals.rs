@@ -17,6 +17,7 @@ use datafusion::{
     scalar::ScalarValue,
     sql::sqlparser::ast::BinaryOperator,
 };
+use stratalog_functions::plan_walk::TreeWalk;
 
 use super::common_types::outside_recursion;
 
@@ -158,7 +159,7 @@ impl AnalyzerRule for IntegerLiterals {
             let columns = matches!(node, LogicalPlan::Projection(_));
             let changed = node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let narrowed = expr.transform_up(arithmetic)?.transform_data(|expr| {
+                let narrowed = expr.change_up(arithmetic)?.transform_data(|expr| {
                     Ok(if columns { column(expr) } else { Transformed::no(expr) })
                 })?;
                 Ok(narrowed.update_data(|expr| name.restore(expr)))

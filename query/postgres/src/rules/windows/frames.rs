@@ -23,6 +23,7 @@ use datafusion::{
     },
     optimizer::{AnalyzerRule, simplify_expressions::ExprSimplifier},
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{Error, ErrorKind};
 
 use super::time_of_day_frames::{is_time_of_day, microseconds};
@@ -48,7 +49,7 @@ impl AnalyzerRule for Frames {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| {
+        plan.change_with_subqueries(|node| {
             if !matches!(node, LogicalPlan::Window(_)) {
                 return Ok(Transformed::no(node));
             }
@@ -60,7 +61,7 @@ impl AnalyzerRule for Frames {
             })?;
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let checked = expr.transform_up(|expr| match expr {
+                let checked = expr.change_up(|expr| match expr {
                     Expr::WindowFunction(call) => of_call(*call, &schema, widens, config),
                     other => Ok(Transformed::no(other)),
                 })?;

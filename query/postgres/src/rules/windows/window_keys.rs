@@ -25,6 +25,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 use stratalog_functions::is_predicted;
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 /// Computes keys and arguments below the windows. Runs when types and keys are settled.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl AnalyzerRule for WindowKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_with_subqueries(|node| match node {
             LogicalPlan::Window(window) => with_columns(window),
             other => Ok(Transformed::no(other)),
         })
@@ -51,7 +52,7 @@ fn with_columns(window: Window) -> Result<Transformed<LogicalPlan>> {
     let mut computed: Vec<Expr> = Vec::new();
     let calls = window.window_expr.iter().map(|expr| {
         let name = NamePreserver::new_for_projection().save(expr);
-        let keyed = expr.clone().transform_up(|expr| match expr {
+        let keyed = expr.clone().change_up(|expr| match expr {
             Expr::WindowFunction(mut call) => {
                 let changed = take_keys(&mut call, first, &mut computed);
                 Ok(Transformed::new_transformed(Expr::WindowFunction(call), changed))

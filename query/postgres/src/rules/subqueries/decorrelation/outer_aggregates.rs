@@ -1,12 +1,10 @@
 //! Aggregates over outside columns only. SQL computes these aggregates over the outside rows.
 
 use datafusion::{
-    common::{
-        DFSchema, Result,
-        tree_node::{TreeNode, TreeNodeRecursion},
-    },
+    common::{DFSchema, Result, tree_node::TreeNodeRecursion},
     logical_expr::{Expr, LogicalPlan},
 };
+use stratalog_functions::plan_walk::TreeWalk;
 use stratalog_model::{Error, ErrorKind};
 
 use super::native_subqueries;
@@ -17,7 +15,7 @@ use crate::errors::to_datafusion;
 /// # Errors
 /// `FeatureNotSupported`.
 pub fn check(subquery: &LogicalPlan) -> Result<()> {
-    subquery.apply(|node| {
+    subquery.each(|node| {
         let LogicalPlan::Aggregate(aggregate) = node else {
             return Ok(TreeNodeRecursion::Continue);
         };
@@ -40,7 +38,7 @@ pub fn check(subquery: &LogicalPlan) -> Result<()> {
 /// Whether an aggregate names columns from outside, and no column of `schema`.
 fn is_outside(aggregate: &Expr, schema: &DFSchema) -> Result<bool> {
     let (mut outside, mut within) = (false, false);
-    aggregate.apply(|part| {
+    aggregate.each(|part| {
         match part {
             Expr::Column(_) => within = true,
             Expr::OuterReferenceColumn(..) => outside = true,

@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 use datafusion::{
     common::{
         Column, DFSchema, JoinConstraint, NullEquality, Result,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        tree_node::{Transformed, TreeNodeRecursion},
     },
     functions_window::row_number::row_number_udwf,
     logical_expr::{
@@ -20,6 +20,7 @@ use datafusion::{
         expr_rewriter::NamePreserver, lit, utils::conjunction, when,
     },
 };
+use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use stratalog_model::{Error, ErrorKind};
 
 use self::key_equality::key_equalities;
@@ -109,7 +110,7 @@ impl<'a> OuterKeys<'a> {
 
     /// An expression of the subquery, with keys in place of columns from outside.
     fn expr(&self, expr: Expr) -> Result<Expr> {
-        expr.transform_up(|expr| match expr {
+        expr.change_up(|expr| match expr {
             Expr::OuterReferenceColumn(field, column) => {
                 Ok(match self.keys.iter().find(|key| key.column == column) {
                     Some(key) => Transformed::yes(key.column_expr()),
@@ -361,7 +362,7 @@ impl<'a> OuterKeys<'a> {
             .iter()
             .map(|expr| {
                 let name = NamePreserver::new_for_projection().save(expr);
-                let divided = self.expr(expr.clone())?.transform_up(|expr| match expr {
+                let divided = self.expr(expr.clone())?.change_up(|expr| match expr {
                     Expr::WindowFunction(mut call) => {
                         call.params.partition_by.splice(0..0, self.key_columns());
                         Ok(Transformed::yes(Expr::WindowFunction(call)))
@@ -486,7 +487,7 @@ fn without_lateral_marker(plan: &LogicalPlan) -> &LogicalPlan {
 /// An aggregate over rows of the subquery, without the NULL row that the outer join adds.
 fn of_rows(aggregate: Expr, is_row: &Expr) -> Result<Expr> {
     let name = NamePreserver::new_for_projection().save(&aggregate);
-    let filtered = aggregate.transform_up(|expr| match expr {
+    let filtered = aggregate.change_up(|expr| match expr {
         Expr::AggregateFunction(mut call) => {
             let filter = call.params.filter.take();
             let filter = filter.map_or_else(|| is_row.clone(), |filter| filter.and(is_row.clone()));
@@ -500,7 +501,7 @@ fn of_rows(aggregate: Expr, is_row: &Expr) -> Result<Expr> {
 
 fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             found |= expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)

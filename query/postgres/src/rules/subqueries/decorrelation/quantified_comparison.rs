@@ -4,10 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{
-        Column, DFSchema, ExprSchema, Result,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{Column, DFSchema, ExprSchema, Result, tree_node::Transformed},
     functions_aggregate::count::count_udaf,
     logical_expr::{
         Aggregate, Expr, ExprFunctionExt, LogicalPlan, Operator, Projection, Subquery, binary_expr,
@@ -16,6 +13,7 @@ use datafusion::{
     },
     scalar::ScalarValue,
 };
+use stratalog_functions::plan_walk::TreeWalk;
 
 /// A subquery with one row.
 pub struct QuantifiedComparison {
@@ -98,7 +96,7 @@ fn comparison_plan(
 
 /// An expression over the outside rows, with outer references for the subquery.
 fn with_outer_references(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    expr.transform_up(|expr| match expr {
+    expr.change_up(|expr| match expr {
         Expr::Column(column) => {
             let field = Arc::clone(schema.field_from_column(&column)?);
             Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{
-        Result,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{Result, tree_node::Transformed},
     logical_expr::{
         Expr, JoinType, LogicalPlan, expr_rewriter::NamePreserver, lit, utils::conjunction,
     },
 };
+use stratalog_functions::plan_walk::TreeWalk;
 
 use super::{
     DecorrelationState, filter_join, is_subquery_in,
@@ -66,7 +64,7 @@ impl<'a> SubqueryJoins<'a> {
         if !is_subquery_in(&expr)? {
             return Ok(expr);
         }
-        expr.transform_up(|expr| {
+        expr.change_up(|expr| {
             if native_subqueries::subquery_plan(&expr).is_none()
                 || native_subqueries::is_native(&expr, place, self.plan.schema())?
             {

@@ -12,6 +12,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 use stratalog_functions::literal::style_of;
+use stratalog_functions::plan_walk::PlanWalk;
 use stratalog_model::ColumnType;
 use stratalog_text::TextStyle;
 
@@ -31,7 +32,7 @@ impl AnalyzerRule for SetTypes {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut found = false;
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             found = found || matches!(node, LogicalPlan::Join(join) if is_set_operation(join));
             Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;

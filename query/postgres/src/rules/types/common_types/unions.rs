@@ -17,6 +17,7 @@ use datafusion::{
     scalar::ScalarValue,
 };
 use stratalog_functions::literal::style_of;
+use stratalog_functions::plan_walk::PlanWalk;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::TextStyle;
 
@@ -72,7 +73,7 @@ pub fn outside_recursion(
 /// # Errors
 /// `DatatypeMismatch` and `FeatureNotSupported`; see [`check_terms`].
 pub fn check_recursion(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         if let LogicalPlan::RecursiveQuery(query) = node {
             check_terms(query)?;
         }
@@ -263,7 +264,7 @@ impl AnalyzerRule for ValuesTypes {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let style = style_of(config);
         let mut changed = false;
-        plan.transform_up_with_subqueries(|node| {
+        plan.change_with_subqueries(|node| {
             let node = match node {
                 LogicalPlan::Values(values) => rescaled(values, &style)?,
                 other => Transformed::no(other),

@@ -4,16 +4,14 @@ use std::{collections::HashSet, sync::Arc};
 
 use arrow::datatypes::DataType;
 use datafusion::{
-    common::{
-        Column, DFSchema, Result,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{Column, DFSchema, Result, tree_node::Transformed},
     logical_expr::{
         BinaryExpr, Expr, ExprSchemable, FetchType, Filter, Limit, LogicalPlan, Operator,
         Projection, SkipType, Sort, SortExpr,
         utils::{conjunction, split_conjunction},
     },
 };
+use stratalog_functions::plan_walk::TreeWalk;
 
 use super::{super::is_subquery_in, OuterKeys, without_lateral_marker};
 use crate::rules::subqueries::as_of::{AsOf, Until};
@@ -209,7 +207,7 @@ impl OuterKeys<'_> {
 
 /// Replaces a projection's columns in an expression by the projected expressions.
 fn selected(expr: Expr, projection: &Projection) -> Result<Expr> {
-    expr.transform_up(|expr| {
+    expr.change_up(|expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         let at = projection.schema.maybe_index_of_column(column);
         Ok(match at.and_then(|at| projection.expr.get(at)) {

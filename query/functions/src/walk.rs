@@ -1,6 +1,7 @@
 //! Walks over syntax trees. The compiler instantiates a visitor for each of the hundreds of types
-//! in a tree. The module therefore has only two visitors, a reading visitor and a changing visitor.
-//! The visitors call implementations of [`Look`] and [`Change`].
+//! in a tree, and again in each crate that visits a tree. The module therefore has only two
+//! visitors, a reading visitor and a changing visitor, and visits all trees itself ([`Tree`]). The
+//! visitors call implementations of [`Look`] and [`Change`].
 //!
 //! A walk also breaks when the statement must stop (CL-10): a tree can have a million nodes, and a
 //! statement is walked dozens of times. The guard of the session then
@@ -8,10 +9,12 @@
 
 use std::ops::ControlFlow;
 
+use crate::governor::Pace;
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Query, Select, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    Delete, Distinct, Expr, Function, FunctionArguments, GroupByExpr, NamedWindowDefinition,
+    ObjectName, OrderBy, OrderByExpr, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
+    TableWithJoins, Values, Visit, VisitMut, Visitor, VisitorMut,
 };
-use stratalog_functions::governor::Pace;
 
 /// Tells the walk to continue or to break.
 pub type Flow = ControlFlow<()>;
@@ -99,41 +102,112 @@ pub trait Change {
     }
 }
 
+/// A syntax tree, or several trees.
+pub trait Tree {
+    /// Reads the tree; breaks when `by` breaks.
+    fn read(&self, by: &mut dyn Look) -> Flow;
+
+    /// Changes the tree; breaks when `by` breaks.
+    fn rewrite(&mut self, by: &mut dyn Change) -> Flow;
+}
+
+/// Implements [`Tree`] without generic parameters, so that no other crate instantiates a visitor.
+macro_rules! trees {
+    ($($tree:ty),* $(,)?) => { $(
+        impl Tree for $tree {
+            fn read(&self, by: &mut dyn Look) -> Flow {
+                self.visit(&mut ReadingVisitor { by, pace: Pace::default() })
+            }
+
+            fn rewrite(&mut self, by: &mut dyn Change) -> Flow {
+                VisitMut::visit(self, &mut ChangingVisitor { by, pace: Pace::default() })
+            }
+        }
+    )* };
+}
+
+trees!(
+    Statement,
+    Delete,
+    Query,
+    Select,
+    SelectItem,
+    SetExpr,
+    Distinct,
+    GroupByExpr,
+    Expr,
+    Function,
+    FunctionArguments,
+    NamedWindowDefinition,
+    OrderBy,
+    OrderByExpr,
+    TableFactor,
+    TableWithJoins,
+    Values,
+);
+
+impl<T: Tree> Tree for Vec<T> {
+    fn read(&self, by: &mut dyn Look) -> Flow {
+        self.iter().try_for_each(|tree| tree.read(by))
+    }
+
+    fn rewrite(&mut self, by: &mut dyn Change) -> Flow {
+        self.iter_mut().try_for_each(|tree| tree.rewrite(by))
+    }
+}
+
+impl<T: Tree> Tree for Option<T> {
+    fn read(&self, by: &mut dyn Look) -> Flow {
+        self.iter().try_for_each(|tree| tree.read(by))
+    }
+
+    fn rewrite(&mut self, by: &mut dyn Change) -> Flow {
+        self.iter_mut().try_for_each(|tree| tree.rewrite(by))
+    }
+}
+
+impl<T: Tree> Tree for Box<T> {
+    fn read(&self, by: &mut dyn Look) -> Flow {
+        self.as_ref().read(by)
+    }
+
+    fn rewrite(&mut self, by: &mut dyn Change) -> Flow {
+        self.as_mut().rewrite(by)
+    }
+}
+
 /// Reads `tree`; breaks when `by` breaks.
-pub fn look(tree: &impl Visit, by: &mut dyn Look) -> Flow {
-    tree.visit(&mut ReadingVisitor { by, pace: Pace::default() })
+pub fn look(tree: &impl Tree, by: &mut dyn Look) -> Flow {
+    tree.read(by)
 }
 
 /// Changes `tree`; breaks when `by` breaks.
-pub fn change(tree: &mut impl VisitMut, by: &mut dyn Change) -> Flow {
-    tree.visit(&mut ChangingVisitor { by, pace: Pace::default() })
+pub fn change(tree: &mut impl Tree, by: &mut dyn Change) -> Flow {
+    tree.rewrite(by)
 }
 
 /// Walks over the expressions of `tree`, each before the children.
-pub fn expressions(tree: &impl Visit, mut each: impl FnMut(&Expr) -> Flow) -> Flow {
+pub fn expressions(tree: &impl Tree, mut each: impl FnMut(&Expr) -> Flow) -> Flow {
     look(tree, &mut Expressions { each: &mut each, depth: None })
 }
 
 /// Walks over the expressions of `tree`, each after the children.
-pub fn expressions_mut(tree: &mut impl VisitMut, mut each: impl FnMut(&mut Expr) -> Flow) -> Flow {
+pub fn expressions_mut(tree: &mut impl Tree, mut each: impl FnMut(&mut Expr) -> Flow) -> Flow {
     change(tree, &mut ExpressionsMut { each: &mut each, depth: None })
 }
 
 /// Like [`expressions`], but without the expressions within subqueries.
-pub fn own_expressions(tree: &impl Visit, mut each: impl FnMut(&Expr) -> Flow) -> Flow {
+pub fn own_expressions(tree: &impl Tree, mut each: impl FnMut(&Expr) -> Flow) -> Flow {
     look(tree, &mut Expressions { each: &mut each, depth: Some(0) })
 }
 
 /// Like [`expressions_mut`], but without the expressions within subqueries.
-pub fn own_expressions_mut(
-    tree: &mut impl VisitMut,
-    mut each: impl FnMut(&mut Expr) -> Flow,
-) -> Flow {
+pub fn own_expressions_mut(tree: &mut impl Tree, mut each: impl FnMut(&mut Expr) -> Flow) -> Flow {
     change(tree, &mut ExpressionsMut { each: &mut each, depth: Some(0) })
 }
 
 /// Walks over the names of tables in `tree`.
-pub fn relations(tree: &impl Visit, mut each: impl FnMut(&ObjectName) -> Flow) -> Flow {
+pub fn relations(tree: &impl Tree, mut each: impl FnMut(&ObjectName) -> Flow) -> Flow {
     look(tree, &mut Relations(&mut each))
 }
 
