@@ -32,14 +32,16 @@ pub(super) fn functions() -> Vec<Function> {
             &[&[Text, Array, Text], &[Text, Array, Text, Boolean]],
             ColumnType::Jsonb,
             "A value with another value at a path; a missing member is added unless the fourth argument is false.",
-            |arguments| changed(arguments, |path, new, add| Change::Set { path, new, add }),
+            |arguments| changed(arguments, |path, new, add| JsonChange::Set { path, new, add }),
         ),
         Function::immutable(
             "jsonb_insert",
             &[&[Text, Array, Text], &[Text, Array, Text, Boolean]],
             ColumnType::Jsonb,
             "A value with another value inserted before an array element, after the element if the fourth argument is true, or as a new member of an object.",
-            |arguments| changed(arguments, |path, new, after| Change::Insert { path, new, after }),
+            |arguments| {
+                changed(arguments, |path, new, after| JsonChange::Insert { path, new, after })
+            },
         ),
         Function::immutable(
             "jsonb_strip_nulls",
@@ -79,7 +81,7 @@ pub(super) fn functions() -> Vec<Function> {
                         return Ok(None);
                     };
                     let json = normalize_jsonb(json).map_err(failed)?;
-                    rewritten(&json, &Change::Delete { path: &path }).map(Some).map_err(failed)
+                    rewritten(&json, &JsonChange::Delete { path: &path }).map(Some).map_err(failed)
                 })
             },
         ),
@@ -156,7 +158,7 @@ fn exist(arguments: &Arguments<'_>, test: fn(&str, &[String]) -> bool) -> Result
 }
 
 /// What to do at the end of a path.
-enum Change<'a> {
+enum JsonChange<'a> {
     Set { path: &'a [String], new: &'a str, add: bool },
     Insert { path: &'a [String], new: &'a str, after: bool },
     Delete { path: &'a [String] },
@@ -164,11 +166,11 @@ enum Change<'a> {
 
 fn changed(
     arguments: &Arguments<'_>,
-    change: for<'a> fn(&'a [String], &'a str, bool) -> Change<'a>,
+    change: for<'a> fn(&'a [String], &'a str, bool) -> JsonChange<'a>,
 ) -> Result<ArrayRef> {
     let (json, paths, new) = (arguments.text(0)?, texts(arguments, 1)?, arguments.text(2)?);
     // By default, a missing member is added, and an element is inserted before the given position.
-    let default = matches!(change(&[], "", true), Change::Set { .. });
+    let default = matches!(change(&[], "", true), JsonChange::Set { .. });
     text_rows(arguments.rows, |row| {
         let create_missing = match arguments.has(3) {
             true => {
@@ -191,13 +193,15 @@ fn changed(
     })
 }
 
-fn rewritten(json: &str, change: &Change<'_>) -> Result<String, Error> {
+fn rewritten(json: &str, change: &JsonChange<'_>) -> Result<String, Error> {
     let path = match change {
-        Change::Set { path, .. } | Change::Insert { path, .. } | Change::Delete { path } => *path,
+        JsonChange::Set { path, .. }
+        | JsonChange::Insert { path, .. }
+        | JsonChange::Delete { path } => *path,
     };
     if !matches!(scan::type_name(json), "object" | "array") {
         return Err(match change {
-            Change::Delete { .. } => invalid("cannot delete path in scalar"),
+            JsonChange::Delete { .. } => invalid("cannot delete path in scalar"),
             _ => invalid("cannot set path in scalar"),
         });
     }
@@ -212,7 +216,7 @@ fn rewritten(json: &str, change: &Change<'_>) -> Result<String, Error> {
 /// Writes a value with the change applied at `path`, the remaining steps.
 fn write(
     json: &str,
-    change: &Change<'_>,
+    change: &JsonChange<'_>,
     path: &[String],
     depth: usize,
     out: &mut String,
@@ -247,7 +251,7 @@ fn quoted(text: &str) -> String {
 
 fn in_object(
     json: &str,
-    change: &Change<'_>,
+    change: &JsonChange<'_>,
     (step, rest): (&String, &[String]),
     depth: usize,
     out: &mut String,
@@ -258,7 +262,7 @@ fn in_object(
     for (key, value) in scan::members(json) {
         let here = scan::as_text(key).as_deref() == Some(step.as_str());
         found |= here;
-        if here && rest.is_empty() && matches!(change, Change::Delete { .. }) {
+        if here && rest.is_empty() && matches!(change, JsonChange::Delete { .. }) {
             continue;
         }
         separated(out, &mut first);
@@ -266,8 +270,8 @@ fn in_object(
         out.push(':');
         match change {
             _ if !here => out.push_str(value),
-            Change::Set { new, .. } if rest.is_empty() => out.push_str(new),
-            Change::Insert { .. } if rest.is_empty() => {
+            JsonChange::Set { new, .. } if rest.is_empty() => out.push_str(new),
+            JsonChange::Insert { .. } if rest.is_empty() => {
                 return Err(invalid("cannot replace existing key")
                     .with_hint("Try using the function jsonb_set to replace key value."));
             }
@@ -276,7 +280,7 @@ fn in_object(
     }
     if !found
         && rest.is_empty()
-        && let Change::Set { new, add: true, .. } | Change::Insert { new, .. } = change
+        && let JsonChange::Set { new, add: true, .. } | JsonChange::Insert { new, .. } = change
     {
         separated(out, &mut first);
         out.push_str(&quoted(step));
@@ -289,7 +293,7 @@ fn in_object(
 
 fn in_array(
     json: &str,
-    change: &Change<'_>,
+    change: &JsonChange<'_>,
     (step, rest): (&String, &[String]),
     depth: usize,
     out: &mut String,
@@ -306,9 +310,9 @@ fn in_array(
     let mut first = true;
     out.push('[');
     let adds = match change {
-        Change::Set { add, new, .. } => (*add && rest.is_empty()).then_some(*new),
-        Change::Insert { new, .. } => rest.is_empty().then_some(*new),
-        Change::Delete { .. } => None,
+        JsonChange::Set { add, new, .. } => (*add && rest.is_empty()).then_some(*new),
+        JsonChange::Insert { new, .. } => rest.is_empty().then_some(*new),
+        JsonChange::Delete { .. } => None,
     };
     // A position before the first element inserts at the beginning, any other at the end.
     if let Some(new) = adds.filter(|_| at < 0) {
@@ -322,12 +326,12 @@ fn in_array(
             continue;
         }
         match change {
-            Change::Delete { .. } if rest.is_empty() => {}
-            Change::Set { new, .. } if rest.is_empty() => {
+            JsonChange::Delete { .. } if rest.is_empty() => {}
+            JsonChange::Set { new, .. } if rest.is_empty() => {
                 separated(out, &mut first);
                 out.push_str(new);
             }
-            Change::Insert { new, after, .. } if rest.is_empty() => {
+            JsonChange::Insert { new, after, .. } if rest.is_empty() => {
                 let (one, other) = if *after { (value, *new) } else { (*new, value) };
                 for value in [one, other] {
                     separated(out, &mut first);

@@ -5,7 +5,7 @@ use super::{Finding, manifest::members};
 use crate::tree::Tree;
 
 /// Least number of assertions for 1,000 functions of the product code.
-const ASSERTIONS_MIN: usize = 60;
+const ASSERTIONS_MIN: usize = 250;
 
 /// The registry of promises.
 const REGISTRY: &str = "storage/model/src/invariant.rs";
