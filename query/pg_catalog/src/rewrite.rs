@@ -76,8 +76,6 @@ struct Rewriter {
     sets: Vec<usize>,
 }
 
-/// The result type of the walk, which never stops early.
-
 impl Change for Rewriter {
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
         self.shadowed |= shadows(query);

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use stratalog_model::{Error, ErrorKind};
 use stratalog_text::normalize_jsonb;
 
-use super::{Change, DEPTH_MAX, invalid, rewritten, scan, separated, texts};
+use super::{DEPTH_MAX, JsonChange, invalid, rewritten, scan, separated, texts};
 use crate::{
     failed,
     function::{Arguments, text_at, text_rows},
@@ -66,7 +66,7 @@ pub(super) fn delete(arguments: &Arguments<'_>) -> Result<ArrayRef> {
                 _ => return Err(failed(invalid("cannot delete from scalar"))),
             }
             let place = [places.value(row).to_string()];
-            rewritten(&json, &Change::Delete { path: &place }).map(Some).map_err(failed)
+            rewritten(&json, &JsonChange::Delete { path: &place }).map(Some).map_err(failed)
         });
     }
     let one = (*what == DataType::Utf8View).then(|| arguments.text(1)).transpose()?;

@@ -2,7 +2,7 @@ use super::*;
 
 fn set(json: &str, path: &[&str], new: &str, add: bool) -> String {
     let path: Vec<String> = path.iter().map(|step| (*step).to_string()).collect();
-    rewritten(json, &Change::Set { path: &path, new, add }).unwrap()
+    rewritten(json, &JsonChange::Set { path: &path, new, add }).unwrap()
 }
 
 // The expected values are PostgreSQL 15's answers.
