@@ -152,8 +152,8 @@ impl Parsed {
         }
     }
 
-    /// The portal of a forward MOVE, and the number of rows; `None` for a MOVE to the end. Portals
-    /// of the protocol are cursors of SQL, too.
+    /// For a forward MOVE: the name of the cursor or portal, and the number of rows. The number is
+    /// `None` for a MOVE to the end. The result is `None` for every other statement.
     pub fn moves_forward(&self) -> Option<(String, Option<u64>)> {
         cursor::moves_forward(self.statement())
     }

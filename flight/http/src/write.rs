@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use stratalog_line::{LineError, Precision};
-use stratalog_model::{Durability, Error, ErrorKind, Result};
+use stratalog_model::{Durability, Result};
 
 use crate::{
     json::Json,
@@ -109,7 +109,7 @@ fn line_options(
     let precision = match parameter("precision") {
         None if version == Version::Three => Precision::Auto,
         None => Precision::Nanosecond,
-        Some(text) => precision(text)?,
+        Some(text) => text.parse()?,
     };
     let durability = match (parameter("durability"), parameter("no_sync")) {
         (Some(text), _) => Some(text.parse::<Durability>()?),
@@ -129,25 +129,6 @@ pub(crate) fn schema(state: &State, database: Option<&str>, policy: Option<&str>
         None | Some(AUTOGEN) => database.to_string(),
         Some(policy) => format!("{database}/{policy}"),
     }
-}
-
-fn precision(text: &str) -> Result<Precision> {
-    Ok(match text {
-        "n" | "ns" | "nanosecond" => Precision::Nanosecond,
-        "u" | "us" | "microsecond" => Precision::Microsecond,
-        "ms" | "millisecond" => Precision::Millisecond,
-        "s" | "second" => Precision::Second,
-        "m" => Precision::Minute,
-        "h" => Precision::Hour,
-        "auto" => Precision::Auto,
-        _ => {
-            return Err(Error::new(
-                ErrorKind::InvalidParameterValue,
-                format!("precision \"{text}\" is unknown"),
-            )
-            .with_hint("use ns, us, ms, s, m, h or auto"));
-        }
-    })
 }
 
 /// The answer to a request in which some or all lines are invalid.

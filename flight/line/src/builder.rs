@@ -51,7 +51,8 @@ pub struct RowBuilder {
     pub(crate) series: SeriesCache,
     /// The number of requests so far, plus the reloads of definitions within requests.
     request: u64,
-    /// The number of batches so far. A series has another number in each batch.
+    /// The number of the current batch. A series keeps its index in the batch of the table only while
+    /// the series has this number.
     batch: u64,
     /// The tables that have rows.
     filled: Vec<u32>,

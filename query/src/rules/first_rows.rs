@@ -52,7 +52,8 @@ fn is_partial(aggregate: &AggregateExec) -> bool {
     *aggregate.mode() == AggregateMode::Partial
 }
 
-/// The first rows of an aggregation; `None` if its columns come from other rows, too.
+/// The groups and the order that choose the first row of each group. `None` if an aggregate reads
+/// other rows, or if this rule does not support the aggregation.
 fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     let groups = aggregate.group_expr();
     let functions = aggregate.aggr_expr();

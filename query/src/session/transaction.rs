@@ -59,7 +59,8 @@ struct Block {
     /// The chronicles used by the block's statements, each at most once for reading and once for
     /// writing.
     uses: Vec<UseGuard>,
-    /// Dropped after the rows written to its tables.
+    /// The uncommitted definitions of the block. Declared after the written rows: Rust drops the rows
+    /// before the definitions of their tables.
     definition: Option<Definition>,
     /// Set after a lease ran out: the written rows are lost and dropped. The error for each
     /// statement that needs the rows.

@@ -16,7 +16,7 @@ pub(crate) const SUFFIX: &str = ".backup";
 /// Maximum bytes of a list: about a million files.
 pub(crate) const LIST_BYTES_MAX: u64 = 1 << 28;
 
-/// A backup of a place.
+/// A backup that is stored in a place.
 #[derive(Debug)]
 pub struct Backup {
     /// The name.

@@ -27,7 +27,7 @@ pub(crate) struct RecoveredJournal {
     pub(crate) file: Box<dyn DiskFile>,
     /// The end of the last segment; all earlier frames are durable.
     pub(crate) tail: Tail,
-    /// The continuation record that the segment before the last may lack.
+    /// The continuation record of the second-last segment, if a crash may have prevented its write.
     pub(crate) continuation: Option<Continuation>,
 }
 

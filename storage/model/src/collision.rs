@@ -12,15 +12,15 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Collision {
-    /// A: all events are kept, in arrival order.
+    /// Semantics A: all events are kept, in arrival order.
     All,
-    /// B: readers see the last event to arrive.
+    /// Semantics B: readers see the last event to arrive.
     Last,
-    /// C: the first event is kept, later events are rejected (23505).
+    /// Semantics C: the first event is kept, later events are rejected (23505).
     First,
-    /// D: the first event keeps the tick, later events take the next free ticks.
+    /// Semantics D: the first event keeps the tick, later events take the next free ticks.
     Next,
-    /// B, by column: the last event to arrive takes the values of the earlier event where the last
+    /// Semantics B for each column: the last event to arrive takes the values of the earlier event where the last
     /// event has NULL.
     Merge,
 }

@@ -1,4 +1,4 @@
-//! The files of a data directory, by use.
+//! Counts the files of a data directory for each use: journal, tablets, stories, index …
 
 use std::fmt;
 

@@ -73,7 +73,7 @@ pub trait Content: Send + Sync {
     async fn read(&self, range: Range<u64>) -> Result<Bytes>;
 }
 
-/// Length and time of a file.
+/// The length of a file, and the time of its upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectStatus {
     /// Length.

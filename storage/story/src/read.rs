@@ -322,7 +322,8 @@ impl FetchedColumns {
     /// Decodes the rows, at most `batch_rows_max` per batch.
     ///
     /// # Errors
-    /// `DataCorrupted`, also from each batch.
+    /// `DataCorrupted` if the metadata is damaged; each batch of the result may fail with the same
+    /// error.
     pub fn decode(self, batch_rows_max: usize) -> Result<Rows> {
         let outcome = ResultShape::new(&self.story, &self.columns)?;
         let schema = self.story.reader_metadata().parquet_schema();

@@ -1,4 +1,5 @@
-//! Recording: payload → tick → a batch of a writer → receipt; and a new tick after a refusal.
+//! Records events: payload → tick → a batch of a writer → receipt. If the server refuses the tick of
+//! an event, the client sends the event again with a new tick.
 
 use std::{
     future::Future,

@@ -62,7 +62,8 @@ pub fn respell(expr: &mut Expr) {
     }
 }
 
-/// `a[1:2][1:2]` is empty: arrays have one dimension.
+/// Replaces a chain of subscripts with a slice by an empty slice: `a[1:2][1:2]` is empty, because
+/// arrays have one dimension.
 fn empty_of_dimensions(access_chain: &mut Vec<AccessExpr>) {
     let is_slice =
         |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }));

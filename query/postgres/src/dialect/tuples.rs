@@ -73,7 +73,8 @@ fn as_tuple(expr: &mut Expr) {
     }
 }
 
-/// `(a, b) = (SELECT x, y …)` compares the columns, within the subquery.
+/// Replaces a comparison of a row with a subquery, for example `(a, b) = (SELECT x, y …)`, by one
+/// subquery that makes the comparison itself.
 ///
 /// # Errors
 /// An error if the subquery has more or fewer columns.

@@ -42,10 +42,10 @@ impl ColumnSelection {
         Self { columns: Vec::new(), ticks: true, seqs: true, gsns: true }
     }
 
-    /// The sources to read from a story.
+    /// The selected columns and numbers, as sources that a story can read.
     ///
     /// # Errors
-    /// `Internal` if the shape lacks a column.
+    /// `Internal` if the shape lacks a selected column.
     pub fn sources(&self, shape: &Shape) -> Result<Vec<Source>> {
         let id = |at: &usize| shape.columns.get(*at).map(|id| Source::Column(*id));
         let sources: Option<Vec<Source>> = self.columns.iter().map(id).collect();

@@ -88,7 +88,7 @@ pub enum Command {
         id: ChronicleId,
         /// Nanoseconds since 1970 of the statement: stored events may already use the time.
         created_ns: i64,
-        /// The chronicle.
+        /// The definition of the new chronicle.
         new: NewChronicle,
     },
     /// DROP TABLE.
