@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use stratalog_line::{LineError, Precision};
-use stratalog_model::{Durability, Result};
+use stratalog_model::{Durability, Error, Result};
 
 use crate::{
     json::Json,

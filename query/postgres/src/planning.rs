@@ -3,11 +3,12 @@
 pub mod nested;
 
 use datafusion::{
+    common::tree_node::{Transformed, TreeNodeRecursion},
     execution::{context::SQLOptions, session_state::SessionState},
     logical_expr::LogicalPlan,
     sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
 };
-use stratalog_functions::governor;
+use stratalog_functions::{governor, plan_walk::PlanWalk};
 use stratalog_model::{BoxFuture, ErrorKind, Result};
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     parameters,
     rules::{
         planner_defects::grouping_sets,
-        types::{array_calls, cases, common_types::check_recursion},
+        types::{array_calls, cases, common_types::check_recursion, floats::values_in_doubles},
     },
 };
 
@@ -111,5 +112,28 @@ async fn first_plan(state: &SessionState, statement: Statement) -> Result<Logica
     let plan = governor::planning(state.statement_to_plan(statement)).await;
     let plan = plan.map_err(from_datafusion)?;
     check_recursion(&plan).map_err(from_datafusion)?;
-    Ok(plan)
+    with_doubles(plan).map_err(from_datafusion)
+}
+
+/// A plan with the VALUES of floats and numerics in double precision.
+fn with_doubles(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
+    let mut has_values = false;
+    plan.each_with_subqueries(|node| {
+        has_values |= matches!(node, LogicalPlan::Values(_));
+        Ok(if has_values { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !has_values {
+        return Ok(plan);
+    }
+    let changed = plan.change_with_subqueries(|node| match node {
+        LogicalPlan::Values(values) => values_in_doubles(values),
+        other => Ok(Transformed::no(other)),
+    })?;
+    match changed.transformed {
+        true => changed
+            .data
+            .change_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
+            .map(|plan| plan.data),
+        false => Ok(changed.data),
+    }
 }

@@ -84,7 +84,9 @@ use crate::{
         windows::{
             frames::{self, Frames},
             peers::PeerFrames,
-            rank_types, sliding_windows,
+            rank_types,
+            row_order::WindowRowOrder,
+            sliding_windows,
             time_of_day_frames::TimeOfDayFrames,
             window_keys::WindowKeys,
         },
@@ -248,6 +250,7 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
     let peers = PeerFrames;
     state.register_function_rewrite(Arc::new(peers)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(TimeOfDayFrames)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(WindowRowOrder)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
     let jsonb_key = state.udf(stratalog_functions::JSONB_KEY).map_err(from_datafusion)?;
     let like = state.udf("regexp_like").map_err(from_datafusion)?;

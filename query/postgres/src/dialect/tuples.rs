@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
+use super::volatile;
 use crate::{names::is_wildcard, parse};
 
 /// Writes the compared rows of an expression as tuples: `ROW(1, 2) = …` means `(1, 2) = …`.
@@ -116,6 +117,8 @@ pub fn respell(expr: &mut Expr) {
             })
             .and_then(any_of)
             .map(|any| negated_if(*negated, any)),
+        // The comparison would call a volatile function once for each copy of its column.
+        Expr::Between { expr: row, .. } if volatile::call_in(row.as_ref()).is_some() => None,
         Expr::Between { expr: row, negated, low, high } => tuple(row)
             .zip(tuple(low).zip(tuple(high)))
             .and_then(|(row, (low, high))| {

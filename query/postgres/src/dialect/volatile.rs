@@ -47,7 +47,7 @@ pub fn read_once(query: &Query) -> Result<()> {
 }
 
 /// The first call of a volatile function.
-fn call_in(tree: &impl Tree) -> Option<String> {
+pub(super) fn call_in(tree: &impl Tree) -> Option<String> {
     let mut found = None;
     let _ = walk::expressions(tree, |expr| {
         if let Expr::Function(call) = expr

@@ -69,10 +69,22 @@ fn doublings(expr: &Expr) -> f32 {
                 _ => 0.0,
             }
         }
+        // The comparison of a row copies all columns but the last.
+        Expr::Between { expr, .. } if is_row(expr) => 2.0,
         Expr::Between { .. } => 1.0,
+        Expr::BinaryOp { left, .. } if is_row(left) => 1.0,
         Expr::InList { list, .. } if list.len() <= SHORT_LIST => 1.6,
         Expr::Cast { expr, .. } if is_comparison(expr) => 1.0,
         _ => 0.0,
+    }
+}
+
+fn is_row(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_row(inner),
+        Expr::Tuple(_) => true,
+        Expr::Function(Function { name, .. }) => name.to_string().eq_ignore_ascii_case("row"),
+        _ => false,
     }
 }
 

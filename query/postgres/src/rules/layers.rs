@@ -200,6 +200,11 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.create_groups_accumulator(arguments)
     }
 
+    /// Whether the optimizer may reverse the order of the rows.
+    fn is_reversible(&self) -> bool {
+        true
+    }
+
     /// The result without rows.
     fn default_value(&self, inner: &AggregateUDF, data_type: &DataType) -> Result<ScalarValue> {
         inner.default_value(data_type)
@@ -218,6 +223,11 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
 /// `function` under `layer`.
 pub fn aggregate(function: Arc<AggregateUDF>, layer: impl AggregateLayer) -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::new_from_impl(LayeredAggregate { inner: function, layer }))
+}
+
+/// Whether the topmost layer of `function` is of type `L`.
+pub fn is_under<L: AggregateLayer>(function: &AggregateUDF) -> bool {
+    function.inner().is::<LayeredAggregate<L>>()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -309,6 +319,9 @@ impl<L: AggregateLayer> AggregateUDFImpl for LayeredAggregate<L> {
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
+        if !self.layer.is_reversible() {
+            return ReversedUDAF::NotSupported;
+        }
         match self.inner.inner().reverse_expr() {
             ReversedUDAF::Reversed(reversed) => {
                 ReversedUDAF::Reversed(aggregate(reversed, self.layer.clone()))

@@ -104,19 +104,30 @@ pub fn are_mistyped(plan: &LogicalPlan) -> Result<bool> {
 }
 
 fn is_mistyped(case: &Case, whole: &Expr, schema: &DFSchema, in_values: bool) -> bool {
-    let results = case.else_expr.iter().chain(case.when_then_expr.iter().map(|(_, then)| then));
-    let given: Vec<ValueType> = results.map(|result| ValueType::of(result, schema)).collect();
+    let results = || case.else_expr.iter().chain(case.when_then_expr.iter().map(|(_, then)| then));
+    let given: Vec<ValueType> = results().map(|result| ValueType::of(result, schema)).collect();
     // Later rules report type errors.
     let Ok(Some(wanted)) = common_type("CASE", &given) else { return false };
     let Ok((_, field)) = whole.to_field(schema) else { return false };
     match ColumnType::from_arrow_field(&field) {
-        Some(planned) if in_values => planned != wanted,
-        // The digits of numbers and times become final later.
+        // The digits matter, too: functions around the CASE are planned by its digits.
         Some(planned) => {
-            std::mem::discriminant(&planned) != std::mem::discriminant(&wanted)
-                && !is_narrowed(&planned, &wanted)
+            let is_settled_later = !in_values && is_narrowed(&planned, &wanted);
+            planned != wanted && !(is_settled_later && results().all(|result| is_constant(result)))
         }
         None => true,
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Negative(inner) => matches!(inner.as_ref(), Expr::Literal(..)),
+        Expr::Case(inner) => inner
+            .else_expr
+            .iter()
+            .chain(inner.when_then_expr.iter().map(|(_, then)| then))
+            .all(|result| is_constant(result)),
+        other => matches!(other, Expr::Literal(..)),
     }
 }
 

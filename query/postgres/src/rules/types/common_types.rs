@@ -21,7 +21,7 @@ mod sql_typed;
 mod unions;
 
 pub use choices::{CommonTypes, gives_an_argument, unified};
-pub use sets::{SetTypes, is_set_operation, sides};
+pub use sets::{SetTypes, in_one_type, is_set_operation, sides};
 pub use unions::{
     UnionTypes, ValuesTypes, check_recursion, columns_of, in_common_types, outside_recursion,
     unaliased, uncast,

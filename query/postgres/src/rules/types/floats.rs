@@ -35,7 +35,7 @@ impl AnalyzerRule for FloatPromotion {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.change_with_subqueries(|plan| {
             let plan = match plan {
-                LogicalPlan::Values(values) => of_values(values)?,
+                LogicalPlan::Values(values) => values_in_doubles(values)?,
                 other => Transformed::no(other),
             };
             let below = plan.transformed;
@@ -342,7 +342,9 @@ fn is_of_numbers(op: Operator) -> bool {
 
 /// Casts each column of VALUES with a numeric and a float to double precision. The planner has cast
 /// all values of the column to numeric.
-fn of_values(mut values: Values) -> Result<Transformed<LogicalPlan>> {
+/// VALUES in double precision, if a column has floats and numerics. Before the casts of the planner
+/// become functions.
+pub fn values_in_doubles(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let none = DFSchema::empty();
     let given = |expr: &Expr| match expr {
         Expr::Cast(Cast { expr, .. }) => expr.get_type(&none),

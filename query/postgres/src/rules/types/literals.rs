@@ -1,6 +1,8 @@
 //! Integer constants have the type `integer` if the value fits, like in PostgreSQL; all of
 //! DataFusion's constants are `bigint`.
 
+use std::sync::Arc;
+
 use arrow::datatypes::DataType;
 use datafusion::{
     common::{
@@ -9,7 +11,7 @@ use datafusion::{
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, cast,
+        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Subquery, cast,
         expr_rewriter::NamePreserver,
         planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr},
     },
@@ -94,7 +96,34 @@ pub(super) fn narrow_choice(expr: Expr) -> Transformed<Expr> {
             Transformed::yes(Expr::Case(case))
         }
         Expr::Case(_) => Transformed::no(expr),
+        Expr::ScalarSubquery(subquery) => narrow_subquery(subquery),
         other => narrow(other),
+    }
+}
+
+/// Narrows the column of a subquery that selects a constant.
+fn narrow_subquery(subquery: Subquery) -> Transformed<Expr> {
+    let LogicalPlan::Projection(projection) = subquery.subquery.as_ref() else {
+        return Transformed::no(Expr::ScalarSubquery(subquery));
+    };
+    let names: Vec<String> =
+        projection.schema.fields().iter().map(|field| field.name().clone()).collect();
+    let narrowed: Vec<Transformed<Expr>> =
+        projection.expr.iter().cloned().map(narrow_choice).collect();
+    if !narrowed.iter().any(|column| column.transformed) {
+        return Transformed::no(Expr::ScalarSubquery(subquery));
+    }
+    let columns = narrowed.into_iter().zip(names);
+    let columns = columns.map(|(column, name)| column.data.alias_if_changed(name));
+    let plan = columns
+        .collect::<Result<Vec<Expr>>>()
+        .and_then(|columns| Projection::try_new(columns, Arc::clone(&projection.input)));
+    match plan {
+        Ok(plan) => {
+            let plan = Arc::new(LogicalPlan::Projection(plan));
+            Transformed::yes(Expr::ScalarSubquery(subquery.with_plan(plan)))
+        }
+        Err(_) => Transformed::no(Expr::ScalarSubquery(subquery)),
     }
 }
 

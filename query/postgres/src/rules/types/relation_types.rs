@@ -9,7 +9,7 @@
 //! [`IntegerLiterals`](super::literals::IntegerLiterals) narrows constants after planning. The
 //! planner would take `c` for a bigint, the sum for a numeric, and plan another division.
 
-use std::cell::Cell;
+use std::{cell::Cell, sync::Arc};
 
 use datafusion::{
     common::{
@@ -17,7 +17,7 @@ use datafusion::{
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        LogicalPlan,
+        Distinct, Expr, LogicalPlan, SubqueryAlias,
         expr_rewriter::NamePreserver,
         planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning},
     },
@@ -26,7 +26,13 @@ use datafusion::{
 use stratalog_functions::literal::style_of;
 use stratalog_text::TextStyle;
 
-use super::{common_types::in_common_types, literals::narrow_choice};
+use super::{
+    common_types::{
+        columns_of, in_common_types, in_one_type, is_set_operation, sides, unaliased, uncast,
+    },
+    floats::values_in_doubles as in_doubles,
+    literals::narrow_choice,
+};
 
 thread_local! {
     /// Whether DataFusion's planner plans the next relation of this thread.
@@ -40,51 +46,57 @@ pub struct RelationTypes;
 impl RelationPlanner for RelationTypes {
     fn plan_relation(
         &self,
-        relation: TableFactor,
+        mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let has_query =
-            matches!(relation, TableFactor::Derived { .. } | TableFactor::Table { args: None, .. });
-        if BY_DEFAULT.take() || !has_query {
+        if BY_DEFAULT.take() {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
+        let alias = match &mut relation {
+            TableFactor::Derived { alias, .. } | TableFactor::Table { alias, args: None, .. } => {
+                alias.take()
+            }
+            _ => return Ok(RelationPlanning::Original(Box::new(relation))),
+        };
         // `context.plan` calls the relation planners again, first of all this one.
         BY_DEFAULT.set(true);
         let planned = context.plan(relation);
         BY_DEFAULT.set(false);
         let style = style_of(context.context_provider().options());
         let plan = settled(planned?, &style)?;
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
     }
 }
 
 /// A relation with the types of its constants settled. Relations within the relation are settled
 /// already.
-pub(super) fn settled(plan: LogicalPlan, style: &TextStyle) -> Result<LogicalPlan> {
-    let is_alias = |plan: &LogicalPlan| matches!(plan, LogicalPlan::SubqueryAlias(_));
-    let mut aliases_left = 0_usize;
-    let mut below = &plan;
-    while let LogicalPlan::SubqueryAlias(alias) = below {
-        aliases_left = aliases_left.saturating_add(1);
-        below = alias.input.as_ref();
+fn settled(plan: LogicalPlan, style: &TextStyle) -> Result<LogicalPlan> {
+    match plan {
+        // The name of a query in WITH.
+        LogicalPlan::SubqueryAlias(alias) => {
+            let input = settled(Arc::unwrap_or_clone(alias.input), style)?;
+            SubqueryAlias::try_new(Arc::new(input), alias.alias).map(LogicalPlan::SubqueryAlias)
+        }
+        plan => {
+            let stop = |node: LogicalPlan| {
+                let next = match node {
+                    LogicalPlan::SubqueryAlias(_) | LogicalPlan::RecursiveQuery(_) => {
+                        TreeNodeRecursion::Jump
+                    }
+                    _ => TreeNodeRecursion::Continue,
+                };
+                Ok(Transformed::new(node, false, next))
+            };
+            plan.transform_down_up(stop, |node| settled_node(node, style)).map(|plan| plan.data)
+        }
     }
-    let stop = |node: LogicalPlan| {
-        let jumps = match is_alias(&node) && aliases_left > 0 {
-            true => {
-                aliases_left = aliases_left.saturating_sub(1);
-                false
-            }
-            false => is_alias(&node) || matches!(node, LogicalPlan::RecursiveQuery(_)),
-        };
-        let next = if jumps { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Continue };
-        Ok(Transformed::new(node, false, next))
-    };
-    plan.transform_down_up(stop, |node| settled_node(node, style)).map(|settled| settled.data)
 }
 
 fn settled_node(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
     match node {
-        LogicalPlan::Projection(_) => {
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::Distinct(Distinct::On(_)) => {
             let names = NamePreserver::new(&node);
             let narrowed = node.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -92,11 +104,35 @@ fn settled_node(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<Logi
             })?;
             narrowed.map_data(LogicalPlan::recompute_schema)
         }
-        // The analyzer reports the errors.
-        LogicalPlan::Union(_) => {
+        // The analyzer gives a parameter the type of the other columns, and reports the errors.
+        LogicalPlan::Union(union) if !union.inputs.iter().any(has_open_column) => {
+            let node = LogicalPlan::Union(union);
             Ok(in_common_types(node.clone(), style).unwrap_or(Transformed::no(node)))
         }
-        LogicalPlan::Values(_) => in_common_types(node, style),
+        LogicalPlan::Join(join) if is_set_operation(&join) && !sides(&join).iter().any(is_open) => {
+            let node = LogicalPlan::Join(join).recompute_schema()?;
+            match node.clone() {
+                LogicalPlan::Join(join) => {
+                    Ok(in_one_type(join, style).unwrap_or(Transformed::no(node)))
+                }
+                _ => Ok(Transformed::no(node)),
+            }
+        }
+        LogicalPlan::Values(values) => {
+            in_doubles(values)?.transform_data(|node| in_common_types(node, style))
+        }
+        LogicalPlan::Union(_) => Ok(Transformed::no(node)),
         other => Ok(Transformed::no(other.recompute_schema()?)),
     }
+}
+
+fn has_open_column(input: &Arc<LogicalPlan>) -> bool {
+    is_open(&columns_of(input))
+}
+
+/// Whether a column is a parameter without a type.
+fn is_open((columns, _): &(Vec<Expr>, Arc<LogicalPlan>)) -> bool {
+    columns.iter().any(|column| {
+        matches!(uncast(unaliased(column)), Expr::Placeholder(open) if open.field.is_none())
+    })
 }

@@ -76,7 +76,8 @@ fn written_side(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
     }
 }
 
-fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
+/// An INTERSECT or EXCEPT with the columns of both sides in their common types.
+pub fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
     let mut wanted: Vec<Option<ColumnType>> = Vec::new();
     let what = if join.join_type == JoinType::LeftSemi { "INTERSECT" } else { "EXCEPT" };
     let both = sides(&join);

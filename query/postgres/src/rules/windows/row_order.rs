@@ -1,0 +1,51 @@
+//! Aggregates over a window, in the order of the window. DataFusion computes two windows with opposite
+//! orders in one order: `array_agg(v) OVER (ORDER BY v)` beside `count(*) OVER (ORDER BY v DESC)` would
+//! collect the rows in descending order.
+
+use datafusion::{
+    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
+    logical_expr::{Expr, WindowFunctionDefinition, expr_rewriter::FunctionRewrite},
+};
+
+use crate::rules::layers::{self, AggregateLayer};
+
+/// Aggregates that return the same value for each order of the rows.
+const UNORDERED: [&str; 8] =
+    ["count", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"];
+
+/// Keeps the order of the rows for all other aggregates over windows. The order also decides the
+/// rounding of a sum of floats.
+#[derive(Debug)]
+pub struct WindowRowOrder;
+
+impl FunctionRewrite for WindowRowOrder {
+    fn name(&self) -> &str {
+        "window_row_order"
+    }
+
+    fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+        let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+        let ordered = match &call.fun {
+            WindowFunctionDefinition::AggregateUDF(function)
+                if !call.params.order_by.is_empty()
+                    && !UNORDERED.contains(&function.name())
+                    && !["first_value", "last_value", "nth_value"].contains(&function.name())
+                    && !layers::is_under::<FixedOrder>(function) =>
+            {
+                layers::aggregate(function.clone(), FixedOrder)
+            }
+            _ => return Ok(Transformed::no(Expr::WindowFunction(call))),
+        };
+        call.fun = WindowFunctionDefinition::AggregateUDF(ordered);
+        Ok(Transformed::yes(Expr::WindowFunction(call)))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct FixedOrder;
+
+impl AggregateLayer for FixedOrder {
+    fn is_reversible(&self) -> bool {
+        false
+    }
+}
