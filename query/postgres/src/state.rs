@@ -86,7 +86,7 @@ use crate::{
             peers::PeerFrames,
             rank_types,
             row_order::WindowRowOrder,
-            sliding_windows,
+            shift_types, sliding_windows,
             time_of_day_frames::TimeOfDayFrames,
             window_keys::WindowKeys,
         },
@@ -219,6 +219,7 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
             SessionStateDefaults::default_window_functions()
                 .into_iter()
                 .map(rank_types::of_integers)
+                .map(shift_types::of_defaults)
                 .collect(),
         )
         .with_table_function_list(

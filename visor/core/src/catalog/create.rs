@@ -99,16 +99,19 @@ pub(crate) fn define(
 
 /// The scale of a table: the base is the given time, or the time of creation (F21).
 fn scale(base_ns: Option<i64>, now_ns: i64, granularity: Granularity) -> Result<TickScale> {
-    let scale = TickScale::starting_at(base_ns.unwrap_or(now_ns), granularity);
-    debug_assert!(scale.base_ns() <= base_ns.unwrap_or(now_ns), "the base is rounded up");
-    match base_ns {
-        Some(given) if given != scale.base_ns() => Err(Error::new(
-            ErrorKind::InvalidParameterValue,
-            format!("base = '{given}ns' is not a multiple of the granularity {granularity}"),
-        )
-        .with_hint(format!("use '{}ns'", scale.base_ns()))),
-        _ => Ok(scale),
+    if let Some(given) = base_ns {
+        let beyond = given.rem_euclid(granularity.ns());
+        if beyond != 0 {
+            let below = given.checked_sub(beyond);
+            let multiple = below.unwrap_or(given.saturating_add(granularity.ns() - beyond));
+            return Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("base = '{given}ns' is not a multiple of the granularity {granularity}"),
+            )
+            .with_hint(format!("use '{multiple}ns'")));
+        }
     }
+    Ok(TickScale::starting_at(base_ns.unwrap_or(now_ns), granularity))
 }
 
 /// Makes a column's definition from the column of a statement.
