@@ -2,7 +2,7 @@
 //!
 //! *What it is*: `time_bucket`, jsonb operators, uuid, and the PostgreSQL functions that need no
 //! session; the parsing of untyped literals by PostgreSQL's rules; timestamps in the session's time
-//! zone.
+//! zone; walks over syntax trees and plans ([`walk`], [`plan_walk`]), compiled once for all crates above.
 //!
 //! *What it deliberately is not*: the crate keeps no session and reads no catalog (the crate
 //! `stratalog-pg-catalog` does), and touches no file or network.

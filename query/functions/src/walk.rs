@@ -9,12 +9,13 @@
 
 use std::ops::ControlFlow;
 
-use crate::governor::Pace;
 use datafusion::sql::sqlparser::ast::{
     Delete, Distinct, Expr, Function, FunctionArguments, GroupByExpr, NamedWindowDefinition,
     ObjectName, OrderBy, OrderByExpr, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
     TableWithJoins, Values, Visit, VisitMut, Visitor, VisitorMut,
 };
+
+use crate::governor::Pace;
 
 /// Tells the walk to continue or to break.
 pub type Flow = ControlFlow<()>;
@@ -105,22 +106,22 @@ pub trait Change {
 /// A syntax tree, or several trees.
 pub trait Tree {
     /// Reads the tree; breaks when `by` breaks.
-    fn read(&self, by: &mut dyn Look) -> Flow;
+    fn read(&self, by: &mut dyn Look, pace: &mut Pace) -> Flow;
 
     /// Changes the tree; breaks when `by` breaks.
-    fn rewrite(&mut self, by: &mut dyn Change) -> Flow;
+    fn rewrite(&mut self, by: &mut dyn Change, pace: &mut Pace) -> Flow;
 }
 
-/// Implements [`Tree`] without generic parameters, so that no other crate instantiates a visitor.
+/// Implements [`Tree`] without generic parameters: other crates instantiate no visitor.
 macro_rules! trees {
     ($($tree:ty),* $(,)?) => { $(
         impl Tree for $tree {
-            fn read(&self, by: &mut dyn Look) -> Flow {
-                self.visit(&mut ReadingVisitor { by, pace: Pace::default() })
+            fn read(&self, by: &mut dyn Look, pace: &mut Pace) -> Flow {
+                self.visit(&mut ReadingVisitor { by, pace })
             }
 
-            fn rewrite(&mut self, by: &mut dyn Change) -> Flow {
-                VisitMut::visit(self, &mut ChangingVisitor { by, pace: Pace::default() })
+            fn rewrite(&mut self, by: &mut dyn Change, pace: &mut Pace) -> Flow {
+                VisitMut::visit(self, &mut ChangingVisitor { by, pace })
             }
         }
     )* };
@@ -147,43 +148,43 @@ trees!(
 );
 
 impl<T: Tree> Tree for Vec<T> {
-    fn read(&self, by: &mut dyn Look) -> Flow {
-        self.iter().try_for_each(|tree| tree.read(by))
+    fn read(&self, by: &mut dyn Look, pace: &mut Pace) -> Flow {
+        self.iter().try_for_each(|tree| tree.read(by, pace))
     }
 
-    fn rewrite(&mut self, by: &mut dyn Change) -> Flow {
-        self.iter_mut().try_for_each(|tree| tree.rewrite(by))
+    fn rewrite(&mut self, by: &mut dyn Change, pace: &mut Pace) -> Flow {
+        self.iter_mut().try_for_each(|tree| tree.rewrite(by, pace))
     }
 }
 
 impl<T: Tree> Tree for Option<T> {
-    fn read(&self, by: &mut dyn Look) -> Flow {
-        self.iter().try_for_each(|tree| tree.read(by))
+    fn read(&self, by: &mut dyn Look, pace: &mut Pace) -> Flow {
+        self.iter().try_for_each(|tree| tree.read(by, pace))
     }
 
-    fn rewrite(&mut self, by: &mut dyn Change) -> Flow {
-        self.iter_mut().try_for_each(|tree| tree.rewrite(by))
+    fn rewrite(&mut self, by: &mut dyn Change, pace: &mut Pace) -> Flow {
+        self.iter_mut().try_for_each(|tree| tree.rewrite(by, pace))
     }
 }
 
 impl<T: Tree> Tree for Box<T> {
-    fn read(&self, by: &mut dyn Look) -> Flow {
-        self.as_ref().read(by)
+    fn read(&self, by: &mut dyn Look, pace: &mut Pace) -> Flow {
+        self.as_ref().read(by, pace)
     }
 
-    fn rewrite(&mut self, by: &mut dyn Change) -> Flow {
-        self.as_mut().rewrite(by)
+    fn rewrite(&mut self, by: &mut dyn Change, pace: &mut Pace) -> Flow {
+        self.as_mut().rewrite(by, pace)
     }
 }
 
 /// Reads `tree`; breaks when `by` breaks.
 pub fn look(tree: &impl Tree, by: &mut dyn Look) -> Flow {
-    tree.read(by)
+    tree.read(by, &mut Pace::default())
 }
 
 /// Changes `tree`; breaks when `by` breaks.
 pub fn change(tree: &mut impl Tree, by: &mut dyn Change) -> Flow {
-    tree.rewrite(by)
+    tree.rewrite(by, &mut Pace::default())
 }
 
 /// Walks over the expressions of `tree`, each before the children.
@@ -221,7 +222,7 @@ fn on(pace: &mut Pace) -> Flow {
 
 struct ReadingVisitor<'a> {
     by: &'a mut dyn Look,
-    pace: Pace,
+    pace: &'a mut Pace,
 }
 
 impl Visitor for ReadingVisitor<'_> {
@@ -248,7 +249,7 @@ impl Visitor for ReadingVisitor<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
-        on(&mut self.pace)?;
+        on(self.pace)?;
         self.by.pre_visit_expr(expr)
     }
 
@@ -259,7 +260,7 @@ impl Visitor for ReadingVisitor<'_> {
 
 struct ChangingVisitor<'a> {
     by: &'a mut dyn Change,
-    pace: Pace,
+    pace: &'a mut Pace,
 }
 
 impl VisitorMut for ChangingVisitor<'_> {
@@ -290,7 +291,7 @@ impl VisitorMut for ChangingVisitor<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
-        on(&mut self.pace)?;
+        on(self.pace)?;
         self.by.pre_visit_expr(expr)
     }
 

@@ -17,7 +17,7 @@ use crate::{
     parameters,
     rules::{
         planner_defects::grouping_sets,
-        types::{array_calls, cases, common_types::check_recursion, floats::values_in_doubles},
+        types::{array_calls, cases, common_types::check_terms, floats::values_in_doubles},
     },
 };
 
@@ -39,9 +39,9 @@ pub fn logical<'a>(
         if let Some(which) = which {
             let mut statement = statement.clone();
             Box::pin(merged_columns::write_out(state, &mut statement, which)).await?;
-            return Box::pin(with_merged_columns(state, &statement)).await;
+            return with_merged_columns(state, &statement).await;
         }
-        Box::pin(with_merged_columns(state, statement)).await
+        with_merged_columns(state, statement).await
     })
 }
 
@@ -111,29 +111,34 @@ async fn first_plan(state: &SessionState, statement: Statement) -> Result<Logica
     let statement = DataFusionStatement::Statement(Box::new(statement));
     let plan = governor::planning(state.statement_to_plan(statement)).await;
     let plan = plan.map_err(from_datafusion)?;
-    check_recursion(&plan).map_err(from_datafusion)?;
-    with_doubles(plan).map_err(from_datafusion)
+    with_exact_values(plan).map_err(from_datafusion)
 }
 
-/// A plan with the VALUES of floats and numerics in double precision.
-fn with_doubles(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
+/// The planner's plan, with the VALUES of floats and numerics in double precision. Checks recursive
+/// queries. Both need the casts of the planner, which later become functions.
+fn with_exact_values(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
     let mut has_values = false;
     plan.each_with_subqueries(|node| {
-        has_values |= matches!(node, LogicalPlan::Values(_));
-        Ok(if has_values { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        match node {
+            LogicalPlan::RecursiveQuery(query) => check_terms(query)?,
+            LogicalPlan::Values(_) => has_values = true,
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
     })?;
     if !has_values {
         return Ok(plan);
     }
-    let changed = plan.change_with_subqueries(|node| match node {
-        LogicalPlan::Values(values) => values_in_doubles(values),
+    let mut changed = false;
+    let plan = plan.change_with_subqueries(|node| match node {
+        LogicalPlan::Values(values) => {
+            let values = values_in_doubles(values)?;
+            changed |= values.transformed;
+            Ok(values)
+        }
+        // Types of the nodes below have changed.
+        other if changed => other.recompute_schema().map(Transformed::yes),
         other => Ok(Transformed::no(other)),
     })?;
-    match changed.transformed {
-        true => changed
-            .data
-            .change_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
-            .map(|plan| plan.data),
-        false => Ok(changed.data),
-    }
+    Ok(plan.data)
 }

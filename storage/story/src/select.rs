@@ -39,7 +39,7 @@ impl Selection {
         rows
     }
 
-    /// Whether the selection may be of a group: the group has as many rows.
+    /// Whether the group has the number of rows of the selection.
     pub(crate) fn is_of(&self, head: &GroupHead) -> bool {
         self.total as u64 == head.summary.rows
     }

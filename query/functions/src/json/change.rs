@@ -157,7 +157,7 @@ fn exist(arguments: &Arguments<'_>, test: fn(&str, &[String]) -> bool) -> Result
     Ok(std::sync::Arc::new(found))
 }
 
-/// What to do at the end of a path.
+/// The change at the end of a path.
 enum JsonChange<'a> {
     Set { path: &'a [String], new: &'a str, add: bool },
     Insert { path: &'a [String], new: &'a str, after: bool },

@@ -103,8 +103,12 @@ fn mirrored_operator(op: &BinaryOperator) -> BinaryOperator {
     }
 }
 
-/// Rewrites one expression.
+/// Writes a comparison of rows as comparisons of columns. A comparison that would call a volatile
+/// function more than once stays as written.
 pub fn respell(expr: &mut Expr) {
+    if copies_columns(expr) && volatile::call_in(&*expr).is_some() {
+        return;
+    }
     let compared = match expr {
         Expr::BinaryOp { left, op, right } => {
             let rows = tuple(left).or_else(|| row(left)).zip(tuple(right).or_else(|| row(right)));
@@ -117,8 +121,6 @@ pub fn respell(expr: &mut Expr) {
             })
             .and_then(any_of)
             .map(|any| negated_if(*negated, any)),
-        // The comparison would call a volatile function once for each copy of its column.
-        Expr::Between { expr: row, .. } if volatile::call_in(row.as_ref()).is_some() => None,
         Expr::Between { expr: row, negated, low, high } => tuple(row)
             .zip(tuple(low).zip(tuple(high)))
             .and_then(|(row, (low, high))| {
@@ -132,6 +134,18 @@ pub fn respell(expr: &mut Expr) {
     };
     if let Some(compared) = compared {
         *expr = compared;
+    }
+}
+
+/// Whether the comparison of a row has several copies of a column.
+fn copies_columns(expr: &Expr) -> bool {
+    use BinaryOperator::{Gt, GtEq, Lt, LtEq};
+    let is_row = |expr: &Expr| tuple(expr).or_else(|| row(expr)).is_some_and(|row| row.len() > 1);
+    match expr {
+        Expr::BinaryOp { left, op: Lt | LtEq | Gt | GtEq, .. } => is_row(left),
+        Expr::InList { expr, list, .. } => list.len() > 1 && is_row(expr),
+        Expr::Between { expr, .. } => is_row(expr),
+        _ => false,
     }
 }
 

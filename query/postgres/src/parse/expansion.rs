@@ -73,6 +73,7 @@ fn doublings(expr: &Expr) -> f32 {
         Expr::Between { expr, .. } if is_row(expr) => 2.0,
         Expr::Between { .. } => 1.0,
         Expr::BinaryOp { left, .. } if is_row(left) => 1.0,
+        Expr::InList { expr, list, .. } if is_row(expr) => (list.len() as f32).log2().max(1.6),
         Expr::InList { list, .. } if list.len() <= SHORT_LIST => 1.6,
         Expr::Cast { expr, .. } if is_comparison(expr) => 1.0,
         _ => 0.0,

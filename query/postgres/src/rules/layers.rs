@@ -19,6 +19,12 @@ use datafusion::{
 };
 use stratalog_functions::governor;
 
+mod converted;
+mod window;
+
+pub use converted::Converted;
+pub use window::{WindowLayer, window};
+
 /// The properties of a scalar function that a layer may override.
 pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
     /// The accepted arguments.

@@ -42,7 +42,7 @@ impl ColumnSelection {
         Self { columns: Vec::new(), ticks: true, seqs: true, gsns: true }
     }
 
-    /// The selected columns and numbers, as sources that a story can read.
+    /// The sources of a story for the selected columns and numbers.
     ///
     /// # Errors
     /// `Internal` if the shape lacks a selected column.

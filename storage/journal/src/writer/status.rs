@@ -76,7 +76,7 @@ impl Writer {
 
     /// The lowest argument of [`Self::release`] that takes a segment out of the log.
     fn releases_from(&self) -> Option<Lsn> {
-        // The last sealed segment needs its continuation record before its release.
+        // The last sealed segment stays until the journal has written its continuation record.
         if self.sealed.is_empty() || self.sealed.len() == 1 && self.continuation.is_some() {
             return None;
         }

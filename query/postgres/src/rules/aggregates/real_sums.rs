@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::{
-    array::{ArrayRef, BooleanArray},
-    compute::cast,
-    datatypes::{DataType, Field, FieldRef},
-};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::{
-    common::{Result, ScalarValue},
+    common::Result,
     logical_expr::{
-        Accumulator, AggregateUDF, EmitTo, GroupsAccumulator, Signature, Volatility,
+        Accumulator, AggregateUDF, GroupsAccumulator, Signature, Volatility,
         function::{AccumulatorArgs, StateFieldsArgs},
     },
 };
 
-use crate::rules::layers::{self, AggregateLayer, types_fitted};
+use crate::rules::layers::{self, AggregateLayer, Converted, types_fitted};
 
 /// `function` with sums of reals, if `function` is `sum`.
 pub fn of_reals(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
@@ -40,10 +36,6 @@ fn is_real(field: &FieldRef) -> bool {
 /// The field in double precision.
 fn wide(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(DataType::Float64))
-}
-
-fn all_wide(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-    Ok(arrays.iter().map(|array| cast(array, &DataType::Float64)).collect::<Result<_, _>>()?)
 }
 
 impl AggregateLayer for RealSums {
@@ -92,7 +84,7 @@ impl AggregateLayer for RealSums {
         let expr_fields: Vec<FieldRef> = arguments.expr_fields.iter().map(wide).collect();
         let return_field = wide(&arguments.return_field);
         let arguments = AccumulatorArgs { return_field, expr_fields: &expr_fields, ..arguments };
-        Ok(Box::new(RealSumAccumulator(inner.accumulator(arguments)?)))
+        Ok(Box::new(real(inner.accumulator(arguments)?)))
     }
 
     fn groups_accumulator(
@@ -106,71 +98,10 @@ impl AggregateLayer for RealSums {
         let expr_fields: Vec<FieldRef> = arguments.expr_fields.iter().map(wide).collect();
         let return_field = wide(&arguments.return_field);
         let arguments = AccumulatorArgs { return_field, expr_fields: &expr_fields, ..arguments };
-        Ok(Box::new(RealSumGroups(inner.create_groups_accumulator(arguments)?)))
+        Ok(Box::new(real(inner.create_groups_accumulator(arguments)?)))
     }
 }
 
-/// The sum of one group.
-#[derive(Debug)]
-struct RealSumAccumulator(Box<dyn Accumulator>);
-
-impl Accumulator for RealSumAccumulator {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.0.update_batch(&all_wide(values)?)
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.0.evaluate()?.cast_to(&DataType::Float32)
-    }
-
-    fn size(&self) -> usize {
-        self.0.size()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.0.state()
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.0.merge_batch(states)
-    }
-}
-
-/// The sums of many groups.
-struct RealSumGroups(Box<dyn GroupsAccumulator>);
-
-impl GroupsAccumulator for RealSumGroups {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<()> {
-        self.0.update_batch(&all_wide(values)?, groups, filter, total)
-    }
-
-    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        Ok(cast(&self.0.evaluate(emit)?, &DataType::Float32)?)
-    }
-
-    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.0.state(emit)
-    }
-
-    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.0.merge_batch(values, groups, total)
-    }
-
-    fn convert_to_state(
-        &self,
-        values: &[ArrayRef],
-        filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
-        self.0.convert_to_state(&all_wide(values)?, filter)
-    }
-
-    fn size(&self) -> usize {
-        self.0.size()
-    }
+fn real<A: ?Sized>(inner: Box<A>) -> Converted<A> {
+    Converted { argument: Some(DataType::Float64), result: DataType::Float32, inner }
 }

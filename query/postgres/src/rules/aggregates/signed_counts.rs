@@ -1,22 +1,17 @@
-//! Counts as bigint, like in PostgreSQL. Some of DataFusion's aggregates return unsigned numbers,
-//! with which `regr_count(x, y) / 2` would be a numeric.
+//! `regr_count` and `approx_distinct` return a bigint, like PostgreSQL's counts. DataFusion's functions
+//! return unsigned numbers: `regr_count(x, y) / 2` would be a numeric.
 
 use std::sync::Arc;
 
-use arrow::{
-    array::{ArrayRef, BooleanArray},
-    compute::cast,
-    datatypes::{DataType, Field, FieldRef},
-};
+use arrow::datatypes::{DataType, Field};
 use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::{
-        Accumulator, AggregateUDF, EmitTo, GroupsAccumulator, StatisticsArgs,
-        function::AccumulatorArgs,
+        Accumulator, AggregateUDF, GroupsAccumulator, StatisticsArgs, function::AccumulatorArgs,
     },
 };
 
-use crate::rules::layers::{self, AggregateLayer};
+use crate::rules::layers::{self, AggregateLayer, Converted};
 
 /// `function` with a bigint as result, if `function` returns an unsigned count.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
@@ -39,9 +34,7 @@ impl AggregateLayer for SignedCount {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        let field = unsigned(&arguments);
-        let inner = inner.accumulator(AccumulatorArgs { return_field: field, ..arguments })?;
-        Ok(Box::new(SignedAccumulator { inner }))
+        Ok(Box::new(signed(inner.accumulator(unsigned(arguments))?)))
     }
 
     fn sliding_accumulator(
@@ -49,9 +42,7 @@ impl AggregateLayer for SignedCount {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        let arguments = AccumulatorArgs { return_field: unsigned(&arguments), ..arguments };
-        let inner = inner.create_sliding_accumulator(arguments)?;
-        Ok(Box::new(SignedAccumulator { inner }))
+        Ok(Box::new(signed(inner.create_sliding_accumulator(unsigned(arguments))?)))
     }
 
     fn groups_accumulator(
@@ -59,8 +50,7 @@ impl AggregateLayer for SignedCount {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        let arguments = AccumulatorArgs { return_field: unsigned(&arguments), ..arguments };
-        Ok(Box::new(SignedGroups { inner: inner.create_groups_accumulator(arguments)? }))
+        Ok(Box::new(signed(inner.create_groups_accumulator(unsigned(arguments))?)))
     }
 
     fn default_value(&self, inner: &AggregateUDF, _: &DataType) -> Result<ScalarValue> {
@@ -76,84 +66,12 @@ impl AggregateLayer for SignedCount {
     }
 }
 
-/// The field of the result below the layer.
-fn unsigned(arguments: &AccumulatorArgs<'_>) -> FieldRef {
-    Arc::new(Field::clone(&arguments.return_field).with_data_type(DataType::UInt64))
+/// The arguments below the layer.
+fn unsigned(arguments: AccumulatorArgs<'_>) -> AccumulatorArgs<'_> {
+    let field = Field::clone(&arguments.return_field).with_data_type(DataType::UInt64);
+    AccumulatorArgs { return_field: Arc::new(field), ..arguments }
 }
 
-/// The count of one group.
-#[derive(Debug)]
-struct SignedAccumulator {
-    inner: Box<dyn Accumulator>,
-}
-
-impl Accumulator for SignedAccumulator {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.update_batch(values)
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.inner.evaluate()?.cast_to(&DataType::Int64)
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.inner.state()
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.inner.merge_batch(states)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.retract_batch(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.inner.supports_retract_batch()
-    }
-}
-
-/// The counts of many groups.
-struct SignedGroups {
-    inner: Box<dyn GroupsAccumulator>,
-}
-
-impl GroupsAccumulator for SignedGroups {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<()> {
-        self.inner.update_batch(values, groups, filter, total)
-    }
-
-    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        Ok(cast(&self.inner.evaluate(emit)?, &DataType::Int64)?)
-    }
-
-    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.inner.state(emit)
-    }
-
-    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.inner.merge_batch(values, groups, total)
-    }
-
-    fn convert_to_state(
-        &self,
-        values: &[ArrayRef],
-        filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
-        self.inner.convert_to_state(values, filter)
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
+fn signed<A: ?Sized>(inner: Box<A>) -> Converted<A> {
+    Converted { argument: None, result: DataType::Int64, inner }
 }

@@ -21,10 +21,10 @@ mod sql_typed;
 mod unions;
 
 pub use choices::{CommonTypes, gives_an_argument, unified};
-pub use sets::{SetTypes, in_one_type, is_set_operation, sides};
+pub use sets::{SetTypes, in_common_types, is_set_operation, sides};
 pub use unions::{
-    UnionTypes, ValuesTypes, check_recursion, columns_of, in_common_types, outside_recursion,
-    unaliased, uncast,
+    UnionTypes, ValuesTypes, check_terms, columns_of, narrowed, outside_recursion, unaliased,
+    uncast,
 };
 
 /// Maximum number of decimal digits in a numeric.

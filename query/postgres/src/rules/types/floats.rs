@@ -34,16 +34,9 @@ impl AnalyzerRule for FloatPromotion {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.change_with_subqueries(|plan| {
-            let plan = match plan {
-                LogicalPlan::Values(values) => values_in_doubles(values)?,
-                other => Transformed::no(other),
-            };
-            let below = plan.transformed;
-            let plan = plan.data;
             let mut schema = merge_schema(&plan.inputs());
             schema.merge(plan.schema());
-            let (plan, keys) = of_keys(plan);
-            let below = below || keys;
+            let (plan, has_new_keys) = of_keys(plan);
             let names = NamePreserver::new(&plan);
             let changed = plan.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -52,7 +45,7 @@ impl AnalyzerRule for FloatPromotion {
             })?;
             // Types of the nodes below may have changed, too.
             let data = changed.data.recompute_schema()?;
-            Ok(if changed.transformed || below {
+            Ok(if changed.transformed || has_new_keys {
                 Transformed::yes(data)
             } else {
                 Transformed::no(data)
@@ -342,8 +335,8 @@ fn is_of_numbers(op: Operator) -> bool {
 
 /// Casts each column of VALUES with a numeric and a float to double precision. The planner has cast
 /// all values of the column to numeric.
-/// VALUES in double precision, if a column has floats and numerics. Before the casts of the planner
-/// become functions.
+/// VALUES with double precision in each column of floats and numerics. For the planner's original
+/// plan, before casts become functions.
 pub fn values_in_doubles(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let none = DFSchema::empty();
     let given = |expr: &Expr| match expr {

@@ -11,7 +11,7 @@ use datafusion::{
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Subquery, cast,
+        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, cast,
         expr_rewriter::NamePreserver,
         planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr},
     },
@@ -81,7 +81,7 @@ impl ExprPlanner for IntegerOperands {
 }
 
 /// Narrows a constant, and a CASE that returns only constants within the range of integer.
-pub(super) fn narrow_choice(expr: Expr) -> Transformed<Expr> {
+fn narrow_choice(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::Alias(mut alias) => {
             let inner = narrow_choice(*alias.expr);
@@ -103,28 +103,27 @@ pub(super) fn narrow_choice(expr: Expr) -> Transformed<Expr> {
 
 /// Narrows the column of a subquery that selects a constant.
 fn narrow_subquery(subquery: Subquery) -> Transformed<Expr> {
-    let LogicalPlan::Projection(projection) = subquery.subquery.as_ref() else {
-        return Transformed::no(Expr::ScalarSubquery(subquery));
-    };
-    let names: Vec<String> =
-        projection.schema.fields().iter().map(|field| field.name().clone()).collect();
-    let narrowed: Vec<Transformed<Expr>> =
-        projection.expr.iter().cloned().map(narrow_choice).collect();
-    if !narrowed.iter().any(|column| column.transformed) {
-        return Transformed::no(Expr::ScalarSubquery(subquery));
+    if matches!(subquery.subquery.as_ref(), LogicalPlan::Projection(_))
+        && let Ok(narrowed) = narrow_columns(LogicalPlan::clone(&subquery.subquery))
+        && narrowed.transformed
+    {
+        return Transformed::yes(Expr::ScalarSubquery(subquery.with_plan(Arc::new(narrowed.data))));
     }
-    let columns = narrowed.into_iter().zip(names);
-    let columns = columns.map(|(column, name)| column.data.alias_if_changed(name));
-    let plan = columns
-        .collect::<Result<Vec<Expr>>>()
-        .and_then(|columns| Projection::try_new(columns, Arc::clone(&projection.input)));
-    match plan {
-        Ok(plan) => {
-            let plan = Arc::new(LogicalPlan::Projection(plan));
-            Transformed::yes(Expr::ScalarSubquery(subquery.with_plan(plan)))
-        }
-        Err(_) => Transformed::no(Expr::ScalarSubquery(subquery)),
-    }
+    Transformed::no(Expr::ScalarSubquery(subquery))
+}
+
+/// Narrows the constants among the columns of a node; the columns keep their names.
+///
+/// # Errors
+/// Errors from the schema of the changed node.
+pub(super) fn narrow_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&node);
+    let narrowed = node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        Ok(narrow_choice(expr).update_data(|expr| name.restore(expr)))
+    })?;
+    // Types of the nodes below may have changed, too.
+    narrowed.map_data(LogicalPlan::recompute_schema)
 }
 
 fn is_integer_choice(case: &Case) -> bool {
@@ -189,25 +188,13 @@ impl AnalyzerRule for IntegerLiterals {
             let changed = node.map_expressions(|expr| {
                 let name = names.save(&expr);
                 let narrowed = expr.change_up(arithmetic)?.transform_data(|expr| {
-                    Ok(if columns { column(expr) } else { Transformed::no(expr) })
+                    Ok(if columns { narrow_choice(expr) } else { Transformed::no(expr) })
                 })?;
                 Ok(narrowed.update_data(|expr| name.restore(expr)))
             })?;
             // Types of the nodes below may have changed, too.
             changed.map_data(LogicalPlan::recompute_schema)
         })
-    }
-}
-
-/// A column of a select list.
-fn column(expr: Expr) -> Transformed<Expr> {
-    match expr {
-        Expr::Alias(mut alias) => {
-            let inner = narrow(*alias.expr);
-            alias.expr = Box::new(inner.data);
-            Transformed::new(Expr::Alias(alias), inner.transformed, TreeNodeRecursion::Continue)
-        }
-        other => narrow(other),
     }
 }
 

@@ -18,7 +18,6 @@ use datafusion::{
     },
     logical_expr::{
         Distinct, Expr, LogicalPlan, SubqueryAlias,
-        expr_rewriter::NamePreserver,
         planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning},
     },
     sql::sqlparser::ast::TableFactor,
@@ -28,10 +27,10 @@ use stratalog_text::TextStyle;
 
 use super::{
     common_types::{
-        columns_of, in_common_types, in_one_type, is_set_operation, sides, unaliased, uncast,
+        columns_of, in_common_types, is_set_operation, narrowed, sides, unaliased, uncast,
     },
-    floats::values_in_doubles as in_doubles,
-    literals::narrow_choice,
+    floats::values_in_doubles,
+    literals::narrow_columns,
 };
 
 thread_local! {
@@ -96,43 +95,30 @@ fn settled_node(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<Logi
     match node {
         LogicalPlan::Projection(_)
         | LogicalPlan::Aggregate(_)
-        | LogicalPlan::Distinct(Distinct::On(_)) => {
-            let names = NamePreserver::new(&node);
-            let narrowed = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                Ok(narrow_choice(expr).update_data(|expr| name.restore(expr)))
-            })?;
-            narrowed.map_data(LogicalPlan::recompute_schema)
+        | LogicalPlan::Distinct(Distinct::On(_)) => narrow_columns(node),
+        LogicalPlan::Values(values) => {
+            values_in_doubles(values)?.transform_data(|node| match node {
+                LogicalPlan::Values(values) => narrowed(values),
+                other => Ok(Transformed::no(other)),
+            })
         }
-        // The analyzer gives a parameter the type of the other columns, and reports the errors.
-        LogicalPlan::Union(union) if !union.inputs.iter().any(has_open_column) => {
-            let node = LogicalPlan::Union(union);
+        // The analyzer gives a parameter the type of the other columns.
+        node if has_open_column(&node) => Ok(Transformed::no(node)),
+        node => {
+            let node = node.recompute_schema()?;
+            // The analyzer reports the errors.
             Ok(in_common_types(node.clone(), style).unwrap_or(Transformed::no(node)))
         }
-        LogicalPlan::Join(join) if is_set_operation(&join) && !sides(&join).iter().any(is_open) => {
-            let node = LogicalPlan::Join(join).recompute_schema()?;
-            match node.clone() {
-                LogicalPlan::Join(join) => {
-                    Ok(in_one_type(join, style).unwrap_or(Transformed::no(node)))
-                }
-                _ => Ok(Transformed::no(node)),
-            }
-        }
-        LogicalPlan::Values(values) => {
-            in_doubles(values)?.transform_data(|node| in_common_types(node, style))
-        }
-        LogicalPlan::Union(_) => Ok(Transformed::no(node)),
-        other => Ok(Transformed::no(other.recompute_schema()?)),
     }
 }
 
-fn has_open_column(input: &Arc<LogicalPlan>) -> bool {
-    is_open(&columns_of(input))
-}
-
-/// Whether a column is a parameter without a type.
-fn is_open((columns, _): &(Vec<Expr>, Arc<LogicalPlan>)) -> bool {
-    columns.iter().any(|column| {
-        matches!(uncast(unaliased(column)), Expr::Placeholder(open) if open.field.is_none())
-    })
+/// Whether a column of a set operation is a parameter without a type.
+fn has_open_column(node: &LogicalPlan) -> bool {
+    let is_open = |column: &Expr| matches!(uncast(unaliased(column)), Expr::Placeholder(open) if open.field.is_none());
+    let has_open = |(columns, _): (Vec<Expr>, _)| columns.iter().any(is_open);
+    match node {
+        LogicalPlan::Union(union) => union.inputs.iter().map(columns_of).any(has_open),
+        LogicalPlan::Join(join) if is_set_operation(join) => sides(join).into_iter().any(has_open),
+        _ => false,
+    }
 }

@@ -6,18 +6,19 @@ use std::{ops::Range, sync::Arc};
 
 use arrow::{
     array::ArrayRef,
-    compute::{SortOptions, cast},
+    compute::cast,
     datatypes::{DataType, Field, FieldRef},
 };
 use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::{
-        Documentation, LimitEffect, PartitionEvaluator, Signature, WindowUDF, WindowUDFImpl,
+        PartitionEvaluator, WindowUDF,
         function::{PartitionEvaluatorArgs, WindowUDFFieldArgs},
         window_state::WindowAggState,
     },
-    physical_expr::PhysicalExpr,
 };
+
+use crate::rules::layers::{self, WindowLayer};
 
 /// `function` with a result of PostgreSQL's type, if `function` numbers rows.
 pub fn of_integers(function: Arc<WindowUDF>) -> Arc<WindowUDF> {
@@ -26,49 +27,29 @@ pub fn of_integers(function: Arc<WindowUDF>) -> Arc<WindowUDF> {
         "row_number" | "rank" | "dense_rank" => DataType::Int64,
         _ => return function,
     };
-    Arc::new(WindowUDF::new_from_impl(RowNumbers { inner: function, result_type }))
+    layers::window(function, RowNumbers { result_type })
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct RowNumbers {
-    inner: Arc<WindowUDF>,
     result_type: DataType,
 }
 
-impl WindowUDFImpl for RowNumbers {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn partition_evaluator(
-        &self,
-        arguments: PartitionEvaluatorArgs<'_>,
-    ) -> Result<Box<dyn PartitionEvaluator>> {
-        Ok(Box::new(SignedEvaluator {
-            inner: self.inner.partition_evaluator_factory(arguments)?,
-            result_type: self.result_type.clone(),
-        }))
-    }
-
-    fn field(&self, arguments: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
-        let field = self.inner.field(arguments)?;
+impl WindowLayer for RowNumbers {
+    fn field(&self, inner: &WindowUDF, arguments: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
+        let field = inner.field(arguments)?;
         Ok(Arc::new(Field::clone(&field).with_data_type(self.result_type.clone())))
     }
 
-    fn sort_options(&self) -> Option<SortOptions> {
-        self.inner.inner().sort_options()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
-
-    fn limit_effect(&self, arguments: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
-        self.inner.inner().limit_effect(arguments)
+    fn evaluator(
+        &self,
+        inner: &WindowUDF,
+        arguments: PartitionEvaluatorArgs<'_>,
+    ) -> Result<Box<dyn PartitionEvaluator>> {
+        Ok(Box::new(SignedEvaluator {
+            inner: inner.partition_evaluator_factory(arguments)?,
+            result_type: self.result_type.clone(),
+        }))
     }
 }
 

@@ -2,34 +2,64 @@
 //! orders in one order: `array_agg(v) OVER (ORDER BY v)` beside `count(*) OVER (ORDER BY v DESC)` would
 //! collect the rows in descending order.
 
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
-    logical_expr::{Expr, WindowFunctionDefinition, expr_rewriter::FunctionRewrite},
+    logical_expr::{
+        AggregateUDF, Expr, ExprSchemable, WindowFunctionDefinition, expr_rewriter::FunctionRewrite,
+    },
 };
 
 use crate::rules::layers::{self, AggregateLayer};
 
-/// Aggregates that return the same value for each order of the rows.
-const UNORDERED: [&str; 8] =
-    ["count", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"];
+/// Aggregates with the same value for each order of the rows, or with a counterpart for the opposite
+/// order.
+const REVERSIBLE: [&str; 11] = [
+    "count",
+    "min",
+    "max",
+    "bool_and",
+    "bool_or",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
 
 /// Keeps the order of the rows for all other aggregates over windows. The order also decides the
 /// rounding of a sum of floats.
 #[derive(Debug)]
 pub struct WindowRowOrder;
 
+/// Whether the order of the rows decides the value of an aggregate over a window.
+fn depends_on_order(function: &AggregateUDF, arguments: &[Expr], schema: &DFSchema) -> bool {
+    match function.name() {
+        "sum" | "avg" => {
+            let is_exact = |data_type: DataType| !data_type.is_floating();
+            !arguments.iter().all(|argument| argument.get_type(schema).is_ok_and(is_exact))
+        }
+        name => !REVERSIBLE.contains(&name),
+    }
+}
+
 impl FunctionRewrite for WindowRowOrder {
     fn name(&self) -> &str {
         "window_row_order"
     }
 
-    fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
         let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
         let ordered = match &call.fun {
             WindowFunctionDefinition::AggregateUDF(function)
                 if !call.params.order_by.is_empty()
-                    && !UNORDERED.contains(&function.name())
-                    && !["first_value", "last_value", "nth_value"].contains(&function.name())
+                    && depends_on_order(function, &call.params.args, schema)
                     && !layers::is_under::<FixedOrder>(function) =>
             {
                 layers::aggregate(function.clone(), FixedOrder)

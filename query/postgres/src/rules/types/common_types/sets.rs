@@ -40,15 +40,20 @@ impl AnalyzerRule for SetTypes {
             return Ok(plan);
         }
         let style = style_of(config);
-        outside_recursion(plan, |node| {
-            let node = node.recompute_schema()?;
-            match node {
-                LogicalPlan::Join(join) if is_set_operation(&join) => in_one_type(join, &style),
-                // Until then, a UNION in a side has the types of its first input.
-                LogicalPlan::Union(union) => unions::in_one_type(union, &style),
-                other => Ok(Transformed::no(other)),
-            }
-        })
+        outside_recursion(plan, |node| in_common_types(node.recompute_schema()?, &style))
+    }
+}
+
+/// A set operation with its columns in their common types; other nodes unchanged. Before the narrowing
+/// of constants, a UNION in a side of INTERSECT or EXCEPT has the types of its first input.
+///
+/// # Errors
+/// `DatatypeMismatch` for types of different kinds; the errors of literals in the common type.
+pub fn in_common_types(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
+    match node {
+        LogicalPlan::Join(join) if is_set_operation(&join) => in_one_type(join, style),
+        LogicalPlan::Union(union) => unions::in_one_type(union, style),
+        other => Ok(Transformed::no(other)),
     }
 }
 
@@ -76,8 +81,7 @@ fn written_side(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
     }
 }
 
-/// An INTERSECT or EXCEPT with the columns of both sides in their common types.
-pub fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
+fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
     let mut wanted: Vec<Option<ColumnType>> = Vec::new();
     let what = if join.join_type == JoinType::LeftSemi { "INTERSECT" } else { "EXCEPT" };
     let both = sides(&join);

@@ -36,19 +36,11 @@ impl AnalyzerRule for UnionTypes {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let style = style_of(config);
-        outside_recursion(plan, |node| in_common_types(node, &style))
-    }
-}
-
-/// A UNION with its columns in their common types, or VALUES with PostgreSQL's types of integers.
-///
-/// # Errors
-/// `DatatypeMismatch` for types of different kinds; the errors of literals in the common type.
-pub fn in_common_types(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
-    match node.recompute_schema()? {
-        LogicalPlan::Union(union) => in_one_type(union, style),
-        LogicalPlan::Values(values) => narrowed(values),
-        other => Ok(Transformed::no(other)),
+        outside_recursion(plan, |node| match node.recompute_schema()? {
+            LogicalPlan::Union(union) => in_one_type(union, &style),
+            LogicalPlan::Values(values) => narrowed(values),
+            other => Ok(Transformed::no(other)),
+        })
     }
 }
 
@@ -68,23 +60,12 @@ pub fn outside_recursion(
     plan.transform_down_up_with_subqueries(stop, change).map(|plan| plan.data)
 }
 
-/// Checks the recursive queries of the planner's original plan, before casts become functions.
+/// Refuses a second term if the types of the first term cannot hold the values of the second: the
+/// planner has cast the values. For the planner's original plan, before casts become functions.
 ///
 /// # Errors
-/// `DatatypeMismatch` and `FeatureNotSupported`; see [`check_terms`].
-pub fn check_recursion(plan: &LogicalPlan) -> Result<()> {
-    plan.each_with_subqueries(|node| {
-        if let LogicalPlan::RecursiveQuery(query) = node {
-            check_terms(query)?;
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })
-    .map(|_| ())
-}
-
-/// Refuses a second term if the types of the first term cannot hold the values of the second: the
-/// planner has cast the values.
-fn check_terms(query: &RecursiveQuery) -> Result<()> {
+/// `DatatypeMismatch` and `FeatureNotSupported`.
+pub fn check_terms(query: &RecursiveQuery) -> Result<()> {
     let (exprs, input) = columns_of(&query.recursive_term);
     for (at, (expr, field)) in exprs.iter().zip(query.static_term.schema().fields()).enumerate() {
         let Some(first) = ColumnType::from_arrow_field(field) else { continue };
@@ -217,7 +198,7 @@ fn retype(
 }
 
 /// A column of VALUES with only integers and small constants has the type integer, and not bigint.
-fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
+pub fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let none = DFSchema::empty();
     let mut changed = false;
     for at in 0..values.schema.fields().len() {
