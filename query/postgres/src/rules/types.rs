@@ -9,6 +9,7 @@ pub(crate) mod floats;
 pub(crate) mod jsonb_arrays;
 pub(crate) mod literals;
 pub(crate) mod named_casts;
+pub(crate) mod numeric_results;
 pub(crate) mod open_parameters;
 pub(crate) mod relation_types;
 pub(crate) mod wide_numerics;

@@ -17,7 +17,7 @@ use std::{
 use arrow::{
     array::{AsArray, Int64Array, RecordBatch},
     compute::{concat_batches, interleave_record_batch},
-    datatypes::{Int64Type, SchemaRef},
+    datatypes::{DataType, Field, Fields, Int64Type, Schema, SchemaRef},
 };
 use futures_core::Stream;
 use stratalog_model::{
@@ -89,6 +89,15 @@ impl Merge {
             out: Output::default(),
             last: None,
         }
+    }
+
+    /// Like [`Self::new`]; the result keeps the sort columns `_tick` and `_seq`, for a further merge.
+    pub fn nested(splits: Vec<Box<dyn Split>>, request: &ScanRequest) -> Self {
+        let merge = Self::new(splits, request);
+        let number = |name| Arc::new(Field::new(name, DataType::Int64, false));
+        let numbers = [number("_tick"), number("_seq")];
+        let fields: Fields = merge.schema.fields().iter().cloned().chain(numbers).collect();
+        Self { schema: Arc::new(Schema::new(fields)), ..merge }
     }
 
     /// The splits with the earliest possible position of a row; the next split is at the end.
@@ -247,7 +256,7 @@ impl Stream for Merge {
 impl Cursor {
     fn new(stream: BatchStream) -> Self {
         let none = Int64Array::from(Vec::<i64>::new());
-        let batch = RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty()));
+        let batch = RecordBatch::new_empty(Arc::new(Schema::empty()));
         Self { stream, batch, ticks: none.clone(), seqs: none, row: 0, row_bytes: 0 }
     }
 
@@ -322,7 +331,8 @@ impl Output {
         }
     }
 
-    /// The selected rows, without the two sort columns.
+    /// The selected rows, with the columns of `schema`: without the two sort columns, or, for a
+    /// further merge, with them.
     fn take(&mut self, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let Output { batches, runs, rows, .. } = std::mem::take(self);
         if rows == 0 {

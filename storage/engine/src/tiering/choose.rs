@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stratalog_model::{ChronicleDefinition, ChronicleId, SchemaVersion, TierName};
+use stratalog_model::{ChronicleDefinition, ChronicleId, SchemaVersion, TickRange, TierName};
 
 use crate::{settings::EngineSettings, version::manifest::PieceRecord};
 
@@ -258,6 +258,14 @@ pub fn merge(pieces: &[PieceRecord], largest: LargestPiece, fan_in: usize) -> Op
     Some(best.iter().map(|piece| piece.id).collect())
 }
 
+/// True for a tablet that a merge can improve. Full tablets of a single tick stay: a merge would
+/// divide the tick again.
+fn gains_by_merge(piece: &PieceRecord, largest: LargestPiece) -> bool {
+    let is_full = piece.rows.saturating_mul(2) > largest.rows;
+    let is_of_a_tick = piece.ticks == TickRange::at(piece.ticks.start);
+    piece.tier() == TierName::Tablet && !(is_full && is_of_a_tick)
+}
+
 /// Parts of the pin time; a merge stays within one part.
 const PIN_PARTS: i64 = 4;
 
@@ -271,7 +279,7 @@ pub fn merge_tablets(
     pin_for_ns: Option<i64>,
 ) -> Option<Vec<u64>> {
     let mut parts: BTreeMap<i64, Vec<PieceRecord>> = BTreeMap::new();
-    for tablet in pieces.iter().filter(|piece| piece.tier() == TierName::Tablet) {
+    for tablet in pieces.iter().filter(|piece| gains_by_merge(piece, largest)) {
         let part = pin_for_ns.map_or(0, |ns| tablet.since_ns.div_euclid((ns / PIN_PARTS).max(1)));
         parts.entry(part).or_default().push(*tablet);
     }
@@ -292,14 +300,14 @@ pub fn age_ns(since_ns: i64, now_ns: i64) -> i64 {
 /// The tablets of a deep overlap, if these tablets together are too large to be in memory at once.
 pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64>> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
-    for piece in pieces.iter().filter(|piece| piece.tier() == TierName::Tablet) {
+    let largest = LargestPiece::tablet(settings);
+    for piece in pieces.iter().filter(|piece| gains_by_merge(piece, largest)) {
         by_shape.entry(piece.schema_version).or_default().push(piece);
     }
     by_shape.into_values().find_map(|mut alike| {
         alike.sort_by_key(|piece| (piece.ticks.start, piece.id));
         let most = deepest(&alike, FAN_IN_MAX)?;
         let bytes: u64 = most.iter().map(|piece| piece.unpacked_bytes).sum();
-        let largest = LargestPiece::tablet(settings);
         let much = bytes > largest.unpacked_bytes.saturating_mul(OVERLAP_SHARE);
         much.then(|| few(most, largest).iter().map(|piece| piece.id).collect())
     })

@@ -5,6 +5,9 @@
 //!                                           ▲            │
 //!                                           └────────────┘ events later parts may still overlap
 //! ```
+//!
+//! A tick with more events than memory shall hold, for example one event of each of a million series,
+//! is divided into several windows.
 
 use stratalog_model::{Gsn, Result, aggregate::Windows};
 
@@ -28,12 +31,15 @@ pub struct PartSweep<'a> {
     pool: Vec<EventRows>,
     /// Windows of time, the widest first: a slice ends at the end of a window if possible.
     windows: Vec<Windows>,
+    /// True if the next window may begin with the last tick of the last window.
+    continues_tick: bool,
 }
 
 /// Approximate size of a window.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowLimit {
-    /// Maximum number of rows, unless one tick has more.
+    /// Maximum number of rows; the events of a tick are divided if they are more than twice this
+    /// number.
     pub rows: usize,
     /// Approximate maximum of bytes.
     pub bytes: usize,
@@ -66,10 +72,24 @@ impl<'a> PartSweep<'a> {
         );
         parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
         let parts = parts.into_iter();
-        Self { version, snapshot_gsn, parts, next: None, pool: Vec::new(), windows }
+        Self {
+            version,
+            snapshot_gsn,
+            parts,
+            next: None,
+            pool: Vec::new(),
+            windows,
+            continues_tick: false,
+        }
     }
 
-    /// The next window of ticks: about the size `most`, with all events of its ticks.
+    /// True if the next window may begin with the last tick of the last window.
+    pub fn continues_tick(&self) -> bool {
+        self.continues_tick
+    }
+
+    /// The next window of ticks: about the size `most`, with all events of its ticks, or some of the
+    /// events of a single tick.
     pub async fn window(
         &mut self,
         most: WindowLimit,
@@ -88,9 +108,10 @@ impl<'a> PartSweep<'a> {
             };
             // No later part has events before this tick.
             let frontier = part.hull.start.0;
-            let settled =
-                |rows: &EventRows| rows.ticks.iter().filter(|tick| **tick < frontier).count();
-            if self.pool.iter().map(settled).sum::<usize>() >= rows_max
+            let ticks = || self.pool.iter().flat_map(|rows| rows.ticks.iter());
+            let settled = ticks().filter(|tick| **tick < frontier).count();
+            let at_frontier = ticks().filter(|tick| **tick == frontier).count();
+            if settled.max(at_frontier) >= rows_max
                 && let Some(pool) = EventRows::concat(std::mem::take(&mut self.pool))?
             {
                 self.next = Some((piece, part));
@@ -104,9 +125,12 @@ impl<'a> PartSweep<'a> {
         }
     }
 
-    /// Takes the first `rows_max` events before the frontier, together with all events of their
-    /// last tick. Takes fewer events, at least half of `rows_max`, if a window of time ends there.
-    /// The remaining events stay in the pool.
+    /// Takes the first `rows_max` events up to the frontier, together with all events of their last
+    /// tick. Takes fewer events, at least half of `rows_max`, if a window of time ends there. The
+    /// remaining events stay in the pool.
+    ///
+    /// Divides a tick with more than twice `rows_max` events, and the tick of the frontier, which
+    /// later parts may continue. Such a window has events of a single tick.
     fn cut(
         &mut self,
         pool: EventRows,
@@ -116,14 +140,20 @@ impl<'a> PartSweep<'a> {
         debug_assert!(self.pool.is_empty(), "a window leaves out events of the pool");
         debug_assert!(rows_max > 0 && !pool.ticks.is_empty(), "a window has no events");
         let tick = |row: &u32| pool.ticks.get(*row as usize).copied().unwrap_or_default();
-        let before = |row: &u32| frontier.is_none_or(|frontier| tick(row) < frontier);
+        let reached = |row: &u32| frontier.is_none_or(|frontier| tick(row) <= frontier);
         let mut order: Vec<u32> = (0..pool.len() as u32).collect();
         order.sort_by_key(tick);
-        let settled = order.partition_point(before);
+        let settled = order.partition_point(reached);
         debug_assert!(frontier.is_none() || settled >= rows_max, "a window ends before it is full");
         let last = order.get(..settled.min(rows_max)).and_then(<[u32]>::last).map(tick);
-        // Never cuts within a tick.
+        let start = order.partition_point(|row| last.is_some_and(|last| tick(row) < last));
         let end = order.partition_point(|row| last.is_none_or(|last| tick(row) <= last));
+        let divides = end > rows_max.saturating_mul(2) || frontier.is_some() && last >= frontier;
+        self.continues_tick = divides && start == 0;
+        if divides {
+            let end = if start > 0 { start } else { end.min(rows_max) };
+            return self.split(&pool, &order, end);
+        }
         if end == pool.len() {
             return Ok(pool);
         }
@@ -131,9 +161,16 @@ impl<'a> PartSweep<'a> {
         let ends = self.windows.iter().filter_map(|windows| windows.start(next?));
         let mut ends = ends.map(|start| order.partition_point(|row| tick(row) < start));
         let end = ends.find(|end| *end >= rows_max.div_ceil(2)).unwrap_or(end);
+        self.split(&pool, &order, end)
+    }
+
+    /// Takes the first `end` events in the order `order`. The remaining events stay in the pool.
+    fn split(&mut self, pool: &EventRows, order: &[u32], end: usize) -> Result<EventRows> {
         debug_assert!(0 < end && end <= pool.len(), "a window of {end} of {} events", pool.len());
         let (window, rest) = order.split_at(end);
-        self.pool.push(pool.pick(rest)?);
+        if !rest.is_empty() {
+            self.pool.push(pool.pick(rest)?);
+        }
         pool.pick(window)
     }
 }

@@ -102,7 +102,7 @@ impl PieceWriting<'_> {
 
     async fn tablets(&mut self, sweep: &mut PartSweep<'_>) -> Result<()> {
         let settings = &self.mover.settings;
-        // One window is one tablet, for any number of events in a tick.
+        // One window is one tablet.
         let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
@@ -139,7 +139,8 @@ impl PieceWriting<'_> {
             self.mover.write_throttle.throttle(writer.bytes().saturating_sub(before)).await;
             let full = writer.rows() >= settings.story_rows_max
                 || writer.bytes() >= settings.story_bytes_max;
-            match full {
+            // A tick stays within one story: stories that overlap would be merged.
+            match full && !sweep.continues_tick() {
                 true => self.finish(writer).await?,
                 false => open = Some(writer),
             }

@@ -12,9 +12,11 @@ use stratalog_model::{
     ChronicleDefinition, Collision, ColumnId, EventStore, GsnRange, TierName, ValueFilter,
     aggregate::{AggregateRequest, ColumnStatistic, Statistic},
     newest::NewestOf,
+    store::PieceStatus,
     tier::{KeyFilter, ScanMetrics, ScanOrder, ScanRequest, TierMetrics},
     values::{OrderedValue, ValuePredicate},
 };
+use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
@@ -258,4 +260,85 @@ async fn events_are_found_by_their_numbers() {
         }
     })
     .await;
+}
+
+/// Ticks with more events than a tablet and a row group may have, beside ticks with few events. Host
+/// names are unordered in time, and the series have several events in a tick.
+fn crowded_rows(random: &mut Random) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (tick, count) in [(0, 3), (1, 700), (2, 1), (3, 90), (4, 950), (5, 40), (6, 200)] {
+        for number in 0..count {
+            rows.push(row(tick, &format!("host_{}", random.below(400)), f64::from(number)));
+        }
+    }
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ticks_with_more_events_than_a_slice_are_divided() {
+    for (seed, keyed) in [(1, true), (2, false), (3, true)] {
+        let definition = chronicle(1, Collision::All, keyed);
+        let (mut random, stored) = (Random::new(seed), Stored::new(seed));
+        let find = |id| (id == definition.id).then(|| Arc::clone(&definition));
+        let (log, files) = (Arc::new(MemoryLog::default()), Some(stored.files(&definition)));
+        let settings = EngineSettings { move_from_percent: 90, ..small() };
+        let engine = Engine::open_with(log, Arc::new(StillClock), settings, &find, files).unwrap();
+        let (early, mut late) = (crowded_rows(&mut random), crowded_rows(&mut random));
+        late.retain(|row| row.tick < 5);
+        append(&engine, &definition, &early).await.unwrap();
+        engine.flush(definition.id).await.unwrap();
+        let mut expected = early;
+        for compaction in 0..3 {
+            engine.compact(definition.id).await.unwrap();
+            let stories = engine.pieces();
+            assert!(stories.iter().all(|piece| piece.tier == TierName::Story));
+            let disjoint = |pair: &[PieceStatus]| pair[0].ticks.end <= pair[1].ticks.start;
+            assert!(stories.windows(2).all(disjoint), "stories share a tick: {stories:?}");
+            // No row group has more than two slices of 40 rows.
+            let all = request(&definition, ScanOrder::Any);
+            let metrics = Arc::clone(&all.metrics);
+            scan(engine.snapshot().as_ref(), all).await;
+            let parts = count(|metrics| &metrics.parts_read, metrics.of(TierName::Story));
+            assert!(parts as usize >= expected.len() / 80, "{parts} row groups");
+            check_orders(&engine, &definition, &expected).await;
+            // A compaction of settled stories does nothing.
+            let moved = engine.compact(definition.id).await.unwrap();
+            assert_eq!(moved.pieces_added, 0, "compaction {compaction}");
+            if compaction == 0 {
+                append(&engine, &definition, &late).await.unwrap();
+                engine.flush(definition.id).await.unwrap();
+                expected.append(&mut late);
+                check_orders(&engine, &definition, &expected).await;
+            }
+        }
+    }
+}
+
+/// Reads all events in each order, and with a limit.
+async fn check_orders(engine: &Engine, definition: &Arc<ChronicleDefinition>, rows: &[Row]) {
+    let mut expected = rows.to_vec();
+    // The order of arrival decides within a tick.
+    expected.sort_by_key(|row| row.tick);
+    for order in [ScanOrder::Any, ScanOrder::Ascending, ScanOrder::Descending] {
+        for limit in [None, Some(1), Some(77), Some(1_000)] {
+            if order == ScanOrder::Any && limit.is_some() {
+                continue;
+            }
+            let request = ScanRequest { limit, ..request(definition, order) };
+            let read = scan(engine.snapshot().as_ref(), request).await;
+            let mut found: Vec<Row> = read.into_iter().map(|read| read.row).collect();
+            let mut wanted = expected.clone();
+            match order {
+                ScanOrder::Any => {
+                    let key = |row: &Row| (row.tick, format!("{row:?}"));
+                    found.sort_by_key(key);
+                    wanted.sort_by_key(key);
+                }
+                ScanOrder::Ascending => {}
+                ScanOrder::Descending => wanted.reverse(),
+            }
+            wanted.truncate(limit.unwrap_or(usize::MAX));
+            assert_eq!(found, wanted, "{order:?}, limit {limit:?}");
+        }
+    }
 }

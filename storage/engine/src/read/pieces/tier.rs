@@ -4,7 +4,7 @@
 //!   parts ─► parts with wanted ticks and keys ─► visible rows
 //!     any order:  part by part
 //!     ordered:    all blocks of a tablet, or row groups of a story one by one, sorted by
-//!                 (tick, seq): each is a window of ticks
+//!                 (tick, seq): each is a window of ticks; row groups with a common tick are merged
 //!     if the request accepts the stored order, a large row group is read in windows of rows
 //! ```
 
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     events::{budget::Budget, numberings::Numberings, part_events::PartEvents},
-    read::{aggregate, journal_split::SharedRequest},
+    read::{aggregate, journal_split::SharedRequest, merge::Merge},
     version::{Version, piece::Part, published_versions::PinnedVersion},
 };
 
@@ -205,17 +205,44 @@ fn of_story(reader: &Arc<PieceReader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<B
     let split = |turn: u32| -> Box<dyn Split> {
         let (reader, keys) = (Arc::clone(reader), keys.cloned());
         debug_assert!(turn < splits);
-        Box::new(StorySplit { reader, keys, turn, turns: splits })
+        Box::new(StorySplit { reader, keys, turn, turns: splits, chain: None })
     };
     (0..splits).map(split).collect()
 }
 
-/// Every n-th row group of a story.
+/// Every n-th row group of a story, or the row groups of a chain.
 struct StorySplit {
     reader: Arc<PieceReader>,
     keys: Option<Arc<LeadingKeys>>,
     turn: u32,
     turns: u32,
+    chain: Option<GroupChain>,
+}
+
+/// Row groups of a story without a common tick.
+struct GroupChain {
+    numbers: Vec<u32>,
+    hull: TickRange,
+}
+
+/// Row groups, in the order of their ticks.
+type ChosenGroups = Vec<(Arc<Story>, Part)>;
+
+/// Divides row groups into chains. Several row groups share a tick if the tick has more events than
+/// a row group; otherwise all row groups are a single chain.
+fn chains(groups: &ChosenGroups) -> Vec<GroupChain> {
+    let mut chains: Vec<GroupChain> = Vec::new();
+    for (_, part) in groups {
+        match chains.iter_mut().find(|chain| !chain.hull.overlaps(&part.hull)) {
+            Some(chain) => {
+                chain.numbers.push(part.number);
+                chain.hull = chain.hull.hull(&part.hull);
+            }
+            None => chains.push(GroupChain { numbers: vec![part.number], hull: part.hull }),
+        }
+    }
+    debug_assert_eq!(chains.iter().map(|chain| chain.numbers.len()).sum::<usize>(), groups.len());
+    chains
 }
 
 impl StorySplit {
@@ -229,13 +256,16 @@ impl StorySplit {
 
     fn has(&self, part: &Part) -> bool {
         debug_assert!(self.turn < self.turns, "a share has no turn");
-        part.number % self.turns == self.turn
+        match &self.chain {
+            Some(chain) => chain.numbers.contains(&part.number),
+            None => part.number % self.turns == self.turn,
+        }
     }
 }
 
 impl Split for StorySplit {
     fn ticks(&self) -> TickRange {
-        self.reader.piece().record().ticks
+        self.chain.as_ref().map_or(self.reader.piece().record().ticks, |chain| chain.hull)
     }
 
     fn rows_max(&self) -> usize {
@@ -244,42 +274,22 @@ impl Split for StorySplit {
     }
 
     fn read(self: Box<Self>) -> BatchStream {
-        let reader = Arc::clone(&self.reader);
         let opened = async move {
-            let chosen = self.choose().await?;
-            let ahead = self.ahead();
-            let split: Arc<Self> = self.into();
-            let fetching = Arc::clone(&split);
-            let windows = stream::iter(chosen).map(move |(story, part)| {
-                let split = Arc::clone(&split);
-                async move {
-                    let windows = split.windows(&story, &part).await?;
-                    let window =
-                        move |rows| Ok::<_, Error>((Arc::clone(&story), part.clone(), rows));
-                    Ok::<_, Error>(stream::iter(windows.into_iter().map(window)))
-                }
-            });
-            let fetched = windows.buffered(ahead).try_flatten().map(move |window| {
-                let split = Arc::clone(&fetching);
-                async move {
-                    let (story, part, rows) = window?;
-                    let read = split.fetch(&story, &part, rows).await?;
-                    Ok::<_, Error>((part, read))
-                }
-            });
-            Ok::<_, Error>(fetched.buffered(ahead))
-        };
-        let batches = stream::once(opened).try_flatten().map(move |read| {
-            let (part, read) = read?;
-            let batches = match read {
-                FetchedRows::Events(events) => visible_batches(&reader, &part, vec![events])?,
-                FetchedRows::Pages(fetched, begins) => decode(&reader, &part, fetched, begins)?,
+            let groups = self.choose().await?;
+            let is_ordered = self.reader.request().order != ScanOrder::Any;
+            let chains = if is_ordered { chains(&groups) } else { Vec::new() };
+            if chains.len() <= 1 {
+                return Ok::<_, Error>(self.read_groups(groups));
+            }
+            let split = |chain| -> Box<dyn Split> {
+                let (reader, keys) = (Arc::clone(&self.reader), self.keys.clone());
+                Box::new(Self { reader, keys, turn: 0, turns: 1, chain: Some(chain) })
             };
-            Ok::<_, Error>(stream::iter(batches))
-        });
-        Box::pin(batches.try_flatten())
+            let splits = chains.into_iter().map(split).collect();
+            Ok(Box::pin(Merge::nested(splits, self.reader.request())) as BatchStream)
+        };
+        Box::pin(stream::once(opened).try_flatten())
     }
-
     fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
         let best = Arc::clone(best);
         let found = async move {
@@ -319,6 +329,39 @@ impl Split for StorySplit {
 }
 
 impl StorySplit {
+    /// Reads row groups one after another.
+    fn read_groups(self: Box<Self>, groups: ChosenGroups) -> BatchStream {
+        let reader = Arc::clone(&self.reader);
+        let ahead = self.ahead();
+        let split: Arc<Self> = self.into();
+        let fetching = Arc::clone(&split);
+        let windows = stream::iter(groups).map(move |(story, part)| {
+            let split = Arc::clone(&split);
+            async move {
+                let windows = split.windows(&story, &part).await?;
+                let window = move |rows| Ok::<_, Error>((Arc::clone(&story), part.clone(), rows));
+                Ok::<_, Error>(stream::iter(windows.into_iter().map(window)))
+            }
+        });
+        let fetched = windows.buffered(ahead).try_flatten().map(move |window| {
+            let split = Arc::clone(&fetching);
+            async move {
+                let (story, part, rows) = window?;
+                let read = split.fetch(&story, &part, rows).await?;
+                Ok::<_, Error>((part, read))
+            }
+        });
+        let batches = fetched.buffered(ahead).map(move |read| {
+            let (part, read) = read?;
+            let batches = match read {
+                FetchedRows::Events(events) => visible_batches(&reader, &part, vec![events])?,
+                FetchedRows::Pages(fetched, begins) => decode(&reader, &part, fetched, begins)?,
+            };
+            Ok::<_, Error>(stream::iter(batches))
+        });
+        Box::pin(batches.try_flatten())
+    }
+
     /// True if the row group may contain wanted events, by its summary.
     fn may_hold(&self, part: &Part) -> bool {
         let request = self.reader.request();
@@ -432,7 +475,7 @@ impl StorySplit {
 
     /// The row groups that may contain wanted events by their summaries, in the wanted order.
     /// Further data is read later, for each row group in turn, because the caller may stop early.
-    async fn choose(&self) -> Result<Vec<(Arc<Story>, Part)>> {
+    async fn choose(&self) -> Result<ChosenGroups> {
         let reader = &self.reader;
         let request = reader.request();
         let (story, parts) = self.opened().await?;

@@ -292,3 +292,18 @@ fn pinned_tablets_stay_and_keep_their_time() {
     assert_eq!(merge_tablets(&pieces, largest, 2, hour).unwrap(), [0, 1]);
     assert_eq!(merge_tablets(&pieces, largest, 3, hour), None);
 }
+
+#[test]
+fn full_tablets_of_a_tick_are_not_merged_again() {
+    let largest = LargestPiece::tablet(&settings());
+    let full: Vec<PieceRecord> = (1..40).map(|id| piece(id, (7, 8), 60)).collect();
+    assert_eq!(merge_tablets(&full, largest, 2, None), None);
+    assert_eq!(deep(&full, &settings()), None);
+    let wide: Vec<PieceRecord> = (1..40).map(|id| piece(id, (7, 9), 60)).collect();
+    assert!(merge_tablets(&wide, largest, 2, None).is_some());
+    let small: Vec<PieceRecord> = (1..40).map(|id| piece(id, (7, 8), 50)).collect();
+    assert!(merge_tablets(&small, largest, 2, None).is_some());
+    assert!(
+        archive(&full, &EngineSettings { story_rows_max: 100, ..settings() }, None, 0, 0).is_some()
+    );
+}
