@@ -16,7 +16,6 @@
 //!
 //! When idle and at close, the writer writes marks. A mark states the durable position of the
 //! journal, so the last two rules are seldom needed.
-//! journal, so the last two rules are seldom needed.
 
 use std::{collections::VecDeque, io, path::Path};
 
