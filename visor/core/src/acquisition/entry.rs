@@ -1,4 +1,4 @@
-//! The state of a chronicle: holders, current uses and waiting requests.
+//! The acquisition state of one chronicle: holders, running statements and waiting requests.
 
 use std::collections::BTreeMap;
 
@@ -6,51 +6,54 @@ use stratalog_model::{ChronicleId, TickRange};
 
 use super::claim::{Acquisition, Claim, HolderId, Mode, Moment, Refusal, Standing, Use};
 
-/// A chronicle with at least one holder, use or request.
+/// The state of a chronicle that has at least one holder, running statement or waiting request.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) parties: BTreeMap<HolderId, Party>,
     /// Waiting requests, the oldest first.
     pub(super) queue: Vec<WaitingRequest>,
-    /// The number of drops in progress.
+    /// The number of running drops of the chronicle.
     pub(super) closing: u32,
-    /// True if the chronicle will be dropped after the last release.
+    /// True if the chronicle is to be dropped after its last release.
     pub(super) marked: bool,
-    /// No lease runs out before this moment.
+    /// No lease on the chronicle runs out before this moment.
     earliest: Option<Moment>,
 }
 
-/// The relation of a holder to the chronicle.
+/// The state of one holder in the chronicle.
 #[derive(Debug)]
 pub(super) struct Party {
     pub(super) held: Option<HeldClaim>,
-    /// The claim lost when a lease last ran out.
+    /// The claim that the holder lost when its last lease ran out.
     lost: Option<HeldClaim>,
-    /// True from the loss until the holder acquires again or releases.
+    /// True after the loss of a lease, until the holder acquires again or releases.
     pub(super) is_barred: bool,
     reading: u32,
     writing: u32,
-    /// The number of writing statements in their commit: their writes may be durable at any moment.
+    /// The number of statements whose commit has started: their writes may become durable at any
+    /// moment.
     committing: u32,
-    /// The number of statements with writes through an expired lease: the writes will never be
-    /// committed.
+    /// The number of statements with void writes. Writes are void if their lease ran out before
+    /// their commit started: they will never be committed.
     void_writes: u32,
-    /// Counts the leases that ran out during a write: distinguishes valid writes from void writes.
+    /// The number of times that a lease ran out during a write. A statement remembers the number at
+    /// its start, which shows whether its writes are void.
     epoch: u32,
-    /// Hull of the events open to writing statements.
+    /// The smallest range that contains the ticks to which the running statements may write.
     written: TickRange,
-    /// The begin of the current uninterrupted use by the holder's statements.
+    /// The start of the current uninterrupted use by the holder's statements.
     since: Option<Moment>,
 }
 
-/// The rights of a started statement.
+/// What a statement may do after its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StartedUse {
-    /// The events visible to the statement and open to its writes.
+    /// The ticks of the events that the statement may read and write.
     pub(super) ticks: TickRange,
-    /// The wall clock at the holder's acquisition; `None` without an acquisition.
+    /// The wall-clock time at which the holder acquired the chronicle, in nanoseconds since 1970;
+    /// `None` without an acquisition.
     pub(super) since_ns: Option<i64>,
-    /// Passed back at the end of the statement.
+    /// The holder's epoch at the start of the statement; to be passed back at its end.
     pub(super) epoch: u32,
 }
 
