@@ -154,7 +154,7 @@ impl Issue {
         }
     }
 
-    /// The number of jumps that were held.
+    /// The number of jumps of the wall clock that the clock did not follow (held jumps).
     pub(super) fn jumps_held(&self) -> u64 {
         self.jumps_held
     }
@@ -207,8 +207,9 @@ impl Issue {
         slow_ns
     }
 
-    /// The wall clock without its held part. Compares the wall clock with the monotonic clock since
-    /// the last reading, to detect steps. `slow_ns` is the time that will be issued at least.
+    /// The wall clock without its held part (the jumps that are not followed). Compares the wall
+    /// clock with the monotonic clock since the last reading, to detect steps. `slow_ns` is the
+    /// time that will be issued at least.
     fn followed(&mut self, now: Instant, slow_ns: i64) -> i64 {
         let elapsed_ns = now.monotonic_ns.saturating_sub(self.last_reading.monotonic_ns);
         let expected_ns = self.last_reading.wall_ns.saturating_add_unsigned(elapsed_ns);
@@ -404,7 +405,8 @@ fn lead_of(ahead_ns: i64, behind_ns: i64) -> u64 {
     u64::try_from(ahead_ns.saturating_sub(behind_ns)).unwrap_or(0)
 }
 
-/// Computes the held part of the wall clock at a start, and the confirmed time.
+/// Computes the held part of the wall clock (the jumps that are not followed) at a start, and the
+/// confirmed time.
 ///
 /// The last run ended at the floor (its lease), which was ahead of the confirmed time by the stored
 /// lead. A wall clock that was wrong at an earlier start may be right now, and wrong again at the
