@@ -33,7 +33,8 @@ pub struct CapturedState {
     pub format: Bytes,
 }
 
-/// Captures a database at one instant, and prevents the removal of its files during the copy.
+/// Captures a database at one instant, and prevents the removal of the captured files during the
+/// copy.
 ///
 /// # Errors
 /// `Io`, also for a poisoned journal; `ObjectInUse` if definitions change during all [`TRIES`]
@@ -76,7 +77,7 @@ async fn extents(source: &Source, hold: &BackupHold) -> Result<(Vec<Extent>, Vec
         }
         tries += 1;
         if tries == TRIES {
-            // One of the logs may have a transaction that the other log lacks.
+            // The last transaction may be in only one of the two logs.
             let message = "the backup could not copy journal and catalog as of one instant: definitions kept changing";
             return Err(Error::new(ErrorKind::ObjectInUse, message)
                 .with_hint("back up again, while fewer tables are created, altered and dropped"));

@@ -1,4 +1,4 @@
-//! The contents that a backup uploads to its place.
+//! The sources of the bytes uploaded by a backup.
 
 use std::{io, ops::Range, path::PathBuf, sync::Arc};
 
@@ -98,7 +98,7 @@ impl Content for BytesContent {
 pub struct ChecksummedContent<'a> {
     content: &'a dyn Content,
     watch: &'a Watch,
-    /// The offset up to which the content was read, and the checksum of the bytes so far.
+    /// The number of bytes read so far, and the checksum of these bytes.
     sum: Mutex<(u64, u32)>,
 }
 

@@ -1,9 +1,9 @@
 //! Backups: copies of a database in a separate place, which is a folder or an object store.
 //!
-//! *What it is*: [`save`] captures a running engine at one instant, and stores the files that the
-//! place does not have yet. [`restore`] makes a data directory from a backup. [`backups`] lists the
-//! backups of a place, and [`keep`] removes old backups. A stored file is read back, and a restored
-//! file is verified by its checksum (CL-6).
+//! *What it is*: [`save`] captures a running engine at one instant, and stores the files missing in
+//! the place. [`restore`] makes a data directory from a backup. [`backups`] lists the backups of a
+//! place, and [`keep`] removes old backups. A stored file is read back, and a restored file is
+//! verified by its checksum (CL-6).
 //!
 //! *What it deliberately is not*: backups have no separate format for events, because files are
 //! copied unchanged. The crate knows which files the manifest names, and how to copy a journal that

@@ -114,7 +114,7 @@ impl Place {
         }
     }
 
-    /// Locks the place, so that other processes cannot change it, and makes its folders.
+    /// Locks the place against changes by any further process, and makes the folders of the place.
     ///
     /// # Errors
     /// `ObjectInUse` if another process has locked the place; `DiskFull`, `Io`,
@@ -296,7 +296,7 @@ fn is_in_folder(name: &str) -> bool {
     name.split_once('/').is_some_and(|(folder, _)| FOLDERS.contains(&folder))
 }
 
-/// The lock of a place: while it exists, other processes cannot change the place.
+/// The lock of a place. While the lock exists, no further process can change the place.
 #[derive(Debug)]
 pub struct PlaceGuard(Guard);
 
@@ -305,7 +305,7 @@ enum Guard {
     Remote { objects: Arc<Objects>, token: Bytes, renewal: Renewal },
 }
 
-/// The task that renews a lock; dropping the value stops the task.
+/// The task for renewing a lock; dropping the value stops the task.
 struct Renewal(tokio::task::JoinHandle<()>);
 
 impl Drop for Renewal {
@@ -343,8 +343,8 @@ impl Guard {
 }
 
 impl PlaceGuard {
-    /// Checks that this process still has the lock. A process that was suspended for long may have
-    /// lost it.
+    /// Checks that this process still has the lock. A process suspended for long may have lost the
+    /// lock.
     ///
     /// # Errors
     /// `ObjectInUse` if another process has the lock; `ConnectionFailure`.
@@ -398,7 +398,7 @@ fn token() -> String {
     token
 }
 
-/// Writes a file under a temporary name, syncs it, and renames it.
+/// Writes a file under a temporary name, syncs the file, and renames the file.
 async fn put_file(disk: &dyn Disk, path: &Path, content: &dyn Content) -> Result<()> {
     let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
     let folder = path.parent().ok_or_else(|| Error::internal("a file without a folder"))?;

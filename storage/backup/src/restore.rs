@@ -32,7 +32,7 @@ const FORMAT: &str = "FORMAT";
 /// Name of the file FORMAT while the restore is incomplete.
 pub const RESTORING: &str = "FORMAT.restoring";
 const LOCK: &str = "LOCK";
-/// Entries that a directory may contain and still count as empty.
+/// Entries allowed in an empty directory.
 const HARMLESS: [&str; 2] = [LOCK, "lost+found"];
 /// Folders of a data directory.
 const FOLDERS: [&str; 7] =
@@ -134,7 +134,7 @@ async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
     retention::read(place, name, *bytes).await
 }
 
-/// Makes and locks the directory, and checks that it is empty.
+/// Makes and locks the directory, and checks that the directory is empty.
 fn begin(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Box<dyn Send + Sync>> {
     let failed = |error| Error::io(format!("cannot use {}", directory.display()), error);
     make_folder(disk.as_ref(), directory)?;
@@ -226,7 +226,7 @@ impl RestoreTask<'_> {
         Ok(path)
     }
 
-    /// Copies a file and makes its content durable; its name is made durable later.
+    /// Copies a file and makes the content durable; the name becomes durable later.
     async fn write(&self, file: &Entry, path: &Path) -> Result<()> {
         let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
         let target = self.disk.create(path).map_err(failed)?;

@@ -71,7 +71,7 @@ pub async fn backups(place: &Place) -> Result<Vec<Backup>> {
     Ok(found)
 }
 
-/// Whether the error concerns only this list, so that other lists may be readable.
+/// Whether the error concerns only this list, and further lists may be readable.
 fn is_of_the_list(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::ObjectNotInPrerequisiteState)
 }
@@ -138,7 +138,7 @@ async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Resul
     debug_assert!(gone.len() == old && newest > 0, "every backup is removed");
     let mut kept = RemovalResult::default();
     guard.check().await?;
-    // Removes the lists first, durably, so that an existing backup always has all its files.
+    // Removes the lists first, durably: an existing backup always has all files.
     for name in gone {
         place.remove(&format!("{BACKUPS}/{name}{SUFFIX}")).await?;
         kept.backups += 1;

@@ -1,4 +1,4 @@
-//! Makes a backup: stores first the files that the place lacks, then the list.
+//! Makes a backup: stores first the missing files, then the list.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::{
 /// Path of the manifest's state in a backup. A data directory has no file with this path.
 pub(crate) const MANIFEST_PATH: &str = "manifest/state";
 
-/// Number of lists of earlier backups that are read to find files that the place already has.
+/// Number of lists of earlier backups to read, to find files already stored in the place.
 const LISTS_READ: usize = 3;
 
 /// The result of a backup.
@@ -180,7 +180,8 @@ impl Store<'_> {
         self.add_bytes("FORMAT", format).await?;
         self.add_bytes("clock/clock", clock).await?;
         self.add_bytes(MANIFEST_PATH, manifest).await?;
-        // Copies the journal first, so that its segments must be kept only for a short time.
+        // Copies the journal first: then the database must keep its old segments only for a short
+        // time.
         for extent in &events {
             hold.check_room().await?;
             self.add_segment(source, &source.events, "journal", extent).await?;
@@ -295,7 +296,7 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Stores a file that no earlier backup lists, and reads it back.
+    /// Stores a file missing from the lists of earlier backups, and reads the file back.
     async fn store(&mut self, object: &str, content: &dyn Content) -> Result<u32> {
         let name = format!("{FILES}/{object}");
         let bytes = content.bytes();

@@ -1,4 +1,4 @@
-//! The database that a backup copies.
+//! The database to back up.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,7 +9,7 @@ use stratalog_model::Disk;
 /// A database that is open in this process.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// The engine that stores the events.
+    /// The engine with the events.
     pub engine: Arc<Engine>,
     /// The journal of the events.
     pub events: Arc<Journal>,

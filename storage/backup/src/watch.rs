@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// State shared by the task that copies and the caller that waits for it.
+/// State shared by the copying task and the waiting caller.
 #[derive(Debug, Default)]
 pub struct Watch {
     bytes: AtomicU64,

@@ -1,4 +1,4 @@
-//! The data directory: its layout, and the lock that gives it to one process.
+//! The data directory: layout, and lock against other processes.
 //!
 //! ```text
 //!   DIR/FORMAT     magic, format version, CRC32C: written last when a directory is made

@@ -38,8 +38,8 @@ const STORY_HEADS_BYTES: usize = 64 << 20;
 /// Appends must leave a reserve of free disk space; the manifest may use most of it. The manifest
 /// must leave the reserve divided by this number.
 const MANIFEST_FREE_SHARE: u64 = 4;
-/// Number of protocols. Each protocol has its own limit of connections, so that one protocol cannot
-/// use the sessions of another.
+/// Number of protocols. Each protocol has a separate limit of connections, to keep sessions free
+/// for all protocols.
 const DOORS: usize = 4;
 /// Number of sessions for the server's internal use, in addition to the sessions of clients.
 const SESSIONS_OWN: usize = 16;

@@ -38,9 +38,8 @@ use crate::{
 /// Size of the write buffer in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Statements that set how values are written as text, so that an import reads the values back
-/// without loss, whatever the settings of the server are. They also switch off the time limit for
-/// the export.
+/// Statements for the text form of values: an import must read the values back without loss, under
+/// any settings of the server. The statements also switch off the time limit for the export.
 const SETTINGS: &[&str] = &[
     "SET TimeZone = 'UTC'",
     "SET DateStyle = 'ISO, YMD'",
@@ -151,7 +150,8 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Checks that the query is one statement that only returns rows; returns its text.
+/// Checks that the query is a single statement and only returns rows; returns the text of the
+/// query.
 fn checked(query: &str) -> Result<String, SqlError> {
     let first = leading_words(query, 1);
     let reads = match first.first().map(String::as_str) {
@@ -295,7 +295,7 @@ impl ExportTarget {
     }
 }
 
-/// A new file that does not have its final name yet; `None` for standard output.
+/// A new file, still under a temporary name; `None` for standard output.
 type NewFileTarget = Option<(NewFile, std::fs::File)>;
 
 struct CountedWriter {

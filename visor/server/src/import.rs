@@ -4,13 +4,13 @@
 //!   file ─► source (CSV | NDJSON | Parquet) ─► batch of COPY data, its lines ─► COPY … FROM STDIN
 //!           on its own thread                   producer + sequence = rows so far
 //! ```
-//! Each batch is one statement, so it is stored completely or not at all. With each batch, the
-//! import sends the producer's id and a sequence number, which is the number of rows up to the end
-//! of the batch (F68). The last stored sequence number is therefore the number of stored rows. A
-//! restarted import reads these rows and skips them; its batches may have another size. The
-//! producer's id is computed from the producer's name and the table's oid. No other table ever gets
-//! the same oid. Therefore the numbers of a table never apply to another table, even if it has the
-//! name of a dropped table.
+//! Each batch is one statement: the server stores the complete batch or nothing. With each batch,
+//! the import sends the producer's id and a sequence number, which is the number of rows up to the
+//! end of the batch (F68). The last stored sequence number is therefore the number of stored rows.
+//! A restarted import reads and skips these rows, for any size of the batches. The producer's id is
+//! computed from the producer's name and the table's oid. No other table ever gets the same oid.
+//! Therefore the numbers of a table never apply to another table, even if it has the name of a
+//! dropped table.
 
 use std::{
     path::{Path, PathBuf},

@@ -11,8 +11,8 @@ use libmimalloc_sys::{mi_collect, mi_option_set_default, mi_option_t};
 use mimalloc::MiMalloc;
 use stratalog_query::count_allocated;
 
-/// mimalloc, because threads often free memory that other threads have allocated; the system's
-/// allocator would serialize these calls.
+/// mimalloc, because threads often free memory of another thread; the system's allocator would
+/// serialize these calls.
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
@@ -55,10 +55,10 @@ unsafe impl GlobalAlloc for CountingAllocator {
 /// The number of the option `mi_option_purge_delay`, for which the crate has no name.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// Freed memory returns to the system after this number of milliseconds. The events of one second
-/// pass through about as much memory as they need themselves. If this memory returned to the system
-/// after each second, the system would have to zero it again and again, which costs as much as all
-/// other work of ingestion.
+/// Freed memory returns to the system after this number of milliseconds. The events of a second
+/// pass through temporary memory of about the size of the events. If this memory returned to the
+/// system after each second, the system would have to zero it again and again, which costs as much
+/// as all other work of ingestion.
 const PURGE_DELAY_MS: c_long = 20_000;
 
 /// How often freed memory is returned to the system. The allocator itself returns memory only when

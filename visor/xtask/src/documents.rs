@@ -59,8 +59,8 @@ fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the tests that docs/guarantees.md cites exist: each `name` after `- Tests:` must be
-/// a function or a file.
+/// Checks that all tests cited by docs/guarantees.md exist: each `name` after `- Tests:` must be a
+/// function or a file.
 fn tests_named(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let page = tree.text(GUARANTEES)?;
     let code: Vec<&str> = tree.ending(&[".rs", ".py"]).map(|(_, text)| text).collect();

@@ -1,5 +1,5 @@
 //! Documentation pages generated from the code: the command `docs` writes the pages, `tidy` checks
-//! that they are current.
+//! that the pages are current.
 
 mod functions;
 mod metrics;
@@ -9,7 +9,7 @@ use std::fs;
 
 use crate::{tidy::Finding, tree::Tree};
 
-/// A generated page: its path, and the function that generates it.
+/// The path of a generated page, and the function for generating the page.
 struct Page {
     path: &'static str,
     make: fn(&Tree) -> Result<String, String>,
@@ -37,7 +37,7 @@ pub fn write_all(tree: &Tree) -> Result<String, String> {
     Ok(format!("docs: {} pages written", PAGES.len()))
 }
 
-/// Reports pages whose text differs from the text that the code would generate.
+/// Reports pages with a text different from the newly generated text.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for page in PAGES {
         let message = match (page.make)(tree) {
@@ -190,7 +190,7 @@ fn session_settings(source: &str) -> Vec<Setting> {
             let (name, rest) = literal(line)?;
             let (default, rest) = literal(rest).unwrap_or_else(|| {
                 // The default is a constant, for example the version. The page must not change with
-                // its value, so the default is left empty.
+                // the value, and shows an empty default.
                 (
                     String::new(),
                     rest.split_once("Rule::")

@@ -13,7 +13,7 @@ const SKIPPED: [&str; 6] = [".git", "target", "node_modules", ".venv", "__pycach
 /// Maximum size of a text file in bytes; larger files are data, not written by hand.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// The text files of the repository: files that git tracks, and new files that git does not ignore.
+/// The text files of the repository: tracked files, and new files not ignored by git.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// The folder of the workspace's `Cargo.toml`.
@@ -56,7 +56,7 @@ impl Tree {
     }
 }
 
-/// The files that git tracks, and untracked files that git does not ignore.
+/// The tracked files, and untracked files not ignored by git.
 fn listed(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])

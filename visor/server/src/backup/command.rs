@@ -286,7 +286,7 @@ async fn interrupted() {
     }
 }
 
-/// Receives a result that has one row, and stores its values.
+/// Receives a result of one row, and stores the values.
 #[derive(Debug, Default)]
 struct RowReceiver(Vec<String>);
 

@@ -84,7 +84,7 @@ pub(super) fn inspect(
     Ok(OfflineFindings { report, subject })
 }
 
-/// Reports the files that neither catalog nor manifest refers to.
+/// Reports the files without a reference in catalog or manifest.
 fn unnamed(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,

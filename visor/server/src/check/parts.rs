@@ -44,7 +44,7 @@ impl Folders {
     }
 }
 
-/// A running check, with its report so far.
+/// A running check, with the report so far.
 pub(super) struct Parts<'a> {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) folders: Folders,
@@ -225,8 +225,8 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Checks only the checksums of the journal of events: the manifest is unreadable, so it is
-    /// unknown which events the journal must have.
+    /// Checks only the checksums of the journal of events: without a readable manifest, the
+    /// required events of the journal are unknown.
     pub(super) fn events_alone(&mut self, scope: Scope) -> Result<()> {
         let folder = self.folders.journal.clone();
         let sound = self.journal(PartKind::Journal, &folder, scope, &mut |_, _| Ok(()))?;

@@ -147,7 +147,7 @@ fn index(directory: &DataDirectory, done: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Removes a file that neither catalog nor manifest refers to.
+/// Removes a file without a reference in catalog or manifest.
 fn remove(root: &Path, path: &str, done: &mut Vec<String>) -> Result<()> {
     let file = root.join(path);
     // A path in an object store is not a local file; the next start removes the object.

@@ -270,8 +270,8 @@ impl Chance {
         items.get(usize::try_from(at).ok()?)
     }
 
-    /// A random number with about a normal distribution, mean 0 and standard deviation 1. It is
-    /// computed from the number of ones in 64 random bits.
+    /// A random number with about a normal distribution, mean 0 and standard deviation 1. Computed
+    /// from the number of ones in 64 random bits.
     fn bell(&mut self) -> f64 {
         (f64::from(self.bits().count_ones()) - 32.0) / 4.0
     }

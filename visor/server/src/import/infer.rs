@@ -3,7 +3,7 @@
 use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, parse_value};
 
-/// The types that are possible for all values seen so far.
+/// The possible types for all values so far.
 #[derive(Debug, Clone)]
 pub(super) struct Guess {
     boolean: bool,
@@ -53,7 +53,7 @@ impl Default for Guess {
 }
 
 impl Guess {
-    /// Takes a value into account that has no type in its format, such as a CSV value.
+    /// Takes an untyped value into account, for example a CSV value.
     pub(super) fn text(&mut self, text: &str) {
         let text = text.trim();
         self.seen = true;

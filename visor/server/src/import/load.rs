@@ -15,7 +15,7 @@ use crate::sql::{connection::Connection, error::SqlError};
 /// Number of bytes of COPY data that are sent at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A running import: its statement, and its numbers of rows so far.
+/// A running import: the statement, and the numbers of rows so far.
 pub(super) struct Load {
     /// The COPY statement of each batch.
     pub(super) statement: String,

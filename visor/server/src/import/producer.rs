@@ -1,4 +1,4 @@
-//! The producer of an import, by which the server recognizes batches that it has already stored.
+//! The producer of an import. By the producer, the server recognizes batches already stored.
 
 use uuid::Uuid;
 

@@ -58,7 +58,8 @@ pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
         )
     };
     let level = |word: &str| LEVELS.contains(&word.trim().to_ascii_lowercase().as_str());
-    // The filter's grammar accepts any word: it treats an unknown word as the name of a crate.
+    // The filter's grammar accepts any word: an unknown word counts for the filter as the name of a
+    // crate.
     let known = |part: &str| match part.rsplit_once('=') {
         Some((target, word)) => !target.trim().is_empty() && level(word),
         None => level(part),

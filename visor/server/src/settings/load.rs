@@ -9,8 +9,8 @@ use super::{KEYS, Settings};
 pub(super) const VARIABLE_PREFIX: &str = "STRATALOG_";
 
 /// Environment variables with this prefix that are not settings, because other commands, tests or
-/// scripts use them. The server ignores them, because a script that sets such a variable may start
-/// a server.
+/// scripts use them. The server ignores these variables, because scripts may set them and then
+/// start a server.
 const OTHER_VARIABLES: [&str; 15] = [
     "STRATALOG_BENCH_DIR",
     "STRATALOG_BIN",

@@ -51,8 +51,8 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Makes a shell that runs its statements on `runtime`. The calling thread must not be a thread
-    /// of the runtime.
+    /// Makes a shell with `runtime` for the statements. The calling thread must not be a thread of
+    /// the runtime.
     pub fn new(
         connection: Connection,
         runtime: Handle,

@@ -32,7 +32,7 @@ pub struct Splitter {
 struct ScanState {
     /// Number of scanned bytes.
     bytes: usize,
-    /// The element that contains the end of these bytes.
+    /// The element at the end of these bytes.
     inside: SplitterState,
 }
 

@@ -1,4 +1,4 @@
-//! Generates the page of the metrics that `GET /metrics` shows.
+//! Generates the page of the metrics of `GET /metrics`.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ bytes.
     Ok(page)
 }
 
-/// The metrics that the source declares.
+/// The declared metrics of the source.
 fn rows(source: &str) -> Vec<Row> {
     let block = source.split("\nmetrics! {").nth(1).unwrap_or_default();
     block.lines().take_while(|line| *line != "}").filter_map(row).collect()

@@ -50,7 +50,7 @@ fn tables(source: &str) -> Vec<(String, Vec<(String, String)>)> {
         .collect()
 }
 
-/// The SQL name of a type that the code abbreviates.
+/// The SQL name of an abbreviated type.
 fn long_name(short: &str) -> String {
     let (base, array) = match short.strip_suffix("[]") {
         Some(base) => (base, "[]"),

@@ -10,7 +10,7 @@ const ASSERTIONS_MIN: usize = 250;
 /// The registry of promises.
 const REGISTRY: &str = "storage/model/src/invariant.rs";
 
-/// Storage crates that are not part of the product.
+/// Storage crates outside of the product.
 const TESTS_ONLY: [&str; 1] = ["storage/sim"];
 
 const MACROS: [&str; 7] = [

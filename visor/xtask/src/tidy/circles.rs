@@ -1,5 +1,5 @@
-//! Circles of files: files of one crate that import each other, directly or through other files.
-//! A reader must know all files of a circle to understand one of them.
+//! Circles of files: files of a crate with mutual imports, direct or indirect. A reader must know
+//! all files of a circle to understand any file of the circle.
 //!
 //! ```text
 //!   `use` and paths with `crate`, `super`, `self` ─► file of the named item ─► edges ─► circles
@@ -19,7 +19,7 @@ mod imports;
 /// The maximum number of files in a circle of imports.
 const FILES_MAX: usize = 8;
 
-/// Crates that still have a larger circle, with its size. The check fails if the circle grows.
+/// Crates with a larger circle, and the size of the circle. The check fails if the circle grows.
 const LARGER: [(&str, usize); 5] = [
     ("flight/client", 15),
     ("query", 55),
@@ -34,7 +34,7 @@ const RE_EXPORTS_MAX: usize = 5;
 /// The path of a module, from the root of its crate.
 type Module = Vec<String>;
 
-/// For each module, the modules that it imports.
+/// The imported modules of each module.
 type Edges = BTreeMap<Module, BTreeSet<Module>>;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -141,7 +141,7 @@ fn reversed(edges: &Edges) -> Edges {
     reversed
 }
 
-/// The module `from`, and all modules that can be reached from it.
+/// The module `from`, and all modules reachable from `from`.
 fn reachable(edges: &Edges, from: &Module) -> BTreeSet<Module> {
     let mut found = BTreeSet::from([from.clone()]);
     let mut open = vec![from];

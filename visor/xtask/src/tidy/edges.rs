@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::Finding;
 use crate::tree::Tree;
 
-/// For each crate, the crates of the workspace on which it may depend. Test crates, tools and the
-/// server (which connects all crates) have no limits.
+/// The allowed dependencies of each crate, among the crates of the workspace. Test crates, tools
+/// and the server (which connects all crates) have no limits.
 const ALLOWED: [(&str, &[&str]); 20] = [
     ("stratalog-model", &[]),
     ("stratalog-metrics", &["stratalog-model"]),
@@ -74,7 +74,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("stratalog-client", &["stratalog-model"]),
 ];
 
-/// External crates that only certain crates may use.
+/// External crates reserved for certain crates.
 const RESERVED: [(&str, &[&str]); 3] = [
     ("sled", &["stratalog-tablet"]),
     ("pgwire", &["stratalog-pgwire"]),
@@ -106,7 +106,7 @@ const UNREACHABLE: [(&str, &str); 3] = [
     ("stratalog-engine", "stratalog-query"),
 ];
 
-/// For each crate, its direct dependencies, without the dependencies of its tests.
+/// The direct dependencies of each crate, without the dependencies of tests.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Checks that the header comment of every crate states its purpose, its limits and its data path.
+//! Checks that the header comment of every crate states purpose, limits and data path.
 
 use super::{Finding, manifest::members};
 use crate::tree::Tree;

@@ -1,4 +1,4 @@
-//! Checks that every setting that the hint of an error names exists.
+//! Checks that all settings named by hints of errors exist.
 
 use super::Finding;
 use crate::tree::Tree;

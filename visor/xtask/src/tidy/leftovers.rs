@@ -1,12 +1,12 @@
-//! Finds leftovers of unfinished work, and paths that exist only on one machine.
+//! Finds leftovers of unfinished work, and paths of a single machine.
 
 use std::env;
 
 use super::Finding;
 use crate::tree::Tree;
 
-/// Words that mark unfinished work, in any text file. Here, these words and the calls and folders
-/// below are written in two parts, so that this file passes its own check.
+/// Words that mark unfinished work, in any text file. Here, the words and the calls and folders
+/// below are written in two parts: this file must pass the check too.
 pub(super) const MARKS: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
 
@@ -14,16 +14,16 @@ pub(super) const MARKS: [&str; 4] =
 pub(super) const CALLS: [&str; 3] =
     [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("db", "g!(")];
 
-/// Attributes that must be replaced by a better attribute.
+/// Attributes with a better replacement.
 pub(super) const ALLOWS: [&str; 2] = [concat!("#[al", "low("), concat!("#![al", "low(")];
 
 /// The folders of home directories on the supported systems.
 const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// Files that may contain these words: texts by other authors, checksums, data.
+/// Exempt files: third-party texts, checksums, data.
 const EXEMPT: [&str; 4] = ["Cargo.lock", "LICENSE", "go.sum", ".slt.part"];
 
-/// Paths that exist only on one machine: home directories, and the folder of this clone.
+/// Paths of a single machine: home directories, and the folder of this clone.
 pub(super) fn places(tree: &Tree) -> Vec<String> {
     let home = env::home_dir().into_iter();
     let clone = tree.root.parent().map(|folder| folder.to_path_buf());
@@ -69,7 +69,7 @@ fn check_rust(line: &str, test: bool, found: &mut impl FnMut(String)) {
     }
 }
 
-/// True if `line` contains `word` as a separate word.
+/// True if `line` contains the separate word `word`.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());

@@ -1,6 +1,6 @@
 //! Checks the lock files outside of the workspace, for example of fuzzers and of the Python
-//! package. They must list the dependencies of the workspace's crates. Otherwise a build with
-//! `--locked` fails, but a build of the workspace does not show the problem.
+//! package. These lock files must list the dependencies of the workspace's crates. Otherwise a
+//! build with `--locked` fails, but a build of the workspace does not show the problem.
 
 use std::collections::BTreeMap;
 

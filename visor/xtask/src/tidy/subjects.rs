@@ -15,8 +15,8 @@ pub(super) const HOOK: &str = "scripts/hooks/commit-msg";
 /// The number of commits to check, as an option of `git log`.
 const COMMITS: &str = "-10";
 
-/// First words of the subjects of commits that `git rebase --autosquash` will join with an earlier
-/// commit.
+/// First words of the subjects of commits to be joined with an earlier commit by
+/// `git rebase --autosquash`.
 const UNJOINED: [&str; 3] = ["fixup! ", "squash! ", "amend! "];
 
 /// Checks the subjects. Without git, there are no commits to check.

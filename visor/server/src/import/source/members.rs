@@ -1,5 +1,5 @@
-//! Splits a JSON text into the texts of its values, so that numbers keep all digits. The JSON must
-//! be valid.
+//! Splits a JSON text into the texts of the values: numbers keep all digits. The JSON must be
+//! valid.
 
 /// The texts of the members of an object, or of the items of an array.
 pub(super) fn parts(composite: &str) -> Vec<&str> {

@@ -1,4 +1,4 @@
-//! Writes a file that gets its final name only when it is complete.
+//! Writes a file under a temporary name, and renames the complete file.
 
 use std::{
     fs::File,

@@ -1,11 +1,11 @@
-//! Finds the paths by which a file refers to other modules of its crate.
+//! Finds the paths in a file to the modules of the same crate.
 
 /// A path to an item, from the root of the crate.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Import {
     /// The modules on the path, and the item.
     pub path: Vec<String>,
-    /// The name that the item has in the file; `None` for a path outside of a `use`.
+    /// The name of the item in the file; `None` for a path outside of a `use`.
     pub name: Option<String>,
 }
 
@@ -73,7 +73,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|letter: char| letter.is_alphabetic() || letter == '_')
 }
 
-/// Reads the tokens of a file one by one.
+/// Reads the tokens of a file in order.
 struct Reader<'a> {
     tokens: &'a [&'a str],
     at: usize,
@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
         token
     }
 
-    /// Reads one tree of a `use`. For each path in the tree, adds the path and the name that its
-    /// item has in the file.
+    /// Reads one tree of a `use`. For each path in the tree, adds the path, and the name of the
+    /// path's item in the file.
     fn tree(&mut self, prefix: &[String], found: &mut Vec<(Vec<String>, String)>) {
         let mut path = prefix.to_vec();
         while let Some(token) = self.next() {
