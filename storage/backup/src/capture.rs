@@ -1,13 +1,14 @@
-//! The capture of a database at one instant, held until the end of the copy.
+//! Captures the state of a database at one instant. The captured files stay in place until the end
+//! of the copy.
 //!
 //! ```text
 //!   hold │ manifest's state │ journal synced │ journal's extents │ catalog's extents │ clock
-//!            the pieces and                     all acknowledged    the tables of      not before
-//!            their events                       events              all these events   issued times
+//!           tablets and                        all acknowledged    the tables of      not before
+//!           stories                            events              all these events   issued times
 //! ```
 //! A restore of this state looks like a restart after a crash before the last moves: the journal
-//! still has the moved events. If the catalog changed meanwhile, journal and catalog are captured
-//! again, so that both show one instant.
+//! still has events that tablets have too. If the catalog changes during the capture, journal and
+//! catalog are captured again, so that both show the same instant.
 
 use std::path::Path;
 
@@ -18,10 +19,10 @@ use stratalog_model::{Disk, Error, ErrorKind, Log as _, Lsn, Result};
 
 use crate::{Source, content::read_file};
 
-/// Attempts to copy journal and catalog while definitions change.
+/// Maximum number of attempts to capture journal and catalog while definitions change.
 const TRIES: usize = 1000;
 
-/// The parts of a database to copy.
+/// What a backup copies.
 #[derive(Debug)]
 pub struct CapturedState {
     pub hold: BackupHold,
@@ -32,10 +33,12 @@ pub struct CapturedState {
     pub format: Bytes,
 }
 
-/// Holds a database at one instant.
+/// Captures a database at one instant, and prevents the removal of the captured files during the
+/// copy.
 ///
 /// # Errors
-/// `Io`, also for a stopped journal; `ObjectInUse` if definitions change during [`TRIES`] attempts.
+/// `Io`, also for a poisoned journal; `ObjectInUse` if definitions change during all [`TRIES`]
+/// attempts.
 pub async fn capture(source: &Source) -> Result<CapturedState> {
     let hold = source.engine.hold()?;
     let manifest = hold.manifest()?;
@@ -43,7 +46,7 @@ pub async fn capture(source: &Source) -> Result<CapturedState> {
     let needed = events.iter().rposition(|extent| extent.first <= hold.floor());
     let events: Vec<Extent> = match needed {
         Some(first) => events.into_iter().skip(first).collect(),
-        // The floor was never set.
+        // The floor of the journal was never set: the journal is complete.
         None if hold.floor() == Lsn(0) => events,
         None => return Err(Error::internal("the beginning of the journal was released")),
     };
@@ -74,7 +77,7 @@ async fn extents(source: &Source, hold: &BackupHold) -> Result<(Vec<Extent>, Vec
         }
         tries += 1;
         if tries == TRIES {
-            // Journal or catalog may have a transaction that the other log lacks.
+            // The last transaction may be in only one of the two logs.
             let message = "the backup could not copy journal and catalog as of one instant: definitions kept changing";
             return Err(Error::new(ErrorKind::ObjectInUse, message)
                 .with_hint("back up again, while fewer tables are created, altered and dropped"));

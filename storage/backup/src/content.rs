@@ -1,4 +1,4 @@
-//! The contents of files on their way to a place.
+//! The sources of the bytes uploaded by a backup.
 
 use std::{io, ops::Range, path::PathBuf, sync::Arc};
 
@@ -10,10 +10,10 @@ use stratalog_story::{Content, Stories, StoryName};
 
 use crate::Watch;
 
-/// Bytes per read.
+/// Number of bytes per read.
 pub const CHUNK_BYTES: u64 = 4 << 20;
 
-/// The beginning of a file on a disk.
+/// The first bytes of a file on a disk; the number is fixed when the content is made.
 pub struct FileContent {
     pub disk: Arc<dyn Disk>,
     pub path: PathBuf,
@@ -31,7 +31,7 @@ impl Content for FileContent {
     }
 }
 
-/// Reads a complete range of a file. Blocks.
+/// Reads all bytes of a range of a file. Blocks.
 pub fn read_file(disk: &dyn Disk, path: &std::path::Path, range: Range<u64>) -> Result<Bytes> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => lost(&path.display().to_string(), "is missing"),
@@ -52,12 +52,12 @@ pub fn read_file(disk: &dyn Disk, path: &std::path::Path, range: Range<u64>) -> 
     Ok(bytes.into())
 }
 
-/// The error for a missing or incomplete file.
+/// The error for a file that is missing or too short.
 pub fn lost(place: &str, what: &str) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("{place} {what}"))
 }
 
-/// A story on any shelf.
+/// The file of a story, on any shelf.
 pub struct StoryContent {
     pub stories: Arc<Stories>,
     pub name: StoryName,
@@ -75,7 +75,7 @@ impl Content for StoryContent {
     }
 }
 
-/// Bytes in memory.
+/// Content that is in memory.
 pub struct BytesContent(pub Bytes);
 
 #[async_trait]
@@ -93,11 +93,12 @@ impl Content for BytesContent {
     }
 }
 
-/// Computes the checksum of content during one sequential read. Reads fail after a cancellation.
+/// Computes the checksum of a content while a caller reads it once, in order. After a cancellation,
+/// reads fail.
 pub struct ChecksummedContent<'a> {
     content: &'a dyn Content,
     watch: &'a Watch,
-    /// The end of the bytes read so far, and their checksum.
+    /// The number of bytes read so far, and the checksum of these bytes.
     sum: Mutex<(u64, u32)>,
 }
 
@@ -109,7 +110,7 @@ impl<'a> ChecksummedContent<'a> {
     /// The checksum of the complete content.
     ///
     /// # Errors
-    /// `Internal` after an incomplete read.
+    /// `Internal` if the content was not read completely.
     pub fn checksum(&self) -> Result<u32> {
         let (at, checksum) = *self.sum.lock();
         if at != self.content.bytes() {
@@ -137,7 +138,7 @@ impl Content for ChecksummedContent<'_> {
     }
 }
 
-/// The chunks of `bytes` bytes.
+/// The consecutive ranges of [`CHUNK_BYTES`] into which `bytes` bytes are divided.
 pub fn chunks(bytes: u64) -> impl Iterator<Item = Range<u64>> {
     (0..bytes).step_by(CHUNK_BYTES as usize).map(move |start| {
         let end = (start + CHUNK_BYTES).min(bytes);

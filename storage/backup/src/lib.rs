@@ -1,13 +1,13 @@
-//! Backups: copies of a database in a separate place, a folder or an object store.
+//! Backups: copies of a database in a separate place, which is a folder or an object store.
 //!
-//! *What it is*: [`save`] captures a running engine at one instant, and stores the files that the
-//! place lacks. [`restore`] makes a data directory from a backup. [`backups`] lists the backups of
-//! a place, and [`keep`] removes old backups. In both directions, every byte is read back or
+//! *What it is*: [`save`] captures a running engine at one instant, and stores the files missing in
+//! the place. [`restore`] makes a data directory from a backup. [`backups`] lists the backups of a
+//! place, and [`keep`] removes old backups. A stored file is read back, and a restored file is
 //! verified by its checksum (CL-6).
 //!
-//! *What it deliberately is not*: backups have no event format: files are copied unchanged. The
-//! crate knows the files of the manifest, and how to copy a journal during writes. The crate has
-//! no SQL, no settings and no threads.
+//! *What it deliberately is not*: backups have no separate format for events, because files are
+//! copied unchanged. The crate knows which files the manifest names, and how to copy a journal that
+//! is being written. The crate has no SQL, no settings and no threads.
 //!
 //! *Data path*:
 //! ```text
@@ -18,8 +18,8 @@
 //!
 //!   list ─► files, each verified by checksum, synced ─► manifest rewritten ─► FORMAT
 //! ```
-//! A backup exists once its list exists: the next backup reuses the files of an interrupted backup,
-//! or [`keep`] removes the files.
+//! A backup exists once its list exists. The files of an interrupted backup are reused by the next
+//! backup, or removed by [`keep`].
 
 mod capture;
 mod content;

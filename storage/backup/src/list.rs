@@ -4,25 +4,25 @@
 //!   stratalog backup
 //!   version 1
 //!   {"name":…,"time_ns":…,"stored_bytes":…,"files":[{"path":…,"object":…,"bytes":…, …}, …]}
-//!   crc32c xxxxxxxx          of all earlier lines with their line ends
+//!   crc32c xxxxxxxx          checksum of all earlier lines with their line ends
 //! ```
 
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The format version of new lists, and the newest readable version.
+/// The format version of new lists; also the newest version that can be read.
 pub const FORMAT_VERSION: u32 = 1;
 
 const MAGIC: &str = "stratalog backup";
 
-/// The list of a backup.
+/// The list of a backup: its name, time and files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List {
-    /// The name: the time of the backup in a sortable form.
+    /// The name: the start time of the backup, in a form that sorts by time.
     pub name: String,
-    /// Nanoseconds since 1970 at the start of the backup.
+    /// The start of the backup, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Bytes newly stored in the place.
+    /// Bytes of the files that this backup added to the place.
     pub stored_bytes: u64,
     /// The files.
     pub files: Vec<Entry>,
@@ -33,18 +33,18 @@ pub struct List {
 pub struct Entry {
     /// Path relative to the data directory.
     pub path: String,
-    /// Name in the place, relative to `files/`.
+    /// Name of the file in the place, relative to `files/`.
     pub object: String,
-    /// Length in the place.
+    /// Length of the file in the place.
     pub bytes: u64,
-    /// CRC32C of the bytes in the place.
+    /// CRC32C of the file in the place.
     pub checksum: u32,
-    /// Length in the data directory; zeros follow the stored bytes.
+    /// Length of the file in the data directory; zeros follow the stored bytes.
     pub restored_bytes: u64,
 }
 
 impl List {
-    /// Bytes of all files.
+    /// Sum of the lengths of all files in the place.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
@@ -62,10 +62,10 @@ impl List {
         Ok(format!("{text}crc32c {checksum:08x}\n"))
     }
 
-    /// Decodes the text; `place` is the place of the list, for messages.
+    /// Decodes the text of a list; `place` is the path or URL of the list, for messages.
     ///
     /// # Errors
-    /// `DataCorrupted`; `ObjectNotInPrerequisiteState` for a newer format.
+    /// `DataCorrupted` if the text is invalid; `ObjectNotInPrerequisiteState` for a newer format.
     pub fn decode(bytes: &[u8], place: &str) -> Result<Self> {
         let damaged = |what: &str| {
             Error::new(ErrorKind::DataCorrupted, format!("the list {place} is damaged: {what}"))

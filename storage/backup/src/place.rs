@@ -1,9 +1,9 @@
-//! The place of backups: a folder, or a prefix of an object store.
+//! The place where backups are stored: a folder, or a prefix of an object store.
 //!
 //! ```text
 //!   PLACE/files/<kind>-<hash>           files, each stored once for all backups
 //!   PLACE/backups/<name>.backup         lists: a backup exists once its list exists
-//!   PLACE/LOCK, PLACE/locks/lock        held by the process that changes the place
+//!   PLACE/LOCK, PLACE/locks/lock        lock of the process that changes the place
 //! ```
 
 use std::{
@@ -24,9 +24,9 @@ use stratalog_story::{
 
 use crate::content::{BytesContent, chunks, lost, read_file};
 
-/// Folder of the files.
+/// Folder of the backed-up files.
 pub(crate) const FILES: &str = "files";
-/// Folder of the lists.
+/// Folder of the lists of backups.
 pub(crate) const BACKUPS: &str = "backups";
 
 const FOLDERS: [&str; 2] = [FILES, BACKUPS];
@@ -35,12 +35,12 @@ const LOCAL_LOCK: &str = "LOCK";
 const LOCKS: &str = "locks";
 const REMOTE_LOCK: &str = "locks/lock";
 
-/// Interval between renewals of the lock in an object store, in seconds.
+/// How often the owner of a lock in an object store renews the lock, in seconds.
 const RENEWAL_SECONDS: u64 = 60;
-/// A lock without a renewal for this time, by the store's clock, is stale.
+/// A lock is stale if it was not renewed for this time, by the store's clock; in milliseconds.
 const STALE_MS: i64 = 15 * 60 * 1000;
 
-/// A place of backups.
+/// A place where backups are stored.
 #[derive(Debug, Clone)]
 pub struct Place(Kind);
 
@@ -51,12 +51,12 @@ enum Kind {
 }
 
 impl Place {
-    /// The place of a path, or of a URL: `file:///path`, `s3://bucket/prefix`,
-    /// `gs://bucket/prefix`, `az://container/prefix`, with credentials in the environment. Accesses
-    /// nothing.
+    /// The place at a path or a URL: `file:///path`, `s3://bucket/prefix`, `gs://bucket/prefix`,
+    /// `az://container/prefix`. Credentials come from the environment. Opens no file and no
+    /// connection.
     ///
     /// # Errors
-    /// `InvalidParameterValue`.
+    /// `InvalidParameterValue` for an invalid URL.
     pub fn of_url(url: &str, disk: &Arc<dyn Disk>, settings: RemoteSettings) -> Result<Self> {
         let invalid = |what: &str| {
             Error::new(
@@ -80,12 +80,12 @@ impl Place {
         Ok(Self::objects(Objects::from_url(url, environment(), "file of a backup", settings)?))
     }
 
-    /// A folder, made at the first backup.
+    /// A place in a folder, which the first backup creates.
     pub fn folder(disk: Arc<dyn Disk>, folder: &Path) -> Self {
         Self(Kind::Local { disk, folder: folder.to_path_buf() })
     }
 
-    /// An object store.
+    /// A place in an object store.
     pub fn objects(objects: Objects) -> Self {
         Self(Kind::Remote(Arc::new(objects)))
     }
@@ -98,7 +98,7 @@ impl Place {
         }
     }
 
-    /// The place of all files, for messages.
+    /// Path or URL of the place, for messages.
     pub fn root(&self) -> String {
         match &self.0 {
             Kind::Local { folder, .. } => folder.display().to_string(),
@@ -106,7 +106,7 @@ impl Place {
         }
     }
 
-    /// The place of a file, for messages.
+    /// Path or URL of a file in the place, for messages.
     pub(crate) fn place(&self, name: &str) -> String {
         match &self.0 {
             Kind::Local { folder, .. } => folder.join(name).display().to_string(),
@@ -114,10 +114,11 @@ impl Place {
         }
     }
 
-    /// Locks the place against changes by other processes, and makes its folders.
+    /// Locks the place against changes by any further process, and makes the folders of the place.
     ///
     /// # Errors
-    /// `ObjectInUse` while another process holds the lock; `DiskFull`, `Io`, `ConnectionFailure`.
+    /// `ObjectInUse` if another process has locked the place; `DiskFull`, `Io`,
+    /// `ConnectionFailure`.
     pub async fn guard(&self) -> Result<PlaceGuard> {
         match &self.0 {
             Kind::Local { disk, folder } => {
@@ -149,12 +150,12 @@ impl Place {
     async fn lock_remote(&self, objects: &Arc<Objects>) -> Result<PlaceGuard> {
         let token = BytesContent(Bytes::from(token()));
         for _ in 0..3 {
-            // An answer may have been lost: the content of the lock shows the holder.
+            // The answer may have been lost: the content of the lock file shows who has the lock.
             objects.put_first(REMOTE_LOCK, &token).await?;
             if read_all(objects, REMOTE_LOCK).await?.is_some_and(|found| found == token.0) {
                 return Ok(PlaceGuard(Guard::remote(objects, token.0)));
             }
-            // The time of a new file shows the store's clock.
+            // The upload time of a new file shows the current time of the store's clock.
             let probe = format!("{LOCKS}/{}", String::from_utf8_lossy(&token.0));
             objects.replace(&probe, &token).await?;
             let there = objects.list(LOCKS).await?;
@@ -175,8 +176,8 @@ impl Place {
         Err(self.in_use("several other processes request the lock"))
     }
 
-    /// Stores a complete file durably under a free name; `false` if the name is taken. Only with
-    /// the [guard](Self::guard).
+    /// Stores a complete file durably, under a name that is not in use; returns `false` if the name
+    /// is in use. The caller must have locked the place by [`Self::guard`].
     ///
     /// # Errors
     /// `DiskFull`, `Io`, `ConnectionFailure`; errors of `content`.
@@ -196,7 +197,7 @@ impl Place {
         }
     }
 
-    /// Reads a complete range of a file.
+    /// Reads all bytes of a range of a file.
     ///
     /// # Errors
     /// `DataCorrupted` if the file is missing or too short; `Io`, `ConnectionFailure`.
@@ -207,7 +208,7 @@ impl Place {
         }
     }
 
-    /// Reads a complete file, and returns its checksum.
+    /// Reads a complete file of `bytes` bytes, and returns its checksum.
     ///
     /// # Errors
     /// The errors of [`Self::read`].
@@ -219,8 +220,8 @@ impl Place {
         Ok(checksum)
     }
 
-    /// The files of a folder, by name relative to the folder, and their lengths. Leaves out
-    /// unfinished files.
+    /// The files of a folder, with their lengths. Names are relative to the folder. Unfinished
+    /// files are omitted.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -250,7 +251,8 @@ impl Place {
         }
     }
 
-    /// Removes a file, if existing. Only with the guard.
+    /// Removes a file; does nothing if the file does not exist. The caller must have locked the
+    /// place.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -270,7 +272,8 @@ impl Place {
         }
     }
 
-    /// Makes removals from a folder durable, and removes unfinished files. Only with the guard.
+    /// Makes earlier removals from a folder durable, and removes unfinished files. The caller must
+    /// have locked the place.
     ///
     /// # Errors
     /// `Io`.
@@ -288,12 +291,12 @@ impl Place {
     }
 }
 
-/// Whether a name lies in one of the folders of a place.
+/// Whether a name is in one of the folders of a place.
 fn is_in_folder(name: &str) -> bool {
     name.split_once('/').is_some_and(|(folder, _)| FOLDERS.contains(&folder))
 }
 
-/// Locks a place against changes by other processes.
+/// The lock of a place. While the lock exists, no further process can change the place.
 #[derive(Debug)]
 pub struct PlaceGuard(Guard);
 
@@ -302,7 +305,7 @@ enum Guard {
     Remote { objects: Arc<Objects>, token: Bytes, renewal: Renewal },
 }
 
-/// The task that renews a lock; drop stops the task.
+/// The task for renewing a lock; dropping the value stops the task.
 struct Renewal(tokio::task::JoinHandle<()>);
 
 impl Drop for Renewal {
@@ -329,7 +332,7 @@ impl Guard {
                             tracing::warn!(%error, "the lock of the backups is not renewed");
                         }
                     }
-                    // Another process has taken the lock: see `check`.
+                    // Another process has taken over the lock: `PlaceGuard::check` reports this.
                     Ok(_) => return,
                     Err(error) => tracing::warn!(%error, "the lock of the backups is not renewed"),
                 }
@@ -340,11 +343,11 @@ impl Guard {
 }
 
 impl PlaceGuard {
-    /// Checks that this process still holds the lock: a process suspended for long may have lost
-    /// the lock.
+    /// Checks that this process still has the lock. A process suspended for long may have lost the
+    /// lock.
     ///
     /// # Errors
-    /// `ObjectInUse`; `ConnectionFailure`.
+    /// `ObjectInUse` if another process has the lock; `ConnectionFailure`.
     pub(crate) async fn check(&self) -> Result<()> {
         let Guard::Remote { objects, token, .. } = &self.0 else { return Ok(()) };
         if read_all(objects, REMOTE_LOCK).await?.is_some_and(|found| found == *token) {
@@ -381,7 +384,7 @@ async fn read_all(objects: &Objects, name: &str) -> Result<Option<Bytes>> {
     };
     match read.await {
         Ok(bytes) => Ok(Some(bytes)),
-        // The file is missing, or was replaced between both requests.
+        // The file is missing, or was replaced between the two requests.
         Err(error) if error.kind() == ErrorKind::DataCorrupted => Ok(None),
         Err(error) => Err(error),
     }
@@ -415,7 +418,8 @@ async fn put_file(disk: &dyn Disk, path: &Path, content: &dyn Content) -> Result
         file.sync_all().map_err(failed)
     };
     if let Err(error) = write.await {
-        // Frees the disk space. If the removal fails, the next attempt overwrites the file.
+        // Frees the disk space. If the removal fails, the next attempt overwrites the temporary
+        // file.
         disk.remove_file(&building).ok();
         return Err(error);
     }
@@ -423,7 +427,7 @@ async fn put_file(disk: &dyn Disk, path: &Path, content: &dyn Content) -> Result
     disk.sync_dir(folder).map_err(failed)
 }
 
-/// The error for a file that contradicts its list.
+/// The error for a stored file that differs from its entry in the list.
 pub(crate) fn damaged(place: &str, what: &str) -> Error {
     lost(place, &format!("is damaged: {what}"))
 }

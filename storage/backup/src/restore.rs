@@ -5,7 +5,7 @@
 //!                                                                                │
 //!                          FORMAT ◄─ renamed, synced ◄───────────────────────────┘
 //! ```
-//! Before the last step, no server accepts the directory as a database.
+//! Until the last step, every server refuses the directory, because it has no file FORMAT.
 
 use std::{
     collections::BTreeSet,
@@ -29,7 +29,7 @@ use crate::{
 };
 
 const FORMAT: &str = "FORMAT";
-/// Name of FORMAT until the restore is complete.
+/// Name of the file FORMAT while the restore is incomplete.
 pub const RESTORING: &str = "FORMAT.restoring";
 const LOCK: &str = "LOCK";
 /// Entries allowed in an empty directory.
@@ -38,16 +38,16 @@ const HARMLESS: [&str; 2] = [LOCK, "lost+found"];
 const FOLDERS: [&str; 7] =
     ["catalog", "journal", "manifest", "tablets", "stories", "clock", "spool"];
 
-/// The target of a restore.
+/// The target of a restore: the new data directory.
 #[derive(Debug)]
 pub struct Target {
     /// The disk of the directory.
     pub disk: Arc<dyn Disk>,
-    /// The directory (made if missing); must be empty.
+    /// The directory (made if missing), which must be empty.
     pub directory: PathBuf,
-    /// The shelf of the stories, if outside of the directory; must be empty.
+    /// The shelf for the stories, if the stories are not in the directory; must be empty.
     pub stories: Option<Arc<dyn Shelf>>,
-    /// Additional files of the directory, by name.
+    /// Additional files to write into the directory: name and content.
     pub own_files: Vec<(String, Bytes)>,
     /// Settings of the manifest's journal.
     pub manifest: JournalSettings,
@@ -58,19 +58,19 @@ pub struct Target {
 pub struct RestoreResult {
     /// Name of the backup.
     pub name: String,
-    /// Files.
+    /// Number of restored files.
     pub files: u64,
-    /// Bytes of the files in the backup.
+    /// Size of the files in the backup, in bytes.
     pub bytes: u64,
 }
 
-/// Makes a data directory from the named backup, or else from the newest backup. Verifies the
-/// checksum of every file. Blocks between its waits.
+/// Makes a data directory from the backup with the given name, or from the newest backup. Verifies
+/// the checksum of every file. Between its await points, the function blocks the thread.
 ///
 /// # Errors
-/// `UndefinedObject` for a missing backup; `ObjectNotInPrerequisiteState` for a target that is not
-/// empty; `DataCorrupted`, with the name of the file, for damage; `DiskFull`, `Io`,
-/// `ConnectionFailure`, `QueryCanceled`. After an error, the directory is no database.
+/// `UndefinedObject` if the backup does not exist; `ObjectNotInPrerequisiteState` if the target is
+/// not empty; `DataCorrupted`, with the name of the file, for a damaged file; `DiskFull`, `Io`,
+/// `ConnectionFailure`, `QueryCanceled`. After an error, no server accepts the directory.
 pub async fn restore(
     place: &Place,
     backup: Option<&str>,
@@ -134,7 +134,7 @@ async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
     retention::read(place, name, *bytes).await
 }
 
-/// Makes and locks an empty directory.
+/// Makes and locks the directory, and checks that the directory is empty.
 fn begin(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Box<dyn Send + Sync>> {
     let failed = |error| Error::io(format!("cannot use {}", directory.display()), error);
     make_folder(disk.as_ref(), directory)?;
@@ -185,7 +185,7 @@ struct RestoreTask<'a> {
     directory: &'a Path,
     manifest: &'a JournalSettings,
     watch: &'a Watch,
-    /// Folders with new files whose names are not yet durable.
+    /// Folders with new files, whose names must still be made durable.
     folders: BTreeSet<PathBuf>,
 }
 
@@ -209,7 +209,7 @@ impl RestoreTask<'_> {
         Ok(())
     }
 
-    /// The target path of a file, always inside of one of the data folders.
+    /// The path of a file in the target. The path is always inside one of the data folders.
     fn path_of(&self, file: &Entry) -> Result<PathBuf> {
         let path = Path::new(&file.path);
         let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -226,7 +226,7 @@ impl RestoreTask<'_> {
         Ok(path)
     }
 
-    /// Copies a file and makes its content durable, but not its name.
+    /// Copies a file and makes the content durable; the name becomes durable later.
     async fn write(&self, file: &Entry, path: &Path) -> Result<()> {
         let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
         let target = self.disk.create(path).map_err(failed)?;
@@ -235,7 +235,7 @@ impl RestoreTask<'_> {
         target.sync_all().map_err(failed)
     }
 
-    /// Passes all bytes of a file to `take`, and verifies the checksum.
+    /// Reads a file of the backup, passes its bytes to `take`, and verifies the checksum.
     async fn read(
         &self,
         file: &Entry,
@@ -275,7 +275,7 @@ impl RestoreTask<'_> {
         written.and(log.close())
     }
 
-    /// Puts a story on a shelf outside of the directory.
+    /// Stores a story on a shelf outside of the directory.
     async fn put_story(&self, file: &Entry, name: StoryName, shelf: &dyn Shelf) -> Result<()> {
         let path = self.directory.join("spool").join(format!("{:020}.building", name.id.0));
         self.write(file, &path).await?;
@@ -293,7 +293,8 @@ impl RestoreTask<'_> {
             ));
         }
         match self.disk.remove_file(&path) {
-            // A shelf on the same disk has renamed the file.
+            // The file no longer exists if the shelf is on the same disk, because the shelf renames
+            // it.
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io(format!("cannot remove {}", path.display()), error))
             }
@@ -301,7 +302,7 @@ impl RestoreTask<'_> {
         }
     }
 
-    /// Marks the directory as a data directory, durably.
+    /// Renames FORMAT to its final name, durably: from now on, servers accept the directory.
     fn complete(&self) -> Result<()> {
         let directory = self.directory;
         let failed = |error| Error::io(format!("cannot write to {}", directory.display()), error);
@@ -321,7 +322,7 @@ fn hinted(error: Error) -> Error {
     )
 }
 
-/// Sets the length of a new file, and reserves the disk space if the file system can.
+/// Sets the length of a new file, and reserves its disk space if the file system supports this.
 fn extend(file: &dyn DiskFile, bytes: u64) -> io::Result<()> {
     match file.preallocate(bytes) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => file.set_len(bytes),

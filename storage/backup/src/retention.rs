@@ -1,4 +1,4 @@
-//! The backups of a place, and the removal of old backups.
+//! Lists the backups of a place, and removes old backups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::{
     place::{BACKUPS, FILES},
 };
 
-/// Suffix of a list's name.
+/// Suffix of the file name of a list.
 pub(crate) const SUFFIX: &str = ".backup";
 
-/// Maximum bytes of a list: about a million files.
+/// Maximum size of a list in bytes: enough for about a million files.
 pub(crate) const LIST_BYTES_MAX: u64 = 1 << 28;
 
 /// A backup that is stored in a place.
@@ -21,29 +21,29 @@ pub(crate) const LIST_BYTES_MAX: u64 = 1 << 28;
 pub struct Backup {
     /// The name.
     pub name: String,
-    /// The summary, or the error of reading the list.
+    /// The summary of the backup, or the error if its list cannot be read.
     pub summary: Result<Summary>,
 }
 
 /// The summary of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// Nanoseconds since 1970 at the start of the backup.
+    /// The start of the backup, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Bytes of the files.
+    /// Size of the files, in bytes.
     pub bytes: u64,
-    /// Bytes that no earlier backup had.
+    /// Bytes of the files that this backup added to the place.
     pub stored_bytes: u64,
 }
 
-/// The result of a removal: the removed backups and files.
+/// What a removal has removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RemovalResult {
-    /// Backups.
+    /// Number of removed backups.
     pub backups: u64,
-    /// Files that no remaining backup uses.
+    /// Number of removed files, which no remaining backup uses.
     pub files: u64,
     /// Bytes of the removed files.
     pub bytes: u64,
@@ -71,12 +71,12 @@ pub async fn backups(place: &Place) -> Result<Vec<Backup>> {
     Ok(found)
 }
 
-/// Whether the error concerns only this list: other lists may be readable.
+/// Whether the error concerns only this list, and further lists may be readable.
 fn is_of_the_list(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::ObjectNotInPrerequisiteState)
 }
 
-/// The names of the backups, and the lengths of their lists.
+/// The names of all backups, with the lengths of their lists.
 pub(crate) async fn names(place: &Place) -> Result<BTreeMap<String, u64>> {
     let files = place.list(BACKUPS).await?.into_iter();
     let name = |file: String| {
@@ -107,13 +107,13 @@ pub(crate) fn time_ms(name: &str) -> Option<i64> {
     Some(time.and_utc().timestamp_millis())
 }
 
-/// Removes all backups but the `newest` newest, at least one, and all files that no remaining
-/// backup uses, including remains of interrupted backups.
+/// Removes all backups except the `newest` newest, but always keeps at least one. Also removes all
+/// files that no remaining backup uses, including files of interrupted backups.
 ///
 /// # Errors
 /// `ObjectInUse` while another process changes the place; `DataCorrupted` if the list of a
-/// remaining backup is unreadable: then nothing is removed; `Io`, `ConnectionFailure`: the next
-/// call removes the rest.
+/// remaining backup is unreadable, in which case nothing is removed; `Io`, `ConnectionFailure`,
+/// after which the next call removes the rest.
 pub async fn keep(place: &Place, newest: usize) -> Result<RemovalResult> {
     let guard = place.guard().await?;
     let kept = keep_guarded(place, &guard, newest.max(1)).await;
@@ -138,7 +138,7 @@ async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Resul
     debug_assert!(gone.len() == old && newest > 0, "every backup is removed");
     let mut kept = RemovalResult::default();
     guard.check().await?;
-    // First the lists, durably: an existing backup has all its files.
+    // Removes the lists first, durably: an existing backup always has all files.
     for name in gone {
         place.remove(&format!("{BACKUPS}/{name}{SUFFIX}")).await?;
         kept.backups += 1;

@@ -1,4 +1,4 @@
-//! Stores a backup: first the files that the place lacks, then the list.
+//! Makes a backup: stores first the missing files, then the list.
 
 use std::collections::BTreeMap;
 
@@ -18,35 +18,35 @@ use crate::{
     retention,
 };
 
-/// Path of the manifest's state in a backup; a data directory has no such file.
+/// Path of the manifest's state in a backup. A data directory has no file with this path.
 pub(crate) const MANIFEST_PATH: &str = "manifest/state";
 
-/// Number of earlier lists to read.
+/// Number of lists of earlier backups to read, to find files already stored in the place.
 const LISTS_READ: usize = 3;
 
-/// A complete backup.
+/// The result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedBackup {
     /// The name.
     pub name: String,
-    /// Files of the backup.
+    /// Number of files in the backup.
     pub files: u64,
-    /// Bytes of the files.
+    /// Size of the files in the backup, in bytes.
     pub bytes: u64,
-    /// Newly stored files.
+    /// Number of files that this backup added to the place.
     pub stored_files: u64,
-    /// Bytes of the newly stored files.
+    /// Size of the files that this backup added to the place, in bytes.
     pub stored_bytes: u64,
 }
 
-/// Makes a backup of everything acknowledged before this call. Blocks between its waits. `time_ns`
-/// is the current time, in nanoseconds since 1970.
+/// Makes a backup of all events acknowledged before this call. Between its await points, the
+/// function blocks the thread. `time_ns` is the current time, in nanoseconds since 1970.
 ///
 /// # Errors
 /// `ObjectInUse` while another process changes the place; `DataCorrupted` for damage in the
-/// database, or if the place returns other bytes than were stored; `DiskFull`, `Io`,
-/// `ConnectionFailure`; `QueryCanceled`. After an error, no new backup exists, and the other
-/// backups are unchanged.
+/// database, or if bytes read back from the place differ from the stored bytes; `DiskFull`, `Io`,
+/// `ConnectionFailure`; `QueryCanceled`. After an error, no new backup exists, and earlier backups
+/// are unchanged.
 pub async fn save(
     source: &Source,
     place: &Place,
@@ -69,7 +69,8 @@ async fn save_guarded(
     let names = retention::names(place).await?;
     let mut earlier_files = BTreeMap::new();
     for (name, bytes) in names.iter().rev().take(LISTS_READ) {
-        // Without a readable list, the files are compared with the stored files.
+        // If the list is unreadable, its files count as unknown, and are compared with the files in
+        // the place.
         if let Ok(list) = retention::read(place, name, *bytes).await {
             earlier_files.extend(
                 list.files.into_iter().map(|file| (file.object, (file.bytes, file.checksum))),
@@ -99,7 +100,7 @@ async fn save_guarded(
     })
 }
 
-/// Stores the list, which completes the backup, and checks again that all files exist.
+/// Stores the list, which completes the backup. Then checks again that all files exist.
 async fn put_list(place: &Place, list: &List) -> Result<()> {
     let text = Bytes::from(list.encode()?);
     if text.len() as u64 > retention::LIST_BYTES_MAX {
@@ -140,7 +141,7 @@ async fn put_list(place: &Place, list: &List) -> Result<()> {
     whole
 }
 
-/// A name that sorts behind all existing names.
+/// Makes a name that sorts after all existing names.
 fn name(time_ns: i64, newest: Option<&str>) -> Result<String> {
     let mut ms = time_ns.div_euclid(1_000_000);
     loop {
@@ -151,21 +152,21 @@ fn name(time_ns: i64, newest: Option<&str>) -> Result<String> {
             debug_assert_eq!(retention::time_ms(&text), Some(ms), "the name has another time");
             return Ok(text);
         };
-        // The clock of the newest backup's maker is ahead.
+        // The clock of the process that made the newest backup was ahead of our clock.
         ms = retention::time_ms(newest).unwrap_or(ms).max(ms) + 1;
     }
 }
 
-/// The state of a backup in progress.
+/// The state of a running backup.
 struct Store<'a> {
     place: &'a Place,
     watch: &'a Watch,
-    /// Length and checksum of each file of an earlier backup.
+    /// Length and checksum of each file that an earlier backup lists.
     earlier_files: BTreeMap<String, (u64, u32)>,
-    /// Length of each stored file.
+    /// Length of each file that is in the place.
     stored_files: BTreeMap<String, u64>,
     files: Vec<Entry>,
-    /// Newly stored files and bytes.
+    /// Number and bytes of the files that this backup has added.
     stored: (u64, u64),
 }
 
@@ -179,7 +180,8 @@ impl Store<'_> {
         self.add_bytes("FORMAT", format).await?;
         self.add_bytes("clock/clock", clock).await?;
         self.add_bytes(MANIFEST_PATH, manifest).await?;
-        // The journal comes first, to hold it only for a short time.
+        // Copies the journal first: then the database must keep its old segments only for a short
+        // time.
         for extent in &events {
             hold.check_room().await?;
             self.add_segment(source, &source.events, "journal", extent).await?;
@@ -202,7 +204,7 @@ impl Store<'_> {
         self.add(path.to_string(), object, length, &BytesContent(bytes)).await
     }
 
-    /// Adds a segment without the zeros behind its last frame.
+    /// Adds a segment of a journal, without the zeros after its last frame.
     async fn add_segment(
         &mut self,
         source: &Source,
@@ -242,8 +244,8 @@ impl Store<'_> {
         Ok((short(&hasher.finalize()), end))
     }
 
-    /// Adds a piece. The name of the object is a hash of the manifest's description, which includes
-    /// the checksum of the piece's checksums.
+    /// Adds a tablet or story. Its name in the place is a hash of the manifest's description, which
+    /// includes the checksum of the file's checksums.
     async fn add_piece(&mut self, hold: &BackupHold, piece: &HeldPiece) -> Result<()> {
         let hash = hash(&piece.described()?);
         let (path, object, content): (_, _, Box<dyn Content>) = match piece.story() {
@@ -266,7 +268,7 @@ impl Store<'_> {
         self.add(path, object, piece.bytes(), content.as_ref()).await
     }
 
-    /// Whether an earlier backup has the file, and the file exists.
+    /// Whether an earlier backup lists the file, and the place has it.
     fn has(&self, object: &str, bytes: u64) -> bool {
         let earlier_files =
             self.earlier_files.get(object).is_some_and(|earlier_files| earlier_files.0 == bytes);
@@ -294,7 +296,7 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Stores a file that no earlier backup has, and reads the file back.
+    /// Stores a file missing from the lists of earlier backups, and reads the file back.
     async fn store(&mut self, object: &str, content: &dyn Content) -> Result<u32> {
         let name = format!("{FILES}/{object}");
         let bytes = content.bytes();
@@ -306,7 +308,7 @@ impl Store<'_> {
                     summed.read(range).await?;
                 }
                 let checksum = summed.checksum()?;
-                // The file remains from an interrupted backup.
+                // An interrupted backup has stored the file already.
                 if self.place.checksum(&name, bytes).await? == checksum {
                     return Ok(checksum);
                 }
@@ -334,7 +336,7 @@ fn unfaithful(place: &str) -> Error {
         .with_hint("check the disk and the memory of the machine, or the object store")
 }
 
-/// A 128-bit hash, unique for each content.
+/// A 128-bit hash of the content; different contents have different hashes.
 fn hash(bytes: &[u8]) -> String {
     short(&Sha256::digest(bytes))
 }
@@ -354,7 +356,7 @@ mod tests {
         assert_eq!(first, "20261122T010203.004Z");
         let next = name(1_795_309_323_004_000_000, Some(&first)).unwrap();
         assert_eq!(next, "20261122T010203.005Z");
-        // The clock was set back by a year.
+        // The clock was set back by a year: the new name must still sort after the existing name.
         assert_eq!(name(1_763_773_323_004_000_000, Some(&next)).unwrap(), "20261122T010203.006Z");
     }
 }

@@ -1,4 +1,4 @@
-//! The source of a backup.
+//! The database to back up.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -6,17 +6,17 @@ use stratalog_engine::Engine;
 use stratalog_journal::Journal;
 use stratalog_model::Disk;
 
-/// An open database.
+/// A database that is open in this process.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// The engine of the events.
+    /// The engine with the events.
     pub engine: Arc<Engine>,
     /// The journal of the events.
     pub events: Arc<Journal>,
     /// The catalog's journal.
     pub commands: Arc<Journal>,
-    /// The disk of the directory.
+    /// The disk of the data directory.
     pub disk: Arc<dyn Disk>,
-    /// The data directory: the source of `FORMAT` and of the clock's lease.
+    /// The data directory; the backup copies its file `FORMAT` and the lease of the clock.
     pub directory: PathBuf,
 }

@@ -1,10 +1,10 @@
-//! The progress and the cancellation of a backup or restore.
+//! Progress and cancellation of a running backup or restore.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// State shared by the worker and the waiting caller.
+/// State shared by the copying task and the waiting caller.
 #[derive(Debug, Default)]
 pub struct Watch {
     bytes: AtomicU64,
@@ -13,17 +13,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Bytes of all files; 0 until known.
+    /// Total bytes of all files; 0 until the total is known.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the finished files.
+    /// Bytes of the files copied so far.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Cancels the work: the work ends before the next part of a file.
+    /// Cancels the copy. The copy stops before it reads the next part of a file.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }

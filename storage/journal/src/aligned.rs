@@ -1,11 +1,11 @@
-//! Memory aligned to cache lines: Arrow uses payloads in place.
+//! Buffers aligned to cache lines: Arrow can use the payloads in them without a copy.
 
 use bytes::Bytes;
 
 /// Alignment in memory of the reader's buffers.
 const ALIGNMENT: usize = 64;
 
-/// A buffer of zeros with an address that is a multiple of 64.
+/// A buffer whose address is a multiple of 64.
 pub(crate) struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -21,7 +21,7 @@ impl AlignedBuffer {
         Self { bytes, start, len }
     }
 
-    /// The bytes, to fill.
+    /// The bytes, for writing.
     pub(crate) fn as_mut(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.start..self.start + self.len).unwrap_or_default()
     }
@@ -32,7 +32,7 @@ impl AlignedBuffer {
         self.len = self.len.min(len);
     }
 
-    /// The bytes, for sharing.
+    /// Converts the buffer to shared, immutable bytes.
     pub(crate) fn freeze(self) -> Bytes {
         debug_assert!(self.start + self.len <= self.bytes.len());
         Bytes::from_owner(self)
@@ -47,12 +47,12 @@ impl AsRef<[u8]> for AlignedBuffer {
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// Whether all bytes are 0; compares whole pages for speed.
+/// Whether all bytes are 0; compares large chunks for speed.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(ZEROS.len()).all(|chunk| ZEROS.get(..chunk.len()) == Some(chunk))
 }
 
-/// Length of `bytes` without the zeros at the end.
+/// Length of `bytes` without trailing zeros.
 pub(crate) fn used_len(bytes: &[u8]) -> usize {
     let mut len = bytes.len();
     for chunk in bytes.rchunks(ZEROS.len()) {
@@ -70,7 +70,7 @@ pub(crate) fn used_len(bytes: &[u8]) -> usize {
     0
 }
 
-/// At most 4096 zeros.
+/// A slice of `len` zeros; `len` is at most 4096.
 pub(crate) fn zeros(len: usize) -> &'static [u8] {
     debug_assert!(len <= ZEROS.len(), "{len} zeros in one piece");
     ZEROS.get(..len).unwrap_or(&ZEROS)

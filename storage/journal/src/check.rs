@@ -1,10 +1,10 @@
-//! Checks a journal without changing anything, and continues behind damage.
+//! Checks a journal without changing it, and continues after damage.
 //!
 //! ```text
 //!   sound frames ─► visit │ X ─► Fault: lsn 9 to 11 ─► next sound header ─► visit │ …
 //! ```
-//! A start stops at the first invalid byte. The check continues at the next header with a valid
-//! checksum, to find all faults.
+//! X is the first invalid byte. When a server opens a journal, it stops there. The check continues
+//! at the next header with a valid checksum, to find all faults.
 
 use std::{
     io,
@@ -27,23 +27,23 @@ use crate::{
     tail::{self, unreadable},
 };
 
-/// Bytes per read in the search for the next sound header.
+/// Bytes per read in the search for the next header with a valid checksum.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// The message for a place without a frame.
+/// The text of a fault where zeros are in the place of a frame.
 const ZEROS: &str = "found zeros instead";
 
 /// The part of a journal to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The whole journal; no process has the journal open.
+    /// The whole journal. No process may have the journal open.
     Closed(RequiredSegments),
-    /// The durable frames between two lsn's, both included. Meanwhile a writer may append frames,
-    /// and may release segments before the first lsn.
+    /// The durable frames between two lsn's, both included. During the check, a writer may append
+    /// frames, and may release segments before the first lsn.
     Durable(Lsn, Lsn),
 }
 
-/// A result of a check, in the order of lsn's.
+/// A finding of the check; findings come in lsn order.
 #[derive(Debug)]
 pub enum CheckEvent<'a> {
     /// A frame with valid checksums.
@@ -57,7 +57,7 @@ pub enum CheckEvent<'a> {
         /// The complete frame.
         frame: Frame,
     },
-    /// A fault.
+    /// A fault: damaged or missing data.
     Fault(JournalFault),
 }
 
@@ -66,9 +66,9 @@ pub enum CheckEvent<'a> {
 pub struct JournalFault {
     /// The file.
     pub path: PathBuf,
-    /// The error that a start reports, or may report.
+    /// The error that a start of the server reports, or may report.
     pub error: Error,
-    /// The unreadable frames.
+    /// The frames that the fault makes unreadable, if any.
     pub lost: Option<LostFrames>,
 }
 
@@ -79,8 +79,7 @@ pub struct LostFrames {
     pub first: Lsn,
     /// The last, if known.
     pub last: Option<Lsn>,
-    /// The header of the frame without a payload, if only one frame is lost and its header is
-    /// sound.
+    /// The frame without its payload, if only one frame is lost and its header is sound.
     pub frame: Option<Frame>,
 }
 
@@ -95,13 +94,14 @@ pub struct Summary {
     pub frames: u64,
     /// The last readable lsn; 0 for none.
     pub last: Lsn,
-    /// A torn tail for the next start to cut: file, offset, bytes.
+    /// A torn tail that the next start cuts: file, offset of the torn bytes, number of bytes.
     pub torn: Option<(PathBuf, u64, u64)>,
-    /// Files for the next start to remove: released segments, and a spare.
+    /// Files that the next start removes: released segments, and the spare segment.
     pub leftover: Vec<PathBuf>,
 }
 
-/// Checks the part `scope` of a journal; an error of `visit` ends the check.
+/// Checks the part `scope` of a journal, and hands each finding to `visit`. An error of `visit`
+/// ends the check.
 ///
 /// # Errors
 /// The error of `visit`, and `Io` if the directory cannot be listed. Faults of the journal go to
@@ -171,7 +171,7 @@ impl Check<'_> {
             let Some(segment) = segment else { continue };
             self.summary.segments += 1;
             self.summary.bytes += segment.bytes;
-            // Behind a gap, the first lsn of the next segment is unknown.
+            // After a gap in the segment numbers, the first lsn of the next segment is unknown.
             let next = segments
                 .get(at + 1)
                 .map(|(other, next)| next.as_ref().filter(|_| other.0 == number.0 + 1));
@@ -184,13 +184,14 @@ impl Check<'_> {
         (self.visit)(CheckEvent::Fault(JournalFault { path, error, lost }))
     }
 
-    /// Whether the file was released and removed meanwhile.
+    /// Whether the writer has released and removed the segment during the check.
     fn was_released(&self, number: SegmentId) -> bool {
         let path = self.place.path(&segment::file_name(number));
         matches!(self.scope, Scope::Durable(..)) && !self.place.disk.exists(&path).unwrap_or(true)
     }
 
-    /// Leaves out segments with only released frames: a start removes the files.
+    /// Drops segments that contain only released frames from the list: the next start removes their
+    /// files.
     fn leave_out_released(&mut self, segments: &mut Vec<(SegmentId, Option<Segment>)>) {
         let (from, closed) = match self.scope {
             Scope::Closed(RequiredSegments::At(from)) => (from, true),
@@ -245,7 +246,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads one segment. `next` is the segment behind: none, an unreadable segment, or its header.
+    /// Reads one segment. `next` is the following segment: `None` without a following segment,
+    /// `Some(None)` if its header is unreadable.
     fn segment(&mut self, segment: &Segment, next: Option<Option<&Segment>>) -> Result<()> {
         debug_assert!(
             next.flatten().is_none_or(|next| segment.header.number < next.header.number),
@@ -309,7 +311,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Hands out frames up to `end`, or up to the last sound frame.
+    /// Hands the frames of a segment to `visit`, up to the file offset `end`, or up to the last
+    /// sound frame.
     fn walk(&mut self, walk: &mut SegmentWalk<'_>, end: Option<u64>) -> Result<(), StopReason> {
         loop {
             if end.is_some_and(|end| walk.reader.offset() >= end) {
@@ -343,7 +346,7 @@ impl Check<'_> {
                         .map_err(StopReason::Visitor)?;
                 }
                 Step::Stop(stop) => {
-                    // No frame before the next segment is missing.
+                    // No frame is missing: the next segment begins with the expected lsn.
                     if walk.next == Some(walk.expected) && walk.refused.is_none() {
                         return Ok(());
                     }
@@ -355,7 +358,8 @@ impl Check<'_> {
         }
     }
 
-    /// Reports damage, and moves to the next sound header; `false` without a later sound header.
+    /// Reports damage, and moves to the next header with a valid checksum. Returns `false` if the
+    /// segment has no such header.
     fn skip(&mut self, walk: &mut SegmentWalk<'_>, stop: Stop) -> Result<bool, StopReason> {
         let offset = walk.reader.offset();
         if let Stop::DamagedPayload(header) = &stop
@@ -388,7 +392,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reports the frames from `walk.expected` up to `until` (excluded) as unreadable.
+    /// Reports the frames from `walk.expected` (included) to `until` (excluded) as unreadable.
     fn lose(
         &mut self,
         walk: &mut SegmentWalk<'_>,
@@ -409,7 +413,7 @@ impl Check<'_> {
     }
 }
 
-/// A walk through one segment.
+/// The state of the check of one segment.
 struct SegmentWalk<'a> {
     reader: FrameReader<'a>,
     file: &'a dyn DiskFile,
@@ -421,12 +425,13 @@ struct SegmentWalk<'a> {
     expected: Lsn,
     /// Checksum of the last frame's header; `None` after lost frames.
     checksum: Option<u32>,
-    /// The error of a start at the first damage.
+    /// The error that a start of the server reports at the first damage.
     refused: Option<Error>,
 }
 
 impl SegmentWalk<'_> {
-    /// The first sound header from `from` on whose lsn may follow the frames so far.
+    /// The first header from offset `from` on with a valid checksum and an lsn that can follow the
+    /// frames so far.
     fn next_header(&self, from: u64) -> io::Result<Option<(u64, Header)>> {
         let mut buffer = vec![0; SEARCH_BYTES];
         let mut at = from;
@@ -453,7 +458,7 @@ impl SegmentWalk<'_> {
     }
 }
 
-/// The reason for an early end of a walk.
+/// Why the check of a segment ends early.
 enum StopReason {
     Disk(io::Error),
     Visitor(Error),

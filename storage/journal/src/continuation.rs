@@ -1,13 +1,13 @@
-//! The last record of a segment: the segment has a successor.
+//! The last record of a segment that has a successor (a following segment).
 //!
 //! ```text
-//!   segment n     … frames, durable │ continued │ zeros
+//!   segment n     … frames, durable │ continuation record │ zeros
 //!   segment n+1   header │ frames …
-//!                        ▲ none before "continued" is durable
+//!                        ▲ no frame before the continuation record is durable
 //! ```
-//! The successor is durable and empty before the writer writes this record. After a crash between
-//! both, the last segment is empty, and the next writer writes the record. A last segment with this
-//! record has lost its successor.
+//! Before the writer writes this record, the successor is durable and empty. After a crash between
+//! these two steps, the last segment is empty, and the next writer writes the record. Therefore, if
+//! the last existing segment has this record, its successor was lost.
 
 use std::{io, path::PathBuf};
 
@@ -20,19 +20,20 @@ use crate::{
     tail::{self, unreadable},
 };
 
-/// A continuation record to write.
+/// A continuation record, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Continuation {
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) path: PathBuf,
-    /// End of the segment's records.
+    /// File offset of the record: the end of the segment's records.
     pub(crate) offset: u64,
     record: Vec<u8>,
 }
 
 impl Continuation {
-    /// A continuation for the segment of `file` and `seed`. The records of the segment end at
-    /// `offset` with the frame `last`; all are durable.
+    /// A continuation record for the segment in `file`; `seed` is the seed of its checksums. The
+    /// records of the segment end at `offset`, and `last` is its last frame. All of its frames are
+    /// durable.
     pub(crate) fn new(
         file: Box<dyn DiskFile>,
         path: PathBuf,
@@ -49,12 +50,12 @@ impl Continuation {
         Self { file, path, offset, record }
     }
 
-    /// The continuation of `before` if its successor `last` has no frames: a crash may have
-    /// prevented the write. An existing record is written again: after a failed fsync, the page
-    /// cache may hold a page as clean that never reached the disk.
+    /// The continuation record of the segment `before`, if its successor `last` has no frames: a
+    /// crash may have prevented the write. An existing record is written again: after a failed
+    /// fsync, the page cache may mark a page as clean that never reached the disk.
     ///
     /// # Errors
-    /// Errors of the disk, and damage before the end of `before`.
+    /// Errors of the disk; `DataCorrupted` for damage before the end of `before`.
     pub(crate) fn unsettled(
         disk: &dyn Disk,
         before: &Segment,
@@ -76,7 +77,8 @@ impl Continuation {
         let whole =
             run.expected == last.header.first_lsn && run.checksum == last.header.previous_checksum;
         let fits = before.header.preallocated == 0 || offset + frame::HEADER_BYTES <= before.bytes;
-        // If `before` does not end where its successor begins, the replay reports the damage.
+        // If the records of `before` do not lead to the first lsn of `last`, the replay reports the
+        // damage.
         if !whole || !fits {
             return Ok(None);
         }

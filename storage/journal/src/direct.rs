@@ -1,12 +1,12 @@
-//! Large synced groups bypass the page cache: a copy into fresh pages of the cache takes longer
-//! than the disk itself.
+//! Direct writes: large synced groups bypass the page cache, because a copy into fresh pages of the
+//! cache takes longer than the disk itself.
 //!
 //! ```text
-//!   group:  ░░│ head │■■■■■■■■■■■■■■■■■■│■■■■■■■■■■■■■■■■■■│ tail │     │ every 4096 bytes
-//!             written      staged, direct     staged, direct    written
+//!   group:  ░░│ head │■■■■■■■■■■■■■■■■■■│■■■■■■■■■■■■■■■■■■│ tail │   (│: every 4096 bytes)
+//!            buffered   direct write       direct write    buffered
 //! ```
-//! The blocks at both ends share their bytes with other groups, and use ordinary writes. A sync of
-//! the file makes the complete group durable.
+//! The head and the tail share their 4096-byte blocks with other groups; they are written through
+//! the page cache. A sync of the file makes the complete group durable.
 
 use std::io;
 
@@ -18,17 +18,17 @@ const BLOCK_BYTES: usize = 4096;
 /// Size of the staging buffer.
 const STAGED_BYTES: usize = 2 << 20;
 
-/// Aligned memory for direct writes, reused for all groups.
+/// A buffer with the alignment that direct writes need; reused for all groups.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
     bytes: Vec<u8>,
-    /// Start of the aligned part.
+    /// Index of the first aligned byte in `bytes`.
     start: usize,
     len: usize,
 }
 
 impl Staging {
-    /// Copies bytes into the free room; returns the number of copied bytes.
+    /// Copies bytes into the free part of the buffer; returns the number of copied bytes.
     fn take(&mut self, bytes: &[u8]) -> usize {
         if self.bytes.is_empty() {
             self.bytes = vec![0; STAGED_BYTES + BLOCK_BYTES];
@@ -53,14 +53,14 @@ impl Staging {
     }
 }
 
-/// A group in progress.
+/// The write of one group.
 pub(crate) struct Direct<'a> {
     file: &'a dyn DiskFile,
     staging: &'a mut Staging,
-    /// Bytes up to the end of the first block, until written.
+    /// The collected bytes of the head, until they are written.
     head: Vec<u8>,
     head_bytes: usize,
-    /// File offset of the staged bytes.
+    /// File offset at which the next write begins.
     at: u64,
     writes: u64,
 }

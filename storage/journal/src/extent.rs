@@ -1,10 +1,11 @@
-//! The extents of a journal for a copy: the segments between two groups of frames.
+//! Extents: the parts of a journal's files that a copy (backup) must contain. The list of extents
+//! is made between two groups of frames.
 //!
 //! ```text
-//!   1: frames │ continued │ zeros      2: frames ─────┤ used_bytes    zeros … bytes
+//!   segment 1: frames │ continuation │ zeros     segment 2: frames ─┤ used_bytes    zeros … bytes
 //! ```
-//! The writer never changes bytes before `used_bytes` of the last segment. Earlier segments change
-//! only by their continuation record.
+//! The writer never changes the bytes of the last segment before `used_bytes`. An earlier segment
+//! changes only when it gets its continuation record.
 
 use std::path::PathBuf;
 
@@ -18,22 +19,22 @@ use crate::{
     tail::{self, damaged},
 };
 
-/// A segment, or the beginning of a segment.
+/// A full segment, or the used beginning of the last segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
     /// The file.
     pub path: PathBuf,
     /// Lsn of the first frame.
     pub first: Lsn,
-    /// Lsn of the last frame; before `first` in an empty segment.
+    /// Lsn of the last frame; lower than `first` for an empty segment.
     pub last: Lsn,
-    /// Bytes in use. A copy must be filled with zeros after these bytes.
+    /// Bytes in use. In a copy, all bytes after `used_bytes` must be zeros.
     pub used_bytes: u64,
-    /// Required length of the file of a copy.
+    /// Length that the file must have in a copy.
     pub bytes: u64,
 }
 
-/// Reads all frames of an extent and compares their checksums.
+/// Reads all frames of an extent and verifies their checksums.
 pub(crate) fn verify(place: &JournalPlace, extent: &Extent) -> Result<()> {
     debug_assert!(extent.used_bytes <= extent.bytes, "the extent is longer than its segment");
     debug_assert!(
@@ -50,7 +51,7 @@ pub(crate) fn verify(place: &JournalPlace, extent: &Extent) -> Result<()> {
     let file = place.disk.open(&extent.path).map_err(failed)?;
     let mut reader = FrameReader::new(file.as_ref(), &segment);
     let run = tail::follow(&mut reader, &segment, &mut |_, _, _| Ok(()))?;
-    // The writer may have added frames since.
+    // Since the list was made, the writer may have added frames: more frames are no error.
     if segment.header.first_lsn != extent.first || run.expected.0 <= extent.last.0 {
         let what = "frames that were written cannot be read";
         return Err(damaged(&extent.path, reader.offset(), run.expected, Some(extent.last), what));

@@ -20,23 +20,23 @@ use stratalog_model::{
     TickRange,
 };
 
-/// Maximum bytes of a frame on disk besides its payload.
+/// Maximum difference between the bytes of a frame on disk and its payload bytes.
 pub const FRAME_OVERHEAD_BYTES: u64 = HEADER_BYTES + ALIGNMENT - 1;
 
-/// Bytes before the payload.
+/// Bytes of a frame's header, which precedes the payload.
 pub(crate) const HEADER_BYTES: u64 = 128;
-/// Frames start at multiples of this value.
+/// Frames start at file offsets that are multiples of this value.
 pub(crate) const ALIGNMENT: u64 = 128;
 const HEADER: usize = HEADER_BYTES as usize;
 
 const MAGIC: &[u8; 4] = b"SLFR";
-/// Kind byte of a mark (no frame): see [`Record::Mark`].
+/// The kind byte of a mark; see [`Record::Mark`].
 const MARK: u8 = 0x80;
 /// Kind byte of [`Record::Continued`].
 const CONTINUED: u8 = 0x81;
 const FLAG_PRODUCER: u8 = 1;
 
-/// Bytes on disk of a frame with `payload_bytes`.
+/// Bytes on disk of a frame whose payload has `payload_bytes` bytes.
 pub(crate) const fn extent_bytes(payload_bytes: u64) -> u64 {
     let bytes = HEADER_BYTES + payload_bytes.next_multiple_of(ALIGNMENT);
     debug_assert!(
@@ -46,28 +46,29 @@ pub(crate) const fn extent_bytes(payload_bytes: u64) -> u64 {
     bytes
 }
 
-/// Zeros between a payload and the next frame.
+/// Number of zeros between the end of a payload and the next frame.
 pub(crate) const fn padding_bytes(payload_bytes: usize) -> usize {
     let bytes = payload_bytes.next_multiple_of(ALIGNMENT as usize) - payload_bytes;
     debug_assert!(bytes < ALIGNMENT as usize, "the padding has room for another frame");
     bytes
 }
 
-/// CRC32C of a payload and its padding.
+/// CRC32C of a payload and the zeros after it.
 pub(crate) fn payload_checksum(payload: &[u8]) -> u32 {
     let padding = crate::aligned::zeros(padding_bytes(payload.len()));
     crc32c::crc32c_append(crc32c::crc32c(payload), padding)
 }
 
-/// Whether 128 bytes with an invalid checksum have the magic or the lsn of a header: a few wrong
-/// bits cannot break both.
+/// Whether 128 bytes with an invalid checksum look like the header of frame `lsn`: they have the
+/// magic or the lsn, and a few wrong bits cannot break both.
 pub(crate) fn resembles(bytes: &[u8], lsn: Lsn) -> bool {
     debug_assert_eq!(bytes.len(), HEADER, "not the length of a header");
     bytes.starts_with(MAGIC) || bytes.get(16..24) == Some(&lsn.0.to_le_bytes())
 }
 
-/// Whether a change of one byte makes 128 bytes with an invalid checksum a sound header: then a few
-/// bits are wrong, and no write was torn. `Some` holds the payload length.
+/// Whether a change of one byte gives 128 bytes with an invalid checksum a valid one. If so, a few
+/// bits are wrong, and the write was not interrupted: returns `Some` with the payload length of the
+/// corrected header.
 pub(crate) fn mended(bytes: &[u8], seed: u32) -> Option<u32> {
     debug_assert_eq!(bytes.len(), HEADER, "not the length of a header");
     let mut tried = bytes.to_vec();
@@ -90,14 +91,14 @@ pub(crate) fn mended(bytes: &[u8], seed: u32) -> Option<u32> {
 pub(crate) enum Record {
     /// A frame of the log.
     Frame(FrameKind),
-    /// No frame, but a durability mark: `durable` was durable when the mark was written. The lsn is
-    /// the next frame's lsn.
+    /// A durability mark, not a frame: when the mark was written, all frames up to `durable` were
+    /// durable. The mark's lsn is the lsn of the next frame.
     Mark,
-    /// A mark, and the last record of its segment: the log continues in the next segment.
+    /// A mark that is the last record of its segment: the log continues in the next segment.
     Continued,
 }
 
-/// A frame without its payload, plus the journal's own fields.
+/// The header of a frame: the frame's fields except the payload, plus fields of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) record: Record,
@@ -119,18 +120,18 @@ pub(crate) struct Header {
 /// The result of parsing 128 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ParsedRecord {
-    /// Zeros: unwritten.
+    /// Only zeros: nothing was written here.
     Blank,
     /// Neither zeros nor a header with a valid checksum.
     Damaged,
-    /// A header, and the checksum of the header.
+    /// A valid header, with the header's checksum.
     Header(Header, u32),
-    /// The checksum is valid, but this version does not know the contents.
+    /// A header with a valid checksum, but with contents that this version does not know.
     Unknown,
 }
 
 impl Header {
-    /// The header of `frame` at `lsn`.
+    /// The header for `frame` at the position `lsn`; all frames up to `durable` are durable.
     pub(crate) fn of(frame: &Frame, payload_checksum: u32, lsn: Lsn, durable: Lsn) -> Self {
         debug_assert!(
             u32::try_from(frame.payload.len()).is_ok(),
@@ -153,7 +154,7 @@ impl Header {
         }
     }
 
-    /// A mark before frame `next`: all frames up to `durable` are durable.
+    /// A mark that precedes the frame `next`: all frames up to `durable` are durable.
     pub(crate) fn mark(partition: PartitionId, next: Lsn, durable: Lsn) -> Self {
         debug_assert!(durable < next, "a mark attests a frame behind itself");
         Self {
@@ -173,7 +174,7 @@ impl Header {
         }
     }
 
-    /// A mark at the end of a segment: frame `next` is in the next segment.
+    /// A mark at the end of a segment: the frame `next` is in the next segment.
     pub(crate) fn continued(partition: PartitionId, next: Lsn, durable: Lsn) -> Self {
         Self { record: Record::Continued, ..Self::mark(partition, next, durable) }
     }
@@ -183,7 +184,7 @@ impl Header {
         extent_bytes(u64::from(self.payload_bytes))
     }
 
-    /// Appends the header's bytes; returns its checksum.
+    /// Appends the header's bytes to `out`; returns the checksum of the header.
     pub(crate) fn encode(&self, seed: u32, out: &mut Vec<u8>) -> u32 {
         let mut body = [0_u8; HEADER - 8];
         let mut fields = body.as_mut_slice();
@@ -222,7 +223,7 @@ impl Header {
         checksum
     }
 
-    /// Parses 128 bytes. Apart from magic and checksum, no field is used before verification
+    /// Parses a header of 128 bytes. Uses only magic and checksum before the checksum is verified
     /// (CL-6).
     pub(crate) fn parse(bytes: &[u8], seed: u32) -> ParsedRecord {
         let Some((magic, rest)) = bytes.split_first_chunk::<4>() else {

@@ -1,41 +1,42 @@
-//! The start of a group: at once, or after a wait for further appends.
+//! Decides when a group starts: at once, or after a wait for further appends.
 //!
-//! A sync costs the same for one frame and for fifty frames. With overlapping appends, the
-//! appenders of the last group soon append again; a group that waits for all of them saves most
-//! syncs. A single appender never waits: its appends never overlap.
+//! A sync takes the same time for one frame and for fifty frames. If appends overlap, the appenders
+//! of the last group soon append again; a group that waits for all of them saves most syncs. A
+//! single appender never waits, because its appends do not overlap.
 //!
 //! ```text
-//!   group of 9 done, 3 wait │ gather until 12 wait, or none came for a while │ write, sync
+//!   9 frames synced, 3 new frames wait │ gather until 12 wait, or none arrives │ write, sync
 //! ```
 
 use std::time::Duration;
 
-/// A group starts after this time without a new frame.
+/// A wait ends if no new frame arrives within this time.
 const PAUSE: Duration = Duration::from_micros(250);
 
-/// Interval, in groups, of the exploration of the number of appenders.
+/// Every n-th group waits for all further appends, to learn the current number of appenders; this
+/// is n.
 const EXPLORE_GROUPS: u32 = 32;
 
-/// Waiting bytes that make a group large enough to start.
+/// A group starts at once if this number of bytes waits.
 const ENOUGH_BYTES: u64 = 64 << 10;
 
-/// The number of frames worth a wait, learned from earlier groups.
+/// Learns from earlier groups how many frames a group should wait for.
 #[derive(Debug)]
 pub(crate) struct Gather {
     longest: Duration,
-    /// Frames of recent groups after a wait.
+    /// Number of frames that a group should have; learned from recent waits.
     expected: usize,
-    /// Frames of the last group plus frames waiting at its end.
+    /// Number of frames in the last group, plus the frames that waited at its end.
     overlapping: usize,
     groups: u32,
 }
 
-/// One wait for a group.
+/// The conditions that end one wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wait {
-    /// Number of frames that ends the wait.
+    /// The wait ends when this number of frames waits.
     pub(crate) frames: usize,
-    /// Time without a new frame that ends the wait.
+    /// The wait ends if no new frame arrives within this time.
     pub(crate) pause: Duration,
     /// Maximum duration of the wait.
     pub(crate) longest: Duration,
@@ -43,17 +44,18 @@ pub(crate) struct Wait {
 }
 
 impl Gather {
-    /// A gatherer with a maximum wait `longest`; zero: never waits.
+    /// Makes a gatherer whose waits take at most `longest`; with zero, it never waits.
     pub(crate) fn new(longest: Duration) -> Self {
         Self { longest, expected: 1, overlapping: 0, groups: 0 }
     }
 
-    /// Whether recent appends did not overlap.
+    /// Whether the recent appends did not overlap (at most one frame per group).
     pub(crate) fn is_lone(&self) -> bool {
         self.overlapping < 2
     }
 
-    /// The wait for a group while `frames` with `bytes` are queued; `None` to start at once.
+    /// The wait for a group when `frames` frames with `bytes` bytes are queued; `None` to start at
+    /// once.
     pub(crate) fn wait(&mut self, frames: usize, bytes: u64) -> Option<Wait> {
         debug_assert!(frames > 0, "no frame waits for a group");
         if self.longest.is_zero() || self.overlapping.max(frames) < 2 || bytes >= ENOUGH_BYTES {
@@ -68,19 +70,19 @@ impl Gather {
         Some(Wait { frames, pause: PAUSE, longest: self.longest, explores })
     }
 
-    /// Learns from a wait that ended with `frames`.
+    /// Learns from a wait after which `frames` frames were queued.
     pub(crate) fn learn_wait(&mut self, wait: Wait, frames: usize) {
         debug_assert!(frames > 0, "the waiting frames are gone");
         if wait.explores {
             self.expected = self.expected.max(frames);
         } else if frames < self.expected {
-            // Some appenders have left, or were slow this time.
+            // Some appenders have stopped, or were slow this time.
             self.expected = frames.max(self.expected * 7 / 8);
         }
         debug_assert!(self.expected > 0, "a group without a frame is expected");
     }
 
-    /// Learns from a group: `frames` are done, and `waiting` frames arrived meanwhile.
+    /// Learns from a completed group of `frames` frames; `waiting` frames arrived meanwhile.
     pub(crate) fn done(&mut self, frames: usize, waiting: usize) {
         debug_assert!(frames > 0, "a group without a frame is done");
         self.overlapping = frames + waiting;

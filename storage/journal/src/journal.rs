@@ -1,4 +1,4 @@
-//! The public interface of the log.
+//! The journal's implementation of the [`Log`] interface.
 
 use std::{fmt, path::PathBuf, sync::Arc, thread::JoinHandle};
 
@@ -23,27 +23,27 @@ use crate::{
     writer::Writer,
 };
 
-/// A [`Log`] in a directory of its own: segments, one writer at a time, group commit.
+/// A [`Log`] in its own directory, with segments, group commit and one writer at a time.
 ///
-/// Keeps CL-1 for the two durabilities of one machine, CL-6 for its files, and CL-7.
+/// Keeps CL-1 for both durability levels, CL-6 for its files, and CL-7.
 pub struct Journal {
     shared: Arc<SharedQueue>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// The recovered segments, for `replay`.
+    /// The recovered segments, which `replay` reads.
     segments: Vec<Segment>,
     tail: Tail,
-    /// Locks out other processes until `close`.
+    /// Keeps other processes out until `close`.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
-/// The segments that a journal must have.
+/// The segments that must exist when a journal is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequiredSegments {
     /// All segments, from the first frame on.
     First,
     /// The segments with frames from this lsn on.
     At(Lsn),
-    /// The existing segments: the reader decides whether the segments suffice.
+    /// Whatever segments exist: the caller decides whether they suffice.
     Any,
 }
 
@@ -54,9 +54,9 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Opens the journal in `directory` (made if missing), and recovers the journal: cuts a torn
-    /// tail, and makes all frames before the tail durable. Then starts the writer. [`Log::replay`]
-    /// reads the frames.
+    /// Opens the journal in `directory` (made if missing). Recovers the journal: cuts a torn tail,
+    /// and makes all frames before the tail durable. Then starts the writer. [`Log::replay`] reads
+    /// the recovered frames.
     ///
     /// # Errors
     /// - `ObjectInUse`: another process has the journal open.
@@ -73,8 +73,8 @@ impl Journal {
         Self::open_measured(disk, directory, settings, None, JournalMetrics::default())
     }
 
-    /// Like [`Self::open`], for an existing journal: makes no new journal. Removes segments that
-    /// `beginning` does not need.
+    /// Like [`Self::open`], but fails if the journal does not exist. Removes segments that contain
+    /// only frames before `beginning`.
     ///
     /// # Errors
     /// Like [`Self::open`]; also `DataCorrupted` if the directory, or a segment that `beginning`
@@ -88,7 +88,7 @@ impl Journal {
         Self::open_measured(disk, directory, settings, Some(beginning), JournalMetrics::default())
     }
 
-    /// Like [`Self::open`], or with `existing` like [`Self::open_existing`], and records
+    /// Like [`Self::open`], or, if `existing` is given, like [`Self::open_existing`]; also records
     /// metrics.
     ///
     /// # Errors
@@ -126,8 +126,8 @@ impl Journal {
         })
     }
 
-    /// The segments up to the current end, durable or not: valid for a copy until the next
-    /// [release](Log::release).
+    /// All segments up to the current end, durable or not, for a copy of the journal. The list is
+    /// valid until the next [release](Log::release).
     ///
     /// # Errors
     /// `Io` for a poisoned journal.
@@ -143,7 +143,7 @@ impl Journal {
         extent::verify(&self.shared.place, extent)
     }
 
-    /// Visits the frames of one segment; `next` is the following segment.
+    /// Visits the frames of one segment during replay; `next` is the following segment.
     fn replay_segment(
         &self,
         segment: &Segment,
@@ -163,7 +163,7 @@ impl Journal {
         })?;
         let offset = reader.offset();
         let Some(next) = next else {
-            // The writer may have added marks since the open, but no frame.
+            // Since the open, the writer may have added marks at this place, but no frames.
             if run.expected.0 == self.tail.last.0 + 1 && offset >= self.tail.offset {
                 return Ok(());
             }
@@ -261,7 +261,8 @@ impl Log for Journal {
     fn close(&self) -> Result<()> {
         self.shared.start_closing();
         if let Some(thread) = self.writer.lock().take() {
-            // The writer catches its panics and reports a panic as poison.
+            // The writer thread catches its panics and poisons the journal; `join` returns no other
+            // error.
             drop(thread.join());
         }
         drop(self.lock.lock().take());
@@ -274,8 +275,8 @@ impl Log for Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Callers that need the result call `close`; a poisoned writer has already logged the
-        // reason.
+        // A caller that needs the result calls `close` itself. A poisoned writer has already logged
+        // its reason.
         drop(self.close());
     }
 }

@@ -13,11 +13,11 @@
 //! *Data path*:
 //! ```text
 //!   reserve ─► submit ─► queue ─► writer: group ─► segment ─► fdatasync ─► completions
-//!   (bytes)    (CRC)    (FIFO)    one write (or few)         one a group    in lsn order
+//!   (bytes)    (CRC)    (FIFO)    one write (or few)       one per group   in lsn order
 //!
-//!   open: headers of all segments, all frames of the last segment, judge and cut the tail
-//!   replay: every frame of every segment, verified before it is handed out
-//!   check: like replay, without any change, and continues behind damage
+//!   open: reads all segment headers and all frames of the last segment; cuts a torn tail
+//!   replay: reads every frame of every segment, and verifies it before handing it out
+//!   check: like replay, but changes nothing, and continues after damage
 //! ```
 //! `docs/formats.md` draws the bytes.
 

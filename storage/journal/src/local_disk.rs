@@ -1,4 +1,4 @@
-//! The real disk.
+//! The [`Disk`] of the server: files of the local machine.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -101,7 +101,7 @@ impl LocalFile {
     #[expect(clippy::disallowed_methods, reason = "this is the Disk that others take")]
     fn direct(&self) -> Option<&File> {
         let open = || {
-            // Opens the same file even after a rename.
+            // Opens the same file, even if it has been renamed.
             let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
             let flags = OFlags::DIRECT.bits().cast_signed();
             OpenOptions::new().write(true).custom_flags(flags).open(same).ok()
@@ -120,7 +120,8 @@ impl DiskFile for LocalFile {
         debug_assert!(bytes.len().is_multiple_of(4096), "a direct write of a part of a block");
         let refused = |error: &io::Error| error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
         match self.direct().map(|direct| direct.write_all_at(bytes, offset)) {
-            // The disk has larger blocks.
+            // The write was refused because the disk needs a larger alignment: write through the
+            // page cache.
             Some(Err(error)) if refused(&error) => self.file.write_all_at(bytes, offset),
             Some(written) => written,
             None => self.file.write_all_at(bytes, offset),
@@ -137,7 +138,8 @@ impl DiskFile for LocalFile {
     }
 
     fn append_at(&self, buffer: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<usize> {
-        // Reads into spare capacity, which needs no clearing and may be larger than `bytes`.
+        // Reads into the spare capacity of the vector, which may be larger than `bytes` and needs
+        // no zeroing.
         buffer.reserve_exact(bytes);
         let start = buffer.len();
         loop {
@@ -165,7 +167,8 @@ impl DiskFile for LocalFile {
         loop {
             match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len) {
                 Err(Errno::INTR) => {}
-                // Some file systems have no fallocate: the caller continues without a reservation.
+                // Some file systems have no fallocate. The caller then continues without
+                // preallocation.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                     return Err(io::ErrorKind::Unsupported.into());
                 }

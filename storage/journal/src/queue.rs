@@ -1,11 +1,11 @@
-//! The queue of the writer, and the threads that serve the queue.
+//! The queue of the writer, and the threads that process it.
 //!
 //! ```text
-//!   appends overlap   appender ─► queue ─► thread: gather, write, sync ─► completions
-//!   a lone appender   appender: write, sync if requested, completion   (no thread is woken)
+//!   appends overlap   appender ─► queue ─► writer thread: gather, write, sync ─► completions
+//!   a lone appender   appender itself: write, sync if requested, completion    (wakes no thread)
 //! ```
-//! The serving thread holds the writer's context: frames are taken, written and completed in one
-//! order.
+//! The thread that processes the queue locks the writer's context: frames leave the queue, are
+//! written and are completed in the same order.
 
 use std::{
     collections::VecDeque,
@@ -31,27 +31,27 @@ mod serve;
 
 use self::serve::GroupFrames;
 
-/// Reserved bytes between two checks of the free space. Each reservation counts as at least
-/// [`FREE_CHECK_WEIGHT`] bytes.
+/// The free disk space is checked after reservations of this number of bytes. Each reservation
+/// counts as at least [`FREE_CHECK_WEIGHT`] bytes.
 const FREE_CHECK_BYTES: u64 = 64 << 10;
 const FREE_CHECK_WEIGHT: u64 = FREE_CHECK_BYTES / 16;
 
-/// Maximum bytes of a frame for its appender's own thread; the writer's thread writes larger frames
-/// and makes new segments.
+/// Maximum size of a frame that its appender's own thread may write. The writer's thread writes
+/// larger frames and makes new segments.
 const OWN_BYTES_MAX: u64 = 64 << 10;
 
-/// A frame on its way to the disk.
+/// A frame that the log has accepted, but that is not written yet.
 pub(crate) struct PendingFrame {
     pub(crate) frame: Frame,
-    /// Checksum of payload and padding, computed by the submitting thread.
+    /// Checksum of the payload and its padding, computed by the submitting thread.
     pub(crate) checksum: u32,
     pub(crate) durability: Durability,
     pub(crate) completion: FrameCompletion,
-    /// Releases its room in the queue after the frame is done.
+    /// Releases the frame's space in the queue when dropped, after the frame is done.
     pub(crate) reservation: Reservation,
 }
 
-/// A completion that is called even after a panic of the writer.
+/// A completion callback that is called exactly once, even if the writer panics.
 pub(crate) struct FrameCompletion(Option<Completion>);
 
 impl FrameCompletion {
@@ -92,26 +92,29 @@ impl PendingFrame {
 #[derive(Debug)]
 pub(crate) struct SharedQueue {
     pub(crate) place: JournalPlace,
-    /// Bytes available for reservations. Closed when the journal accepts no more frames.
+    /// Bytes available for reservations. The semaphore is closed when the journal accepts no more
+    /// frames.
     pub(crate) room: Arc<Semaphore>,
     context: Mutex<WriterContext>,
     state: Mutex<QueueState>,
     work: Condvar,
-    /// Free bytes above `free_bytes_min` that end a lack of room; 0 while the disk has room.
-    /// Without this margin, a small deletion would already end the lack of room.
+    /// While appends are refused for a lack of disk space: the free bytes above `free_bytes_min` at
+    /// which appends are accepted again. 0 while the disk has space. Without this margin, the
+    /// deletion of a small file would already end the refusal.
     wanted_free: AtomicU64,
-    /// Bytes reserved since the last check of the disk.
+    /// Bytes reserved since the last check of the free disk space.
     unchecked: AtomicU64,
-    /// A removed segment may come back after a power cut (CL-7).
+    /// True after a failed sync of the directory: a removed segment may come back after a power cut
+    /// (CL-7).
     unsure_what_is_gone: AtomicBool,
 }
 
-/// State that only the serving thread may touch.
+/// State that only the thread that processes the queue may access.
 #[derive(Debug)]
 struct WriterContext {
     writer: Writer,
     gather: Gather,
-    /// Duration of the last group.
+    /// Time that the last group took to write and sync.
     took: Duration,
 }
 
@@ -119,12 +122,12 @@ struct WriterContext {
 struct QueueState {
     queue: VecDeque<PendingFrame>,
     queued_bytes: u64,
-    /// The writer sleeps until this number of frames waits.
+    /// The writer thread sleeps until the queue has this number of frames.
     wanted_frames: usize,
-    /// The thread sleeps without a timeout, and does not know that a mark is wanted.
+    /// The writer thread sleeps without a timeout, and must be woken to write a mark.
     asleep: bool,
     wants_mark: bool,
-    /// Groups served.
+    /// Number of groups written.
     groups: u64,
     submitted: bool,
     closing: bool,
@@ -139,7 +142,7 @@ impl std::fmt::Debug for QueueState {
 }
 
 impl QueueState {
-    /// States the relations between the fields, after each change.
+    /// Asserts the relations between the fields; called after each change.
     fn assert_consistent(&self) {
         debug_assert!(
             self.queued_bytes >= self.queue.len() as u64 * frame::HEADER_BYTES,
@@ -162,7 +165,7 @@ enum Task {
     Write,
     Mark,
     Finish,
-    /// The journal is poisoned: no further work.
+    /// The journal is poisoned: the thread must end.
     Stop,
 }
 
@@ -197,12 +200,13 @@ impl SharedQueue {
         status
     }
 
-    /// Removes the segments with only frames below `before`; returns their bytes. Once a sync of
-    /// the directory has failed, removes no more segments: after a power cut, a removed segment may
-    /// come back, and later removals would leave a gap.
+    /// Removes the segments that contain only frames below `before`; returns the number of freed
+    /// bytes. Once a sync of the directory has failed, removes no more segments: after a power cut,
+    /// a removed segment may come back, and later removals would leave a gap.
     ///
     /// # Errors
-    /// Errors of the disk. The next release or the next open removes the remaining segments.
+    /// Errors of the disk. The next release, or the next open of the journal, removes the remaining
+    /// segments.
     pub(crate) fn release(&self, before: Lsn) -> Result<u64> {
         if self.unsure_what_is_gone.load(Ordering::Relaxed) {
             return Ok(0);
@@ -224,7 +228,7 @@ impl SharedQueue {
                 context.writer.report(&mut self.state.lock().status);
                 return Err(error);
             }
-            // One segment at a time: no power cut leaves a gap.
+            // Syncs the directory after each removal, so that a power cut leaves no gap.
             let directory = &self.place.directory;
             self.place.disk.sync_dir(directory).map_err(|error| {
                 self.unsure_what_is_gone.store(true, Ordering::Relaxed);
@@ -235,7 +239,7 @@ impl SharedQueue {
         Ok(bytes)
     }
 
-    /// The segments up to the current end.
+    /// All segments, up to the current end of the journal; see [`Extent`].
     ///
     /// # Errors
     /// `Io` for a poisoned journal.
@@ -247,12 +251,12 @@ impl SharedQueue {
         }
     }
 
-    /// Whether a frame was submitted: then the log can no longer be replayed.
+    /// Whether a frame was submitted: afterwards the log cannot be replayed.
     pub(crate) fn has_started(&self) -> bool {
         self.state.lock().submitted
     }
 
-    /// The reason for refusing frames, if any.
+    /// The error for new frames, if the journal refuses frames.
     pub(crate) fn refusal(&self) -> Option<Error> {
         let state = self.state.lock();
         self.refusal_in(&state)
@@ -271,8 +275,8 @@ impl SharedQueue {
             .then(|| Error::new(ErrorKind::Shutdown, format!("the journal {directory} is closed")))
     }
 
-    /// Refuses a reservation while the disk lacks room. Checks the disk after every 64 KiB or 16
-    /// reservations, and each time while the disk is full.
+    /// Refuses a reservation while the disk lacks space. Checks the free space after every 64 KiB
+    /// or 16 reservations; while the disk is full, at each reservation.
     pub(crate) fn check_free(&self, bytes: u64) -> Result<()> {
         let weight = bytes.max(FREE_CHECK_WEIGHT);
         let unchecked = self.unchecked.fetch_add(weight, Ordering::Relaxed);
@@ -310,8 +314,8 @@ impl SharedQueue {
         Ok(())
     }
 
-    /// Queues a frame; or writes the frame if no other thread serves the queue; or fails the frame
-    /// at once.
+    /// Queues a frame for the writer thread. If no other thread processes the queue, the calling
+    /// thread may write the frame itself. If the journal refuses frames, the frame fails at once.
     pub(crate) fn push(&self, pending: PendingFrame) {
         let mut state = self.state.lock();
         if let Some(error) = self.refusal_in(&state) {
@@ -333,8 +337,8 @@ impl SharedQueue {
         }
     }
 
-    /// The writer's context for the appender of the only waiting frame, if recent appends did not
-    /// overlap and the disk is fast.
+    /// Locks the writer's context for the calling appender, if its frame is the only waiting frame,
+    /// recent appends did not overlap, and the disk is fast. Otherwise returns `None`.
     fn lone_context(&self, state: &QueueState) -> Option<MutexGuard<'_, WriterContext>> {
         let lone_us_max = self.place.settings.lone_us_max;
         let alone = lone_us_max > 0 && state.queue.len() == 1 && !state.closing;
@@ -342,16 +346,18 @@ impl SharedQueue {
             return None;
         }
         let extent = state.queue.front().map_or(0, PendingFrame::extent);
-        // The holder of the context may wait for the state: `try_lock` avoids a deadlock.
+        // A thread that has locked the context may wait for the lock of the state: `try_lock`
+        // avoids a deadlock.
         let context = self.context.try_lock()?;
         let quick = context.took <= Duration::from_micros(lone_us_max)
             && extent <= OWN_BYTES_MAX.min(context.writer.room());
         (quick && context.gather.is_lone()).then_some(context)
     }
 
-    /// Serves the queue once, on the appender's thread. An unsynced frame is only copied: the copy
-    /// takes less time than a handover of the runtime to another thread. In this case, frames that
-    /// arrive meanwhile stay in the queue, because these frames may need a sync.
+    /// Writes the waiting frames once, on the appender's thread. For a frame without a sync, the
+    /// write is only a copy into the page cache. The copy takes less time than moving the runtime's
+    /// tasks to another thread, so this case does not announce a blocking call. Frames that arrive
+    /// meanwhile stay in the queue, because they may need a sync.
     fn serve_once(&self, context: &mut WriterContext, synced: bool) {
         let served = match synced {
             true => {
@@ -370,7 +376,7 @@ impl SharedQueue {
         }
     }
 
-    /// Accepts no more frames; the writer ends when the queue is empty.
+    /// Makes the journal accept no more frames; the writer thread ends when the queue is empty.
     pub(crate) fn start_closing(&self) {
         self.state.lock().closing = true;
         self.room.close();
@@ -406,10 +412,10 @@ impl SharedQueue {
         }
     }
 
-    /// Waits for further appends, if the wait saves syncs.
+    /// Waits for further appends to join the group, if the wait saves syncs.
     fn gather(&self, gather: &mut Gather) {
         let mut state = self.state.lock();
-        // Relaxed appends alone need no sync.
+        // If no waiting append requests a sync, there is no sync to save.
         if !state.queue.iter().any(|pending| pending.durability >= Durability::Disk) {
             return;
         }
@@ -431,7 +437,8 @@ impl SharedQueue {
         gather.learn_wait(wait, state.queue.len());
     }
 
-    /// The first waiting frames, up to `bytes`, but at least one frame.
+    /// Removes the first waiting frames from the queue: up to `bytes` bytes, but at least one
+    /// frame.
     fn take(&self, bytes: u64) -> Vec<PendingFrame> {
         let mut state = self.state.lock();
         let mut taken = 0;
@@ -455,8 +462,8 @@ impl SharedQueue {
     }
 }
 
-/// Runs blocking work. Meanwhile another thread runs the tasks and sockets of this thread's
-/// runtime: a slow disk delays no other task.
+/// Runs blocking work. If the calling thread is a worker of an async runtime, another thread takes
+/// over its tasks and sockets: a slow disk does not delay them.
 fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

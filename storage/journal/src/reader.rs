@@ -1,4 +1,4 @@
-//! Reads the frames of one segment: large reads, payloads without a copy.
+//! Reads the frames of one segment in large reads; payloads share the memory of the read buffer.
 
 use std::io;
 
@@ -14,10 +14,10 @@ use crate::{
 /// Bytes per read.
 const CHUNK_BYTES: u64 = 4 << 20;
 
-/// The content at the reader's offset.
+/// The result of one step of the reader.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A frame or mark with valid checksums; the reader has moved past the record.
+    /// A frame or a mark with valid checksums. The reader has moved to the next record.
     Record {
         /// Offset of the record.
         offset: u64,
@@ -26,26 +26,26 @@ pub(crate) enum Step {
         checksum: u32,
         payload: Bytes,
     },
-    /// No valid record; the reader stays.
+    /// No valid record. The reader does not move.
     Stop(Stop),
 }
 
-/// The reason for a stop of the reader.
+/// Why the reader found no valid record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// Zeros, or the end of the file.
     Blank,
     /// A header with an invalid checksum.
     DamagedHeader,
-    /// A sound header with contents unknown to this version.
+    /// A header with a valid checksum, but with contents that this version does not know.
     Unknown,
-    /// A sound header with an invalid payload checksum.
+    /// A valid header, but the payload's checksum is wrong.
     DamagedPayload(Header),
-    /// A sound header with a payload beyond the end of the file.
+    /// A valid header, but the payload would end after the end of the file.
     Overrun(Header),
 }
 
-/// Reads frame after frame.
+/// Reads the records of a segment one after another.
 pub(crate) struct FrameReader<'a> {
     file: &'a dyn DiskFile,
     seed: u32,
@@ -77,7 +77,7 @@ impl<'a> FrameReader<'a> {
         self.offset
     }
 
-    /// Moves to an offset behind damage.
+    /// Continues at an offset after damage.
     pub(crate) fn resume_at(&mut self, offset: u64) {
         debug_assert!(offset > self.offset, "the reader does not advance");
         self.offset = offset;
@@ -118,7 +118,7 @@ impl<'a> FrameReader<'a> {
         Ok(Step::Record { offset, header, checksum, payload })
     }
 
-    /// The next `len` bytes, or fewer at the end of the file.
+    /// The next `len` bytes; fewer at the end of the file.
     fn view(&mut self, len: u64) -> io::Result<Bytes> {
         let len = len.min(self.end.saturating_sub(self.offset));
         debug_assert!(self.chunk_at <= self.offset, "the chunk begins behind the reader");
@@ -132,7 +132,8 @@ impl<'a> FrameReader<'a> {
         Ok(self.chunk.slice(from as usize..to as usize))
     }
 
-    /// Keeps the chunk's bytes from `from` on, and reads more bytes behind.
+    /// Keeps the buffered bytes from `from` on, and reads further bytes until `len` bytes are
+    /// available.
     fn fill(&mut self, from: u64, len: u64) -> io::Result<()> {
         debug_assert_eq!(
             self.offset.checked_sub(self.chunk_at),
@@ -162,7 +163,7 @@ impl<'a> FrameReader<'a> {
     }
 }
 
-/// The frame of a record; `None` for a mark.
+/// Converts a header with its payload to a frame; `None` for a mark.
 pub(crate) fn frame_of(header: &Header, payload: Bytes) -> Option<Frame> {
     let Record::Frame(kind) = header.record else { return None };
     Some(Frame {

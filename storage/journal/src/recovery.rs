@@ -1,5 +1,5 @@
-//! Recovers a directory: verifies the files, cuts a torn tail, and makes the recovered frames
-//! durable before any frame counts as committed.
+//! Recovery of a journal's directory: verifies the files, cuts a torn tail, and makes the recovered
+//! frames durable before they count as committed.
 
 use std::{collections::BTreeSet, io, path::Path};
 
@@ -15,23 +15,24 @@ use crate::{
     tail::{self, Tail, unreadable},
 };
 
-/// Bytes per write in a rewrite or cut of the tail.
+/// Bytes per write when the tail is rewritten or erased.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// A recovered directory for a writer.
 #[derive(Debug)]
 pub(crate) struct RecoveredJournal {
-    /// Segments in order; the writer continues in the last segment.
+    /// Segments in order; the writer appends to the last segment.
     pub(crate) segments: Vec<Segment>,
     /// The open file of the last segment.
     pub(crate) file: Box<dyn DiskFile>,
-    /// The end of the last segment; all earlier frames are durable.
+    /// The end of the frames in the last segment; all earlier frames are durable.
     pub(crate) tail: Tail,
-    /// The continuation record of the second-last segment, if a crash may have prevented its write.
+    /// The continuation record that the second-last segment needs, if a crash may have prevented
+    /// its write.
     pub(crate) continuation: Option<Continuation>,
 }
 
-/// Makes the directory if missing, and takes its lock.
+/// Makes the directory if missing, and locks the directory for this process.
 pub(crate) fn lock(place: &JournalPlace) -> Result<Box<dyn Send + Sync>> {
     let directory = &place.directory;
     let failed = |error| Error::io(format_args!("cannot create {}", directory.display()), error);
@@ -47,13 +48,14 @@ pub(crate) fn lock(place: &JournalPlace) -> Result<Box<dyn Send + Sync>> {
     })
 }
 
-/// Makes the path of the journal's directory durable: a killed process may have made each directory
-/// of the path without a sync.
+/// Syncs all parent directories of the journal: a process that was killed may have created any of
+/// them without a sync.
 fn sync_path(place: &JournalPlace) -> Result<()> {
     for (above, parent) in place.directory.ancestors().skip(1).enumerate() {
         let here = parent.as_os_str().is_empty();
         match place.disk.sync_dir(if here { Path::new(".") } else { parent }) {
-            // A directory without read permission was not made by this server.
+            // This server did not create a parent directory that it may not read: no sync is
+            // needed.
             Err(error) if above > 0 && error.kind() == io::ErrorKind::PermissionDenied => {}
             outcome => outcome.map_err(|error| {
                 Error::io(format_args!("cannot sync the directory {}", parent.display()), error)
@@ -63,7 +65,7 @@ fn sync_path(place: &JournalPlace) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a missing directory, before any file is made.
+/// Fails if the directory is missing; makes no file.
 pub(crate) fn check_directory(place: &JournalPlace) -> Result<()> {
     let directory = &place.directory;
     match place.disk.exists(directory) {
@@ -73,14 +75,15 @@ pub(crate) fn check_directory(place: &JournalPlace) -> Result<()> {
     }
 }
 
-/// The error for a lost journal: the journal existed, and nothing remains.
+/// The error for a journal that existed before, but has no files any more.
 pub(crate) fn lost(what: String) -> Error {
     Error::new(ErrorKind::DataCorrupted, what)
         .with_detail("the directory of the journal was created with the data directory, and has contained a segment since")
         .with_hint("restore the directory from a backup")
 }
 
-/// Recovers the journal of a locked directory, or makes a new journal if allowed.
+/// Recovers the journal of a locked directory. Without `existing`, makes a new journal if the
+/// directory has none.
 pub(crate) fn recover(
     place: &JournalPlace,
     existing: Option<RequiredSegments>,
@@ -125,7 +128,7 @@ pub(crate) fn recover(
         );
     }
     let continuation = match segments.as_slice() {
-        // A segment gets frames only after the continuation record of the segment before.
+        // A segment gets frames only after the previous segment has its continuation record.
         [.., before, last] if tail.offset == segment::HEADER_BYTES => {
             Continuation::unsettled(place.disk.as_ref(), before, last)?
         }
@@ -134,7 +137,8 @@ pub(crate) fn recover(
     Ok(RecoveredJournal { file, tail, segments, continuation })
 }
 
-/// Numbers of the segments. Removes a spare, and refuses any other file except the lock.
+/// Lists the numbers of the segments. Removes a spare segment; fails for any other file except the
+/// lock.
 fn list(place: &JournalPlace) -> Result<BTreeSet<SegmentId>> {
     let names = names(place)?;
     if let Some(name) = names.foreign.first() {
@@ -148,15 +152,15 @@ fn list(place: &JournalPlace) -> Result<BTreeSet<SegmentId>> {
     Ok(names.numbers)
 }
 
-/// The files of a journal's directory, without the lock.
+/// The files of a journal's directory, except the lock file.
 pub(crate) struct Names {
     pub(crate) numbers: BTreeSet<SegmentId>,
     pub(crate) spare: bool,
-    /// Files of other programs.
+    /// Names of files that do not belong to a journal.
     pub(crate) foreign: Vec<String>,
 }
 
-/// Lists the directory without changes.
+/// Lists the files of the directory without changing them.
 pub(crate) fn names(place: &JournalPlace) -> Result<Names> {
     let directory = &place.directory;
     let failed = |error| Error::io(format_args!("cannot read {}", directory.display()), error);
@@ -223,13 +227,13 @@ pub(crate) fn read_header(place: &JournalPlace, number: SegmentId) -> Result<Seg
     if header.first_lsn == Lsn(0) {
         return damaged("the first lsn is 0".to_string());
     }
-    // No frame was ever written behind the preallocated room.
+    // The writer never writes after the preallocated part of a file.
     let bytes = if header.preallocated > 0 { header.preallocated } else { len };
     debug_assert!(bytes <= len, "the segment is longer than its file");
     Ok(Segment { path, header, seed, bytes })
 }
 
-/// Removes the segments with only frames below `before`, left by a crash.
+/// Removes the segments that contain only frames below `before`: a crash interrupted their removal.
 fn remove_released(place: &JournalPlace, segments: &mut Vec<Segment>, before: Lsn) -> Result<()> {
     let needed = segments.partition_point(|segment| segment.header.first_lsn <= before);
     let released = needed.saturating_sub(1);
@@ -245,7 +249,7 @@ fn remove_released(place: &JournalPlace, segments: &mut Vec<Segment>, before: Ls
     Ok(())
 }
 
-/// Checks that the segments from the first needed segment on have no gap.
+/// Checks that no segment is missing, from the first needed segment on.
 fn check_order(
     segments: &[Segment],
     place: &JournalPlace,
@@ -318,9 +322,9 @@ fn create(place: &JournalPlace) -> Result<RecoveredJournal> {
 
 /// Erases the torn tail, and makes all records before the tail durable.
 ///
-/// Records without attestation are written again: after a failed fsync, the page cache may hold
-/// pages as clean that never reached the disk, and then another fsync does nothing. Marks are
-/// written again too: behind a lost mark, recovery finds no records.
+/// Records without a later record that states them as durable are written again: after a failed
+/// fsync, the page cache may mark pages as clean that never reached the disk, and then another
+/// fsync does nothing. Marks are written again too, because recovery stops at a lost mark.
 fn settle(
     place: &JournalPlace,
     last: &Segment,
@@ -358,12 +362,12 @@ fn settle(
     if sabotaged!(place.settings, RecoveredUnsynced) {
         return Ok(());
     }
-    // Needed in any case: a killed process may have left a cut, or the name of a new segment, only
-    // in the page cache.
+    // Needed even without a torn tail: before this process was killed, it may have cut the tail or
+    // named a new segment only in the page cache.
     if let Err(error) = file.sync_data() {
         if cut {
-            // The cache may hold these zeros as clean now. The next recovery finds nothing to
-            // erase, and must have the zeros to write: so the zeros are written again.
+            // The page cache may mark these zeros as clean now, although they are not on disk. The
+            // next recovery would find nothing to erase. Therefore the zeros are written again.
             drop(erase(file, last.header.preallocated > 0, tail.offset, tail.torn_end));
         }
         return Err(error);
@@ -371,7 +375,8 @@ fn settle(
     place.disk.sync_dir(&place.directory)
 }
 
-/// Restores the unwritten state of `[start, end)`; no record follows the range.
+/// Restores `[start, end)` to the state of unwritten bytes (zeros, or cut off). No record may
+/// follow the range.
 pub(crate) fn erase(
     file: &dyn DiskFile,
     preallocated: bool,

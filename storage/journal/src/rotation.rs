@@ -1,10 +1,10 @@
-//! Makes segments: large segments ahead of need, and each segment durable before use.
+//! Makes new segments: large segments in advance, and each segment durable before its first frame.
 //!
 //! ```text
 //!   spare.journal: create, fallocate, fsync ─► header, fdatasync ─► rename ─► fsync directory
-//!   (in a thread of its own)                   (when the segment before is full and durable)
+//!   (in a separate thread)                     (when the previous segment is full and durable)
 //! ```
-//! Then the segment before gets its continuation record: see `continuation`.
+//! Afterwards the previous segment gets its continuation record: see `continuation`.
 
 use std::{
     io,
@@ -21,21 +21,21 @@ use crate::{
     segment::{self, Segment, SegmentHeader},
 };
 
-/// Segments of at least this size are made ahead of need.
+/// Segments of at least this size are made in advance, as spares.
 const AHEAD_BYTES_MIN: u64 = 8 << 20;
 /// Size of the first segment, and minimum size of segments on a nearly full disk.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// The reason for a failure of the writer.
+/// The kinds of failures of the writer.
 #[derive(Debug)]
 pub(crate) enum WriterFailure {
-    /// Nothing of the work was kept; later work may succeed.
+    /// The failed work left no trace; later work may succeed.
     Refused(Error),
     /// The state of the disk is unknown: the writer must stop for good (CL-7).
     Poisoned(String),
 }
 
-/// The location of a journal.
+/// Where a journal is stored, and how: disk, directory, settings and metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalPlace {
     pub(crate) disk: Arc<dyn Disk>,
@@ -49,13 +49,13 @@ impl JournalPlace {
         self.directory.join(name)
     }
 
-    /// The minimum size of a useful segment.
+    /// The minimum size of a new segment.
     pub(crate) fn segment_bytes_min(&self) -> u64 {
         SEGMENT_BYTES_MIN.min(self.settings.segment_bytes_max)
     }
 }
 
-/// A file with room for a segment, under a name that recovery ignores.
+/// A preallocated file for a later segment, under a name that recovery does not treat as a segment.
 #[derive(Debug)]
 pub(crate) struct SpareFile {
     file: Box<dyn DiskFile>,
@@ -63,7 +63,7 @@ pub(crate) struct SpareFile {
 }
 
 /// Makes a spare with room for at least `needed` bytes. Each segment has twice the size of the
-/// segment before, of `previous` bytes, up to the size of the settings: a journal without much use
+/// previous segment (`previous` bytes), up to the maximum of the settings: a seldom used journal
 /// takes little space.
 pub(crate) fn make_spare(
     place: &JournalPlace,
@@ -91,7 +91,7 @@ pub(crate) fn make_spare(
     if !settings.preallocate {
         return Ok(SpareFile { file, preallocated: 0 });
     }
-    // Leaves half of a scarce disk to the lower tiers.
+    // On a nearly full disk, leaves half of the free space to tablets and stories.
     let preallocated = wanted.min((free / 2).max(least));
     debug_assert!(needed <= preallocated, "{preallocated} bytes for {needed}");
     debug_assert!(least <= preallocated, "the segment is smaller than the smallest segment");
@@ -108,7 +108,7 @@ pub(crate) fn make_spare(
     Ok(SpareFile { file, preallocated })
 }
 
-/// Turns a spare into the segment that `header` describes.
+/// Turns a spare into the segment described by `header`: writes the header, and renames the file.
 pub(crate) fn adopt(
     place: &JournalPlace,
     spare: SpareFile,
@@ -138,7 +138,7 @@ pub(crate) fn adopt(
     Ok((file, Segment { path, header, seed, bytes }))
 }
 
-/// The fault for a segment that could not be made; the journal is unharmed.
+/// The error for a segment that could not be made; the journal remains usable.
 pub(crate) fn refused(path: &Path, error: io::Error) -> WriterFailure {
     let full = error.kind() == io::ErrorKind::StorageFull;
     let error = Error::io(format_args!("cannot create journal segment {}", path.display()), error);
@@ -149,19 +149,21 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> WriterFailure {
     })
 }
 
-/// The fault for a failure with an unknown state of the disk.
+/// The failure after which the state of the disk is unknown: poisons the journal.
 pub(crate) fn poisoned(action: &str, path: &Path, error: &io::Error) -> WriterFailure {
     WriterFailure::Poisoned(format!("{action} {} failed: {error}", path.display()))
 }
 
-/// Makes the next spare in a thread: rotation does not wait for the file system.
+/// Makes the next spare in a separate thread, so that the change to a new segment does not wait for
+/// the file system.
 #[derive(Debug, Default)]
 pub(crate) struct Preallocator {
     thread: Option<JoinHandle<io::Result<SpareFile>>>,
 }
 
 impl Preallocator {
-    /// Starts when more than half of a segment of `limit` bytes is used.
+    /// Starts the thread if more than half of the current segment is used: `position` of `limit`
+    /// bytes.
     pub(crate) fn consider(&mut self, place: &JournalPlace, position: u64, limit: u64) {
         debug_assert!(position <= limit, "the writer is behind the end of its segment");
         let due = place.settings.preallocate && limit >= AHEAD_BYTES_MIN && position > limit / 2;
@@ -174,8 +176,8 @@ impl Preallocator {
             std::thread::Builder::new().name("journal-spare".to_string()).spawn(make).ok();
     }
 
-    /// A spare with room for `needed` bytes, behind a segment of `previous` bytes: the spare made
-    /// ahead, if large enough, otherwise a new spare.
+    /// Returns a spare with room for `needed` bytes, to follow a segment of `previous` bytes: the
+    /// spare made in advance if it is large enough, otherwise a new spare.
     pub(crate) fn take(
         &mut self,
         place: &JournalPlace,
@@ -190,10 +192,10 @@ impl Preallocator {
         make_spare(place, needed, previous)
     }
 
-    /// Discards the spare, if any.
+    /// Removes the spare made in advance, if any.
     pub(crate) fn discard(&mut self, place: &JournalPlace) {
         if let Some(thread) = self.thread.take() {
-            // In case of an error, the next open removes the file.
+            // If the removal fails, the next open of the journal removes the file.
             drop(thread.join());
             drop(place.disk.remove_file(&place.path(segment::SPARE_NAME)));
         }

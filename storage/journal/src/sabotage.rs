@@ -1,4 +1,4 @@
-//! Deliberate defects. The crash tests must detect each defect; a product build has none.
+//! Deliberate defects for the crash tests, which must detect each defect; a product build has none.
 
 use std::str::FromStr;
 
@@ -7,27 +7,27 @@ use std::str::FromStr;
 pub enum Sabotage {
     /// Frames are acknowledged before they are written.
     AcknowledgedBeforeWrite,
-    /// fdatasync of segments is left out.
+    /// The fdatasync of segments is omitted.
     NoSync,
-    /// fsync of the directory is left out.
+    /// The fsync of the directory is omitted.
     NoDirectorySync,
-    /// The writer leaves a segment before the segment is durable.
+    /// The writer starts a new segment before the current segment is durable.
     RotationUnsynced,
     /// A failed fdatasync counts as a success.
     SyncFailureIgnored,
-    /// The bytes of a failed group stay.
+    /// The bytes of a failed group are not erased.
     FailedGroupKept,
-    /// Checksums of payloads are not compared.
+    /// Checksums of payloads are not verified.
     ChecksumIgnored,
-    /// The bytes behind the last sound frame stay.
+    /// Recovery does not erase the bytes after the last sound frame.
     TornTailKept,
-    /// Damage is cut like a torn tail.
+    /// Recovery cuts damage as if it were a torn tail.
     DamageCut,
     /// Recovered frames count as durable without a sync.
     RecoveredUnsynced,
-    /// A segment with a successor lacks its continuation record.
+    /// A segment with a following segment gets no continuation record.
     SuccessorUnnamed,
-    /// A segment gets its continuation record before its successor exists.
+    /// A segment gets its continuation record before the following segment exists.
     SuccessorNamedEarly,
 }
 
@@ -48,7 +48,7 @@ impl Sabotage {
         ("journal-successor-named-early", Sabotage::SuccessorNamedEarly),
     ];
 
-    /// The defect named by `STRATALOG_SABOTAGE`, if any.
+    /// The defect that the environment variable `STRATALOG_SABOTAGE` names, if any.
     pub fn from_environment() -> Option<Self> {
         std::env::var("STRATALOG_SABOTAGE").ok()?.parse().ok()
     }

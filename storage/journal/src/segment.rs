@@ -3,13 +3,13 @@
 //! ```text
 //!      0  "STRATLOG"          8  format version       12  zeros
 //!     16  partition          18  zeros               24  number (from 1)
-//!     32  first lsn          40  bytes preallocated (the file's length), 0 without
-//!     48  checksum of the last frame header of the segment before; 0 in the first
+//!     32  first lsn          40  preallocated bytes (length of the file); 0 if not preallocated
+//!     48  checksum of the last frame header of the previous segment; 0 in the first segment
 //!     52  zeros            4092  CRC32C of bytes 0..4092
 //!   4096  frames
 //! ```
 //!
-//! Every version keeps magic, version and checksum in the same places: a newer format is
+//! All versions keep magic, version and checksum in the same places: a newer format is
 //! distinguishable from damage.
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use bytes::{Buf, BufMut};
 use stratalog_model::{Error, ErrorKind, Lsn, PartitionId, Result, SegmentId};
 
-/// The format version of new segments, and the newest readable version.
+/// The format version of new segments; also the newest version that can be read.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Bytes before the first frame.
@@ -27,7 +27,7 @@ const HEADER: usize = HEADER_BYTES as usize;
 const MAGIC: &[u8; 8] = b"STRATLOG";
 const SUFFIX: &str = ".journal";
 
-/// Name of the segment made ahead of need; not yet part of the log.
+/// File name of a segment made in advance, which is not yet part of the log.
 pub const SPARE_NAME: &str = "spare.journal";
 /// Name of the lock file, which locks out a second process.
 pub(crate) const LOCK_NAME: &str = "lock";
@@ -38,15 +38,16 @@ pub(crate) struct SegmentHeader {
     pub(crate) partition: PartitionId,
     pub(crate) number: SegmentId,
     pub(crate) first_lsn: Lsn,
-    /// Length of a preallocated file, else 0. The length never changes: a shorter file was cut by
-    /// another program.
+    /// Length of a preallocated file, else 0. The length never changes: if the file is shorter,
+    /// another program has cut it.
     pub(crate) preallocated: u64,
-    /// Checksum of the last frame header of the segment before.
+    /// Checksum of the last frame header of the previous segment.
     pub(crate) previous_checksum: u32,
 }
 
 impl SegmentHeader {
-    /// The header's bytes and its checksum, which is the seed of the frames' checksums.
+    /// The bytes of the header, and its checksum; the checksum is the seed of the frames'
+    /// checksums.
     pub(crate) fn encode(&self) -> (Vec<u8>, u32) {
         debug_assert_ne!(self.number, SegmentId(0), "segments count from 1");
         debug_assert_ne!(self.first_lsn, Lsn(0), "frames count from 1");
@@ -71,7 +72,8 @@ impl SegmentHeader {
         (out, checksum)
     }
 
-    /// Reads and verifies the first 4096 bytes of the file at `path`.
+    /// Verifies and parses a header of 4096 bytes; returns it with its checksum. `path` is for
+    /// messages.
     pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<(Self, u32)> {
         let damaged = |what: &str| {
             Err(Error::new(
@@ -128,7 +130,7 @@ pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
     /// Seed of the frames' checksums.
     pub(crate) seed: u32,
-    /// Usable length of the file.
+    /// Number of bytes of the file that frames may use, header included.
     pub(crate) bytes: u64,
 }
 

@@ -9,21 +9,22 @@ use crate::{frame, segment};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JournalSettings {
-    /// Partition of the segments; a directory of another partition is refused.
+    /// Partition of the segments. A directory with segments of another partition is refused.
     pub partition: PartitionId,
     /// Bytes of one segment file, header included. On a nearly full disk, segments are smaller.
     pub segment_bytes_max: u64,
     /// Maximum bytes of frames per group commit.
     pub group_bytes_max: u64,
-    /// Maximum microseconds for which a group of overlapping `disk` appends waits for the appenders
-    /// of the last group, to share one sync; 0: never.
+    /// Maximum time in microseconds for which a group waits until the appenders of the last group
+    /// have appended again, to share one sync. Only groups of overlapping `disk` appends wait; 0:
+    /// never.
     pub gather_us_max: u64,
     /// A lone appender writes and syncs on its own thread if the previous group took at most this
     /// number of microseconds; 0: never.
     pub lone_us_max: u64,
     /// Minimum bytes of a synced group that bypasses the page cache.
     pub direct_bytes_min: u64,
-    /// Maximum bytes of frames waiting or in flight; `reserve` waits beyond this limit.
+    /// Maximum bytes of frames that wait or are being written; `reserve` waits beyond this limit.
     pub queue_bytes_max: u64,
     /// Maximum bytes of one frame's payload.
     pub frame_bytes_max: u64,
@@ -33,10 +34,10 @@ pub struct JournalSettings {
     /// Reserve the disk space of a segment in advance. Without the reservation, a full disk shows
     /// only when a write fails.
     pub preallocate: bool,
-    /// Idle milliseconds until a mark records the durable position of the journal. The mark
-    /// distinguishes later damage from a torn tail; 0: only at close.
+    /// Idle time in milliseconds after which a mark records the durable position of the journal.
+    /// With the mark, later damage is distinguishable from a torn tail; 0: only at close.
     pub mark_idle_ms: u64,
-    /// The deliberate defect of a crash test.
+    /// A deliberate defect, for a crash test.
     #[cfg(feature = "sabotage")]
     #[serde(skip, default = "crate::Sabotage::from_environment")]
     pub sabotage: Option<crate::Sabotage>,

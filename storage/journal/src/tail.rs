@@ -5,16 +5,16 @@
 //!   … durable=8 │ lsn 9 │ lsn 10 ────┤ ? │ lsn 12, durable=10 │ zeros …
 //! ```
 //!
-//! A power cut may keep or lose any sectors of unsynced writes; a lost sector reads as the earlier
-//! zeros. The bytes at X are a torn tail unless one of these rules makes them damage:
-//! - A later header states "durable up to X's frame or beyond".
-//! - Lost sectors cannot explain the bytes in front of a sound record: a header that is neither
-//!   sound nor zeros, or a payload with a wrong checksum and without a sector of zeros.
-//! - No sound record follows, and the frame is complete except for a few wrong bits. Exception: a
-//!   header followed only by zeros, which no change of one byte makes sound, is the beginning of an
-//!   interrupted write.
+//! A power cut may keep or lose any sectors of unsynced writes; a lost sector reads as its earlier
+//! zeros. The bytes at X count as a torn tail unless one of these rules makes them damage:
+//! - A later header states that the frame at X, or a later frame, is durable.
+//! - A sound record follows, but lost sectors cannot explain the bytes at X: a header that is
+//!   neither sound nor zeros, or a payload with a wrong checksum and without a sector of zeros.
+//! - No sound record follows, and the frame at X is complete except for a few wrong bits.
+//!   Exception: a header that is followed only by zeros, and that no change of one byte makes
+//!   valid, is the beginning of an interrupted write.
 //!
-//! The writer writes marks when idle and at close. A mark records the durable position of the
+//! When idle and at close, the writer writes marks. A mark states the durable position of the
 //! journal, so the last two rules are seldom needed.
 
 use std::{collections::VecDeque, io, path::Path};
@@ -31,45 +31,46 @@ use crate::{
 
 /// Smallest unit that a disk writes atomically.
 const SECTOR_BYTES: u64 = 512;
-/// Bytes per read in the search behind the tail.
+/// Bytes per read in the search for sound headers after the tail.
 const SEARCH_BYTES: usize = 4 << 20;
-/// Distance between remembered positions of unattested frames.
+/// Minimum distance in the file between two remembered positions of frames that no record states as
+/// durable yet.
 const LANDMARK_BYTES: u64 = 1 << 20;
 
-/// The end of the journal.
+/// The end of the recovered frames in the last segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     /// Offset of the next frame.
     pub(crate) offset: u64,
     /// Lsn of the last frame.
     pub(crate) last: Lsn,
-    /// Checksum of the last frame's header.
+    /// Checksum of the header of the last frame.
     pub(crate) last_checksum: u32,
-    /// The last lsn that a record on disk attests as durable.
+    /// The highest lsn that a record on disk states as durable.
     pub(crate) attested: Lsn,
-    /// At or before the first record without attestation; `offset` if all are attested. A mark does
-    /// not attest itself.
+    /// A file offset at or before the first record that no later record states as durable; `offset`
+    /// if all are stated. A mark does not state its own durability.
     pub(crate) unattested_offset: u64,
-    /// End of the torn bytes; `offset` without torn bytes.
+    /// End of the torn bytes; equal to `offset` without torn bytes.
     pub(crate) torn_end: u64,
 }
 
-/// The end of a run of valid, consecutive records.
+/// The result of reading consecutive valid records of a segment.
 pub(crate) struct Run {
-    /// Required lsn of the next frame.
+    /// The lsn that the next frame must have.
     pub(crate) expected: Lsn,
-    /// Checksum of the last frame's header.
+    /// Checksum of the header of the last frame.
     pub(crate) checksum: u32,
-    /// Offset of the continuation record, if any; the run ends with this record.
+    /// Offset of the continuation record, if the records end with this record.
     pub(crate) continued: Option<u64>,
-    /// The reason for the end of the run.
+    /// Why the valid records end.
     pub(crate) stop: Stop,
 }
 
-/// The visitor of a run: takes a record's header, offset and payload.
+/// The callback for each record; its arguments are header, file offset and payload.
 pub(crate) type VisitRecord<'a> = dyn FnMut(&Header, u64, bytes::Bytes) -> Result<()> + 'a;
 
-/// Visits the valid, consecutive records of a segment.
+/// Calls `visit` for the valid, consecutive records of a segment.
 pub(crate) fn follow(
     reader: &mut FrameReader<'_>,
     segment: &Segment,
@@ -111,7 +112,7 @@ pub(crate) fn follow(
     }
 }
 
-/// Finds the end of the last segment.
+/// Finds the end of the frames in the last segment.
 ///
 /// # Errors
 /// `DataCorrupted` for damage before the end.
@@ -122,10 +123,10 @@ pub(crate) fn examine(
 ) -> Result<Tail> {
     debug_assert_ne!(segment.header.first_lsn, Lsn(0), "frames count from 1");
     let before = Lsn(segment.header.first_lsn.0 - 1);
-    // A new segment is made only when all earlier frames are durable.
+    // The writer makes a new segment only when all earlier frames are durable.
     let mut attested = before;
     let mut landmarks: VecDeque<(Lsn, u64)> = VecDeque::new();
-    // The first mark behind the last frame.
+    // Offset of the first mark after the last frame.
     let mut last_marks = None;
     let mut reader = FrameReader::new(file, segment);
     reader.checksums_ignored = sabotaged!(settings, ChecksumIgnored);
@@ -179,7 +180,7 @@ pub(crate) fn examine(
     })
 }
 
-/// The content behind the first invalid record.
+/// What the file contains from the first invalid record on.
 struct TailRemainder {
     /// End of the last nonzero byte; the record's offset if all bytes are zeros.
     used_end: u64,
@@ -189,8 +190,9 @@ struct TailRemainder {
     first: Option<Lsn>,
 }
 
-/// Searches for sound headers at every possible offset from `from` on. Skips the frame at `from` if
-/// its length is known, because payloads may contain anything.
+/// Searches for sound headers from offset `from` on, at every offset where a frame can start. If
+/// the length of the frame at `from` is known, skips its payload, because a payload may contain any
+/// bytes.
 fn search(
     file: &dyn DiskFile,
     segment: &Segment,
@@ -234,7 +236,7 @@ fn search(
     }
 }
 
-/// Fails if the bytes at `offset` are damage; see the comment of the module.
+/// Returns an error if the bytes at `offset` are damage, by the rules in the comment of the module.
 fn judge(
     file: &dyn DiskFile,
     segment: &Segment,
@@ -282,8 +284,8 @@ fn judge(
     if torn { Ok(()) } else { damaged("the checksum does not match, and the frame is not torn") }
 }
 
-/// The error for a missing successor: the last segment has a continuation record at `offset`; the
-/// successor holds `first`.
+/// The error for a missing last segment: the segment before has a continuation record at `offset`,
+/// and the missing segment contains the frames from `first` on.
 fn successor_missing(segment: &Segment, offset: u64, first: Lsn) -> Error {
     debug_assert!(offset < segment.bytes, "the record is behind the end of its segment");
     let name = segment::file_name(SegmentId(segment.header.number.0 + 1));
@@ -312,16 +314,17 @@ fn resembles_header(file: &dyn DiskFile, offset: u64, expected: Lsn) -> bool {
     whole && frame::resembles(&bytes, expected)
 }
 
-/// Whether the bytes at `offset`, followed only by zeros, are the beginning of a frame: no single
-/// wrong byte explains the invalid checksum, or the frame's payload is lost too.
+/// Whether the bytes at `offset`, followed only by zeros, are the beginning of an interrupted
+/// write. This is so if no change of one byte makes the header valid, or if the frame's payload is
+/// missing too.
 fn is_torn_header(file: &dyn DiskFile, segment: &Segment, offset: u64) -> bool {
     let mut bytes = [0; frame::HEADER_BYTES as usize];
     let whole = read_up_to(file, &mut bytes, offset).is_ok_and(|filled| filled == bytes.len());
     whole && frame::mended(&bytes, segment.seed).is_none_or(|payload_bytes| payload_bytes > 0)
 }
 
-/// Whether any sector of `[start, end)` is all zeros: a lost sector. A failed read counts as
-/// damage.
+/// Whether any sector of `[start, end)` contains only zeros, as a lost sector does. A failed read
+/// returns `false`.
 fn has_blank_sector(file: &dyn DiskFile, start: u64, end: u64) -> bool {
     debug_assert!(start <= end, "the range begins behind its end");
     let mut at = start;
@@ -351,7 +354,8 @@ pub(crate) fn read_up_to(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> io:
     Ok(filled)
 }
 
-/// The error for damage that must not be cut (CL-6): the place, and the unreadable frames.
+/// The error for damage that recovery must not cut (CL-6); names the place and the unreadable
+/// frames.
 pub(crate) fn damaged(
     path: &Path,
     offset: u64,
@@ -374,7 +378,7 @@ pub(crate) fn damaged(
     .with_hint("restore the file from a backup")
 }
 
-/// The error for a read refused by the operating system.
+/// The error for a failed read of a file.
 pub(crate) fn unreadable(path: &Path, error: io::Error) -> Error {
     Error::io(format_args!("cannot read journal segment {}", path.display()), error)
 }

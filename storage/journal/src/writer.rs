@@ -1,16 +1,17 @@
-//! The single writer of a journal: turns groups of frames into bytes on disk.
+//! The single writer of a journal: writes groups of frames to the current segment.
 //!
 //! ```text
 //!   segment:  header │ frames, durable │ frames, written │ zeros … limit
 //!                                                        ▲ position
 //! ```
-//! The writer writes a group in pieces of about 1 MiB, then syncs once. Payloads are copied into
-//! the buffer once; large payloads are written without a copy. A large synced group bypasses the
-//! page cache (`direct.rs`). A group never spans segments. The writer leaves a segment only when
-//! the complete segment is durable.
+//! The writer collects a group in writes of about 1 MiB, then syncs once. Small payloads are copied
+//! once, into the write buffer; large payloads are written without a copy. A large synced group
+//! bypasses the page cache (`direct.rs`). A group never spans two segments. The writer starts a new
+//! segment only when the complete current segment is durable.
 //!
-//! Ahead of small synced groups, the writer sometimes writes zeros: the first write to a reserved
-//! block makes the file system sync metadata of the file too, which doubles the time of the sync.
+//! After a small synced group, the writer sometimes also writes zeros into the blocks that follow.
+//! The first write to a preallocated block makes the file system sync metadata of the file too,
+//! which doubles the time of the sync. The zeros keep this cost away from the next groups.
 
 use std::{collections::VecDeque, io, mem, path::PathBuf};
 
@@ -31,16 +32,16 @@ use crate::{
 
 mod status;
 
-/// Bytes collected before a write.
+/// Buffered bytes that trigger a write.
 const WRITE_BYTES: usize = 1 << 20;
-/// Minimum bytes of a payload that is written without a copy.
+/// A payload of at least this many bytes is written directly, without a copy into the buffer.
 const DIRECT_BYTES: usize = 256 << 10;
-/// Zeros written ahead of small synced groups.
+/// Number of zeros written after a small synced group.
 const AHEAD_BYTES: u64 = 512 << 10;
-/// Maximum bytes of a small group.
+/// A group of at most this many bytes counts as small.
 const SMALL_GROUP_BYTES: u64 = 64 << 10;
 
-/// A segment closed to further frames.
+/// A segment that receives no more frames.
 #[derive(Debug, Clone)]
 pub(crate) struct SealedSegment {
     pub(crate) path: PathBuf,
@@ -66,18 +67,18 @@ pub(crate) struct Writer {
     number: SegmentId,
     seed: u32,
     preallocated: bool,
-    /// Frames must end at or before this offset.
+    /// The end of the last frame must not exceed this file offset.
     limit: u64,
     position: u64,
-    /// Blocks up to this offset were written before, at least with zeros.
+    /// The writer has written all blocks before this file offset, at least with zeros.
     zeroed: u64,
     /// Checksum of the last frame's header.
     checksum: u32,
     written: Lsn,
     durable: Lsn,
-    /// The highest lsn that a written record attests as durable.
+    /// The highest lsn that a record on disk states as durable.
     attested: Lsn,
-    /// First lsn of the segment.
+    /// First lsn of the current segment.
     first: Lsn,
     sealed: VecDeque<SealedSegment>,
     frames: u64,
@@ -87,7 +88,8 @@ pub(crate) struct Writer {
     buffer: Vec<u8>,
     staging: Staging,
     preallocator: Preallocator,
-    /// The continuation record that the segment before needs before a frame goes into this segment.
+    /// The record that the previous segment needs at its end before a frame goes into the current
+    /// segment; `None` once the record is durable.
     continuation: Option<Continuation>,
 }
 
@@ -139,12 +141,12 @@ impl Writer {
         Some(writer)
     }
 
-    /// Bytes left for frames in the segment; the continuation record keeps its room.
+    /// Bytes left for frames in the current segment; space for the continuation record is excluded.
     pub(crate) fn room(&self) -> u64 {
         self.limit.saturating_sub(self.position + frame::HEADER_BYTES)
     }
 
-    /// Starts a new segment if this segment has no room for `extent` bytes.
+    /// Starts a new segment if the current segment has no room for `extent` bytes.
     pub(crate) fn make_room(&mut self, extent: u64) -> Result<(), WriterFailure> {
         debug_assert!(extent.is_multiple_of(frame::ALIGNMENT), "no length of a frame");
         self.write_continuation()?;
@@ -185,7 +187,8 @@ impl Writer {
             bytes: if self.preallocated { self.limit } else { self.position },
         });
         debug_assert!(self.continuation.is_none(), "two continuation records are missing");
-        // A segment filled by an earlier version has no room for the continuation record.
+        // Only a segment written by an earlier version can lack the room for the continuation
+        // record.
         if !self.preallocated || self.position + frame::HEADER_BYTES <= self.limit {
             let (seed, partition) = (self.seed, header.partition);
             self.continuation = Some(Continuation::new(
@@ -204,19 +207,20 @@ impl Writer {
             if self.preallocated { segment.bytes } else { self.place.settings.segment_bytes_max };
         self.position = segment::HEADER_BYTES;
         self.zeroed = self.position;
-        // The existence of a segment attests that all earlier frames are durable.
+        // The existence of a segment proves that all frames of earlier segments are durable.
         self.attested = self.written;
         debug_assert!(extent <= self.room(), "a new segment has no room for {extent} bytes");
         self.assert_consistent();
         self.write_continuation()
     }
 
-    /// Makes the continuation record of the segment before durable, if still missing.
+    /// Makes the continuation record of the previous segment durable, if this is not done yet.
     fn write_continuation(&mut self) -> Result<(), WriterFailure> {
         let Some(continuation) = &self.continuation else { return Ok(()) };
         if !sabotaged!(self.place.settings, SuccessorUnnamed) {
             self.writes += 1;
-            // The next group retries a failed write; no frame goes into this segment before.
+            // If the write fails, the next group tries again; until then, no frame goes into this
+            // segment.
             continuation.write().map_err(|error| refused(&continuation.path, error))?;
             self.syncs += 1;
             let stopwatch = Stopwatch::start();
@@ -245,8 +249,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a group that fits, and syncs the group if a frame requests a sync. The frames get the
-    /// lsn's after the last written lsn.
+    /// Writes a group that fits into the current segment, and syncs if a frame requests a sync. The
+    /// frames get the lsn's after the last written lsn.
     pub(crate) fn write(&mut self, group: &[PendingFrame]) -> Result<(), WriterFailure> {
         debug_assert!(!group.is_empty(), "a group has no frame");
         debug_assert!(
@@ -255,7 +259,7 @@ impl Writer {
         );
         let start = self.position;
         let end = start + group.iter().map(PendingFrame::extent).sum::<u64>();
-        // Recovery does not look behind the end of a segment.
+        // Recovery ignores bytes after the end of a segment.
         invariant!(
             halt AcknowledgedIsRecovered,
             end <= self.limit,
@@ -279,8 +283,8 @@ impl Writer {
         if syncs(group)
             && let Err(fault) = self.sync()
         {
-            // The frames of the group are reported as failed: recovery must not find them. Erase
-            // without a sync is the best effort, because another sync is forbidden (CL-7).
+            // The callers learn that these frames failed: recovery must not find them. The erase is
+            // only a best effort without a sync, because another sync is forbidden (CL-7).
             drop(erase(self.file.as_ref(), self.preallocated, start, end));
             self.written = before;
             return Err(fault);
@@ -292,7 +296,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a group by direct I/O. Returns the checksum of the last header, like
+    /// Writes a group that bypasses the page cache. Returns the checksum of the last header, like
     /// [`Self::write_frames`].
     fn write_frames_directly(&mut self, group: &[PendingFrame]) -> io::Result<u32> {
         debug_assert!(self.preallocated, "a direct write into blocks that are not reserved");
@@ -347,7 +351,7 @@ impl Writer {
             }
         }
         if zeros > 0 {
-            // A small group is completely in the buffer: the zeros follow directly.
+            // A small group is completely in the buffer: the zeros are appended to the same write.
             buffer.resize(buffer.len() + zeros, 0);
         }
         if !buffer.is_empty() {
@@ -365,8 +369,8 @@ impl Writer {
         Ok(checksum)
     }
 
-    /// The number of zeros behind a group: later groups find their blocks already written. Readers
-    /// see no difference: reserved blocks read as zeros.
+    /// The number of zeros to write after a group, so that later groups find their blocks already
+    /// written. Readers see no difference, because preallocated blocks read as zeros.
     fn zeros_behind(&self, group: &[PendingFrame]) -> usize {
         let bytes: u64 = group.iter().map(PendingFrame::extent).sum();
         let end = self.position + bytes;
@@ -377,7 +381,8 @@ impl Writer {
         (end.next_multiple_of(4096) + AHEAD_BYTES).min(self.limit).saturating_sub(end) as usize
     }
 
-    /// Handles a failed write: removes all traces of the group, or poisons the journal.
+    /// Handles a failed write of a group: erases the group's bytes. If this fails too, the journal
+    /// must be poisoned.
     fn undo(&mut self, start: u64, end: u64, error: io::Error) -> WriterFailure {
         debug_assert_eq!(start, self.position, "the writer has moved behind a failed write");
         if sabotaged!(self.place.settings, FailedGroupKept) {
@@ -407,12 +412,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a mark is useful: the durable position is ahead of the attested position.
+    /// Whether a mark on disk would be useful: more frames are durable than records on disk state.
     pub(crate) fn wants_mark(&self) -> bool {
         self.durable > self.attested && self.room() >= frame::HEADER_BYTES
     }
 
-    /// Writes a mark with the durable position, without a sync.
+    /// Writes a mark, which states the durable position, without a sync.
     pub(crate) fn mark(&mut self) -> Result<(), WriterFailure> {
         if !self.wants_mark() {
             return Ok(());
@@ -430,7 +435,7 @@ impl Writer {
         match self.file.write_all_at(&self.buffer, start) {
             Ok(()) => self.position = end,
             Err(error) => match self.undo(start, end, error) {
-                // Marks are optional: the next group attests the same position.
+                // Marks are optional: the next group states the same position.
                 WriterFailure::Refused(error) => {
                     tracing::warn!(%error, "a journal mark was not written")
                 }
@@ -441,7 +446,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes everything durable, and writes a mark.
+    /// Makes all written frames durable, then writes a mark.
     pub(crate) fn finish(&mut self) -> Result<(), WriterFailure> {
         self.preallocator.discard(&self.place);
         if self.written > self.durable {
@@ -466,7 +471,7 @@ impl Writer {
     }
 }
 
-/// The fault for a failed write that left no trace.
+/// The error for a failed write whose bytes were erased completely.
 fn refused(path: &std::path::Path, error: io::Error) -> WriterFailure {
     let full = error.kind() == io::ErrorKind::StorageFull;
     let error =

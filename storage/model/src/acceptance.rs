@@ -6,42 +6,42 @@
 //!   too old                [     accepted, from any session      ]  too far ahead
 //! ```
 //!
-//! The window reaches back by twice the latency of the session, but at least by the chronicle's
-//! floor plus the uncertainty of the clock. The window never becomes wider by itself. The client
-//! states its latency, and no server can verify the statement. Therefore the chronicle's floor
-//! limits the effect of the statement.
+//! The window starts before now by twice the latency of the session, but at least by the
+//! chronicle's floor plus the uncertainty of the clock. The window never becomes wider by itself.
+//! The client states its latency, and no server can verify this number. Therefore the chronicle's
+//! floor limits how much the stated latency counts.
 
 use crate::{Tick, TickScale, clock::ClockReading};
 
-/// The default floor of a chronicle, in milliseconds.
+/// The default floor (minimum length) of a chronicle's acceptance window, in milliseconds.
 pub const WINDOW_MS_DEFAULT: u64 = 1_000;
 
-/// The maximum of a floor and of the round trip of a session, in milliseconds.
+/// The maximum floor of a chronicle, and the maximum round trip of a session, in milliseconds.
 pub const WINDOW_MS_MAX: u64 = 60_000;
 
-/// The round trip of a session counts up to this multiple of the chronicle's floor.
+/// The round trip of a session widens the window to at most this multiple of the chronicle's floor.
 pub const ROUND_TRIP_FLOORS_MAX: u64 = 10;
 
-/// The session's part of the acceptance rule.
+/// What a session contributes to the acceptance rule.
 ///
-/// The window of the paper begins when the session acquires the chronicle. A session without an
+/// In the paper, the window begins when the session acquires the chronicle. A session without an
 /// acquisition acquires the chronicle implicitly for each statement that writes, at the time when
-/// the client sends the statement. The window reaches back to that time. Therefore a session states
-/// only its own beginning.
+/// the client sends the statement; the window reaches back to that time. Therefore a session states
+/// only one start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acceptance {
-    /// The later of two times, in nanoseconds since 1970: the start of the session and its
-    /// acquisition of the chronicle. Earlier ticks are too old.
+    /// The start of the session, or its acquisition of the chronicle, whichever is later; in
+    /// nanoseconds since 1970. Earlier ticks are too old.
     pub since_ns: i64,
-    /// Twice the latency of the session.
+    /// Twice the latency of the session, in nanoseconds.
     pub round_trip_ns: u64,
-    /// True if the session restores a dump: the events keep their times. Only a chronicle without
-    /// any committed event, past or present, keeps times outside of the window.
+    /// True if the session restores a dump: the events keep their times. Times outside of the
+    /// window are kept only in a chronicle that never had a committed event.
     pub restores: bool,
 }
 
 impl Default for Acceptance {
-    /// No beginning and no latency.
+    /// Neither a start time nor a latency.
     fn default() -> Self {
         Self { since_ns: i64::MIN, round_trip_ns: 0, restores: false }
     }
@@ -52,7 +52,7 @@ impl Default for Acceptance {
 pub struct Window {
     /// The instant, in nanoseconds since 1970.
     pub now_ns: i64,
-    /// The length of the window before the instant, in nanoseconds.
+    /// How far the window reaches back from `now_ns`, in nanoseconds.
     pub back_ns: u64,
     /// The first tick in the window.
     pub from: Tick,
@@ -61,8 +61,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window of a session when the clock shows `now`. The chronicle has the scale `scale` and
-    /// the floor `floor_ns`.
+    /// The window of a session when the clock shows `now`, for a chronicle with the scale `scale`
+    /// and the floor `floor_ns`.
     pub fn of(scale: &TickScale, floor_ns: u64, session: &Acceptance, now: &ClockReading) -> Self {
         let least_ns = floor_ns.saturating_add(now.uncertainty_ns);
         let round_trip_ns = session.round_trip_ns.min(round_trip_ns_max(floor_ns));
@@ -76,7 +76,8 @@ impl Window {
     }
 }
 
-/// The maximum round trip that counts in a chronicle with the floor `floor_ns`, in nanoseconds.
+/// The longest round trip that counts for a chronicle with the floor `floor_ns`; both in
+/// nanoseconds.
 pub fn round_trip_ns_max(floor_ns: u64) -> u64 {
     let most_ns = WINDOW_MS_MAX * 1_000_000;
     let counted_ns = floor_ns.saturating_mul(ROUND_TRIP_FLOORS_MAX).min(most_ns);
@@ -84,7 +85,7 @@ pub fn round_trip_ns_max(floor_ns: u64) -> u64 {
     counted_ns
 }
 
-/// The tick of a time, or the nearest tick for a time outside of the scale.
+/// The tick at `time_ns`; for a time outside of the scale, the nearest tick.
 pub fn tick_at(scale: &TickScale, time_ns: i64) -> Tick {
     let tick = match scale.tick_of(time_ns) {
         Ok(tick) => tick,

@@ -1,4 +1,4 @@
-//! Aggregates of events by series and time window, computed by storage.
+//! Aggregates of events by series and time window, computed by the storage layer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{TickScale, tier::ScanRequest};
 /// `origin + floor((t − origin) ÷ width) × width`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Windows {
-    /// Ticks of a window, at least 1.
+    /// Length of a window in ticks, at least 1.
     pub width: i64,
     /// A tick at which a window begins.
     pub origin: i64,
@@ -37,9 +37,9 @@ const COMMON_NS: [i64; 11] = {
 };
 
 impl Windows {
-    /// The common windows of a scale, from 1 second to 1 day, the narrowest first. The windows
-    /// begin at whole units of UTC. Windows whose width or begin is not a whole number of ticks are
-    /// left out.
+    /// The common window lengths as windows of a scale, from 1 second to 1 day, the shortest first.
+    /// The windows begin at whole units of UTC. A length is omitted if its windows would not begin
+    /// and end exactly at a tick.
     pub fn common(scale: &TickScale) -> impl DoubleEndedIterator<Item = Self> + use<> {
         let (base, tick) = (scale.base_ns(), scale.granularity().ns());
         COMMON_NS.into_iter().filter_map(move |width| {
@@ -57,8 +57,8 @@ impl Windows {
         })
     }
 
-    /// The first tick of the window of `tick`; `None` if the window begins before the smallest
-    /// tick.
+    /// The first tick of the window that contains `tick`; `None` if the window begins before the
+    /// smallest tick.
     pub fn start(&self, tick: i64) -> Option<i64> {
         debug_assert!(self.width >= 1, "a window has no ticks");
         let start = match tick.checked_sub(self.origin) {
@@ -78,7 +78,7 @@ impl Windows {
     }
 }
 
-/// A statistic of a column, or of the events.
+/// A statistic of the values of a column, or of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Statistic {
     /// The number of events: Int64.
@@ -89,16 +89,16 @@ pub enum Statistic {
     /// summation keeps the error proportional to the logarithm of the number of values. The sum of
     /// whole numbers is exact and has the type [`WHOLE_SUM`].
     Sum,
-    /// The minimum; NULL without values. NaN is above all numbers.
+    /// The minimum of the values; NULL without values. NaN is above all numbers.
     Min,
-    /// The maximum.
+    /// The maximum of the values; NULL without values. NaN is above all numbers.
     Max,
 }
 
-/// The type of a sum of whole numbers: wide enough for any number of values.
+/// The type of a sum of integers: wide enough for any number of values.
 pub const WHOLE_SUM: DataType = DataType::Decimal128(38, 0);
 
-/// The type of the sum of a column; `None` if storage cannot compute the sum.
+/// The type of the sum of a column with the type `of`; `None` if storage cannot compute the sum.
 fn sum_type(of: &DataType) -> Option<DataType> {
     match of {
         DataType::Float64 => Some(DataType::Float64),
@@ -107,17 +107,18 @@ fn sum_type(of: &DataType) -> Option<DataType> {
     }
 }
 
-/// A statistic of a column. For a statistic of the events ([`Statistic::Rows`]) any column will do.
+/// A statistic to compute for a column. [`Statistic::Rows`] counts events, so any column may be
+/// given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ColumnStatistic {
-    /// The column, by position in the definition.
+    /// The column, as a position in the definition.
     pub column: usize,
     /// The statistic.
     pub statistic: Statistic,
 }
 
 impl ColumnStatistic {
-    /// Whether storage can compute the statistic for a column of the type.
+    /// Whether storage can compute the statistic for a column of type `data_type`.
     pub fn of_type(statistic: Statistic, data_type: &DataType) -> bool {
         match statistic {
             Statistic::Rows | Statistic::Count => true,
@@ -135,22 +136,23 @@ impl ColumnStatistic {
     }
 }
 
-/// A request for partial aggregates of the events of a scan, by key columns and window. The answer
-/// may contain several parts of one group; the caller merges the parts.
+/// A request for partial aggregates of events, grouped by key columns and time window. The answer
+/// may contain several partial aggregates of one group; the caller merges them.
 #[derive(Debug, Clone)]
 pub struct AggregateRequest {
-    /// The events: ticks and keys of the scan. Its projection, order and limit have no effect.
+    /// Selects the events by ticks and keys. Projection, order and limit of this scan have no
+    /// effect.
     pub scan: ScanRequest,
-    /// Key columns to group by, by position.
+    /// Key columns to group by, as positions in the definition.
     pub keys: Vec<usize>,
-    /// Windows to group by.
+    /// Time windows to group by; `None` for no grouping by time.
     pub windows: Option<Windows>,
     /// The statistics of each group.
     pub statistics: Vec<ColumnStatistic>,
 }
 
 impl AggregateRequest {
-    /// The columns with values to read, by position, without duplicates.
+    /// The columns whose values the statistics need, as positions, without duplicates.
     pub fn columns(&self) -> Vec<usize> {
         let mut columns = Vec::with_capacity(self.statistics.len());
         for wanted in &self.statistics {
@@ -162,15 +164,15 @@ impl AggregateRequest {
         columns
     }
 
-    /// The columns to read: the key columns, `_tick`, then [`Self::columns`]. The positions count
-    /// like [`ScanRequest::projection`].
+    /// The columns to read for the aggregation: the key columns, `_tick`, then [`Self::columns`].
+    /// The positions have the same meaning as in [`ScanRequest::projection`].
     pub fn projection(&self) -> Vec<usize> {
         let tick = self.scan.chronicle.columns.len();
         self.keys.iter().copied().chain([tick]).chain(self.columns()).collect()
     }
 
-    /// The schema of the result batches: the key columns, the first tick of the window, then the
-    /// wanted statistics.
+    /// The schema of the result batches: the key columns, the first tick of the window (if windows
+    /// are requested), then the statistics.
     pub fn schema(&self) -> SchemaRef {
         let columns = self.scan.chronicle.arrow_schema();
         let column = |at: usize| columns.fields().get(at).map(|field| field.data_type().clone());

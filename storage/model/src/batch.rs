@@ -1,20 +1,20 @@
-//! Events of one chronicle, as columns.
+//! Events of one chronicle, in columns.
 
 use arrow::{array::RecordBatch, datatypes::DataType};
 
 use crate::{SchemaVersion, Tick, chronicle::SYSTEM_COLUMNS};
 
-/// Events in arrival order, after admission by an append.
+/// Events in arrival order, after an append has accepted them.
 ///
-/// The i-th row has the tick `ticks[i]` and the `_seq` `first_seq + i`. After the commit of the
-/// statement, the `_gsn` of each row follows the `_gsn` of its predecessor.
+/// Row `i` has the tick `ticks[i]` and the `_seq` `first_seq + i`. The commit of the statement
+/// gives the rows consecutive `_gsn` values.
 #[derive(Debug, Clone)]
 pub struct EventBatch {
-    /// Shape of `rows`.
+    /// Schema version of `rows`.
     pub schema_version: SchemaVersion,
     /// Tick of each row.
     pub ticks: arrow::buffer::ScalarBuffer<i64>,
-    /// The user's columns; the tick column holds the start of each row's tick.
+    /// The user's columns; the tick column holds the start time of each row's tick.
     pub rows: RecordBatch,
     /// Arrival number of the first row within its chronicle (`_seq`).
     pub first_seq: u64,
@@ -27,7 +27,7 @@ impl EventBatch {
         self.ticks.get(at).copied().map(Tick)
     }
 
-    /// Rows in the batch.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         debug_assert_eq!(self.ticks.len(), self.rows.num_rows(), "a row without a tick");
         self.ticks.len()
@@ -39,7 +39,7 @@ impl EventBatch {
     }
 }
 
-/// Arrow types of the system columns, in the order of [`SYSTEM_COLUMNS`].
+/// The Arrow type of the system column with this name; see [`SYSTEM_COLUMNS`].
 pub fn system_column_type(name: &str) -> Option<DataType> {
     let data_type = match name {
         "_tick" | "_seq" | "_gsn" | "_toid" | "_group" => Some(DataType::Int64),

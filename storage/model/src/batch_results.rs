@@ -1,5 +1,5 @@
-//! A cache of results computed from batches. Thousands of subscribers of a chronicle get batches
-//! with identical arrays, and share each result.
+//! A cache of results computed from record batches. Thousands of subscribers of a chronicle receive
+//! batches with identical arrays; the cache lets them share each result.
 
 use std::{
     collections::VecDeque,
@@ -14,23 +14,25 @@ use parking_lot::Mutex;
 
 use crate::{Result, ipc::batch_bytes};
 
-/// The maximum number of remembered batches.
+/// The maximum number of batches in the cache.
 const KEPT_MAX: usize = 16;
 
-/// The maximum bytes of a remembered batch: for a larger batch, the work on its bytes dominates.
+/// The maximum size of a batch in the cache. For a larger batch, work that grows with its bytes
+/// takes most of the time, and the cache saves little.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Results of the last batches.
+/// Results computed from the most recent batches.
 #[derive(Debug)]
 pub struct BatchResults<T> {
     recent: Mutex<VecDeque<BatchResult<T>>>,
-    /// The shapes in use.
+    /// The schemas that callers use now; see [`BatchResults::shape`].
     shapes: Mutex<Vec<Weak<Schema>>>,
 }
 
 #[derive(Debug)]
 struct BatchResult<T> {
-    /// The cache holds the arrays: no other arrays can have the same addresses.
+    /// The arrays of the batch. The cache keeps them alive, so that no other arrays can have the
+    /// same addresses.
     of: Vec<ArrayRef>,
     shape: SchemaRef,
     result: T,
@@ -43,9 +45,9 @@ impl<T> Default for BatchResults<T> {
 }
 
 impl<T: Clone> BatchResults<T> {
-    /// The shared instance of a shape: equal shapes give the same instance while a caller holds it.
-    /// A comparison of shapes for each batch would often take longer than the computation of the
-    /// result.
+    /// The shared instance of a schema: while any caller keeps the instance, equal schemas give the
+    /// same instance. [`Self::get`] can then compare addresses; a comparison of the schemas for
+    /// each batch would often take longer than the computation of the result.
     pub fn shape(&self, requested: &SchemaRef) -> SchemaRef {
         let mut shapes = self.shapes.lock();
         shapes.retain(|shape| shape.strong_count() > 0);
@@ -57,8 +59,9 @@ impl<T: Clone> BatchResults<T> {
         Arc::clone(requested)
     }
 
-    /// The result of a batch for a shape from [`Self::shape`]: from the cache for the same arrays,
-    /// otherwise from `compute`. The result must depend on nothing else.
+    /// The result for a batch and a schema from [`Self::shape`]. The cache returns a stored result
+    /// for a batch with the same arrays; otherwise `compute` makes the result. The result must
+    /// depend only on the batch and the schema.
     ///
     /// # Errors
     /// The errors of `compute`.
@@ -124,8 +127,8 @@ mod tests {
         let equal = once.shape(&first.schema());
         assert!(Arc::ptr_eq(&once.shape(&Arc::new(Schema::clone(&equal))), &equal));
         assert_eq!(once.get(&first.clone(), &equal, compute).unwrap(), 1);
-        // Equal arrays at other addresses are a miss: subscribers of the same batch have the same
-        // arrays.
+        // Equal arrays at other addresses are a miss. Subscribers of the same batch have the same
+        // arrays, not copies.
         assert_eq!(once.get(&batch(1, "x"), &shape, compute).unwrap(), 2);
         let narrow = Arc::new(shape.project(&[0]).unwrap());
         assert_eq!(once.get(&first, &narrow, compute).unwrap(), 3);

@@ -12,7 +12,8 @@ use crate::{
     acceptance::{WINDOW_MS_DEFAULT, WINDOW_MS_MAX},
 };
 
-/// Names of the system columns. No user column may have a system name; `SELECT *` leaves them out.
+/// Names of the system columns. No user column may have one of these names; `SELECT *` omits the
+/// system columns.
 pub const SYSTEM_COLUMNS: [&str; 7] =
     ["_tick", "_seq", "_gsn", "_origin", "_toid", "_tier", "_group"];
 
@@ -30,17 +31,17 @@ pub struct ColumnDefinition {
     pub column_type: ColumnType,
     /// Whether NULL is allowed.
     pub nullable: bool,
-    /// DEFAULT, as SQL text.
+    /// The expression after DEFAULT, as SQL text.
     pub default_sql: Option<String>,
-    /// The constant for rows older than the column (ADD COLUMN … DEFAULT), in the text form of the
-    /// type; `None` for NULL.
+    /// The value of this column in rows stored before ADD COLUMN … DEFAULT added the column, in the
+    /// text form of the type; `None` for NULL.
     pub missing_value: Option<String>,
-    /// COMMENT ON COLUMN.
+    /// The text of COMMENT ON COLUMN.
     pub comment: Option<String>,
 }
 
 impl ColumnDefinition {
-    /// Whether the DEFAULT is the current time of the clock.
+    /// Whether the DEFAULT is the current time (`now()` and its equivalents).
     pub fn defaults_to_now(&self) -> bool {
         let sql = self.default_sql.as_deref().unwrap_or_default().trim().to_ascii_lowercase();
         let is_now = matches!(
@@ -72,56 +73,56 @@ pub struct ChronicleDefinition {
     pub name: String,
     /// Columns in the order of `SELECT *`.
     pub columns: Vec<ColumnDefinition>,
-    /// The column that holds the time of the tick.
+    /// The timestamp column from which the tick is computed.
     pub tick_column: ColumnId,
     /// Key columns: the PRIMARY KEY without the tick column.
     pub key_columns: Vec<ColumnId>,
-    /// The number of key columns at the end of `key_columns` that joined the key after the first
-    /// events. These columns are text, and '' in all older events.
+    /// The number of columns at the end of `key_columns` that were added to the key after the first
+    /// events. These columns are text, and have the value '' in all older events.
     #[serde(default)]
     pub keys_added: usize,
     /// Secondary indexes, by number.
     #[serde(default)]
     pub indexes: Vec<IndexDefinition>,
-    /// The number of the next index.
+    /// The number that the next index gets.
     #[serde(default)]
     pub indexes_made: u32,
     /// Whether a PRIMARY KEY was declared.
     pub primary_key: bool,
-    /// Base and granularity; fixed.
+    /// Base and granularity of the ticks; never change.
     pub scale: TickScale,
-    /// The granularity of the index, if coarser than the granularity of ticks: a whole multiple of
-    /// the tick granularity.
+    /// The granularity of `_group`, if ALTER TABLE has made it coarser than the granularity of
+    /// ticks: a whole multiple of the tick granularity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coarsened: Option<Granularity>,
-    /// Collision rule; fixed.
+    /// Collision rule; never changes.
     pub collision: Collision,
     /// The policy for late events.
     pub late: LatePolicy,
-    /// The source of ticks; fixed.
+    /// The source of ticks; never changes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub time_source: TickSource,
-    /// The floor of the acceptance window in milliseconds, for a time source that follows the
-    /// clock; `None` for [`WINDOW_MS_DEFAULT`].
+    /// The minimum length of the acceptance window in milliseconds, for a clocked time source;
+    /// `None` for [`WINDOW_MS_DEFAULT`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acceptance_window_ms: Option<u64>,
     /// Default durability of appends.
     pub durability: Durability,
-    /// The rules for the moves of events down the tiers.
+    /// The rules for moving events down the tiers.
     #[serde(default)]
     pub tiering: Tiering,
     /// Current schema version.
     pub schema_version: SchemaVersion,
-    /// The columns of every schema version of stored events.
+    /// For each schema version that stored events may have, its columns.
     pub schema_versions: BTreeMap<SchemaVersion, Vec<ColumnId>>,
-    /// COMMENT ON TABLE.
+    /// The text of COMMENT ON TABLE.
     pub comment: Option<String>,
     /// The creation time, in nanoseconds since 1970.
     pub created_ns: i64,
 }
 
 impl ChronicleDefinition {
-    /// The names for an error about this chronicle.
+    /// The names that an error about this chronicle carries.
     pub fn subject(&self) -> Subject {
         Subject {
             schema: Some(self.schema.clone()),
@@ -136,7 +137,7 @@ impl ChronicleDefinition {
             .with_subject(Subject { column: Some(column.to_string()), ..self.subject() })
     }
 
-    /// Checks the rules for every definition: names, types, key, tick, options.
+    /// Checks the rules for every definition: names, types, key, tick column and options.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
         if self.columns.len() > COLUMNS_MAX {
@@ -270,37 +271,37 @@ impl ChronicleDefinition {
         }
     }
 
-    /// The granularity of the index, which is the unit of `_group`: the granularity of ticks, or a
-    /// coarser granularity (F6).
+    /// The unit of `_group`: the granularity set by ALTER TABLE, or else the granularity of ticks
+    /// (F6).
     pub fn index_granularity(&self) -> Granularity {
         let index = self.coarsened.unwrap_or(self.scale.granularity());
         debug_assert!(index >= self.scale.granularity(), "the index is finer than the ticks");
         index
     }
 
-    /// The groups of the chronicle's ticks.
+    /// The mapping from ticks to the values of `_group`.
     pub fn grouping(&self) -> Grouping {
         Grouping::new(&self.scale, self.index_granularity())
     }
 
-    /// The floor of the acceptance window, in nanoseconds (F24).
+    /// The minimum length of the acceptance window, in nanoseconds (F24).
     pub fn window_ns(&self) -> u64 {
         let window_ms = self.acceptance_window_ms.unwrap_or(WINDOW_MS_DEFAULT);
         debug_assert!(window_ms <= WINDOW_MS_MAX, "the acceptance window is too long");
         window_ms.saturating_mul(1_000_000)
     }
 
-    /// The column with the id.
+    /// The column with the id `id`.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|column| column.id == id)
     }
 
-    /// The position in `columns` of the column with the id.
+    /// The position in `columns` of the column with the id `id`.
     pub fn position(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|column| column.id == id)
     }
 
-    /// The column with the name.
+    /// The column with the name `name`.
     pub fn column_named(&self, name: &str) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|column| column.name == name)
     }
@@ -315,7 +316,7 @@ impl ChronicleDefinition {
         format!("{}_pkey", self.name)
     }
 
-    /// Whether the collision key identifies at most one visible event: an optimizer may treat the
+    /// Whether at most one visible event has a given collision key: then an optimizer may treat the
     /// key as unique. False under `all`.
     pub fn key_is_unique(&self) -> bool {
         let is_unique = self.collision.is_unique();
@@ -329,7 +330,8 @@ impl ChronicleDefinition {
         Arc::new(Schema::new(self.columns.iter().map(Self::field_of).collect::<Vec<_>>()))
     }
 
-    /// Arrow schema of the events written with an older `version`; `None` if unknown.
+    /// Arrow schema of events stored with the schema version `version`; `None` for an unknown
+    /// version.
     pub fn arrow_schema_at(&self, version: SchemaVersion) -> Option<SchemaRef> {
         let columns = self.schema_versions.get(&version)?;
         let fields: Option<Vec<Field>> =

@@ -1,6 +1,6 @@
 //! The rules for events with the same collision key (F25), and the properties of each rule.
 //!
-//! Other files ask a rule for its properties; only this file names all rules.
+//! Other files ask a rule for its properties; only this file matches on the individual rules.
 
 use std::{fmt, str::FromStr};
 
@@ -12,20 +12,20 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Collision {
-    /// Semantics A: all events are kept, in arrival order.
+    /// Semantics A: all events are stored, in arrival order.
     All,
-    /// Semantics B: readers see the last event to arrive.
+    /// Semantics B: readers see only the last event to arrive.
     Last,
-    /// Semantics C: the first event is kept, later events are rejected (23505).
+    /// Semantics C: the first event is stored, later events are rejected (SQLSTATE 23505).
     First,
-    /// Semantics D: the first event keeps the tick, later events take the next free ticks.
+    /// Semantics D: the first event keeps the tick; each later event gets the next free tick.
     Next,
-    /// Semantics B for each column: the last event to arrive takes the values of the earlier event where the last
-    /// event has NULL.
+    /// Semantics B for each column: readers see the last event to arrive, but where it has NULL,
+    /// readers see the value of the earlier event.
     Merge,
 }
 
-/// The action for an event whose collision key is taken.
+/// The action for a new event if an earlier event has the same collision key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakenKeyAction {
     /// Both events are visible.
@@ -43,14 +43,14 @@ impl Collision {
     pub const ALL: [Collision; 5] =
         [Collision::All, Collision::First, Collision::Last, Collision::Merge, Collision::Next];
 
-    /// The rule of a table whose definition names no rule.
+    /// The rule of a table whose definition names no collision rule.
     pub fn default_of(has_primary_key: bool) -> Self {
         let rule = if has_primary_key { Collision::First } else { Collision::All };
         debug_assert!(has_primary_key || !rule.is_unique(), "a rule for keys without a key");
         rule
     }
 
-    /// The name in WITH (collision = '…').
+    /// The name of the rule in WITH (collision = '…').
     pub fn name(self) -> &'static str {
         debug_assert!(Self::ALL.contains(&self), "the list of all rules lacks a rule");
         match self {
@@ -72,7 +72,7 @@ impl Collision {
         }
     }
 
-    /// The fate of the later event, for the hints of errors.
+    /// What happens to the later event, as text for the hints of error messages.
     pub fn effect(self) -> &'static str {
         match self {
             Collision::All => "the table keeps every event",
@@ -85,8 +85,9 @@ impl Collision {
         }
     }
 
-    /// True if at most one visible event has a key: the rule needs a PRIMARY KEY, the keeper looks
-    /// up the holders of keys, and an optimizer may treat the key as unique.
+    /// True if at most one visible event has a given collision key. Such a rule needs a PRIMARY
+    /// KEY; the keeper looks up which event has a key, and an optimizer may treat the key as
+    /// unique.
     pub fn is_unique(self) -> bool {
         self.on_taken_key() != TakenKeyAction::Share
     }
@@ -101,14 +102,14 @@ impl Collision {
         self.on_taken_key() == TakenKeyAction::Refuse
     }
 
-    /// True if an event may get another tick than its producer gave. A lookup of a taken key then
-    /// also finds the taken ticks behind the key's tick.
+    /// True if the store may give an event another tick than its producer gave. For a key in use, a
+    /// lookup then also finds the ticks in use after the key's tick.
     pub fn moves_ticks(self) -> bool {
         self.on_taken_key() == TakenKeyAction::Move
     }
 
-    /// True if the earlier of two events keeps its key. A key freed by an uncommitted delete is
-    /// then free for the statement of the delete only.
+    /// True if the earlier of two events with the same key keeps the key. If an uncommitted delete
+    /// frees the key, then only the statement of the delete may use the key again.
     pub fn keeps_holder(self) -> bool {
         let keeps = self.moves_ticks() || self.refuses();
         debug_assert!(!keeps || self.is_unique(), "events that share a key have a holder");
@@ -116,8 +117,8 @@ impl Collision {
         keeps
     }
 
-    /// True if the later event needs the values of the earlier event. The admission then waits for
-    /// uncommitted events with the key, and for deletes of its tick.
+    /// True if the later event needs the values of the earlier event. An append then waits for
+    /// uncommitted events with the same key, and for uncommitted deletes of its tick.
     pub fn takes_earlier_values(self) -> bool {
         let takes = self == Collision::Merge;
         debug_assert!(!takes || self.replaces(), "a merged event leaves the earlier event visible");

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind};
 
-/// The promise of an acknowledgement.
+/// What an acknowledgement guarantees.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind};
 pub enum Durability {
     /// Written to the journal file: survives `kill -9`, not a power cut.
     Relaxed,
-    /// fdatasynced together with its group: survives a power cut.
+    /// Made durable by an fdatasync of the whole group: survives a power cut.
     #[default]
     Disk,
 }

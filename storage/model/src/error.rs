@@ -7,8 +7,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! kinds {
     ($( $(#[$doc:meta])* $name:ident = $sqlstate:literal, $retryable:literal, $status:ident; )*) => {
-        /// The class of an error: decides the SQLSTATE for clients and whether a retry of the same
-        /// request can succeed. One table serves all protocols.
+        /// The class of an error. The class decides the SQLSTATE that clients receive, and whether
+        /// a retry of the same request can succeed. All protocols use the same table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorKind { $( $(#[$doc])* $name, )* }
 
@@ -16,17 +16,18 @@ macro_rules! kinds {
             /// Every kind, in the order of the table.
             pub const ALL: &'static [ErrorKind] = &[ $( ErrorKind::$name, )* ];
 
-            /// The five characters for PostgreSQL clients.
+            /// The SQLSTATE for PostgreSQL clients: five characters.
             pub const fn sqlstate(self) -> &'static str {
                 match self { $( ErrorKind::$name => $sqlstate, )* }
             }
 
-            /// Whether a retry of the same request may succeed, at most with a new time.
+            /// Whether a retry of the same request may succeed. For some kinds, the retried event
+            /// needs a new time.
             pub const fn is_retryable(self) -> bool {
                 match self { $( ErrorKind::$name => $retryable, )* }
             }
 
-            /// The status for gRPC and HTTP clients.
+            /// The corresponding status for gRPC and HTTP clients.
             pub const fn status(self) -> Status {
                 match self { $( ErrorKind::$name => Status::$status, )* }
             }
@@ -37,36 +38,36 @@ macro_rules! kinds {
 /// The outcome of a request in the terms of gRPC and HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// Stopped on request, or for want of time.
+    /// The request was stopped by the user, or by a timeout.
     Cancelled,
-    /// The request is wrong, whatever the state of the server.
+    /// The request is invalid in every state of the server.
     InvalidArgument,
     /// The named object does not exist.
     NotFound,
-    /// The new object exists already.
+    /// The object to create exists already.
     AlreadyExists,
-    /// The user lacks the privilege.
+    /// The user lacks the required privilege.
     PermissionDenied,
-    /// Disk space, memory, connections or objects that other sessions have acquired are unavailable
-    /// for now.
+    /// A resource is unavailable for now: disk space, memory, a connection slot, or an object that
+    /// other sessions have acquired.
     ResourceExhausted,
-    /// Beyond a limit, at any time.
+    /// The request exceeds a fixed limit; a retry fails too.
     TooLarge,
-    /// Not possible in the current state of the session or the object.
+    /// The current state of the session or of the object does not permit the request.
     FailedPrecondition,
-    /// Aborted in favor of other requests.
+    /// The request was aborted in favor of another request.
     Aborted,
-    /// Outside of the accepted range.
+    /// A value is outside of the accepted range.
     OutOfRange,
-    /// Not supported.
+    /// The server does not support the request.
     Unimplemented,
-    /// A failure of the server.
+    /// The server has a defect or failed internally.
     Internal,
     /// The server is starting, stopping or gone.
     Unavailable,
-    /// Data is damaged.
+    /// Stored data is damaged.
     DataLoss,
-    /// The login is refused.
+    /// The server refused the login.
     Unauthenticated,
 }
 
@@ -318,13 +319,13 @@ kinds! {
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    /// Boxed: keeps a `Result` small in the success case.
+    /// Boxed, so that a `Result` stays small in the success case.
     notes: Box<Notes>,
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Optional parts of an error.
+/// The optional parts of an error.
 #[derive(Debug, Clone, Default)]
 struct Notes {
     detail: Option<String>,
@@ -334,7 +335,7 @@ struct Notes {
     subject: Subject,
 }
 
-/// The names of the objects that an error concerns, for programs.
+/// The names of the objects that an error concerns, for programs that handle errors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
     /// The schema of the table.
@@ -348,7 +349,8 @@ pub struct Subject {
 }
 
 impl Error {
-    /// An error of `kind`; the primary message names the problem and the place.
+    /// Makes an error of `kind`. `message` is the primary message; it names the problem and the
+    /// place.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), notes: Box::default(), source: None }
     }
@@ -363,12 +365,12 @@ impl Error {
         Self::new(ErrorKind::NotNullViolation, message).with_subject(subject)
     }
 
-    /// The error for a planned feature.
+    /// The error for a feature that is planned, but not supported yet.
     pub fn not_yet(what: impl fmt::Display) -> Self {
         Self::new(ErrorKind::FeatureNotSupported, format!("{what} is not yet supported"))
     }
 
-    /// The error for a defect of Stratalog. The message never blames the input.
+    /// The error for a defect of Stratalog. The message must not blame the user's input.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
@@ -384,42 +386,42 @@ impl Error {
         Self::new(kind, format!("{action}: {error}")).with_source(error)
     }
 
-    /// Adds the values concerned.
+    /// Adds the values that caused the error (DETAIL in PostgreSQL).
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.notes.detail = Some(detail.into());
         self
     }
 
-    /// Adds the remedy for the user.
+    /// Adds the remedy for the user (HINT in PostgreSQL).
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.notes.hint = Some(hint.into());
         self
     }
 
-    /// Adds the place in the input: `COPY cpu, line 3, column usage_user: "abc"`.
+    /// Adds the place in the input, for example `COPY cpu, line 3, column usage_user: "abc"`.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
         self.notes.context = Some(context.into());
         self
     }
 
-    /// Adds the position in the statement's text: characters, from 1.
+    /// Adds the position of the error in the statement's text, in characters, counted from 1.
     #[must_use]
     pub fn with_position(mut self, position: u32) -> Self {
         self.notes.position = Some(position);
         self
     }
 
-    /// Adds the names of the objects concerned.
+    /// Adds the names of the objects that the error concerns.
     #[must_use]
     pub fn with_subject(mut self, subject: Subject) -> Self {
         self.notes.subject = subject;
         self
     }
 
-    /// Keeps the cause of this error.
+    /// Adds the underlying error as the source of this error.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -439,7 +441,7 @@ impl Error {
         &self.message
     }
 
-    /// The values concerned, if known.
+    /// The values that caused the error, if known.
     pub fn detail(&self) -> Option<&str> {
         self.notes.detail.as_deref()
     }
@@ -459,12 +461,13 @@ impl Error {
         &self.notes.subject
     }
 
-    /// Position in the statement's text: characters, from 1, if known.
+    /// The position of the error in the statement's text, in characters, counted from 1; `None` if
+    /// unknown.
     pub fn position(&self) -> Option<u32> {
         self.notes.position
     }
 
-    /// A copy without the source, for each member of a failed group.
+    /// A copy without the source, for each request of a group that failed together.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self {

@@ -1,31 +1,31 @@
-//! Counts the files of a data directory for each use: journal, tablets, stories, index …
+//! Counts the files of a data directory by their use: journal, tablets, stories, index …
 
 use std::fmt;
 
 use crate::Result;
 
-/// Counts the files of a data directory. The owner of the directory implements the trait.
+/// Counts the files of a data directory. The type that manages the directory implements this trait.
 pub trait DataFiles: Send + Sync + fmt::Debug {
-    /// One entry for each kind, in the order of [`FileKind::ALL`], with the sizes of now. The sum of
-    /// the bytes is the output of `du`; a folder of the directory may be a link to another disk.
-    /// Blocks.
+    /// The number of files and bytes of each kind at this moment, in the order of
+    /// [`FileKind::ALL`]. The sum of the bytes equals the output of `du`; a folder of the directory
+    /// may be a link to another disk. Blocks.
     ///
     /// # Errors
     /// `Io`.
     fn usage(&self) -> Result<Vec<FileUsage>>;
 
-    /// True if an object store holds the stories.
+    /// True if the stories are in an object store, not in the data directory.
     fn has_object_store(&self) -> bool;
 }
 
-/// The files of one kind.
+/// The number and the size of the files of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileUsage {
     /// The kind.
     pub kind: FileKind,
-    /// Number of files, without folders.
+    /// Number of files; folders do not count.
     pub files: u64,
-    /// Allocated bytes of files and folders.
+    /// Allocated bytes of the files and their folders.
     pub bytes: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct FileUsage {
 pub enum FileKind {
     /// Segments of the journal of events.
     Journal,
-    /// The segment that the journal of events made ahead of need.
+    /// A segment file that the journal of events has made in advance.
     SpareSegment,
     /// Tablets.
     Tablets,

@@ -1,20 +1,20 @@
-//! Half-open ranges of positions in the log.
+//! Half-open ranges of gsn's (positions in commit order).
 
 use std::fmt;
 
 use crate::Gsn;
 
-/// Gsn's from `start` up to, not including, `end`. Empty when `start >= end`.
+/// The gsn's from `start` (included) to `end` (excluded). Empty when `start >= end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GsnRange {
     /// First gsn inside.
     pub start: Gsn,
-    /// First gsn after.
+    /// First gsn after the range.
     pub end: Gsn,
 }
 
 impl GsnRange {
-    /// Every gsn. `u64::MAX` is never assigned.
+    /// All gsn's. The store never assigns the gsn `u64::MAX`.
     pub const ALL: GsnRange = GsnRange { start: Gsn(0), end: Gsn(u64::MAX) };
     /// No gsn.
     pub const EMPTY: GsnRange = GsnRange { start: Gsn(0), end: Gsn(0) };
@@ -24,12 +24,12 @@ impl GsnRange {
         Self { start, end }
     }
 
-    /// The range from `first` to `last`, both inside.
+    /// The range from `first` to `last`, both included.
     pub const fn between(first: Gsn, last: Gsn) -> Self {
         Self { start: first, end: Gsn(last.0.saturating_add(1)) }
     }
 
-    /// The range of one gsn.
+    /// The range that contains only `gsn`.
     pub const fn at(gsn: Gsn) -> Self {
         Self::between(gsn, gsn)
     }
@@ -49,17 +49,17 @@ impl GsnRange {
         self.start <= gsn && gsn < self.end
     }
 
-    /// Whether all of `other` is inside.
+    /// Whether all gsn's of `other` are inside.
     pub fn covers(&self, other: &GsnRange) -> bool {
         other.is_empty() || (self.start <= other.start && other.end <= self.end)
     }
 
-    /// Whether a gsn is inside both.
+    /// Whether the ranges share at least one gsn.
     pub fn overlaps(&self, other: &GsnRange) -> bool {
         !self.intersect(other).is_empty()
     }
 
-    /// The gsn's inside both.
+    /// The gsn's inside both ranges.
     #[must_use]
     pub fn intersect(&self, other: &GsnRange) -> GsnRange {
         let common = GsnRange { start: self.start.max(other.start), end: self.end.min(other.end) };
@@ -68,7 +68,7 @@ impl GsnRange {
         common
     }
 
-    /// The smallest range around both; an empty range adds nothing.
+    /// The smallest range that contains both ranges; an empty range adds nothing.
     #[must_use]
     pub fn hull(&self, other: &GsnRange) -> GsnRange {
         let hull = match (self.is_empty(), other.is_empty()) {

@@ -9,18 +9,19 @@ use crate::{ColumnId, ColumnType};
 /// Maximum number of indexes of one chronicle.
 pub const INDEXES_MAX: usize = 64;
 
-/// How an index excludes events from reading.
+/// The method by which an index excludes events from reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexKind {
-    /// A Bloom filter of the values of each slice: `column = value`, `column IN (…)`.
+    /// A Bloom filter of the values in each row group of a story; for `column = value` and
+    /// `column IN (…)`.
     Bloom,
-    /// The words of each text with their places: also for `column LIKE '%word%'`.
+    /// The words of each text, with the places of the texts; also for `column LIKE '%word%'`.
     Inverted,
 }
 
 impl IndexKind {
-    /// Whether columns of a type may have an index of this kind.
+    /// Whether a column of type `column_type` may have an index of this kind.
     pub fn takes(self, column_type: &ColumnType) -> bool {
         match self {
             Self::Bloom => matches!(
@@ -71,24 +72,24 @@ pub struct IndexDefinition {
     pub columns: Vec<ColumnId>,
 }
 
-/// The maximum length of a stored word, in bytes. Longer words with the same beginning count as
-/// equal.
+/// The maximum length of a stored word, in bytes. Longer words are cut: words with the same first
+/// 64 bytes count as equal.
 const WORD_BYTES_MAX: usize = 64;
 
-/// The words of a text for an inverted index: maximal runs of letters and digits, folded to lower
-/// case, cut after 64 bytes.
+/// The words of a text, as an inverted index stores them: maximal runs of letters and digits,
+/// folded to lower case and cut after 64 bytes.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).map(folded)
 }
 
-/// A word in the form of the index.
+/// A word, folded to lower case and cut to the maximum length.
 fn folded(word: &str) -> String {
     debug_assert!(!word.is_empty(), "a word has no letters");
     debug_assert!(word.chars().all(char::is_alphanumeric), "a word has a separator inside");
     let mut folded = String::with_capacity(word.len().min(WORD_BYTES_MAX));
     for letter in word.chars() {
-        // `ſ` is the only letter outside of ASCII that equals an ASCII letter without case, but is
-        // its own lower case.
+        // Without regard to case, `ſ` equals the ASCII letter `s`, but `ſ` is its own lower case.
+        // No other letter outside of ASCII has this property.
         let letter = if letter == 'ſ' { 's' } else { letter };
         for lower in letter.to_lowercase() {
             if folded.len() + lower.len_utf8() > WORD_BYTES_MAX {
@@ -103,18 +104,18 @@ fn folded(word: &str) -> String {
     folded
 }
 
-/// A part of a word that a text must contain.
+/// A complete word, or a part of a word, that a text must contain to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordPart {
-    /// Letters, folded by the same rule as [`words`].
+    /// The letters, folded by the same rule as [`words`].
     text: String,
-    /// Whether more letters of the word may stand before the part, or behind the part.
+    /// Whether the word in the text may have more letters before this part, and after this part.
     open: (bool, bool),
 }
 
 impl WordPart {
-    /// The words of every text that contains `part`. `begins` and `ends` state that the text has
-    /// nothing before `part`, or nothing behind `part`.
+    /// The words, or parts of words, that every text containing `part` must have. `begins` states
+    /// that the text starts with `part`; `ends` states that the text ends with `part`.
     pub fn all_of(part: &str, begins: bool, ends: bool) -> Vec<Self> {
         let letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
         let first = !begins && letter(part.chars().next());
@@ -128,10 +129,10 @@ impl WordPart {
         parts.collect()
     }
 
-    /// Whether a word of an index may contain this part.
+    /// Whether the word `word` of an index may match this part.
     pub fn may_be_in(&self, word: &str) -> bool {
         debug_assert!(!self.text.is_empty(), "a part of a word has no letters");
-        // The rest of a cut word is unknown.
+        // The letters after the cut of a word are unknown.
         match self.open {
             _ if is_cut(word) || is_cut(&self.text) => true,
             (false, false) => word == self.text,
@@ -141,12 +142,13 @@ impl WordPart {
         }
     }
 
-    /// Whether all letters are ASCII: all case-insensitive comparisons fold ASCII letters alike.
+    /// Whether all letters are ASCII. All case-insensitive comparisons fold ASCII letters in the
+    /// same way.
     pub fn is_ascii(&self) -> bool {
         self.text.is_ascii()
     }
 
-    /// The complete word; `None` for a part of a word or a cut word.
+    /// The word, if this is a complete word that was not cut; otherwise `None`.
     pub fn whole(&self) -> Option<&str> {
         debug_assert!(!self.text.is_empty(), "a part of a word has no letters");
         let whole = self.open == (false, false) && !is_cut(&self.text);
@@ -154,7 +156,7 @@ impl WordPart {
     }
 }
 
-/// Whether a word may have been cut.
+/// Whether a word has the maximum length, so that it may have been cut.
 fn is_cut(word: &str) -> bool {
     word.len() + char::MAX_LEN_UTF8 > WORD_BYTES_MAX
 }
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!(whole[0].whole(), Some("error"));
         assert!(!whole[0].may_be_in("errors"));
         assert!(of("...").is_empty());
-        // A cut word may have any ending.
+        // The index stores only the beginning of a long word: a match with any ending is possible.
         let long = "a".repeat(80);
         assert!(of(&long)[0].may_be_in(&long[..64]) && whole[0].may_be_in(&long[..64]));
     }

@@ -1,14 +1,14 @@
-//! The registry of promises (design: CL-1 … CL-10).
+//! The registry of the guarantees CL-1 … CL-10 ("promises").
 //!
-//! Code names each kept promise with [`invariant!`](crate::invariant!): a broken promise panics in
-//! debug builds; release builds count and log the defect. Where the next step could lose data, a
-//! broken promise panics in release builds too.
+//! Code checks a promise with [`invariant!`](crate::invariant!). A broken promise panics in debug
+//! builds; release builds count and log it. With `halt`, a broken promise panics in release builds
+//! too, because the next step could lose data.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! promises {
     ($( $name:ident = $number:literal: $text:literal; )*) => {
-        /// A numbered promise; docs, code and tests cite the number.
+        /// A numbered guarantee; documents, code and tests cite the number.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Promise { $( #[doc = $text] $name, )* }
 
@@ -50,7 +50,7 @@ pub fn broken_count(promise: Promise) -> u64 {
     BROKEN.get(promise.number()).map_or(0, |count| count.load(Ordering::Relaxed))
 }
 
-/// Records a broken promise; called by [`invariant!`](crate::invariant!).
+/// Counts and logs a broken promise; called by [`invariant!`](crate::invariant!).
 #[doc(hidden)]
 #[track_caller]
 pub fn report(promise: Promise, detail: std::fmt::Arguments<'_>) {
@@ -61,7 +61,7 @@ pub fn report(promise: Promise, detail: std::fmt::Arguments<'_>) {
     debug_assert!(false, "CL-{} broken: {detail}", promise.number());
 }
 
-/// Like [`report`], and panics in release builds too.
+/// Like [`report`], but panics in release builds too.
 #[doc(hidden)]
 #[cold]
 #[track_caller]
@@ -71,9 +71,9 @@ pub fn halt(promise: Promise, detail: std::fmt::Arguments<'_>) -> ! {
     panic!("CL-{} broken: {detail}", promise.number());
 }
 
-/// States that a promise holds here: `invariant!(OrderedScans, a <= b, "{a} after {b}")`. With
-/// `halt`, a broken promise panics in release builds too: for places where the next step could lose
-/// data, and where a panic stops the step.
+/// Checks that a condition of a promise holds: `invariant!(OrderedScans, a <= b, "{a} after {b}")`.
+/// With `halt`, a broken promise panics in release builds too. Use `halt` where the next step could
+/// lose data and a panic prevents this step.
 #[macro_export]
 macro_rules! invariant {
     (halt $promise:ident, $condition:expr, $($detail:tt)+) => {

@@ -20,25 +20,25 @@ use arrow::{
 };
 use bytes::Bytes;
 
-/// The minimum bytes of a batch for a buffer reserved in advance: a growing buffer would be copied
-/// again and again.
+/// Minimum size of a batch for which the encoder reserves its buffer in advance. Without the
+/// reservation, a growing buffer would be copied again and again.
 const ROOM_BYTES_MIN: usize = 64 << 10;
 
-/// The maximum length of a value stored inside of a view, in bytes.
+/// Maximum length, in bytes, of a value that Arrow stores inside its view.
 const MAX_INLINE_VIEW_LEN: u32 = 12;
 
-/// The content of a message.
+/// The content of a decoded message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DecodedMessage {
-    /// The columns.
+    /// The schema of the stream.
     Schema(SchemaRef),
-    /// Rows of the columns.
+    /// A batch of rows.
     Rows(RecordBatch),
-    /// No rows: a dictionary for later messages, or an empty message.
+    /// No rows: the message is empty, or contains a dictionary for later messages.
     Nothing,
 }
 
-/// Decodes the messages of one stream.
+/// Decodes the messages of one Arrow IPC stream.
 #[derive(Debug, Default)]
 pub struct IpcDecoder {
     schema: Option<SchemaRef>,
@@ -46,17 +46,18 @@ pub struct IpcDecoder {
 }
 
 impl IpcDecoder {
-    /// The columns; `None` before the schema message.
+    /// The schema of the stream; `None` before the schema message.
     pub fn schema(&self) -> Option<&SchemaRef> {
         self.schema.as_ref()
     }
 
-    /// Decodes a message: the header is a flatbuffer. The arrays keep the body alive. Buffers with
-    /// a wrong alignment for their type are copied.
+    /// Decodes one message. `header` is the flatbuffer of the message, `body` its data. The decoded
+    /// arrays share the memory of `body`. Buffers with a wrong alignment for their type are copied.
     ///
     /// # Errors
-    /// For an invalid message, and for a message that contradicts itself or earlier messages. Some
-    /// damage makes the library panic: the caller checks messages from untrusted peers first.
+    /// An error for an invalid message, and for a message that contradicts itself or earlier
+    /// messages. For some kinds of damage the Arrow library panics: the caller must check messages
+    /// from untrusted peers first.
     pub fn decode(&mut self, header: &[u8], body: Bytes) -> Result<DecodedMessage, ArrowError> {
         debug_assert!(
             self.schema.is_some() || self.dictionaries.is_empty(),
@@ -100,7 +101,7 @@ impl IpcDecoder {
     }
 }
 
-/// Encodes the messages of one stream.
+/// Encodes the messages of one Arrow IPC stream.
 #[derive(Debug)]
 pub struct IpcEncoder {
     generator: IpcDataGenerator,
@@ -110,11 +111,11 @@ pub struct IpcEncoder {
 }
 
 impl IpcEncoder {
-    /// An encoder for the batches of a schema, and the message of the schema.
+    /// Makes an encoder for batches with the schema `schema`. Also returns the schema message.
     pub fn begin(schema: &Schema, options: IpcWriteOptions) -> (Self, EncodedData) {
         let mut encoder = Self {
             generator: IpcDataGenerator::default(),
-            // A changed dictionary is sent again.
+            // `false`: a dictionary may be replaced; the encoder then sends it again.
             dictionaries: DictionaryTracker::new(false),
             options,
             context: IpcWriteContext::default(),
@@ -127,26 +128,27 @@ impl IpcEncoder {
         (encoder, first)
     }
 
-    /// The messages of a batch: first the dictionaries of the batch, then the batch itself.
+    /// Encodes a batch: first the messages of its dictionaries, then the message of the batch.
     ///
     /// # Errors
-    /// For data that IPC cannot hold.
+    /// An error for data that Arrow IPC cannot represent.
     pub fn batch(
         &mut self,
         batch: &RecordBatch,
     ) -> Result<(Vec<EncodedData>, EncodedData), ArrowError> {
-        // The context keeps the reserved buffer for the next batch.
+        // `context` keeps the reserved buffer for the next batch.
         self.context.set_reserve_scratch(batch_bytes(batch) >= ROOM_BYTES_MIN);
         self.generator.encode(batch, &mut self.dictionaries, &self.options, &mut self.context)
     }
 }
 
-/// The approximate bytes of the rows of a batch, without other data in shared buffers.
+/// The approximate bytes of the rows of a batch. Other data in the same buffers, which may be
+/// shared with other batches, does not count.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-/// The bytes of an array's own rows, without other data in shared buffers.
+/// The bytes of the rows of an array. Other data in the same buffers does not count.
 pub fn array_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => view_bytes(array.as_string_view()),
@@ -158,7 +160,7 @@ pub fn array_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// The bytes of views, and of the values outside of the views.
+/// The bytes of the views, plus the bytes of values stored outside of the views.
 pub fn view_bytes<T: ByteViewType>(views: &GenericByteViewArray<T>) -> usize {
     let long = views.lengths().filter(|length| *length > MAX_INLINE_VIEW_LEN);
     views.len() * size_of::<u128>() + long.map(|length| length as usize).sum::<usize>()

@@ -1,4 +1,4 @@
-//! The common types and contracts of all crates of Stratalog.
+//! The types and traits that all crates of Stratalog share.
 //!
 //! *What it is*: ticks and ranges, ids, the definition of a chronicle, durability levels, errors,
 //! the registry of invariants, and the traits between the layers ([`Clock`], [`Disk`], [`Log`],
@@ -8,8 +8,9 @@
 //! and depends on no other crate of the workspace.
 //!
 //! *Data path*: a front end hands a [`RecordBatch`](arrow::array::RecordBatch) with the schema of a
-//! [`ChronicleDefinition`] to an [`EventStore`]. The store turns the batch into [`Frame`]s of a
-//! [`Log`]. A reader pins a [`Snapshot`] and scans the snapshot through [`Tier`]s.
+//! [`ChronicleDefinition`] to an [`EventStore`]. The store turns the batch into [`Frame`]s and
+//! submits the frames to a [`Log`]. A reader takes a [`Snapshot`] and scans it through the
+//! [`Tier`]s.
 
 pub mod acceptance;
 pub mod aggregate;
@@ -65,5 +66,5 @@ pub use tiering::Tiering;
 pub use types::ColumnType;
 pub use values::ValueFilter;
 
-/// A boxed future that threads may send to each other.
+/// A boxed future that can be sent between threads.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

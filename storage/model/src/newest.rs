@@ -10,24 +10,26 @@ use hashbrown::HashTable;
 
 use crate::TickRange;
 
-/// A request for one event of each group: the newest, or the oldest.
+/// A request for one event of each group of events: the newest or the oldest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewestOf {
-    /// Key columns to group by, by position in the definition; no columns: a single group.
+    /// Key columns to group by, as positions in the definition; empty for a single group of all
+    /// events.
     pub keys: Vec<usize>,
-    /// True for the oldest event.
+    /// True to request the oldest event, false to request the newest.
     pub oldest: bool,
 }
 
 impl NewestOf {
-    /// See [`is_better`].
+    /// Whether an event at the tick `tick` is better than an event at the tick `than`: see
+    /// [`is_better`].
     pub fn better(&self, tick: i64, than: i64) -> bool {
         is_better(self.oldest, tick, than)
     }
 }
 
-/// Whether an event at `tick` is better than an event at `than`: older for `oldest`, otherwise
-/// newer. Events at the same tick are equally good.
+/// Whether an event at `tick` is better than an event at `than`: older if `oldest` is true,
+/// otherwise newer. Events at the same tick are equally good.
 pub fn is_better(oldest: bool, tick: i64, than: i64) -> bool {
     match oldest {
         true => tick < than,
@@ -35,8 +37,9 @@ pub fn is_better(oldest: bool, tick: i64, than: i64) -> bool {
     }
 }
 
-/// Sorts items by the ticks of their events into reading order: the oldest events first for
-/// `oldest`, otherwise the newest first. Then later items hold few better events.
+/// Sorts items by the ticks of their events, so that the first items have the best events: the
+/// oldest if `oldest` is true, otherwise the newest. A scan in this order finds few better events
+/// in later items.
 pub fn sort_from_end<T>(items: &mut [T], oldest: bool, hull_of: impl Fn(&T) -> TickRange) {
     match oldest {
         true => items.sort_by_key(|item| hull_of(item).start),
@@ -44,27 +47,28 @@ pub fn sort_from_end<T>(items: &mut [T], oldest: bool, hull_of: impl Fn(&T) -> T
     }
 }
 
-/// Numbers of groups by their key bytes, kept while queries ask for the same groups. A piece looks
-/// up the groups of its events once; later comparisons with other pieces use the numbers.
+/// Gives each group a number by its key bytes; kept while queries ask for the same groups. Each
+/// tablet or story looks up the numbers of its events once; comparisons with the events of other
+/// files then use the numbers.
 #[derive(Debug)]
 pub struct GroupNumbers {
     id: u64,
     table: Mutex<GroupTable>,
 }
 
-/// One buffer holds the keys of all groups, without an allocation for each key.
+/// The key bytes of all groups, in one buffer to avoid an allocation for each key.
 #[derive(Debug, Default)]
 struct GroupTable {
     /// The key bytes of group 0, of group 1, …
     keys: Vec<u8>,
-    /// The end of the key of each group in `keys`.
+    /// For each group, the end offset of its key in `keys`.
     ends: Vec<usize>,
     by_key: HashTable<HashedGroup>,
     hasher: RandomState,
 }
 
 impl GroupTable {
-    /// The number of a group; a new group gets the next number.
+    /// Looks up the number of a group; a new group gets the next number.
     fn number(&mut self, key: &[u8]) -> u32 {
         let Self { keys, ends, by_key, hasher } = self;
         let hash = hasher.hash_one(key);
@@ -87,20 +91,21 @@ impl GroupTable {
     }
 }
 
-/// A group number, with the hash of the key. A growing table does not read the keys.
+/// A group number, with the hash of the key. Because the hash is stored, the hash table can grow
+/// without reading the keys.
 #[derive(Debug, Clone, Copy)]
 struct HashedGroup {
     hash: u32,
     number: u32,
 }
 
-/// The hash of a table entry. The table reads the slot from the low bits and a tag from the high
-/// bits.
+/// Widens a stored 32-bit hash to the 64 bits of a hash table entry. The hash table reads the slot
+/// from the low bits and a tag from the high bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// The key bytes of a group.
+/// The key bytes of the group `number`.
 fn key_of<'a>(keys: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
     let at = number as usize;
     debug_assert!(at < ends.len(), "the group is unknown");
@@ -118,24 +123,24 @@ impl GroupNumbers {
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), table: Mutex::default() }
     }
 
-    /// Distinguishes this set of numbers from all others.
+    /// An id that differs from the ids of all other `GroupNumbers` of this process.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The numbers of groups by their key bytes.
+    /// The numbers of the groups with the given key bytes.
     pub fn of<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<u32> {
         let mut lookup = self.lookup();
         keys.map(|key| lookup.number(key)).collect()
     }
 
-    /// Access for several lookups. Other lookups wait until the drop of the result.
+    /// Locks the numbers for several lookups. Other lookups wait until the caller drops the result.
     pub fn lookup(&self) -> Lookup<'_> {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         Lookup { table, last: None }
     }
 
-    /// The approximate bytes in memory.
+    /// The approximate memory use, in bytes.
     pub fn bytes(&self) -> usize {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.keys.capacity()
@@ -152,11 +157,11 @@ pub struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    /// The number of a group by its key bytes; a new group gets the next number.
+    /// Looks up the number of a group by its key bytes; a new group gets the next number.
     ///
     /// Rows often follow each other in the order of their groups' numbers: a series writes several
-    /// rows, or all series write in turns. A comparison with the last key and the key behind it
-    /// then saves the hash and a random access.
+    /// rows, or all series write in turns. Therefore the lookup first compares the key with the
+    /// last key and with the key after the last key, which saves the hash and a random access.
     pub fn number(&mut self, key: &[u8]) -> u32 {
         let table = &mut *self.table;
         let is = |number: &u32| {
@@ -181,7 +186,8 @@ impl Default for GroupNumbers {
     }
 }
 
-/// The best event of each group so far, while a scan reads pieces one after another.
+/// The best event of each group so far, shared by the steps of a scan that reads one file after
+/// another.
 #[derive(Debug)]
 pub struct Best {
     of: NewestOf,
@@ -189,34 +195,36 @@ pub struct Best {
     best: Mutex<BestEvents>,
 }
 
-/// The best events so far.
+/// The ticks of the best events so far.
 #[derive(Debug, Default)]
 struct BestEvents {
-    /// By number of the group: the position of the group in `ticks` plus 1; 0 without an event.
+    /// For each group number: the position of the group in `ticks` plus 1, or 0 if no event was
+    /// found.
     places: Vec<u32>,
-    /// The ticks of the best events.
+    /// The tick of the best event of each group found so far.
     ticks: Vec<i64>,
 }
 
 impl Best {
-    /// No events so far.
+    /// Starts with no event found.
     pub fn new(of: NewestOf, numbers: Arc<GroupNumbers>) -> Self {
         Self { of, numbers, best: Mutex::default() }
     }
 
-    /// The request.
+    /// The request: newest or oldest, and the grouping columns.
     pub fn of(&self) -> &NewestOf {
         &self.of
     }
 
-    /// The numbers of the groups.
+    /// The numbering of the groups.
     pub fn numbers(&self) -> &GroupNumbers {
         &self.numbers
     }
 
-    /// Offers events, each by the number of its group and its tick. For an event better than the
-    /// best event of the group so far, returns the place of the group among the groups found,
-    /// counted from 0, and records the event. For other events returns `None`.
+    /// Compares events with the best events so far; each event is given by its group number and its
+    /// tick. If an event is better than the best event of its group, records the event and returns
+    /// the position of the group among the groups found, counted from 0. For other events returns
+    /// `None`.
     pub fn improved(&self, events: impl Iterator<Item = (u32, i64)>) -> Vec<Option<u32>> {
         let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
         let BestEvents { places, ticks } = &mut *best;
@@ -263,7 +271,7 @@ mod tests {
             .collect();
         let distinct = keys.iter().collect::<std::collections::HashSet<_>>().len();
         let (numbers, mut expected) = (GroupNumbers::new(), HashMap::new());
-        // In turns, each key twice, backwards, and with strides.
+        // In order, each key twice, backwards, and with strides.
         let orders: [fn(usize) -> usize; 4] = [|n| n, |n| n / 2, |n| 999 - n % 1_000, |n| n * 37];
         for order in orders {
             let mut lookup = numbers.lookup();

@@ -1,4 +1,4 @@
-//! Options that are fixed or set per chronicle (F5, F75, F91, F92).
+//! Options of a chronicle; some are fixed at creation (F5, F75, F91, F92).
 
 use std::{fmt, str::FromStr};
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The rule for events behind the stored events (F92).
+/// The rule for an event whose tick is before the tick of stored events (F92).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LatePolicy {
-    /// The store keeps late events in their place.
+    /// The store accepts late events and sorts them in by their ticks.
     #[default]
     Accept,
-    /// The store refuses events with ticks up to the highest tick that has left the journal.
+    /// The store refuses an event whose tick is at most the highest tick that has left the journal.
     Reject,
 }
 
@@ -21,18 +21,19 @@ pub enum LatePolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TickSource {
-    /// Application time: the value of the tick column, without limits.
+    /// Application time: the value of the tick column; any time is allowed.
     #[default]
     Column,
-    /// System time: the keeper gives the time of arrival.
+    /// System time: the keeper sets the time of arrival.
     Server,
-    /// The client's time by the master clock, within the acceptance window (F24).
+    /// The client sets the time from its estimate of the master clock; the time must be within the
+    /// acceptance window (F24).
     Client,
 }
 
 impl TickSource {
-    /// Whether events arrive at about the time of their ticks: then the period in which new events
-    /// with a tick may arrive has an end.
+    /// Whether events arrive at about the time of their ticks. If so, after some time no new event
+    /// with a given tick can arrive.
     pub fn is_clocked(self) -> bool {
         self != TickSource::Column
     }

@@ -1,4 +1,4 @@
-//! Half-open tick ranges and vectors of them (F18, F20).
+//! Half-open ranges of ticks, and sets of ticks as lists of ranges (F18, F20).
 //!
 //! ```text
 //!   [start ……… end)      start is inside, end is not; Tick::END means "no end"
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::Tick;
 
-/// Ticks from `start` up to, not including, `end`. Empty when `start >= end`.
+/// The ticks from `start` (included) to `end` (excluded). Empty when `start >= end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TickRange {
     /// First tick inside.
     pub start: Tick,
-    /// First tick after.
+    /// First tick after the range.
     pub end: Tick,
 }
 
@@ -30,7 +30,7 @@ impl TickRange {
         Self { start, end }
     }
 
-    /// The range of one tick.
+    /// The range that contains only `tick`.
     pub const fn at(tick: Tick) -> Self {
         Self { start: tick, end: tick.next() }
     }
@@ -45,17 +45,17 @@ impl TickRange {
         self.start <= tick && tick < self.end
     }
 
-    /// Whether all of `other` is inside.
+    /// Whether all ticks of `other` are inside.
     pub fn covers(&self, other: &TickRange) -> bool {
         other.is_empty() || (self.start <= other.start && other.end <= self.end)
     }
 
-    /// Whether a tick is inside both.
+    /// Whether the ranges share at least one tick.
     pub fn overlaps(&self, other: &TickRange) -> bool {
         !self.intersect(other).is_empty()
     }
 
-    /// The ticks inside both.
+    /// The ticks inside both ranges.
     #[must_use]
     pub fn intersect(&self, other: &TickRange) -> TickRange {
         let common = TickRange { start: self.start.max(other.start), end: self.end.min(other.end) };
@@ -64,7 +64,7 @@ impl TickRange {
         common
     }
 
-    /// The smallest range around both; an empty range adds nothing.
+    /// The smallest range that contains both ranges; an empty range adds nothing.
     #[must_use]
     pub fn hull(&self, other: &TickRange) -> TickRange {
         let hull = match (self.is_empty(), other.is_empty()) {
@@ -114,7 +114,7 @@ impl TickRanges {
         Self(Vec::new())
     }
 
-    /// The union of any ranges, in any order.
+    /// The union of the ranges, which may be in any order and may overlap.
     pub fn from_ranges(ranges: impl IntoIterator<Item = TickRange>) -> Self {
         let mut sorted: Vec<TickRange> = ranges.into_iter().filter(|r| !r.is_empty()).collect();
         sorted.sort_by_key(|range| range.start);
@@ -161,19 +161,19 @@ impl TickRanges {
         self.0.get(at).is_some_and(|range| range.contains(tick))
     }
 
-    /// Whether all of `range` is inside.
+    /// Whether all ticks of `range` are inside.
     pub fn covers(&self, range: &TickRange) -> bool {
         let at = self.0.partition_point(|r| r.end <= range.start);
         range.is_empty() || self.0.get(at).is_some_and(|r| r.covers(range))
     }
 
-    /// Whether a tick of `range` is inside.
+    /// Whether at least one tick of `range` is inside.
     pub fn overlaps(&self, range: &TickRange) -> bool {
         let at = self.0.partition_point(|r| r.end <= range.start);
         self.0.get(at).is_some_and(|r| r.overlaps(range))
     }
 
-    /// The smallest range around all; empty for no ticks.
+    /// The smallest range that contains all ticks; empty if the set is empty.
     pub fn hull(&self) -> TickRange {
         let hull = match (self.0.first(), self.0.last()) {
             (Some(first), Some(last)) => TickRange::new(first.start, last.end),
@@ -183,7 +183,7 @@ impl TickRanges {
         hull
     }
 
-    /// Ticks inside either.
+    /// The ticks inside at least one of the sets.
     #[must_use]
     pub fn union(&self, other: &TickRanges) -> TickRanges {
         let union = Self::from_ranges(self.0.iter().chain(&other.0).copied());
@@ -195,7 +195,7 @@ impl TickRanges {
         union
     }
 
-    /// Ticks inside both.
+    /// The ticks inside both sets.
     #[must_use]
     pub fn intersect(&self, other: &TickRanges) -> TickRanges {
         let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
@@ -221,7 +221,7 @@ impl TickRanges {
         common
     }
 
-    /// Ticks not inside.
+    /// All ticks outside of this set.
     #[must_use]
     pub fn complement(&self) -> TickRanges {
         let mut result = Vec::with_capacity(self.0.len() + 1);
@@ -242,7 +242,7 @@ impl TickRanges {
         others
     }
 
-    /// Ticks inside `self` and not inside `other`.
+    /// The ticks inside `self`, but not inside `other`.
     #[must_use]
     pub fn difference(&self, other: &TickRanges) -> TickRanges {
         let rest = self.intersect(&other.complement());

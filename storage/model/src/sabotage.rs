@@ -1,11 +1,11 @@
-//! Faults for the crash tests: a test switches on a fault, and proves that the tests detect the
-//! fault.
+//! Deliberate faults for the crash tests: a test switches on a fault, and shows that the tests
+//! detect it.
 //!
-//! Each crate lists its faults, and asks here whether a fault is active. With the feature
-//! `sabotage`, the environment variable `STRATALOG_SABOTAGE` names the active faults, separated by
-//! commas. Without the feature no fault is ever active; no release has the feature.
+//! Each crate lists its faults, and calls this module to ask whether a fault is active. With the
+//! feature `sabotage`, the environment variable `STRATALOG_SABOTAGE` names the active faults,
+//! separated by commas. Without the feature no fault is ever active; no release has the feature.
 
-/// Whether `fault`, a member of `listed`, is active.
+/// Whether `fault` is active; `fault` must be a member of `listed`.
 #[cfg(feature = "sabotage")]
 pub fn active(listed: &[&str], fault: &str) -> bool {
     debug_assert!(listed.contains(&fault), "{fault} is not listed");
@@ -17,7 +17,7 @@ pub fn active(listed: &[&str], fault: &str) -> bool {
     active.iter().any(|name| name == fault)
 }
 
-/// Always false without the feature.
+/// Always false: the feature `sabotage` is off.
 #[cfg(not(feature = "sabotage"))]
 pub const fn active(_listed: &[&str], _fault: &str) -> bool {
     false

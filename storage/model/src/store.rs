@@ -17,70 +17,74 @@ use crate::{
 /// The options of an append.
 #[derive(Debug, Clone, Default)]
 pub struct AppendOptions {
-    /// Durability of the acknowledgement; `None` takes the strictest level of the chronicles.
+    /// Durability of the acknowledgement; `None` selects the strictest default level of the
+    /// chronicles in the append.
     pub durability: Option<Durability>,
-    /// The producer, and the number of the statement. A number up to the producer's last committed
-    /// number is acknowledged without a second store (F68).
+    /// The producer, and the number that the producer gave to the statement. If the number is at
+    /// most the producer's last committed number, the store acknowledges the statement as a
+    /// duplicate and stores nothing (F68).
     pub producer: Option<(ProducerId, u64)>,
-    /// For an append of several statements of the producer: the number of the first statement. The
-    /// append is refused if some of the statements were committed and others not. `None` for a
-    /// single statement.
+    /// For an append that combines several statements of the producer: the number of the first
+    /// statement. The store refuses the append if only some of the statements were committed
+    /// before. `None` for a single statement.
     pub producer_from: Option<u64>,
     /// The acceptance rule for chronicles with a clocked time source (F24).
     pub acceptance: Acceptance,
 }
 
-/// The action for an event whose collision key is taken, under `collision = 'first'`.
+/// The action for a new event under `collision = 'first'` if an earlier event has the same
+/// collision key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnConflict {
-    /// `UniqueViolation`; the whole statement fails.
+    /// The whole statement fails with `UniqueViolation`.
     #[default]
     Error,
     /// The event is skipped and counted.
     Skip,
 }
 
-/// The result of a push.
+/// The result of [`Append::push`].
 #[derive(Debug, Clone)]
 pub struct PushResult {
     /// The events to store: with assigned ticks, without skipped events.
     pub events: EventBatch,
-    /// Events skipped for a conflict.
+    /// Number of events skipped because of a conflict.
     pub skipped: u64,
 }
 
 /// A committed append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommittedAppend {
-    /// Gsn of the first event; later events follow in the order of admission. `None` for an empty
-    /// append.
+    /// Gsn of the first event; later events have consecutive gsn's, in the order in which the
+    /// append accepted them. `None` for an append without events.
     pub first_gsn: Option<Gsn>,
-    /// Gsn of the last event.
+    /// Gsn of the last event; `None` for an append without events.
     pub last_gsn: Option<Gsn>,
-    /// Events stored.
+    /// Number of stored events.
     pub rows: u64,
-    /// The level reached (CL-1).
+    /// The durability level that the append has reached (CL-1).
     pub durability: Durability,
-    /// A retry of a statement that the producer has committed before: nothing was stored again, and
-    /// the gsn's are unknown.
+    /// True for a retry of a statement that the producer has committed before. The store has stored
+    /// nothing, and the gsn's are unknown.
     pub duplicate: bool,
 }
 
-/// One statement or transaction that appends. `commit` makes all events visible at once. Drop rolls
-/// the append back. A savepoint allows a partial rollback.
+/// One statement or transaction that appends events. `commit` makes all events visible at once. A
+/// drop without a commit rolls the append back. A savepoint allows a partial rollback.
 pub trait Append: Send + Sync {
-    /// States the time of the acquisition of a chronicle, in nanoseconds since 1970; `None` without
-    /// an acquisition. For a clocked time source, later pushes accept no event from before the
-    /// acquisition, whatever [`AppendOptions::acceptance`] allows (F24).
+    /// Sets the time at which the session acquired a chronicle, in nanoseconds since 1970; `None`
+    /// if the session has not acquired the chronicle. For a clocked time source, later pushes
+    /// refuse events from before this time, even if [`AppendOptions::acceptance`] allows earlier
+    /// events (F24).
     fn acquired(&mut self, chronicle: ChronicleId, since_ns: Option<i64>);
 
-    /// States whether later pushed events of a chronicle keep their times under a clocked time
-    /// source, because the session restores a dump. Only a chronicle without any committed event,
-    /// past or present, keeps times outside of the acceptance window (F24).
+    /// Sets whether the session restores a dump of a chronicle. If so, events of later pushes keep
+    /// their times even under a clocked time source. Times outside of the acceptance window are
+    /// kept only in a chronicle that never had a committed event (F24).
     fn restores(&mut self, chronicle: ChronicleId, restores: bool);
 
     /// Adds events of one chronicle, in arrival order. `rows` has the schema
-    /// [`ChronicleDefinition::arrow_schema`]. Waits under back-pressure.
+    /// [`ChronicleDefinition::arrow_schema`]. Waits while the store applies back-pressure.
     ///
     /// # Errors
     /// `UniqueViolation`, `NotNullViolation`, `DatetimeOverflow`, `DatatypeMismatch`,
@@ -94,24 +98,25 @@ pub trait Append: Send + Sync {
         on_conflict: OnConflict,
     ) -> BoxFuture<'a, Result<PushResult>>;
 
-    /// Deletes events of `range`: events committed before this append, and events of the append
-    /// from before this call. Later events of the append stay. The caller checks that the range
-    /// covers a prefix or a suffix of the chronicle (F22).
+    /// Deletes the events of `range` that were committed before this append, or added to this
+    /// append before this call. Events that the append adds later stay. The caller checks that the
+    /// range covers a prefix or a suffix of the chronicle (F22).
     ///
     /// # Errors
-    /// `LimitExceeded` for too many deletes; `DataCorrupted`, `Io`, `ConnectionFailure` if pieces
-    /// cannot be read.
+    /// `LimitExceeded` for too many deletes in the append; `DataCorrupted`, `Io`,
+    /// `ConnectionFailure` if tablets or stories cannot be read.
     fn delete<'a>(
         &'a mut self,
         chronicle: &'a Arc<ChronicleDefinition>,
         range: TickRange,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// The transaction's view: `base`, a snapshot of the same store, plus the append's events and
-    /// deletes so far, as if committed.
+    /// The transaction's own view of the data: `base`, a snapshot of the same store, plus the
+    /// events and deletes of this append as if they were committed.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`, `ConnectionFailure` if keys of events in pieces cannot be read.
+    /// `DataCorrupted`, `Io`, `ConnectionFailure` if keys of events in tablets or stories cannot be
+    /// read.
     fn over<'a>(&'a self, base: &'a Arc<dyn Snapshot>) -> BoxFuture<'a, Result<Arc<dyn Snapshot>>>;
 
     /// Makes a savepoint; returns its number for [`Self::roll_back_to`].
@@ -120,23 +125,24 @@ pub trait Append: Send + Sync {
     /// `LimitExceeded` for too many savepoints.
     fn savepoint(&mut self) -> Result<usize>;
 
-    /// Forgets the savepoints after this savepoint; 0 is the beginning of the append.
+    /// Discards all savepoints made after `savepoint`; 0 is the beginning of the append.
     fn release(&mut self, savepoint: usize);
 
-    /// Takes back all pushes after a savepoint, including a failed push: then the append continues.
-    /// 0 is the beginning of the append. Later savepoints are gone; this savepoint stays.
+    /// Undoes all pushes since `savepoint`, including a failed push. Afterwards the append can
+    /// continue. 0 is the beginning of the append. Later savepoints are discarded; `savepoint`
+    /// itself stays.
     fn roll_back_to(&mut self, savepoint: usize);
 
-    /// Makes everything durable, then visible, then returns. If the caller drops the returned
-    /// future midway, the store holds either the complete append or nothing.
+    /// Makes all events durable, then visible, then returns. If the caller drops the returned
+    /// future before it completes, the store holds either the complete append or nothing.
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<CommittedAppend>>;
 
-    /// Makes everything durable on disk, whatever the requested durability, and nothing visible: a
-    /// record of another log will decide about the append (RFC 0023).
+    /// Makes all frames of the append durable on disk, whatever durability was requested, but makes
+    /// nothing visible. A record in another log then decides whether the append commits (RFC 0023).
     ///
     /// # Errors
-    /// Like [`Self::commit`]; then nothing is stored. `Internal` for an append with a producer
-    /// number.
+    /// Like [`Self::commit`]; after an error nothing is stored. `Internal` for an append with a
+    /// producer number.
     fn prepare(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn PreparedAppend>>>;
 }
 
@@ -149,133 +155,139 @@ pub enum DeletedArea {
     Before(Gsn),
 }
 
-/// A prepared delete: its frame is not in the log yet. The drop abandons the delete.
+/// A prepared delete: its frame is not in the log yet. Dropping the value abandons the delete.
 pub trait PreparedDelete: Send {
-    /// Deletes the events of the prepared area: for a range of ticks, the events committed before
-    /// the frame of the delete is durable; for a gsn, the events below the gsn. Returns the number
-    /// of deleted events.
+    /// Deletes the events of the prepared area, and returns their number. For a range of ticks, the
+    /// area has all events committed before the frame of the delete is durable. For a gsn, the area
+    /// has all events with a lower gsn.
     ///
     /// # Errors
     /// The errors of the log.
     fn carry_out(self: Box<Self>) -> BoxFuture<'static, Result<u64>>;
 }
 
-/// An append with durable frames. Drop rolls a prepared append back. Once the deciding record is or
-/// may be durable, the owner calls `commit` or `abandon` instead.
+/// An append whose frames are durable, but that is not committed yet. A drop rolls the append back.
+/// Once the deciding record is durable, or may be durable, the owner must call `commit` or
+/// `abandon` instead of a drop.
 pub trait PreparedAppend: Send {
-    /// The content of the deciding record; `None` for an append without events and deletes.
+    /// The content of the record that decides about the commit; `None` for an append without events
+    /// and deletes.
     fn decision(&self) -> Option<Decision>;
 
-    /// The chronicles with events or deletes: each must exist in the state after the deciding
-    /// record.
+    /// The chronicles in which the append stores or deletes events. After the deciding record, each
+    /// of these chronicles must exist.
     fn chronicles(&self) -> Vec<ChronicleId>;
 
-    /// Completes the commit after the decision is durable: writes the commit frame, makes
-    /// everything visible, then returns. Retries until the log takes the commit frame or stops.
+    /// Completes the commit after the deciding record is durable: writes the commit frame, makes
+    /// all events visible, then returns. Retries until the log accepts the commit frame or stops.
     ///
     /// # Errors
-    /// `Io`, `Shutdown` if the log has stopped: keys and frames stay unchanged, and the next start
-    /// of the store completes the commit.
+    /// `Io`, `Shutdown` if the log has stopped. Then the collision keys stay locked and the frames
+    /// stay in the log; the next start of the store completes the commit.
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<CommittedAppend>>;
 
-    /// For a decision that may or may not be durable: keys and frames stay unchanged until the next
-    /// start of the store.
+    /// Ends an append whose deciding record may or may not be durable. The collision keys stay
+    /// locked and the frames stay in the log until the next start of the store, which finds the
+    /// decision.
     fn abandon(self: Box<Self>);
 }
 
 /// The decision to commit a prepared append, stored in another log (RFC 0023).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The statements of the append, in the order of their commit; at least one.
+    /// The statements of the append, in commit order; at least one.
     pub statements: Vec<StatementId>,
-    /// Events of these statements.
+    /// Number of events in these statements.
     pub rows: u64,
 }
 
 /// All events committed at one instant; never changes (CL-5).
 pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
-    /// Highest gsn inside: the head of the log.
+    /// Highest gsn visible in this snapshot.
     fn gsn(&self) -> Gsn;
-    /// The seal of the chronicle: all events up to this tick are in the snapshot, and no later
-    /// event will have such a tick. [`EventStore::seal`] found the seal before this snapshot.
-    /// `None` without an earlier call of `seal`, and for a time source without a clock.
+    /// The sealed tick S of the chronicle: the snapshot has all events with ticks up to S, and no
+    /// event with such a tick can arrive later. The last call of [`EventStore::seal`] before this
+    /// snapshot determined S. `None` if `seal` was never called, and for a time source without a
+    /// clock.
     fn sealed(&self, chronicle: &ChronicleDefinition) -> Option<Tick> {
         let _ = chronicle;
         None
     }
-    /// Exact facts about the events of a chronicle; `None` if the facts would need reading events.
+    /// Exact row count, tick range and size of the events in `ranges`; `None` if the store would
+    /// have to read events to find them.
     fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent>;
-    /// Bounds of the ticks of a chronicle, found without reading events. [`Self::extent`] has the
-    /// exact bounds.
+    /// A range that contains all ticks of a chronicle, found without reading events; may be larger
+    /// than necessary. [`Self::extent`] has the exact bounds.
     fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
         self.extent(chronicle, &TickRanges::all()).map_or(TickRange::ALL, |extent| extent.ticks)
     }
-    /// The ticks of a chronicle that this reader may see: all ticks, unless the snapshot is
-    /// confined to an acquired range.
+    /// The ticks of a chronicle that this reader may see: all ticks, unless the session has
+    /// acquired only a range of the chronicle.
     fn within(&self, chronicle: ChronicleId) -> TickRange {
         let _ = chronicle;
         TickRange::ALL
     }
-    /// An estimate of the number of events that a scan reads: the events of its ranges, or a share
-    /// of them for a scan with key filters.
+    /// An estimate of the number of events that a scan reads: the events in the ranges of the
+    /// request, reduced if the request has key filters.
     fn estimate(&self, request: &ScanRequest) -> u64 {
         self.extent(&request.chronicle, &request.ticks).map_or(u64::MAX, |extent| extent.rows)
     }
-    /// An estimate of the number of series with ticks in `ranges`, from earlier reads: the maximum
-    /// of any part. 0 without earlier reads.
+    /// An estimate of the number of series with ticks in `ranges`, remembered from earlier reads:
+    /// the maximum over the blocks and row groups. 0 without earlier reads.
     fn series(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> u64 {
         let _ = (chronicle, ranges);
         0
     }
-    /// A range of positions inside `gsns` with deleted events of the chronicle, perhaps with other
-    /// events between them; `None` without deleted events.
+    /// The first range inside `gsns` in which events of the chronicle were deleted; the range may
+    /// also contain events that still exist. `None` if `gsns` has no deleted events.
     fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange>;
-    /// Starts a scan for partial aggregates. The batches of the streams have the schema
-    /// [`AggregateRequest::schema`]; the streams together count each event once. `None` if a window
+    /// Starts a scan that returns partial aggregates. The batches have the schema
+    /// [`AggregateRequest::schema`]; all streams together count each event once. `None` if a window
     /// would begin before the smallest tick.
     fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>>;
-    /// Starts a scan: the streams together return each event once. One stream if the request
-    /// orders. Equal requests distribute the events over the streams in the same way.
+    /// Starts a scan. All streams together return each event once. A request with an order gets one
+    /// stream. Equal requests distribute the events over the streams in the same way.
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>>;
 }
 
-/// The event store for SQL.
+/// The event store, as the SQL layer sees it.
 pub trait EventStore: Send + Sync + std::fmt::Debug {
     /// Starts an append.
     fn begin(&self, options: AppendOptions) -> Result<Box<dyn Append>>;
 
-    /// Pins all events committed so far.
+    /// Makes a snapshot of all events committed so far.
     fn snapshot(&self) -> Arc<dyn Snapshot>;
 
-    /// Seals the chronicle: ends the time for new events, within the limits of its clock. Returns
-    /// the last sealed tick S (F24); no new event can have a tick up to S. Later snapshots have all
-    /// events up to S, and return S from [`Snapshot::sealed`]. For a chronicle that refuses late
-    /// events, returns the last tick closed to new events; snapshots do not return this tick.
-    /// `None` for a chronicle that accepts events of any time.
+    /// Stops the arrival of events with old ticks, as far as the clock allows. Returns the last
+    /// sealed tick S (F24): no new event can have a tick up to S. Later snapshots have all events
+    /// up to S, and return S from [`Snapshot::sealed`]. For a chronicle that refuses late events,
+    /// returns the last tick closed to new events; snapshots do not return this tick. `None` for a
+    /// chronicle that accepts events of any time.
     ///
     /// # Errors
-    /// `UndefinedTable` after [`Self::forget`].
+    /// `UndefinedTable` after [`Self::forget`] for the chronicle.
     fn seal(&self, chronicle: &ChronicleDefinition) -> Result<Option<Tick>> {
         let _ = chronicle;
         Ok(None)
     }
 
-    /// Prepares a delete. [`PreparedDelete::carry_out`] decides which events the delete removes.
-    /// Waits for uncommitted merges with events of `area` (`collision = 'merge'`); later merges with
-    /// these events wait until the prepared delete ends.
+    /// Prepares a delete; [`PreparedDelete::carry_out`] decides which events the delete removes.
+    /// Under `collision = 'merge'`, an uncommitted event may need the values of an event in `area`:
+    /// this call waits for these uncommitted events, and later ones wait until the prepared delete
+    /// ends.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for events on both sides of a range of ticks: the range must cover a
-    /// prefix or a suffix of the chronicle (F22). `InvalidParameterValue` for a position beyond the
-    /// end of the log. `DeadlockDetected`. `DataCorrupted`, `Io`, `ConnectionFailure` when pieces
-    /// cannot be read.
+    /// `FeatureNotSupported` if `area` is a range of ticks with events on both sides: the range
+    /// must cover a prefix or a suffix of the chronicle (F22). `InvalidParameterValue` for a gsn
+    /// beyond the end of the log. `DeadlockDetected`. `DataCorrupted`, `Io`, `ConnectionFailure` if
+    /// tablets or stories cannot be read.
     fn prepare_delete<'a>(
         &'a self,
         chronicle: &'a Arc<ChronicleDefinition>,
         area: DeletedArea,
     ) -> BoxFuture<'a, Result<Box<dyn PreparedDelete>>>;
 
-    /// Deletes the events of `range` that are committed before the frame of the delete is durable.
+    /// Deletes the events of `range` that are committed before the delete's frame is durable.
     /// Returns the number of deleted events.
     ///
     /// # Errors
@@ -289,8 +301,8 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
         Box::pin(async move { prepared.await?.carry_out().await })
     }
 
-    /// Deletes the events of a chronicle with a gsn below `before` (F103): the beginning of the
-    /// chronicle in the order of commits. Returns the number of deleted events.
+    /// Deletes the events of a chronicle with a gsn below `before`: the oldest events in commit
+    /// order (F103). Returns the number of deleted events.
     ///
     /// # Errors
     /// Like [`Self::delete`].
@@ -303,43 +315,45 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
         Box::pin(async move { prepared.await?.carry_out().await })
     }
 
-    /// Returns when everything up to `gsn` is ordered and visible to later snapshots (F56, F108).
+    /// Returns when all events up to `gsn` are visible to later snapshots (F56, F108).
     ///
     /// # Errors
-    /// `Shutdown`.
+    /// `Shutdown` if the store stops before.
     fn reached(&self, gsn: Gsn) -> BoxFuture<'static, Result<()>>;
 
-    /// Reads a chronicle in the order of commits, from a given position on, without an end (F104).
+    /// Reads a chronicle in commit order, from a given position on; the stream does not end at the
+    /// newest event, but waits for new events (F104).
     ///
     /// # Errors
     /// `UndefinedTable` for a dropped chronicle.
     fn subscribe(&self, request: SubscribeRequest) -> Result<Subscription>;
 
-    /// Moves all committed events of a chronicle out of the journal (F29–F33). Returns after the
-    /// durable move. Readers see no change except `_tier`.
+    /// Moves all committed events of a chronicle out of the journal into tablets (F29–F33). Returns
+    /// after the move is durable. Readers see no change except `_tier`.
     /// # Errors
-    /// `DiskFull`, `Io`: earlier moves stay in effect. If the caller drops the returned future
-    /// midway, the current move happens completely or not at all.
+    /// `DiskFull`, `Io`: moves that completed before the error stay in effect. If the caller drops
+    /// the returned future before it completes, the current move happens completely or not at all.
     fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>>;
 
-    /// Like [`Self::flush`], and then merges all pieces of the chronicle into the minimum number of
-    /// large, disjoint pieces of the lowest tier, without deleted and replaced events.
+    /// Like [`Self::flush`], but then merges all tablets and stories of the chronicle into as few
+    /// and as disjoint stories as possible, without deleted and replaced events.
     ///
     /// # Errors
     /// Like [`Self::flush`].
     fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<MoveCounts>>;
 
-    /// The owners of the visible events, by chronicle, tier and ticks.
+    /// The tablets, stories and journal parts that own visible events, sorted by chronicle, tier
+    /// and ticks.
     fn pieces(&self) -> Vec<PieceStatus>;
 
-    /// The current moves of this process, and the last ended moves; by number.
+    /// The running moves of this process, and the most recently ended moves, sorted by number.
     fn moves(&self) -> Vec<MoveStatus>;
 
-    /// The progress of each chronicle's events down the tiers, by chronicle.
+    /// For each chronicle, how far its events have moved down the tiers; sorted by chronicle.
     fn watermarks(&self) -> Vec<Watermarks>;
 
-    /// Forgets a dropped chronicle; frees its memory after the last snapshot has released the
-    /// chronicle.
+    /// Removes a dropped chronicle from memory. The memory is freed when the last snapshot with the
+    /// chronicle is dropped.
     fn forget(&self, chronicle: ChronicleId);
 
     /// The known producers, and the last committed number of each producer (F68).
@@ -349,27 +363,28 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
     fn status(&self) -> StoreStatus;
 }
 
-/// Counts the acquirers of a chronicle: storage keeps popular chronicles in higher tiers (F13).
+/// Reports how many sessions use a chronicle: storage keeps popular chronicles in higher tiers
+/// (F13).
 pub trait Acquirers: Send + Sync + fmt::Debug {
-    /// The current number of acquirers.
+    /// The number of sessions that have acquired the chronicle now.
     fn acquirers(&self, chronicle: ChronicleId) -> u32;
 }
 
-/// The result of moves.
+/// The work that one or more moves have done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MoveCounts {
-    /// Events in the new pieces.
+    /// Number of events in the new tablets and stories.
     pub rows: u64,
-    /// Pieces made.
+    /// Number of new tablets and stories.
     pub pieces_added: u64,
-    /// Pieces made obsolete.
+    /// Number of tablets and stories that the moves replaced.
     pub pieces_removed: u64,
-    /// Bytes of the new pieces.
+    /// Bytes of the new tablets and stories.
     pub bytes: u64,
 }
 
 impl MoveCounts {
-    /// The sum of both.
+    /// The sum of the counts of both values.
     #[must_use]
     pub fn and(self, other: MoveCounts) -> MoveCounts {
         MoveCounts {
@@ -381,7 +396,7 @@ impl MoveCounts {
     }
 }
 
-/// An owner of events: a piece, or the journal.
+/// A file that owns events (a tablet or a story), or the journal's events of one chronicle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceStatus {
     /// The chronicle of the events.
@@ -392,15 +407,15 @@ pub struct PieceStatus {
     pub number: Option<u64>,
     /// The file; `None` for the journal, whose segments hold events of many chronicles.
     pub file: Option<String>,
-    /// Hull of the ticks.
+    /// The smallest range that contains the ticks of the events.
     pub ticks: TickRange,
-    /// Events, including deleted or replaced events still in the piece.
+    /// Number of events, including deleted or replaced events that are still stored.
     pub rows: u64,
-    /// Bytes in the file; for the journal, in memory.
+    /// Bytes of the file; for the journal, bytes in memory.
     pub bytes: u64,
-    /// Bytes in memory, if the events can be read without the file.
+    /// Bytes in memory; 0 if the events must be read from the file.
     pub memory_bytes: u64,
-    /// Lowest and highest gsn.
+    /// Lowest and highest gsn of the events.
     pub gsns: (Gsn, Gsn),
     /// Schema version of the events; `None` for the journal, which may hold several versions.
     pub schema_version: Option<SchemaVersion>,
@@ -415,9 +430,9 @@ pub enum MoveKind {
     Merge,
     /// From tablets into stories.
     Archive,
-    /// Removal of events after their retention time.
+    /// Removal of events that are older than the retention time.
     Retention,
-    /// Stories rewritten with the current indexes of their chronicle.
+    /// Rewrite of stories, to add the current indexes of the chronicle.
     Index,
 }
 
@@ -433,7 +448,7 @@ impl fmt::Display for MoveKind {
     }
 }
 
-/// A current or ended move.
+/// A move that is running or has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveStatus {
     /// The number of the move within this process.
@@ -444,24 +459,25 @@ pub struct MoveStatus {
     pub kind: MoveKind,
     /// The start, in nanoseconds since 1970.
     pub started_ns: i64,
-    /// The end, in nanoseconds since 1970; `None` for a current move.
+    /// The end, in nanoseconds since 1970; `None` while the move runs.
     pub ended_ns: Option<i64>,
-    /// The result so far.
+    /// The work done so far.
     pub moved: MoveCounts,
     /// The error of a failed move.
     pub error: Option<String>,
 }
 
-/// The progress of a chronicle's events down the tiers. No value ever decreases.
+/// How far a chronicle's events have moved down the tiers. No value ever decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermarks {
     /// The chronicle.
     pub chronicle: ChronicleId,
-    /// All events committed up to this gsn are in pieces, durable and verified by reading.
+    /// All events committed up to this gsn are in tablets or stories, durable, and verified by
+    /// reading them back.
     pub through: Gsn,
-    /// Highest tick that ever left the journal: T of the design.
+    /// Highest tick of any event that has left the journal (T in the design).
     pub tablets: Option<Tick>,
-    /// Highest tick in stories: P of the design.
+    /// Highest tick of any event in stories (P in the design).
     pub stories: Option<Tick>,
 }
 
@@ -470,29 +486,30 @@ pub struct Watermarks {
 pub struct StoreStatus {
     /// Highest committed gsn.
     pub committed: Gsn,
-    /// Bytes of events in memory.
+    /// Bytes of event data in memory.
     pub memory_bytes: u64,
-    /// The budget for events in memory.
+    /// The limit of `memory_bytes`.
     pub memory_bytes_max: u64,
     /// Bytes of the cache of decoded story columns.
     pub story_cache_bytes: u64,
     /// The chronicles.
     pub chronicles: Vec<ChronicleStatus>,
-    /// First frame of the journal with an event or a delete that no piece has.
+    /// Lsn of the first journal frame with an event or a delete that is not yet in a tablet or
+    /// story.
     pub journal_needed_from: Lsn,
-    /// The journal's numbers.
+    /// The status of the journal.
     pub log: crate::log::LogStatus,
 }
 
-/// The status of a chronicle.
+/// Memory and row counts of a chronicle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChronicleStatus {
     /// The chronicle.
     pub id: ChronicleId,
-    /// Events visible now.
+    /// Number of visible events.
     pub rows: u64,
-    /// Bytes in memory.
+    /// Bytes of the chronicle's events in memory.
     pub bytes: u64,
-    /// Distinct key values.
+    /// Number of distinct key values (series).
     pub series: u64,
 }

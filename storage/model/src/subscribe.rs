@@ -1,8 +1,8 @@
-//! Subscriptions: reading a chronicle in the order of commits, first history, then live events
-//! (F104).
+//! Subscriptions: a subscriber reads a chronicle in commit order, first the stored events, then new
+//! events as they are committed (F104).
 //!
 //! ```text
-//!   from ─► history, out of any tier ─► head of the log ─► live: each commit, once it is visible
+//!   from ─► history, from any tier ─► newest event ─► live: each commit, once it is visible
 //!             a Gap where events were deleted, or cannot be read
 //! ```
 
@@ -12,13 +12,13 @@ use arrow::array::RecordBatch;
 
 use crate::{ChronicleDefinition, Gsn, GsnRange, Result, Tick};
 
-/// The begin of a subscription.
+/// The start of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscribeFrom {
-    /// The event with this gsn, or the first event behind it.
+    /// The event with this gsn, or else the first event after it.
     Gsn(Gsn),
-    /// The first event, in the order of commits, with this tick or a later tick; the head of the
-    /// log if no event has such a tick.
+    /// The first event in commit order whose tick is this tick or later. If no event has such a
+    /// tick: the first event committed from now on.
     Tick(Tick),
     /// The first event committed from now on.
     Live,
@@ -29,41 +29,42 @@ pub enum SubscribeFrom {
 pub struct SubscribeRequest {
     /// The chronicle, with the columns that the subscriber expects.
     pub chronicle: Arc<ChronicleDefinition>,
-    /// The begin.
+    /// The start of the subscription.
     pub from: SubscribeFrom,
-    /// Columns to return, by position: see
+    /// Columns to return, as positions: see
     /// [`ScanRequest::projection`](crate::tier::ScanRequest::projection).
     pub projection: Vec<usize>,
     /// Maximum rows of a batch.
     pub batch_rows_max: usize,
 }
 
-/// An update for a subscriber.
+/// One item of a subscription's stream.
 #[derive(Debug, Clone)]
 pub enum Update {
-    /// Events, by ascending gsn, behind all earlier updates.
+    /// Events in ascending gsn order, after all earlier updates.
     Events(RecordBatch),
-    /// Events that no subscriber can receive any more.
+    /// Events that are missing from the stream, because no subscriber can receive them any more.
     Gap(Gap),
 }
 
-/// Positions with missing events: all events of the range are missing, or some, while the others
-/// follow. A gap comes after all events before it. A subscriber that resumes behind the first
-/// position of the gap misses nothing.
+/// A range of gsn's with missing events. All events of the range are missing, or only some; the
+/// remaining events of the range follow in later updates. A gap comes after all events before the
+/// range. A subscriber that resumes after the first gsn of the gap misses no event that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// The positions.
+    /// The range.
     pub gsns: GsnRange,
-    /// The reason.
+    /// Why events are missing.
     pub cause: GapCause,
 }
 
 /// The reason for missing events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GapCause {
-    /// DELETE, TRIM or retention removed them.
+    /// DELETE, TRIM or retention removed the events.
     Deleted,
-    /// The bytes of the events are damaged: the kind and the place of the damage.
+    /// The stored bytes of the events are damaged; the text names the kind and the place of the
+    /// damage.
     Damaged(String),
 }
 
@@ -76,6 +77,6 @@ impl fmt::Display for Gap {
     }
 }
 
-/// A stream of updates. The stream ends only with an error: `UndefinedTable` after the drop of the
-/// chronicle. A slow subscriber delays nobody else.
+/// A stream of updates. The stream ends only with an error, for example `UndefinedTable` after the
+/// drop of the chronicle. A slow subscriber does not delay other subscribers or writers.
 pub type Subscription = Pin<Box<dyn futures_core::Stream<Item = Result<Update>> + Send>>;

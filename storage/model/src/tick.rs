@@ -1,4 +1,4 @@
-//! Tick arithmetic: the only place that converts between times and ticks.
+//! Tick arithmetic. No other file converts between times and ticks.
 //!
 //! ```text
 //!   time_ns  = base_ns + tick × granularity_ns
@@ -15,9 +15,9 @@ mod grouping;
 
 pub use grouping::Grouping;
 
-/// Signed distance from a chronicle's base in units of its granularity (F21).
+/// Signed distance from a chronicle's base, in units of its granularity (F21).
 ///
-/// `Tick::END` is no tick, but the open end of half-open ranges.
+/// `Tick::END` is not a tick: it is the exclusive end of a range without an upper limit.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -29,10 +29,10 @@ impl Tick {
     pub const MIN: Tick = Tick(i64::MIN);
     /// The largest tick.
     pub const MAX: Tick = Tick(i64::MAX - 1);
-    /// Exclusive end of an open-ended range.
+    /// The exclusive end of a range without an upper limit.
     pub const END: Tick = Tick(i64::MAX);
 
-    /// The tick that follows; `Tick::END` after `Tick::MAX`.
+    /// The next tick; `Tick::END` after `Tick::MAX`.
     #[must_use]
     pub const fn next(self) -> Tick {
         Tick(self.0.saturating_add(1))
@@ -53,10 +53,10 @@ pub struct Granularity(NonZeroI64);
 impl Granularity {
     /// 1 ns, the default.
     pub const NANOSECOND: Granularity = Granularity(NonZeroI64::new(1).unwrap());
-    /// Nanoseconds of a day, the coarsest granularity.
+    /// Number of nanoseconds in a day, the coarsest granularity.
     pub const DAY_NS: i64 = 86_400_000_000_000;
 
-    /// A granularity of `ns` nanoseconds; an error outside of 1 … one day.
+    /// A granularity of `ns` nanoseconds; an error unless `ns` is between 1 and one day.
     pub fn from_ns(ns: i64) -> Result<Self> {
         match NonZeroI64::new(ns) {
             Some(value) if (1..=Self::DAY_NS).contains(&ns) => Ok(Self(value)),
@@ -108,7 +108,7 @@ const UNITS: &[(&str, i64)] = &[
 impl FromStr for Granularity {
     type Err = Error;
 
-    /// A number and a unit: `1ns`, `10us`, `5 ms`, `1s`, `1min`, `1h`, `1d`.
+    /// Parses a number with a unit, such as `1ns`, `10us`, `5 ms`, `1s`, `1min`, `1h` or `1d`.
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
             Error::new(
@@ -157,8 +157,9 @@ pub struct TickScale {
 }
 
 impl TickScale {
-    /// A scale with the base `created_ns` (F21: the creation time, or the option `base`), rounded
-    /// down to a multiple of the granularity since 1970: coarse ticks start at round times.
+    /// A scale whose base is `created_ns` (F21: the creation time, or the option `base`), rounded
+    /// down to a multiple of the granularity since 1970. Coarse ticks therefore start at round
+    /// times.
     pub fn starting_at(created_ns: i64, granularity: Granularity) -> Self {
         let offset = created_ns.rem_euclid(granularity.ns());
         let base_ns = created_ns.saturating_sub(offset);
@@ -174,12 +175,12 @@ impl TickScale {
         Self { base_ns, granularity }
     }
 
-    /// Nanoseconds since 1970 of tick 0.
+    /// The time of tick 0, in nanoseconds since 1970.
     pub const fn base_ns(&self) -> i64 {
         self.base_ns
     }
 
-    /// The unit of a tick.
+    /// The length of a tick.
     pub const fn granularity(&self) -> Granularity {
         self.granularity
     }
@@ -207,8 +208,9 @@ impl TickScale {
         }
     }
 
-    /// The first tick that starts at or after `time_ns`; `Tick::END` past the last tick and
-    /// `Tick::MIN` before the first tick. For range bounds, which may lie outside of all ticks.
+    /// The first tick that starts at or after `time_ns`: `Tick::MIN` for times before the first
+    /// tick, `Tick::END` for times after the last tick. For bounds of ranges, which may lie outside
+    /// of all ticks.
     pub fn bound_at_or_after(&self, time_ns: i128) -> Tick {
         let granularity = i128::from(self.granularity.ns());
         let distance = time_ns - i128::from(self.base_ns);
@@ -226,7 +228,7 @@ impl TickScale {
         bound
     }
 
-    /// Nanoseconds since 1970 at the start of a tick; `None` outside of the range of i64.
+    /// The start of a tick, in nanoseconds since 1970; `None` if the time does not fit an i64.
     pub fn time_ns_of(&self, tick: Tick) -> Option<i64> {
         let time =
             i128::from(self.base_ns) + i128::from(tick.0) * i128::from(self.granularity.ns());

@@ -1,4 +1,4 @@
-//! The contract between a tier and the player.
+//! The traits between the storage tiers and the player, which reads events across all tiers.
 
 use std::{
     fmt,
@@ -26,9 +26,9 @@ use crate::{
 pub enum TierName {
     /// The keeper's journal, read from memory.
     Journal,
-    /// Blocks on SSD.
+    /// Blocks of tablets, on SSD.
     Tablet,
-    /// Parquet.
+    /// Parquet files (stories).
     Story,
 }
 
@@ -46,12 +46,12 @@ impl TierName {
         }
     }
 
-    /// True if the tier keeps its events in pieces: files that a manifest names.
+    /// True if the tier stores its events in files that the manifest names (tablets or stories).
     pub fn has_pieces(self) -> bool {
         self != TierName::Journal
     }
 
-    /// True if the pieces have cells: precomputed aggregates.
+    /// True if the files of the tier have cells: precomputed aggregates.
     pub fn has_cells(self) -> bool {
         let has_cells = self == TierName::Story;
         debug_assert!(!has_cells || self.has_pieces(), "cells without pieces");
@@ -68,10 +68,10 @@ impl fmt::Display for TierName {
 /// A stream of batches of one schema.
 pub type BatchStream = Pin<Box<dyn futures_core::Stream<Item = Result<RecordBatch>> + Send>>;
 
-/// The order of the events of a scan.
+/// The order in which a scan returns events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ScanOrder {
-    /// Any order, any number of streams: the fastest.
+    /// Any order, and any number of streams: the fastest choice.
     #[default]
     Any,
     /// One stream, by (tick, seq) (CL-4).
@@ -80,69 +80,71 @@ pub enum ScanOrder {
     Descending,
 }
 
-/// Values that a key column may have: a conjunct `column IN (values)`.
+/// The values that a key column may have, as in the condition `column IN (values)`.
 #[derive(Debug, Clone)]
 pub struct KeyFilter {
-    /// Position in `ChronicleDefinition::columns` of a key column.
+    /// The key column, as a position in `ChronicleDefinition::columns`.
     pub column: usize,
     /// The values, in the column's Arrow type, without NULL.
     pub values: ArrayRef,
 }
 
-/// Counters of a scan in one tier, updated during the scan.
+/// Counters for one scan in one tier, updated during the scan.
 #[derive(Debug, Default)]
 pub struct TierMetrics {
     /// Batches, blocks or row groups read.
     pub parts_read: AtomicU64,
     /// Batches, blocks or row groups skipped because of their ticks, keys or statistics.
     pub parts_pruned: AtomicU64,
-    /// Cells that supplied stored aggregates of their events.
+    /// Cells whose stored aggregates were used instead of their events.
     pub cells: AtomicU64,
     /// Events read.
     pub rows: AtomicU64,
-    /// Bytes read, in stored form.
+    /// Bytes read, in their stored (compressed) form.
     pub bytes: AtomicU64,
-    /// Keys compared with the wanted keys: keys of series, or of rows with unknown series.
+    /// Keys compared with the keys that the scan looks for: one for each series, or one for each
+    /// row if the series of the rows are unknown.
     pub keys: AtomicU64,
 }
 
 impl TierMetrics {
-    /// Counts a part read.
+    /// Counts one batch, block or row group as read, with its rows and bytes.
     pub fn read(&self, rows: u64, bytes: u64) {
         self.parts_read.fetch_add(1, Ordering::Relaxed);
         self.read_on(rows, bytes);
     }
 
-    /// Counts more rows and bytes of a part already counted.
+    /// Counts more rows and bytes of a batch, block or row group that [`Self::read`] has counted
+    /// already.
     pub fn read_on(&self, rows: u64, bytes: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts cells that supplied aggregates.
+    /// Counts cells whose stored aggregates were used.
     pub fn answered_by_cells(&self, cells: u64) {
         self.cells.fetch_add(cells, Ordering::Relaxed);
     }
 
-    /// Counts keys compared with the wanted keys.
+    /// Counts keys compared with the keys that the scan looks for.
     pub fn compared(&self, keys: u64) {
         self.keys.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// Counts skipped parts.
+    /// Counts skipped batches, blocks or row groups.
     pub fn pruned(&self, parts: u64) {
         self.parts_pruned.fetch_add(parts, Ordering::Relaxed);
     }
 }
 
-/// Counters of a scan, by tier.
+/// Counters for one scan, by tier.
 #[derive(Debug, Default)]
 pub struct ScanMetrics {
-    /// In the journal.
+    /// The counters of the journal.
     pub journal: TierMetrics,
-    /// In tablets.
+    /// The counters of the tablets.
     pub tablet: TierMetrics,
-    /// In stories.
+    /// The counters of the stories.
     pub story: TierMetrics,
 }
 
@@ -157,44 +159,46 @@ impl ScanMetrics {
     }
 }
 
-/// Memory of the reading statement, beyond its batches.
+/// The memory account of a statement that reads, for memory beyond its result batches.
 pub trait ScanMemory: Send + Sync + fmt::Debug {
-    /// Changes the reservation to `bytes`, held until drop.
+    /// Changes the reservation to `bytes`. Dropping the account releases the reservation.
     ///
     /// # Errors
     /// `OutOfMemory` if the budget of the statement is too small; the earlier reservation stays.
     fn resize(&self, bytes: usize) -> Result<()>;
 }
 
-/// A read of one chronicle.
+/// A request to read events of one chronicle.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
     /// The chronicle, with the columns that the reader expects. Events with an older schema version
     /// are converted to this version.
     pub chronicle: Arc<ChronicleDefinition>,
-    /// Columns to return, by position: first the user's columns, then, from
-    /// `columns.len()` on, the system columns in the order of `SYSTEM_COLUMNS`.
+    /// Columns to return, as positions: first the user's columns; positions from `columns.len()` on
+    /// are the system columns in the order of `SYSTEM_COLUMNS`.
     pub projection: Vec<usize>,
-    /// Only events with these ticks. Applied exactly.
+    /// Return only events with these ticks. The scan applies this condition exactly.
     pub ticks: TickRanges,
-    /// Only events with these gsn's. Applied exactly.
+    /// Return only events with these gsn's. The scan applies this condition exactly.
     pub gsns: GsnRange,
-    /// Only events whose key columns have these values. Applied exactly.
+    /// Return only events whose key columns have these values. The scan applies this condition
+    /// exactly.
     pub keys: Vec<KeyFilter>,
-    /// Predicates on other columns. The scan may skip parts without matching values; the reader
-    /// filters the events of the other parts.
+    /// Predicates on columns outside of the key. The scan uses them only to skip blocks or row
+    /// groups without matching values; the caller must filter the returned events.
     pub values: Vec<ValueFilter>,
-    /// Order wanted.
+    /// The order of the returned events.
     pub order: ScanOrder,
-    /// Only one event of each group; any order, one stream.
+    /// If set, return only one event of each group, in any order, in one stream.
     pub newest_of: Option<NewestOf>,
-    /// Stop after about this number of rows (never fewer, if enough rows exist).
+    /// The scan may stop after about this number of rows; it returns at least this number if enough
+    /// rows exist.
     pub limit: Option<usize>,
     /// Maximum rows of a batch.
     pub batch_rows_max: usize,
-    /// Streams wanted under `ScanOrder::Any`; a hint.
+    /// Number of streams that the caller prefers under `ScanOrder::Any`; a hint.
     pub streams: usize,
-    /// The counters of the scan.
+    /// The counters that the scan updates.
     pub metrics: Arc<ScanMetrics>,
     /// The memory account of the scan, if any.
     pub memory: Option<Arc<dyn ScanMemory>>,
@@ -220,12 +224,12 @@ impl ScanRequest {
     }
 }
 
-/// Exact facts about the events of a chronicle that a snapshot sees.
+/// Exact numbers about the events of a chronicle that a snapshot sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// Number of events.
     pub rows: u64,
-    /// Hull of the ticks.
+    /// The smallest range that contains the ticks of the events.
     pub ticks: TickRange,
     /// Approximate bytes in memory or on disk.
     pub bytes: u64,
@@ -236,38 +240,39 @@ impl Extent {
     pub const EMPTY: Extent = Extent { rows: 0, ticks: TickRange::EMPTY, bytes: 0 };
 }
 
-/// Events of one tier, with a range of ticks: the unit of reading.
+/// Some events of one tier, within a range of ticks, that a scan reads as one unit.
 pub trait Split: Send + Sync {
-    /// Hull of the ticks that a read may return.
+    /// A range that contains the ticks of all events that a read may return.
     fn ticks(&self) -> TickRange;
-    /// Maximum number of rows, on average over the splits of a piece: the sum over all splits of a
-    /// request is at least the number of its rows.
+    /// An upper bound of the number of rows. The bound holds on average over the splits of a file:
+    /// the sum over all splits of a request is at least the number of its rows.
     fn rows_max(&self) -> usize;
-    /// Reads the split: in (tick, seq) order, or in reverse order, if the request orders; otherwise
-    /// in any order. The columns are the columns of [`ScanRequest::schema`]; if the request orders,
-    /// `_tick` and `_seq` (Int64 each) follow for the merge.
+    /// Reads the events of the split. If the request has an order, the events come in (tick, seq)
+    /// order or in the reverse order; otherwise in any order. The columns are the columns of
+    /// [`ScanRequest::schema`]; if the request has an order, `_tick` and `_seq` (Int64 each)
+    /// follow, because the merge of the splits needs them.
     fn read(self: Box<Self>) -> BatchStream;
-    /// The best events of groups that improve on the best events found so far: batches with the
-    /// columns of [`ScanRequest::schema`], `_tick` (Int64) and the number of the group (UInt32). A
-    /// later batch may hold a better event of the same group.
+    /// Returns the events that are better than the best events found so far in their groups. The
+    /// batches have the columns of [`ScanRequest::schema`], `_tick` (Int64) and the number of the
+    /// group (UInt32). A later batch may have a better event of the same group.
     fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream;
-    /// Partial aggregates of the split. The scan request of the split projects the columns of
-    /// [`AggregateRequest::projection`].
+    /// Returns partial aggregates of the split's events. The split must have been made for a scan
+    /// request whose projection is [`AggregateRequest::projection`].
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream;
 }
 
-/// One level of storage. Each event of a version is owned by exactly one tier (CL-2).
+/// One level of storage. In each version of the database, exactly one tier owns each event (CL-2).
 pub trait Tier: Send + Sync + fmt::Debug {
     /// The name of this tier.
     fn name(&self) -> TierName;
-    /// Exact facts about the events of `ranges` committed at or before `visible`; `None` if the
-    /// facts would need reading events.
+    /// Exact numbers about the events in `ranges` with a gsn up to `visible`; `None` if the tier
+    /// would have to read events to find them.
     fn extent(
         &self,
         chronicle: &ChronicleDefinition,
         ranges: &TickRanges,
         visible: Gsn,
     ) -> Option<Extent>;
-    /// The splits that may hold events of the request committed at or before `visible`.
+    /// The splits that may contain events of the request with a gsn up to `visible`.
     fn splits(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Split>>>;
 }

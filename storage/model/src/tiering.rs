@@ -4,21 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The tiering options of a chronicle; `None` selects the server's setting.
+/// The tiering options of a chronicle; `None` means that the server's setting applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tiering {
-    /// Milliseconds after their time until events are deleted; `None` keeps events forever.
+    /// Retention: events are deleted this number of milliseconds after their time; `None` keeps
+    /// events forever.
     pub retention_ms: Option<u64>,
-    /// Events above the stories that trigger a new story.
+    /// If this number of events is in the tiers above the stories, the server makes a new story.
     pub story_rows_max: Option<u64>,
-    /// Bytes above the stories that trigger a new story.
+    /// If this number of bytes is in the tiers above the stories, the server makes a new story.
     pub story_bytes_max: Option<u64>,
-    /// Milliseconds after their commit until events become a story.
+    /// Milliseconds between the commit of an event and its move into a story.
     pub story_age_max_ms: Option<u64>,
-    /// Milliseconds after their commit for which events stay in the journal, unless disk space of
-    /// the journal or memory is short. Pinned events do not become a story, and stay in memory
-    /// longer than events of other chronicles (F12).
+    /// Events stay in the journal for this number of milliseconds after their commit, unless
+    /// journal space or memory runs short. During this time, the events do not move into a story,
+    /// and stay in memory longer than events of other chronicles (F12).
     pub pin_for_ms: Option<u64>,
 }
 
@@ -52,10 +53,11 @@ const SIZES: [(&str, u64); 8] = [
     ("gb", 1 << 30),
 ];
 
-/// Parses a duration option, in milliseconds: `90d`, `12h`, `30 min`, `500ms`.
+/// Parses the value `text` of a duration option: `90d`, `12h`, `30 min`, `500ms`. Returns
+/// milliseconds. `option` is the option's name for error messages.
 ///
 /// # Errors
-/// `InvalidParameterValue` for other texts and for zero.
+/// `InvalidParameterValue` if the text is not a duration, or the duration is zero.
 pub fn duration_ms(option: &str, text: &str) -> Result<u64> {
     measured(text, &DURATIONS).filter(|ms| *ms > 0).ok_or_else(|| {
         invalid(
@@ -67,7 +69,8 @@ pub fn duration_ms(option: &str, text: &str) -> Result<u64> {
     })
 }
 
-/// Parses a size option, in bytes: `256MiB`, `1 GiB`, `4096`; units are powers of 1024.
+/// Parses the value `text` of a size option: `256MiB`, `1 GiB`, `4096`. Returns bytes. Units are
+/// powers of 1024.
 ///
 /// # Errors
 /// Like [`duration_ms`].
@@ -77,7 +80,7 @@ pub fn size_bytes(option: &str, text: &str) -> Result<u64> {
     })
 }
 
-/// Parses an option with a number of events.
+/// Parses the value `text` of an option that is a number of events.
 ///
 /// # Errors
 /// Like [`duration_ms`].

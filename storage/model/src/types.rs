@@ -7,20 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Metadata key of a result field that is an unchanged column of a table: `<oid>.<number>`.
+/// Metadata key of a result field that returns a table column unchanged. The value is
+/// `<oid of the table>.<number of the column>`.
 pub const ORIGIN_METADATA: &str = "stratalog.origin";
 
-/// Metadata key of a field whose Arrow type does not determine its PostgreSQL type: the catalog's
-/// `oid`, `name`, `char`, `int2vector` … The value is the name of the type.
+/// Metadata key of a field whose Arrow type does not determine its PostgreSQL type, such as the
+/// catalog's `oid`, `name`, `char` and `int2vector`. The value is the name of the PostgreSQL type.
 pub const PG_TYPE_METADATA: &str = "stratalog.pg_type";
 
 /// Largest number of decimal digits of a NUMERIC.
 pub const NUMERIC_PRECISION_MAX: u8 = 38;
 
-/// Field metadata key of Arrow's extension types.
+/// Arrow's metadata key for the name of an extension type.
 const EXTENSION_NAME: &str = "ARROW:extension:name";
 
-/// The type of a column. One SQL type has exactly one Arrow type.
+/// The type of a column. Each SQL type has exactly one Arrow type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnType {
@@ -38,7 +39,7 @@ pub enum ColumnType {
     Double,
     /// `numeric(precision, scale)`: Decimal128, precision 1 … 38, scale 0 … precision
     Numeric {
-        /// Decimal digits in all.
+        /// Total number of decimal digits.
         precision: u8,
         /// Decimal digits after the point.
         scale: u8,
@@ -47,27 +48,27 @@ pub enum ColumnType {
     Text,
     /// `bytea`: Binary
     Bytea,
-    /// `timestamp(precision)` without time zone: Timestamp, precision 0, 3, 6 or 9
+    /// `timestamp(precision)` without time zone: Timestamp; the precision is 0, 3, 6 or 9
     Timestamp {
-        /// Decimal digits of a second.
+        /// Decimal digits of the fraction of a second.
         precision: u8,
     },
-    /// `timestamptz(precision)`: Timestamp in UTC, precision 0, 3, 6 or 9
+    /// `timestamptz(precision)`: Timestamp in UTC; the precision is 0, 3, 6 or 9
     TimestampTz {
-        /// Decimal digits of a second.
+        /// Decimal digits of the fraction of a second.
         precision: u8,
     },
     /// `date`: Date32
     Date,
     /// `time` without time zone: Time64 in microseconds
     Time,
-    /// `interval`: months, days and nanoseconds
+    /// `interval`: IntervalMonthDayNano, with months, days and nanoseconds
     Interval,
     /// `uuid`: 16 bytes, extension `arrow.uuid`
     Uuid,
     /// `jsonb`: Utf8View with normalized JSON, extension `arrow.json`
     Jsonb,
-    /// `element[]`: List; one dimension
+    /// `element[]`: List with one dimension
     Array(Box<ColumnType>),
 }
 
@@ -78,7 +79,7 @@ impl ColumnType {
     /// Digits after the point of a NUMERIC without precision and scale.
     pub const NUMERIC_SCALE: u8 = 10;
 
-    /// Checks limits that the type itself cannot express.
+    /// Checks the limits of precision, scale and nesting.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidParameterValue, message);
         match self {
@@ -221,7 +222,7 @@ impl ColumnType {
         })
     }
 
-    /// Whether the type may be the tick column.
+    /// Whether a column of this type may be the tick column.
     pub fn is_timestamp(&self) -> bool {
         matches!(self, ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. })
     }
@@ -245,7 +246,7 @@ impl ColumnType {
 }
 
 impl fmt::Display for ColumnType {
-    /// The name for `\d`.
+    /// Writes the SQL name of the type, as in the output of `\d`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ColumnType::Boolean => f.write_str("boolean"),

@@ -1,7 +1,8 @@
-//! Value summaries and value predicates: parts whose lowest and highest values rule out an event
-//! need no reading (F86, F87).
+//! Summaries of column values, and predicates on values. A scan skips a block or row group if the
+//! lowest and highest value show that no event can match (F86, F87).
 //!
-//! Errors are allowed on one side only: a skipped part never holds a wanted value.
+//! A skipped block or row group never contains a matching value; a block or row group that is read
+//! may contain none.
 
 use std::{cmp::Ordering, fmt};
 
@@ -19,30 +20,30 @@ use bytes::Bytes;
 
 use crate::index::WordPart;
 
-/// Maximum bytes of a stored text bound.
+/// Maximum length of a stored bound of texts, in bytes.
 const BYTES_MAX: usize = 32;
 
-/// A value, in the order of its type.
+/// A value that can be compared with other values of its type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OrderedValue {
-    /// A number without a fraction. Includes dates and times in the unit of their column, decimals
-    /// in units of their last digit, false (0) and true (1).
+    /// An integer; also a date or time in the unit of its column, a decimal in units of its last
+    /// digit, or a boolean (false is 0, true is 1).
     Whole(i128),
-    /// Neither NaN nor -0.
+    /// A float, but neither NaN nor -0.
     Float(f64),
     /// Text, bytea and uuid, in byte order.
     Bytes(Bytes),
 }
 
 impl OrderedValue {
-    /// A float; `None` for NaN, which has no order.
+    /// Makes an ordered value from a float; `None` for NaN, which has no order.
     pub fn float(value: f64) -> Option<Self> {
-        // Both zeros are equal.
+        // 0 and -0 are equal: store both as 0.
         (!value.is_nan()).then_some(Self::Float(if value == 0.0 { 0.0 } else { value }))
     }
 
-    /// The order of two values. Numbers of different kinds are compared as floats: neighbors may
-    /// compare as equal. `None` for values without an order.
+    /// Compares two values. An integer and a float are compared as floats, so neighboring numbers
+    /// may compare as equal. `None` for values that cannot be compared.
     fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => Some(one.cmp(other)),
@@ -55,20 +56,20 @@ impl OrderedValue {
     }
 }
 
-/// A summary of the values of a part of a column.
+/// A summary of one column's values in a block or row group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueSummary {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// The number of NULL values.
     pub nulls: u64,
-    /// A lower and an upper bound of the values; neither bound needs to be a value of the part.
-    /// `None` if nothing is known, or if all values are NULL.
+    /// A lower and an upper bound of the values; the bounds need not occur as values. `None` if
+    /// nothing is known, or if all values are NULL.
     pub hull: Option<(OrderedValue, OrderedValue)>,
 }
 
 impl ValueSummary {
-    /// The summary of an array with the Arrow type of a column.
+    /// Computes the summary of an array of column values.
     pub fn of(array: &ArrayRef) -> Self {
         let (rows, nulls) = (array.len() as u64, array.logical_null_count() as u64);
         let hull = hull(array);
@@ -81,31 +82,32 @@ impl ValueSummary {
 /// A predicate on the values of a column. NULL matches only [`Self::Null`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValuePredicate {
-    /// NULL, and nothing else.
+    /// Matches only NULL.
     Null,
-    /// Values between two bounds, both included. A missing bound is open; without any bound: all
-    /// values but NULL.
+    /// Matches values between two bounds, both included. `None` means unbounded on this side;
+    /// without any bound, the predicate matches all values except NULL.
     Between(Option<OrderedValue>, Option<OrderedValue>),
-    /// One of several values, in the column's Arrow type: for an index.
+    /// Matches one of several values, in the column's Arrow type; used with a Bloom index.
     Among(ArrayRef),
-    /// Texts that contain a word for each part: for an inverted index.
+    /// Matches texts that contain, for each word part, a matching word; used with an inverted
+    /// index.
     Words(Vec<WordPart>),
 }
 
-/// A conjunct about a column, known only in part. The result of a scan may hold other events: the
-/// reader applies the complete predicate again.
+/// A necessary condition of a query on one column. The scan may return events that do not match:
+/// the reader applies the complete condition again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueFilter {
-    /// Position of the column, counted like `ScanRequest::projection`: a position in
-    /// `ChronicleDefinition::columns`, or the position of `_seq` behind the user's columns.
+    /// The column, as a position like in `ScanRequest::projection`: a position in
+    /// `ChronicleDefinition::columns`, or the position of `_seq` after the user's columns.
     pub column: usize,
-    /// The wanted values.
+    /// The condition on the values.
     pub predicate: ValuePredicate,
 }
 
 impl ValuePredicate {
-    /// The range between the lowest and the highest value of `array`; `None` for values without an
-    /// order.
+    /// The predicate that matches all values between the lowest and the highest value of `array`;
+    /// `None` for values without an order.
     pub fn among(array: &ArrayRef) -> Option<Self> {
         let (low, high) = hull(array)?;
         debug_assert!(
@@ -115,12 +117,12 @@ impl ValuePredicate {
         Some(Self::Between(Some(low), Some(high)))
     }
 
-    /// Whether a part with the summary `part` may hold a wanted value.
+    /// Whether a block or row group with the summary `part` may contain a matching value.
     pub fn may_be_in(&self, part: &ValueSummary) -> bool {
         match self {
             Self::Null => part.nulls > 0,
             Self::Between(..) | Self::Among(_) | Self::Words(_) if part.nulls >= part.rows => false,
-            // The index has checked the other facts about the part.
+            // The index decides about these predicates; the summary cannot exclude anything.
             Self::Among(_) | Self::Words(_) => true,
             Self::Between(low, high) => {
                 let Some((lowest, highest)) = &part.hull else { return true };
@@ -133,12 +135,13 @@ impl ValuePredicate {
         }
     }
 
-    /// The union of both predicates; `None` if no predicate can express the union.
+    /// A predicate that matches all values that either predicate matches; `None` if no predicate
+    /// can express this.
     #[must_use]
     pub fn or(self, other: Self) -> Option<Self> {
         let outer = |one: Option<OrderedValue>, other: Option<OrderedValue>, wanted: Ordering| {
             let (one, other) = (one?, other?);
-            // As floats, different whole numbers may compare as equal.
+            // Integers and floats are compared as floats: different integers may compare as equal.
             if std::mem::discriminant(&one) != std::mem::discriminant(&other) {
                 return None;
             }
@@ -179,8 +182,9 @@ impl fmt::Display for ValuePredicate {
     }
 }
 
-/// An upper bound of `bytes`, at most [`BYTES_MAX`] bytes long. A cut bound is above all texts with
-/// the same first [`BYTES_MAX`] bytes; `None` if no bound of this length exists.
+/// An upper bound of `bytes` that is at most [`BYTES_MAX`] bytes long. The bound of a longer text
+/// is above all texts with the same first [`BYTES_MAX`] bytes; `None` if no bound of this length
+/// exists.
 fn above(bytes: &[u8]) -> Option<Bytes> {
     let Some(head) = bytes.get(..BYTES_MAX).filter(|_| bytes.len() > BYTES_MAX) else {
         return Some(Bytes::copy_from_slice(bytes));
@@ -193,7 +197,7 @@ fn above(bytes: &[u8]) -> Option<Bytes> {
     Some(above.into())
 }
 
-/// The bounds of texts.
+/// Bounds of at most [`BYTES_MAX`] bytes for texts between `low` and `high`.
 fn around(low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(OrderedValue, OrderedValue)> {
     debug_assert_eq!(low.is_some(), high.is_some(), "values have one bound only");
     let low = low?;
@@ -203,7 +207,8 @@ fn around(low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(OrderedValue, Orde
     Some((OrderedValue::Bytes(low), OrderedValue::Bytes(high)))
 }
 
-/// The lowest and the highest value; `None` without values, and for values without an order.
+/// The lowest and the highest value of an array; `None` without values, and for values without an
+/// order.
 fn hull(array: &ArrayRef) -> Option<(OrderedValue, OrderedValue)> {
     fn whole<T: ArrowNumericType<Native: Into<i128>>>(
         array: &ArrayRef,
@@ -214,7 +219,8 @@ fn hull(array: &ArrayRef) -> Option<(OrderedValue, OrderedValue)> {
     fn float<T: ArrowNumericType<Native: Into<f64>>>(
         array: &ArrayRef,
     ) -> Option<(OrderedValue, OrderedValue)> {
-        // In this order, NaN of either sign is first or last.
+        // Arrow orders NaN first or last, depending on its sign: a NaN appears as the minimum or
+        // maximum.
         let values: &PrimitiveArray<T> = array.as_primitive_opt()?;
         Some((OrderedValue::float(min(values)?.into())?, OrderedValue::float(max(values)?.into())?))
     }

@@ -1,12 +1,13 @@
-//! Conformance suites: the promises of the traits between the layers, a function for each promise.
+//! Conformance suites: each suite tests the promises of a trait between the layers, with one
+//! function for each promise.
 //!
 //! ```text
-//!   trait Log         ◄── log     the journal, and the logs in memory of tests
-//!   trait Tier        ◄── tier    journal, tablets, stories
-//!   trait EventStore  ◄── store   the engine, over each kind of log, with and without files
+//!   trait Log         ◄── log     tested: the journal, and the in-memory logs of tests
+//!   trait Tier        ◄── tier    tested: journal, tablets, stories
+//!   trait EventStore  ◄── store   tested: the engine, over each kind of log, and over files
 //! ```
 //!
-//! The tests of each implementation call the suite of the trait. A function of a suite panics if
+//! The tests of each implementation call the suite of its trait. A function of a suite panics if
 //! the implementation breaks the promise.
 
 #![expect(

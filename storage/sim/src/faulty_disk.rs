@@ -1,14 +1,15 @@
-//! A disk in memory that forgets unsynced data, and fails on request.
+//! A disk in memory for tests. It loses unsynced data in a power cut, and its operations fail on
+//! request.
 //!
 //! ```text
 //!   process ─► page cache (sees every write) ─ sync_data ─► platter (survives a power cut)
 //!              names (see every rename)      ─ sync_dir ──► names on the platter
 //! ```
 //!
-//! At a power cut, the seed decides for each unsynced sector (512 bytes) whether the sector
-//! survives. Of the unsynced name changes, a prefix survives. The unsynced length of a file ends up
-//! anywhere between the old and the new length. A failed sync leaves pages that are clean in the
-//! cache but were never written to the platter, like on Linux.
+//! At a power cut, a random generator with a given seed decides for each unsynced sector (512
+//! bytes) whether the sector survives. Of the unsynced changes of names, the first few survive. The
+//! unsynced length of a file becomes any value between the old and the new length. A failed sync
+//! leaves pages that are clean in the cache but were never written to the platter, as on Linux.
 
 mod file;
 mod state;
@@ -25,10 +26,10 @@ use stratalog_model::{Disk, DiskFile};
 use crate::Random;
 use state::{NameChange, State};
 
-/// An operation that can fail.
+/// A disk operation that a test can let fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// `write_all_at`: about half of the sectors reach the page cache.
+    /// `write_all_at`. If it fails, about half of the sectors reach the page cache.
     Write,
     /// `sync_data` and `sync_all`.
     Sync,
@@ -49,26 +50,27 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether the operation leaves the disk unchanged: a halt does not count these operations.
+    /// Whether the operation leaves the disk unchanged. [`FaultyDisk::halt_after`] does not count
+    /// it then.
     fn only_looks(self) -> bool {
         matches!(self, Operation::Open | Operation::Read)
     }
 
-    /// Whether the operation needs disk space, and can fail for lack of space.
+    /// Whether the operation needs disk space, so that it can fail for lack of space.
     fn takes_room(self) -> bool {
         use Operation::{Create, Rename, Resize, Sync, Write};
         matches!(self, Write | Sync | Create | Resize | Rename)
     }
 }
 
-/// The failure of an operation.
+/// The error with which an operation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// EIO
+    /// I/O error of the device (EIO).
     Device,
-    /// ENOSPC
+    /// No space left (ENOSPC).
     Full,
-    /// EROFS
+    /// The file system is read-only (EROFS).
     ReadOnly,
 }
 
@@ -81,7 +83,7 @@ impl Failure {
         })
     }
 
-    /// Whether an operation can fail in this way.
+    /// Whether `operation` can fail with this error.
     fn befalls(self, operation: Operation) -> bool {
         match self {
             Failure::Device => true,
@@ -91,16 +93,16 @@ impl Failure {
     }
 }
 
-/// The end of a process.
+/// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
-    /// `kill -9`: the page cache stays.
+    /// `kill -9`: the page cache survives.
     Kill,
-    /// The machine stops: synced data survives, and a random part of unsynced data.
+    /// The machine stops: synced data survives, and a random part of the unsynced data.
     PowerCut,
 }
 
-/// Calls since the disk was made.
+/// The number of calls of each operation since the disk was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskCounts {
     /// `write_all_at`.
@@ -123,11 +125,12 @@ pub struct DiskCounts {
     pub reads: u64,
 }
 
-/// One process's view of the disk. See the comment of the module.
+/// The disk as one process sees it. See the comment of the module.
 #[derive(Clone)]
 pub struct FaultyDisk {
     shared: Arc<SharedDisk>,
-    /// The number of the process. Calls with an earlier number fail.
+    /// The number of the process that owns this view. After a crash, calls of earlier processes
+    /// fail.
     life: u64,
 }
 
@@ -143,15 +146,15 @@ impl fmt::Debug for FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// An empty disk; `seed` decides its accidents.
+    /// An empty disk. `seed` determines all random decisions.
     pub fn new(seed: u64) -> Self {
         let state = State::new(Random::new(seed));
         let shared = SharedDisk { state: Mutex::new(state), changed: Condvar::new() };
         Self { shared: Arc::new(shared), life: 0 }
     }
 
-    /// Ends the process of this view, and returns the view of the next process. From now on, all
-    /// calls of the old view and of its files fail.
+    /// Simulates the crash of the process that owns this view. Returns the view for the next
+    /// process. From now on, all calls of the old view and of its files fail.
     pub fn crash(&self, crash: Crash) -> Self {
         let mut state = self.shared.state.lock();
         state.end_life(crash);
@@ -161,23 +164,24 @@ impl FaultyDisk {
         Self { shared: Arc::clone(&self.shared), life }
     }
 
-    /// Halts the disk at the `steps`-th change from now on (1 is the next change): the change is
-    /// half done, and every later call fails, until [`FaultyDisk::crash`].
+    /// Halts the disk at the `steps`-th change from now on (1 is the next change): only half of
+    /// this change happens, and every later call fails, until [`FaultyDisk::crash`].
     pub fn halt_after(&self, steps: u64) {
         self.shared.state.lock().halt_after = Some(steps);
     }
 
-    /// Whether the halt was reached.
+    /// Whether the disk has halted.
     pub fn is_halted(&self) -> bool {
         self.shared.state.lock().halted
     }
 
-    /// Makes the `nth` operation of this kind from now on (1 is the next) fail, once.
+    /// Lets the `nth` operation of this kind from now on (1 is the next) fail once.
     pub fn fail(&self, operation: Operation, nth: u64, failure: Failure) {
         self.shared.state.lock().failures.push((operation, nth.max(1), failure));
     }
 
-    /// Makes the `nth` operation from now on (1 is the next) that can fail in this way fail, once.
+    /// Lets the `nth` operation from now on (1 is the next) that can fail with this error fail
+    /// once.
     pub fn fail_any(&self, nth: u64, failure: Failure) {
         self.shared.state.lock().failing = Some((nth.max(1), failure));
     }
@@ -187,34 +191,34 @@ impl FaultyDisk {
         self.shared.state.lock().failing.is_some()
     }
 
-    /// Sets the disk read-only, like a file system after a severe error: every change fails, reads
-    /// succeed.
+    /// Sets the disk read-only, as a file system does after a severe error: every change fails,
+    /// reads succeed.
     pub fn set_read_only(&self, read_only: bool) {
         self.shared.state.lock().read_only = read_only;
     }
 
     /// Flips one bit of the `nth` write from now on (1 is the next) to a file whose name ends with
-    /// `name_end`; the write reports success.
+    /// `name_end`. The write still reports success.
     pub fn flip_write(&self, name_end: &str, nth: u64) {
         self.shared.state.lock().flip = Some((name_end.to_string(), nth.max(1)));
     }
 
-    /// Whether the flip is still pending.
+    /// Whether a bit flip from [`FaultyDisk::flip_write`] is still pending.
     pub fn is_flipping(&self) -> bool {
         self.shared.state.lock().flip.is_some()
     }
 
-    /// Limits the bytes of all files; `u64::MAX` (the initial value) is no limit.
+    /// Limits the total size of all files; `u64::MAX` (the initial value) means no limit.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.state.lock().capacity = bytes;
     }
 
-    /// Bytes of all files.
+    /// Total size of all files, in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.shared.state.lock().used_bytes()
     }
 
-    /// Calls since the disk was made.
+    /// The number of calls of each operation since the disk was made.
     pub fn counts(&self) -> DiskCounts {
         self.shared.state.lock().counts
     }
@@ -235,23 +239,23 @@ impl FaultyDisk {
         self.shared.changed.notify_all();
     }
 
-    /// The bytes of a file in the page cache.
+    /// The content of a file, as processes see it (page cache).
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.shared.state.lock();
         Some(state.inode_at(path)?.cached.clone())
     }
 
-    /// Replaces a file's bytes in the cache and on the platter: damage.
+    /// Replaces the content of a file in the page cache and on the platter, to simulate damage.
     pub fn overwrite(&self, path: &Path, bytes: Vec<u8>) {
         self.shared.state.lock().overwrite(path, bytes);
     }
 
-    /// All files.
+    /// The paths of all files.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.shared.state.lock().names.keys().cloned().collect()
     }
 
-    /// The state, if this process still runs.
+    /// Locks the state; fails if the process that owns this view has crashed.
     fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.shared.state.lock();
         if state.life != self.life || state.halted {
@@ -260,7 +264,8 @@ impl FaultyDisk {
         Ok(state)
     }
 
-    /// The state for an operation: counts the operation, and waits while writes are held.
+    /// Locks the state for an operation and counts the operation; waits first while
+    /// [`FaultyDisk::hold`] blocks writes.
     fn change(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.alive()?;
         if operation == Operation::Write {

@@ -1,9 +1,10 @@
 //! Simulated accidents for the tests of storage.
 //!
 //! *What it is*: [`FaultyDisk`], a disk in memory with a page cache, power cuts and failing calls;
-//! [`SabotageDisk`], a disk that lies; [`power_cut`], a test of the journal, repeatable by seed;
-//! the program `crash`, which kills a real server and checks the recovered data; and
-//! [`conformance`], the suites that each log, tier and store must pass.
+//! [`SabotageDisk`], a disk that reports success without effect; [`power_cut`], a random test of
+//! the journal that can be repeated by its seed; the program `crash`, which kills a real server and
+//! checks the recovered data; and [`conformance`], the test suites that each log, tier and store
+//! must pass.
 //!
 //! *What it deliberately is not*: the crate is not part of the product; the server links nothing
 //! of the crate.

@@ -1,13 +1,13 @@
-//! A random test of CL-1. A seed decides the appends to a journal, the failures of the disk, and
-//! the time of death of the process or the machine. After each death, the journal is opened again,
-//! and compared with the promises.
+//! A random test of CL-1. A seed determines the appends to a journal, the failures of the disk, and
+//! the time when the process or the machine stops. After each stop, the test opens the journal
+//! again, and compares the recovered frames with the promises.
 //!
-//! The rule for the recovered frames `R`, when `kept` were recovered (or made durable) before, and
-//! `sent` were submitted since, in this order:
+//! The rule for the recovered frames `R`: `kept` are the frames that were recovered (or made
+//! durable) before; `sent` are the frames submitted since, in this order.
 //! ```text
 //!   R = kept ++ a prefix of sent, without the refused frames
 //!       the prefix reaches the last frame acknowledged with `disk`
-//!       … and, if only the process died, the last acknowledged frame
+//!       … and, if only the process stopped, the last acknowledged frame
 //! ```
 
 use std::{
@@ -26,12 +26,12 @@ use crate::{Crash, Failure, FaultyDisk, Lie, Operation, Random, SabotageDisk};
 
 const DIRECTORY: &str = "/data/journal";
 
-/// Additions to the script of a run.
+/// Options of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Script {
-    /// The disk lies.
+    /// The lie of the disk, if any: calls that report success without effect.
     pub lie: Option<Lie>,
-    /// The deliberate defect of the journal.
+    /// A deliberate defect of the journal, if any.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<stratalog_journal::Sabotage>,
 }
@@ -39,33 +39,33 @@ pub struct Script {
 /// The counters of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Deaths.
+    /// Number of simulated crashes.
     pub crashes: u64,
-    /// Frames acknowledged.
+    /// Number of acknowledged frames.
     pub acknowledged: u64,
-    /// Frames refused.
+    /// Number of refused frames.
     pub refused: u64,
-    /// Lost frames that no promise covered.
+    /// Number of frames that were lost, although acknowledged, without breaking a promise.
     pub lost_relaxed: u64,
-    /// Number of poisonings of the journal.
+    /// How often the journal was poisoned.
     pub poisoned: u64,
 }
 
-/// The fate of a frame.
+/// What the journal answered for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Acknowledged at this level.
+    /// Acknowledged at this durability level.
     Acknowledged(Durability),
-    /// Refused for good: recovery must not find the frame.
+    /// Refused permanently: recovery must not find the frame.
     Refused,
-    /// Failed together with the disk: recovery may find the frame.
+    /// Failed together with the disk: recovery may or may not find the frame.
     Unknown,
 }
 
-/// Runs the script of `seed`.
+/// Runs the test that `seed` determines.
 ///
 /// # Errors
-/// The broken promise.
+/// A description of the broken promise.
 pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
     let mut random = Random::new(seed);
     Run {
@@ -86,7 +86,7 @@ pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
     .map_err(|broken| format!("seed {seed}: {broken}"))
 }
 
-/// A frame's answer.
+/// The answer of the journal for a frame.
 enum FrameAnswer {
     Known(stratalog_model::Result<Lsn>),
     Later(mpsc::Receiver<stratalog_model::Result<Lsn>>),
@@ -98,21 +98,22 @@ fn no_answer(number: u64) -> String {
 
 struct Run {
     random: Random,
-    /// Whether frames are submitted one by one; each appender writes its own frame.
+    /// Whether frames are submitted one by one, so that each appender writes its own frame.
     lone: bool,
-    /// Whether groups are written directly.
+    /// Whether groups bypass the page cache.
     direct: bool,
-    /// Whether all frames have one size: then new frames end where frames of a torn tail began.
+    /// Whether all frames have the same size: then new frames end exactly where frames of a torn
+    /// tail began.
     tiny: bool,
     disk: FaultyDisk,
     script: Script,
-    /// Numbers of the frames recovered at the last open.
+    /// Numbers of the frames that the last open has recovered.
     kept: Vec<u64>,
     /// Numbers and fates of the frames submitted since the last open.
     sent: Vec<(u64, Fate)>,
-    /// Whether a power cut happened since the last open.
+    /// Whether a power cut has happened since the last open.
     cut: bool,
-    /// Whether a sync that the open needs may fail.
+    /// Whether a sync during the open may fail.
     failing: bool,
     next: u64,
     summary: Summary,
@@ -129,7 +130,7 @@ impl Run {
                 self.disk.fail(Operation::Sync, self.random.between(1, 4), Failure::Device);
                 self.failing = true;
             }
-            // Without an open journal, nothing can be submitted.
+            // Without an open journal, no frame can be submitted.
             if let Some(journal) = self.open(&settings)? {
                 self.live(&journal)?;
                 let crash = self.random.chance(65);
@@ -170,7 +171,8 @@ impl Run {
         }
     }
 
-    /// Opens the journal and checks its frames; `None` if the disk died or failed meanwhile.
+    /// Opens the journal and checks its frames; `None` if the disk halted or failed during the
+    /// open.
     fn open(&mut self, settings: &JournalSettings) -> Result<Option<Journal>, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let disk: Arc<dyn Disk> = match self.script.lie {
@@ -196,7 +198,8 @@ impl Run {
         Ok(Some(journal))
     }
 
-    /// Compares the recovered frames with the promises, and makes the frames the new start.
+    /// Compares the recovered frames with the promises. Afterwards, the recovered frames are the
+    /// new `kept`.
     fn check(&mut self, found: &[(Lsn, Frame)]) -> Result<(), String> {
         let mut numbers = Vec::with_capacity(found.len());
         for ((lsn, frame), expected) in found.iter().zip(1..) {
@@ -244,7 +247,8 @@ impl Run {
         Ok(())
     }
 
-    /// Whether `number`, or a later frame, was promised to survive the accidents so far.
+    /// Whether the journal promised that frame `number`, or a later frame, survives the crashes so
+    /// far.
     fn was_promised(&self, number: u64) -> bool {
         let since = self.sent.iter().skip_while(|(sent, _)| *sent != number);
         since.into_iter().any(|(_, fate)| match fate {
@@ -253,7 +257,7 @@ impl Run {
         })
     }
 
-    /// Appends until the script ends or the disk fails.
+    /// Appends frames until the script ends or the disk fails.
     fn live(&mut self, journal: &Journal) -> Result<(), String> {
         for _ in 0..self.random.between(1, 12) {
             match self.random.below(20) {
@@ -271,7 +275,7 @@ impl Run {
             }
         }
         if self.random.chance(20) && journal.close().is_ok() {
-            // A successful close has synced everything.
+            // A successful close has synced all frames.
             for (_, fate) in &mut self.sent {
                 if let Fate::Acknowledged(durability) = fate {
                     *durability = Durability::Disk;
@@ -281,8 +285,9 @@ impl Run {
         Ok(())
     }
 
-    /// Submits a few frames. The writer sees the first frame alone and the others as one group, so
-    /// that a seed always gives the same groups. Returns `true` if the batch poisoned the journal.
+    /// Submits a few frames. The writer gets the first frame alone and the other frames as one
+    /// group, so that a seed always leads to the same groups. Returns `true` if the journal was
+    /// poisoned.
     fn batch(&mut self, journal: &Journal) -> Result<bool, String> {
         let mut outcomes = Vec::new();
         if !self.lone {
@@ -320,7 +325,7 @@ impl Run {
                 Ok(_) => Fate::Acknowledged(durability),
                 Err(error) => match error.kind() {
                     _ if dead => Fate::Unknown,
-                    // Poisoned: the group is erased, but without a sync.
+                    // The journal is poisoned: the group was erased, but without a sync.
                     ErrorKind::Io if journal.status().poisoned.is_some() => Fate::Unknown,
                     ErrorKind::Io | ErrorKind::DiskFull => Fate::Refused,
                     _ => return Err(format!("frame {number} failed strangely: {error}")),
@@ -337,7 +342,7 @@ impl Run {
         Ok(poisoned)
     }
 
-    /// Waits until the writer has taken the submitted frames, or has finished.
+    /// Waits until the writer has removed the submitted frames from the queue, or has stopped.
     fn wait_until_taken(&self, journal: &Journal) {
         while journal.status().queued_bytes > 0 && !self.disk.is_holding() {
             std::thread::yield_now();
@@ -351,10 +356,10 @@ impl Run {
         self.cut |= crash == Crash::PowerCut;
     }
 
-    /// Flips a random bit, opens the journal, and restores the bit: the open must return the same
+    /// Flips a random bit, opens the journal, and restores the bit. The open must return the same
     /// frames, or report the damage.
     fn damage(&mut self, settings: &JournalSettings) -> Result<(), String> {
-        // Makes everything durable and attested: then no loss is excusable.
+        // Makes all frames durable, and records this on disk: now no loss of a frame is permitted.
         let Some(journal) = self.open(settings)? else { return Ok(()) };
         let outcome = journal.close();
         drop(journal);
@@ -370,7 +375,7 @@ impl Run {
             return self.lose(path, settings);
         }
         let Some(mut bytes) = self.disk.contents(path) else { return Ok(()) };
-        // Most bytes of a file are unwritten zeros.
+        // Most bytes of a file are unwritten zeros: choose a byte before the zeros.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1);
         let at = self.random.below(used) as usize;
         let bit = 1 << self.random.below(8);
@@ -395,8 +400,8 @@ impl Run {
         Ok(())
     }
 
-    /// Removes a segment, opens the journal, and restores the segment: no frame may be lost
-    /// silently.
+    /// Removes a segment, opens the journal, and restores the segment. The open must return all
+    /// frames, or report the damage.
     fn lose(&mut self, path: &Path, settings: &JournalSettings) -> Result<(), String> {
         let Some(sound) = self.disk.contents(path) else { return Ok(()) };
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -421,7 +426,8 @@ impl Run {
         Ok(())
     }
 
-    /// Numbers of the frames of a damaged journal; 0 for a wrong frame.
+    /// Opens a damaged journal; returns the numbers of its frames, and 0 for a frame with wrong
+    /// content.
     fn open_damaged(&self, settings: &JournalSettings) -> Result<Vec<u64>> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let directory = Path::new(DIRECTORY).to_path_buf();
@@ -437,7 +443,7 @@ impl Run {
     }
 }
 
-/// The frame of a number; equal for every call.
+/// Makes the frame with the given number; equal numbers give equal frames.
 fn make_frame(number: u64, tiny: bool) -> Frame {
     let mut random = Random::new(number);
     let len = match random.below(4) {

@@ -1,16 +1,16 @@
-//! Random numbers, repeatable by seed.
+//! Pseudorandom numbers that can be repeated by their seed.
 
 /// A small generator (SplitMix64): the same seed always gives the same numbers.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of `seed`.
+    /// The generator with the seed `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
+    /// A random 64-bit number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -19,17 +19,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 if `end` is 0.
+    /// A random number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.any().checked_rem(end).unwrap_or(0)
     }
 
-    /// A number in `[start, end)`.
+    /// A random number in `[start, end)`.
     pub fn between(&mut self, start: u64, end: u64) -> u64 {
         start + self.below(end.saturating_sub(start))
     }
 
-    /// True in `percent` of 100 cases.
+    /// True with a probability of `percent` in 100.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

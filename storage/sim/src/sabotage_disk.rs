@@ -1,4 +1,5 @@
-//! A disk that lies: the crash tests must detect the lies.
+//! A disk on which some calls report success without effect ("lies"). The crash tests must detect
+//! each lie.
 
 use std::{
     io,
@@ -8,14 +9,14 @@ use std::{
 
 use stratalog_model::{Disk, DiskFile};
 
-/// A call that reports success without effect.
+/// The calls that report success without effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// Every sync of a file.
+    /// All syncs of files.
     Sync,
-    /// Every sync of a directory.
+    /// All syncs of directories.
     SyncDirectory,
-    /// Every third sync of a file.
+    /// Every third sync of files.
     SomeSyncs,
 }
 
@@ -24,7 +25,7 @@ impl Lie {
     pub const ALL: &'static [Lie] = &[Lie::Sync, Lie::SyncDirectory, Lie::SomeSyncs];
 }
 
-/// Forwards all calls, except for the lies.
+/// A disk that forwards all calls to another disk, except for the calls of a [`Lie`].
 #[derive(Debug)]
 pub struct SabotageDisk {
     inner: Arc<dyn Disk>,
@@ -32,7 +33,7 @@ pub struct SabotageDisk {
 }
 
 impl SabotageDisk {
-    /// A disk over `inner` with a lie.
+    /// A disk that forwards to `inner`, except for the calls of `lie`.
     pub fn new(inner: Arc<dyn Disk>, lie: Lie) -> Self {
         Self { inner, lie }
     }

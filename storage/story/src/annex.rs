@@ -1,5 +1,6 @@
-//! An annex: a Parquet file inside the file of a story, behind the rows. Other Parquet readers do
-//! not see the annex. The annex has a row group for each group of the story with annex data.
+//! An annex: additional data of a story, as a Parquet file inside the story's file, after the rows.
+//! Other Parquet readers do not see the annex. The annex has one row group for each row group of
+//! the story that has additional data.
 
 use std::{ops::Range, sync::Arc};
 
@@ -33,22 +34,22 @@ use crate::{
     story::Story,
 };
 
-/// Metadata key: the groups with a row group in the annex.
+/// Metadata key: the numbers of the story's row groups that have a row group in the annex.
 const GROUPS: &str = "stratalog.groups";
 
-/// Place of an annex in the file of the story.
+/// Where an annex is in the file of its story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AnnexPlace {
-    /// Offset.
+    /// File offset.
     pub(crate) at: u64,
-    /// Length.
+    /// Length in bytes.
     pub(crate) bytes: u64,
     /// Length of the footer at the end of the annex.
     pub(crate) footer_bytes: u64,
 }
 
 impl AnnexPlace {
-    /// Whether the annex ends at or before an offset, and contains its footer.
+    /// Whether the annex ends at or before the offset `end`, and is at least as long as its footer.
     pub(crate) fn is_before(&self, end: u64) -> bool {
         self.at.checked_add(self.bytes).is_some_and(|own| own <= end)
             && self.footer_bytes <= self.bytes
@@ -60,7 +61,7 @@ impl AnnexPlace {
     }
 }
 
-/// Writes an annex.
+/// Builds an annex in memory.
 #[derive(Debug)]
 pub(crate) struct AnnexWriter {
     schema: SchemaRef,
@@ -75,7 +76,7 @@ impl AnnexWriter {
         Self { schema, settings: settings.clone(), writer: None, groups: Vec::new() }
     }
 
-    /// Adds the row group of a group. Group numbers must ascend.
+    /// Adds the data of the row group `group`. Group numbers must ascend.
     ///
     /// # Errors
     /// `Internal`.
@@ -98,7 +99,8 @@ impl AnnexWriter {
         Ok(())
     }
 
-    /// The bytes of the annex for offset `at`, and its place; `None` without rows.
+    /// Completes the annex. Returns its bytes, and its place if it is written at offset `at`;
+    /// `None` if no rows were added.
     ///
     /// # Errors
     /// `Internal`.
@@ -109,7 +111,7 @@ impl AnnexWriter {
         let groups = groups.map_err(|error| Error::internal(error.to_string()))?;
         writer.append_key_value_metadata(KeyValue::new(GROUPS.to_string(), groups));
         let file = writer.into_inner().map_err(failed)?;
-        // Every Parquet file ends with the length of the metadata (4 bytes) and four letters.
+        // A Parquet file ends with the length of its metadata (4 bytes) and the magic "PAR1".
         let word = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk::<4>());
         let word = word.ok_or_else(|| Error::internal("a Parquet file without a footer"))?;
         let footer_bytes = u64::from(u32::from_le_bytes(*word)) + 8;
@@ -153,12 +155,12 @@ fn failed(error: ParquetError) -> Error {
 pub(crate) struct Annex {
     place: AnnexPlace,
     metadata: ArrowReaderMetadata,
-    /// Numbers of the groups, ascending; each group is a row group of the annex.
+    /// Numbers of the story's row groups in the annex, ascending.
     groups: Vec<u32>,
 }
 
 impl Annex {
-    /// Opens an annex: reads the footer.
+    /// Opens an annex: reads its footer.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -189,8 +191,8 @@ impl Annex {
         Ok(Self { place, metadata, groups })
     }
 
-    /// Reads columns of a group by their places, in the order of `places`; `None` for a group
-    /// without annex data.
+    /// Reads columns of a row group. `places` are the positions of the columns in the annex; the
+    /// result has the same order. `None` if the annex has no data for the group.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -228,7 +230,7 @@ impl Annex {
         let batch = reader.next().and_then(std::result::Result::ok);
         let batch = batch.filter(|batch| batch.num_rows() == rows);
         let batch = batch.ok_or_else(|| damaged("the annex cannot be decoded".to_string()))?;
-        // Parquet returns each column once, in the order of the file.
+        // Parquet returns each column once, in the order of the columns in the file.
         let mut returned = places.to_vec();
         returned.sort_unstable();
         returned.dedup();
@@ -246,13 +248,13 @@ impl Annex {
         self.metadata.metadata().memory_size() + self.groups.len() * size_of::<u32>()
     }
 
-    /// The place of the annex.
+    /// Where the annex is in the file of its story.
     pub(crate) fn place(&self) -> AnnexPlace {
         self.place
     }
 }
 
-/// The annex as a separate file.
+/// The annex, presented to Parquet's decoder as a complete file.
 struct AnnexFile {
     bytes: VerifiedParts,
     place: AnnexPlace,

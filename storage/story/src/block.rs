@@ -1,4 +1,5 @@
-//! Checksums of the blocks of a file: a reader verifies any range of the file separately.
+//! Checksums of the blocks of a story file: a reader can verify any byte range without the rest of
+//! the file.
 //!
 //! ```text
 //!   0        64 KiB    128 KiB            tail_at                     bytes
@@ -11,24 +12,25 @@ use std::ops::Range;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 pub(crate) const BLOCK_BYTES: u64 = 64 << 10;
 
-/// The checksums (CRC32C) of the blocks before the tail.
+/// The checksums (CRC32C) of the blocks, which cover all bytes before the tail.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Blocks {
     checksums: Vec<u32>,
-    /// End of the last block.
+    /// File offset where the last block ends and the tail begins.
     end: u64,
 }
 
 impl Blocks {
-    /// The checksums of a file whose tail begins at `end`; `None` for a wrong number of checksums.
+    /// The checksums of a file whose tail begins at offset `end`; `None` if their number does not
+    /// match.
     pub(crate) fn new(checksums: Vec<u32>, end: u64) -> Option<Self> {
         (checksums.len() as u64 == end.div_ceil(BLOCK_BYTES)).then_some(Self { checksums, end })
     }
 
-    /// End of the last block.
+    /// File offset where the last block ends and the tail begins.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
@@ -38,7 +40,7 @@ impl Blocks {
         self.checksums.len() * size_of::<u32>()
     }
 
-    /// The blocks around a range.
+    /// The smallest range of whole blocks that contains `range`.
     pub(crate) fn around(&self, range: &Range<u64>) -> Range<u64> {
         debug_assert!(range.start < range.end, "no block lies around an empty range");
         debug_assert!(range.end <= self.end, "the range reaches into the tail");
@@ -48,8 +50,8 @@ impl Blocks {
         start..end
     }
 
-    /// Verifies whole blocks from `start` on; on failure returns the range of the first damaged
-    /// block.
+    /// Verifies whole blocks: `bytes` begin at the file offset `start`. On failure, returns the
+    /// byte range of the first damaged block.
     pub(crate) fn verify(&self, start: u64, bytes: &[u8]) -> Result<(), Range<u64>> {
         debug_assert!(start.is_multiple_of(BLOCK_BYTES), "no block begins at {start}");
         debug_assert_eq!(
@@ -74,7 +76,7 @@ impl Blocks {
         STANDARD.encode(bytes)
     }
 
-    /// Decodes checksums from base64.
+    /// Decodes checksums from base64; `None` for invalid text.
     pub(crate) fn decode(text: &str, end: u64) -> Option<Self> {
         let bytes = STANDARD.decode(text).ok()?;
         let (words, rest) = bytes.as_chunks::<4>();

@@ -1,5 +1,5 @@
-//! The builder of stories: writes slices to a spool file, puts the file on the shelf, and verifies
-//! the story there.
+//! The builder of stories: writes row groups to a file in the spool folder, stores the file on the
+//! shelf, and verifies the story there.
 
 use std::{
     collections::BTreeSet,
@@ -48,15 +48,15 @@ const KEY_BYTES_MAX: usize = 64 << 10;
 pub struct StorySettings {
     /// Level of zstd, 1 … 22.
     pub zstd_level: i32,
-    /// Maximum rows of a page, which is the smallest unit of reading a column. Fewer rows for wide
-    /// columns.
+    /// Maximum rows of a page, the smallest part of a column that can be read. Pages of wide
+    /// columns have fewer rows.
     pub page_rows_max: usize,
-    /// Approximate bytes of a page before compression; also the limit of a dictionary.
+    /// Approximate uncompressed bytes of a page; also the maximum size of a dictionary.
     pub page_bytes_max: usize,
     /// Rate of false positives of the Bloom filters.
     pub bloom_false_positives: f64,
-    /// Target number of rows per cell. A slice with less than a quarter of this number of rows per
-    /// cell has no cells.
+    /// Target number of rows per cell (precomputed aggregate). A row group whose series have on
+    /// average less than a quarter of this number of rows has no cells.
     pub cell_rows: usize,
 }
 
@@ -81,7 +81,7 @@ pub struct GroupSummary {
     pub ticks: (i64, i64),
     /// Lowest and highest gsn.
     pub gsns: (u64, u64),
-    /// Keys of the first and the last event, in the encoding of the writer.
+    /// Keys of the first and the last event, as the builder's caller encodes them.
     pub keys: (Bytes, Bytes),
 }
 
@@ -92,8 +92,7 @@ impl GroupSummary {
     }
 }
 
-/// The description of a complete story for the manifest; readers compare the file with this
-/// description.
+/// The manifest's description of a complete story. Readers compare the file with this description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltStory {
     /// Number of the story.
@@ -104,23 +103,23 @@ pub struct BuiltStory {
     pub schema_version: SchemaVersion,
     /// Length of the file.
     pub bytes: u64,
-    /// End of the rows; page index, footer and block checksums follow.
+    /// File offset where the rows end, and page index, footer and block checksums begin.
     pub tail_at: u64,
-    /// Events.
+    /// Number of events.
     pub rows: u64,
-    /// Row groups.
+    /// Number of row groups.
     pub groups: u32,
     /// Lowest and highest tick.
     pub ticks: (i64, i64),
     /// Lowest and highest gsn.
     pub gsns: (u64, u64),
-    /// CRC32C of the bytes from `tail_at` on; these bytes contain the checksums of all earlier
+    /// CRC32C of the bytes from `tail_at` on. These bytes contain the checksums of all earlier
     /// bytes.
     pub checksum: u32,
 }
 
 impl BuiltStory {
-    /// The story's name on the shelf.
+    /// The name of the story on its shelf.
     pub fn name(&self) -> StoryName {
         StoryName { chronicle: self.chronicle, id: self.id }
     }
@@ -131,8 +130,8 @@ impl BuiltStory {
     }
 }
 
-/// Builds a story. A builder dropped before [`Builder::finish`] removes its spool file; after a
-/// crash, the next start removes the file.
+/// Builds a story. If the builder is dropped before [`Builder::finish`], it removes its file from
+/// the spool folder; after a crash, the next start removes the file.
 #[derive(Debug)]
 pub struct Builder {
     shelf: Arc<dyn Shelf>,
@@ -141,11 +140,11 @@ pub struct Builder {
     name: StoryName,
     schema: StorySchema,
     settings: StorySettings,
-    /// The empty file, until the first slice determines the encodings.
+    /// The empty file, until the first row group determines the encodings of the columns.
     file: Option<Sink>,
     writer: Option<ArrowWriter<Sink>>,
     groups: Vec<GroupSummary>,
-    /// Columns with NaN.
+    /// The columns that contain NaN.
     with_nan: BTreeSet<ColumnId>,
     digest: Digest,
     cells: AnnexWriter,
@@ -153,7 +152,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Begins the spool file of a story.
+    /// Creates the file of a new story in the spool folder.
     pub(crate) fn create(
         shelf: Arc<dyn Shelf>,
         disk: Arc<dyn Disk>,
@@ -186,18 +185,18 @@ impl Builder {
         })
     }
 
-    /// Approximate bytes so far.
+    /// Approximate size of the file so far, in bytes.
     pub fn bytes(&self) -> u64 {
         self.writer.as_ref().map_or(0, |writer| writer.bytes_written() as u64)
     }
 
-    /// Adds a row group: one slice of time. The columns are the columns of
-    /// [`StorySchema::arrow_schema`]; text may have a dictionary. The rows are sorted by the values
-    /// of the key columns, then by tick.
+    /// Adds a row group with the events of one time window. The columns are the columns of
+    /// [`StorySchema::arrow_schema`]; text may be dictionary-encoded. The rows must be sorted by
+    /// the key columns, then by tick.
     ///
     /// # Errors
     /// `DiskFull`, `Io`; `DatetimeOverflow` for a timestamp(0) outside of Parquet's range;
-    /// `Internal` for rows that contradict the summary or are out of order.
+    /// `Internal` if the rows contradict `summary`, or are not sorted.
     pub fn push(&mut self, rows: &RecordBatch, summary: GroupSummary) -> Result<()> {
         let rows = self.plain(rows)?;
         self.check(&rows, &summary)?;
@@ -231,13 +230,14 @@ impl Builder {
         Ok(())
     }
 
-    /// Ends the file, makes the file durable, puts the file on the shelf, and reads the complete
-    /// story back. Only then may a manifest name the story.
+    /// Completes the story: writes the footer, makes the file durable, stores it on the shelf, and
+    /// reads the complete story back for verification. A manifest may name the story only after
+    /// this.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`, `ConnectionFailure`; `DataCorrupted` if the story reads back differently;
-    /// `Internal` for a story without rows. Then the story is invalid, and removed if possible; a
-    /// retry takes another number.
+    /// `DiskFull`, `Io`, `ConnectionFailure`; `DataCorrupted` if the data read back differs;
+    /// `Internal` for a story without rows. After an error the story is invalid, and removed if
+    /// possible; a retry needs a new builder with another number.
     pub async fn finish(mut self) -> Result<BuiltStory> {
         let built = self.write_tail()?;
         let spool =
@@ -276,7 +276,7 @@ impl Builder {
         let mut built = self.totals();
         debug_assert!(!self.groups.is_empty() && built.ticks.0 <= built.ticks.1);
         debug_assert!(built.gsns.0 <= built.gsns.1);
-        // The end of the last row group may still be in the writer's own buffer.
+        // The last bytes of the last row group may still be in the buffer of Parquet's writer.
         if let Err(error) = writer.sync() {
             return Err(self.failed_with(writer.inner_mut().take_failure(), error.into()));
         }
@@ -317,7 +317,7 @@ impl Builder {
         Ok(built)
     }
 
-    /// The totals of all groups.
+    /// The description of the story so far, from the sums over all row groups.
     fn totals(&self) -> BuiltStory {
         let mut built = BuiltStory {
             id: self.name.id,
@@ -339,7 +339,7 @@ impl Builder {
         built
     }
 
-    /// Checks that the rows match the summary and are in order.
+    /// Checks that the rows match the summary and are sorted.
     fn check(&self, rows: &RecordBatch, summary: &GroupSummary) -> Result<()> {
         let wrong = |what: String| Error::internal(format!("story {}: {what}", self.name));
         if rows.num_rows() == 0 || rows.num_rows() as u64 != summary.rows {
@@ -378,7 +378,7 @@ impl Builder {
         }
     }
 
-    /// The rows in the types of the schema.
+    /// Converts the rows to the column types of the schema, without dictionaries.
     fn plain(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         let columns = rows.columns().iter().zip(self.types());
         let columns = columns.map(|(array, of)| form::plain(array, of)).collect::<Result<_>>()?;
@@ -388,7 +388,7 @@ impl Builder {
         })
     }
 
-    /// The columns in stored form.
+    /// Converts the columns to the types that Parquet stores.
     fn stored(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let columns = rows.columns().iter().zip(self.types());
         columns.map(|(array, of)| form::to_stored(array, of)).collect()
@@ -399,7 +399,7 @@ impl Builder {
         types.chain([&ColumnType::BigInt; 3])
     }
 
-    /// Chooses the encodings from the first slice, and begins the Parquet file.
+    /// Chooses the encodings by the first row group, and creates Parquet's writer.
     fn start(&self, sink: Sink, batch: &RecordBatch) -> Result<ArrowWriter<Sink>> {
         let descriptor = self.schema.parquet_schema()?;
         let settings = encoding::for_width(&self.settings, batch);
@@ -431,7 +431,7 @@ impl Builder {
             .map_err(|error| self.failed_with(None, error))
     }
 
-    /// Key columns, then the tick.
+    /// The sort order of the rows: key columns, then the tick.
     fn sorting_columns(&self, descriptor: &SchemaDescriptor) -> Vec<SortingColumn> {
         let keys = self.schema.key_positions().chain(self.schema.position(Source::Tick));
         let leaf = |root: usize| {
@@ -445,7 +445,7 @@ impl Builder {
         keys.filter_map(leaf).map(column).collect()
     }
 
-    /// Converts an error of Parquet, usually caused by a disk failure. Later pushes fail.
+    /// Converts a Parquet error, whose cause is usually a disk failure. All later pushes fail.
     fn failed(&mut self, error: ParquetError) -> Error {
         let failure = self.writer.take().and_then(|mut writer| writer.inner_mut().take_failure());
         self.failed_with(failure, error)
@@ -465,7 +465,7 @@ impl Builder {
 }
 
 impl Drop for Builder {
-    /// Removes the spool file, unless the shelf took the file.
+    /// Removes the file from the spool folder, unless the shelf has moved it.
     fn drop(&mut self) {
         let there = self.disk.exists(&self.path).unwrap_or(false);
         if there && let Err(error) = self.disk.remove_file(&self.path) {
@@ -474,8 +474,8 @@ impl Drop for Builder {
     }
 }
 
-/// Writes an annex at the current end. On failure returns the disk error, if any, and the Parquet
-/// error.
+/// Writes an annex at the current end of the file. On failure, returns the disk error, if any, and
+/// the Parquet error.
 fn put(
     writer: &mut ArrowWriter<Sink>,
     annex: &mut AnnexWriter,
@@ -489,8 +489,8 @@ fn put(
     }
 }
 
-/// Whether a float column contains NaN. A NaN under a NULL counts too: a false positive only costs
-/// a page that a reader could have skipped.
+/// Whether a float column contains NaN. A NaN in the place of a NULL counts too; the only harm is
+/// that readers cannot skip some pages.
 fn has_nan(array: &ArrayRef) -> bool {
     let floats = array.as_primitive_opt::<Float64Type>();
     let singles = array.as_primitive_opt::<Float32Type>();

@@ -7,29 +7,29 @@ use std::{
 
 use crate::{build::BuiltStory, shelf::StoryName, story::Story};
 
-/// The most recently used stories.
+/// The open stories that were used most recently.
 #[derive(Debug)]
 pub(crate) struct Cache {
     bytes_max: usize,
     bytes: usize,
     clock: u64,
     stories: HashMap<StoryName, (u64, Arc<Story>)>,
-    /// The same stories by last use.
+    /// The names of the cached stories, ordered by their last use.
     by_use: BTreeMap<u64, StoryName>,
 }
 
 impl Cache {
-    /// An empty cache with a budget of `bytes_max`.
+    /// An empty cache that keeps at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, bytes: 0, clock: 0, stories: HashMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// Bytes of the cached stories.
+    /// Size of the cached stories, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The open story with the description `built`, if cached.
+    /// The cached story that has the description `built`, if any.
     pub(crate) fn get(&mut self, built: &BuiltStory) -> Option<Arc<Story>> {
         let (used, story) = self.stories.get_mut(&built.name())?;
         if story.built() != built {

@@ -1,15 +1,15 @@
-//! Cells: stored aggregates of the events of one series in one window of time (F86). With cells, an
-//! aggregate over a range needs only the rows at the edges of the range.
+//! Cells: stored aggregates of the events of one series in one time window (F86). With cells, an
+//! aggregate over a time range must read rows only at the edges of the range.
 //!
 //! ```text
-//!   group (slice)   ┌ run of host_0 ────────┬ run of host_1 ────────┬ …   rows, sorted by key, tick
-//!   its cells       │ 10:00     │ 11:00     │ 10:00     │ 11:00     │ …   each a row: key, first and
-//!                                                                         last tick, rows, then of each
-//!                                                                         column count, sum, min, max
+//!   group       ┌ rows of host_0 ───────┬ rows of host_1 ───────┬ …   rows, sorted by key, tick
+//!   its cells   │ 10:00     │ 11:00     │ 10:00     │ 11:00     │ …   each cell is a row
+//!
+//!   columns of a cell: key, first and last tick, rows; for each column count, sum, min, max
 //! ```
-//! The cells of all groups are an annex: a Parquet file inside the file of the story, behind the
-//! rows. Other Parquet readers do not see the annex. A group has cells if each cell stands for
-//! enough rows. For groups without cells, or with damaged cells, readers aggregate rows.
+//! The cells of all row groups are an annex: a Parquet file inside the story's file, after the
+//! rows. Other Parquet readers do not see the annex. A row group has cells only if each cell covers
+//! enough rows. For row groups without cells, or with damaged cells, readers aggregate the rows.
 
 mod build;
 mod read;
@@ -31,43 +31,43 @@ use crate::{
     schema::{Source, StorySchema},
 };
 
-/// A column of the cells of a story.
+/// A column of the annex with the cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CellColumn {
-    /// The value of a key column, by position in the key.
+    /// The value of a key column; the number is the position in the key.
     Key(usize),
-    /// The tick of the first event: Int64.
+    /// The tick of the first event of the cell: Int64.
     First,
-    /// The tick of the last event: Int64.
+    /// The tick of the last event of the cell: Int64.
     Last,
-    /// The number of events: Int64.
+    /// The number of events in the cell: Int64.
     Rows,
-    /// The number of values that are not NULL: Int64. Only for nullable columns.
+    /// The number of non-NULL values: Int64. Exists only for nullable columns.
     Count(ColumnId),
-    /// The sum of the values: Float64 for doubles, `WHOLE_SUM` for whole numbers; NULL without
-    /// values.
+    /// The sum of the values: Float64 for doubles, `WHOLE_SUM` for integers; NULL if all values are
+    /// NULL.
     Sum(ColumnId),
-    /// The minimum: Float64 or Int64; NULL without values, NaN above all numbers.
+    /// The minimum: Float64 or Int64; NULL if all values are NULL. NaN is above all numbers.
     Min(ColumnId),
-    /// The maximum.
+    /// The maximum: Float64 or Int64; NULL if all values are NULL. NaN is above all numbers.
     Max(ColumnId),
 }
 
-/// Place of the cells in the file of a story.
+/// Where the cells are in the file of a story, and how they were built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CellsPlace {
     #[serde(flatten)]
     pub(crate) annex: AnnexPlace,
-    /// [`crate::StorySettings::cell_rows`].
+    /// The value of [`crate::StorySettings::cell_rows`] when the story was written.
     pub(crate) cell_rows: usize,
     /// Version of the columns of the cells: [`LAYOUT`].
     pub(crate) layout: u32,
 }
 
-/// The current version of the columns of the cells. Readers ignore cells of another version.
+/// The current version of the columns of cells. Readers ignore cells of other versions.
 pub(crate) const LAYOUT: u32 = 1;
 
-/// The columns of the cells of a schema's stories, and the fields of their annex.
+/// The columns of the cells of stories with the schema `schema`, with their Arrow fields.
 pub(crate) fn layout(schema: &StorySchema) -> Vec<(CellColumn, Field)> {
     let number = |column, name: &str| (column, Field::new(name, DataType::Int64, false));
     let mut layout = Vec::new();
@@ -104,7 +104,8 @@ pub(crate) fn layout(schema: &StorySchema) -> Vec<(CellColumn, Field)> {
     layout
 }
 
-/// The position of the source values of a cell column, among the columns of the story's rows.
+/// The position, among the columns of the story's rows, of the column that a cell column
+/// summarizes.
 fn place_of(schema: &StorySchema, column: CellColumn) -> Option<usize> {
     match column {
         CellColumn::Key(at) => {

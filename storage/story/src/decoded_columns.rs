@@ -1,12 +1,12 @@
-//! A cache of decoded columns of stories within a memory budget: dashboards read the same rows
+//! A cache of decoded columns of stories, within a memory budget. Dashboards read the same rows
 //! again and again.
 //!
 //! ```text
-//!   group of a story:  rows 0 … 2047 │ 2048 … 4095 │ …       chunks: a quarter of a page each
-//!       _tick          array          │ array         │
-//!       usage_user     —              │ array         │        kept by story, group, column, chunk
+//!   a row group:     rows 0 … 2047 │ rows 2048 … 4095 │ …     chunks: a quarter of a page each
+//!       _tick        array         │ array            │
+//!       usage_user   not cached    │ array            │       key: story, group, column, chunk
 //! ```
-//! A chunk read once does not evict a chunk read often: full scans do not flush the cache.
+//! The cache is scan-resistant: a chunk read once does not evict a chunk that is read often.
 
 use std::{any::Any, ops::Range, sync::Arc};
 
@@ -27,23 +27,22 @@ mod cache_key;
 use cache_key::{CacheKey, Subject};
 pub use cache_key::{Finding, FindingKey, StoryEdge};
 
-/// Rows of a chunk. A chunk is smaller than a page: after a lookup of one series, the cache keeps
-/// few unrelated rows.
+/// Number of rows in a chunk. A chunk is smaller than a page, so that after a lookup of one series
+/// the cache keeps few rows of other series.
 pub const CHUNK_ROWS: usize = 2_048;
 
-/// Approximate bytes of a chunk, for the cache's estimate of the number of chunks.
+/// Assumed bytes of a chunk, from which the cache estimates its number of chunks.
 const CHUNK_BYTES: usize = 8 * CHUNK_ROWS;
 
-/// Minimum bytes of a shard of the cache; each shard has its own lock. A shard must be large: a
-/// value larger than a shard is never cached, and findings about millions of series take some tens
-/// of megabytes.
+/// Minimum size of a shard (part) of the cache; each shard has its own lock. A value larger than a
+/// shard is never cached, and findings about millions of series take some tens of megabytes.
 const SHARD_BYTES_MIN: u64 = 64 << 20;
 
 /// Maximum number of shards.
 const SHARDS_MAX: usize = 64;
 
-/// Maximum share of the memory for prefetched columns: more prefetching would evict requested
-/// columns.
+/// Prefetching stops when the cache is filled to this percentage: more prefetching would evict
+/// columns that queries have requested.
 const FULL_PERCENT: u64 = 80;
 
 /// A value of the cache.
@@ -51,7 +50,7 @@ const FULL_PERCENT: u64 = 80;
 enum CacheValue {
     Values(ArrayRef),
     Texts(Arc<RunsOfText>),
-    /// A [`Finding`] of the type of its key, and its bytes.
+    /// A [`Finding`], whose type depends on the type of its key; and its size in bytes.
     Finding(Arc<dyn Any + Send + Sync>, usize),
 }
 
@@ -69,7 +68,7 @@ impl Weighter<CacheKey, CacheValue> for Bytes {
     }
 }
 
-/// Decoded columns of all stories of a shelf.
+/// The cache of decoded columns of all stories of a shelf.
 #[derive(Debug)]
 pub(crate) struct DecodedColumns(Cache<CacheKey, CacheValue, Bytes>);
 
@@ -78,7 +77,7 @@ impl DecodedColumns {
     pub(crate) fn new(bytes_max: u64) -> Self {
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / CHUNK_BYTES;
         let shards = usize::try_from(bytes_max / SHARD_BYTES_MIN).unwrap_or(usize::MAX);
-        // Round down here: the cache rounds the number of shards up to a power of two.
+        // Round down to a power of two here, because the cache would round the number of shards up.
         let shards = 1_usize << shards.clamp(1, SHARDS_MAX).ilog2();
         debug_assert!(
             shards == 1 || bytes_max / shards as u64 >= SHARD_BYTES_MIN,
@@ -101,7 +100,7 @@ impl DecodedColumns {
         }
     }
 
-    /// A column of the cells of a group, by its number, if cached.
+    /// The column number `column` of the cells of a row group, if cached.
     pub(crate) fn cell(&self, story: &Story, group: u32, column: usize) -> Option<ArrayRef> {
         match self.0.get(&cell_key(story, group, column)) {
             Some(CacheValue::Values(array)) => Some(array),
@@ -109,12 +108,12 @@ impl DecodedColumns {
         }
     }
 
-    /// Caches a column of the cells of a group.
+    /// Caches a column of the cells of a row group.
     pub(crate) fn keep_cell(&self, story: &Story, group: u32, column: usize, array: &ArrayRef) {
         self.0.insert(cell_key(story, group, column), CacheValue::Values(Arc::clone(array)));
     }
 
-    /// Whether `bytes` more bytes fit without an eviction.
+    /// Whether `bytes` more bytes fit without evicting other values.
     fn has_room(&self, bytes: u64) -> bool {
         let used = self.0.weight().saturating_add(bytes);
         used.saturating_mul(100) <= self.0.capacity().saturating_mul(FULL_PERCENT)
@@ -131,12 +130,12 @@ fn cell_key(story: &Story, group: u32, column: usize) -> CacheKey {
     CacheKey::of(story, Subject::CellColumn { group, column: column as u32 })
 }
 
-/// Columns of some chunks of a group.
+/// Decoded columns of a row group, for the chunks that contain the requested rows.
 #[derive(Debug, Clone)]
 pub struct Columns {
-    /// The chunks of each column, ascending.
+    /// For each column, its chunks in ascending order, with their numbers.
     chunks: Vec<Vec<(u32, ArrayRef)>>,
-    /// Bytes read from the story.
+    /// Bytes that had to be read from the story.
     read_bytes: u64,
 }
 
@@ -146,16 +145,16 @@ impl Columns {
         self.read_bytes
     }
 
-    /// The chunks of a column, by its position in the request: number and values, ascending. Row
-    /// `r` of the group is in chunk `r / CHUNK_ROWS`.
+    /// The chunks of a column, in ascending order: chunk number and values. `column` is the
+    /// column's position in the request. Row `r` of the group is in chunk `r / CHUNK_ROWS`.
     pub fn chunks(&self, column: usize) -> &[(u32, ArrayRef)] {
         self.chunks.get(column).map_or(&[], Vec::as_slice)
     }
 
-    /// The values of a column for a range of rows: one array per chunk.
+    /// The values of a column for the rows `rows`: one array per chunk.
     ///
     /// # Errors
-    /// `Internal` for rows outside of the request.
+    /// `Internal` for rows that were not requested.
     pub fn slices(&self, column: usize, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
         let missing = || Error::internal("rows of a story that were not read");
         let chunks = self.chunks.get(column).ok_or_else(missing)?;
@@ -182,7 +181,7 @@ impl Columns {
     }
 }
 
-/// The chunks of ascending, disjoint ranges of rows.
+/// The numbers of the chunks that contain the rows of `ranges`, which are ascending and disjoint.
 fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
     let mut chunks: Vec<u32> = Vec::new();
     for range in ranges.iter().filter(|range| !range.is_empty()) {
@@ -197,7 +196,7 @@ fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
 }
 
 impl Story {
-    /// A finding, if cached.
+    /// The cached finding (value derived from the story) with the key `key`, if cached.
     pub fn finding<T: Finding>(&self, key: T::Key) -> Option<Arc<T>> {
         let subject = Subject::Finding(T::cache_key(key));
         match self.decoded().0.get(&CacheKey::of(self, subject)) {
@@ -206,20 +205,21 @@ impl Story {
         }
     }
 
-    /// Caches a finding of `bytes` bytes.
+    /// Caches a finding of size `bytes`.
     pub fn note<T: Finding>(&self, key: T::Key, finding: &Arc<T>, bytes: usize) {
         let subject = Subject::Finding(T::cache_key(key));
         let finding: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(finding);
         self.decoded().0.insert(CacheKey::of(self, subject), CacheValue::Finding(finding, bytes));
     }
 
-    /// The key of a chunk. `root` is the position of the column in the file.
+    /// The cache key of a chunk. `root` is the position of the column in the file.
     fn chunk_key(&self, group: u32, root: usize, chunk: u32) -> CacheKey {
         debug_assert!(u32::try_from(root).is_ok(), "two columns have one key");
         CacheKey::of(self, Subject::Chunk { group, column: root as u32, chunk })
     }
 
-    /// Whether some rows of a column are cached. For `ranges` see [`Self::columns`].
+    /// Whether the cache has some of the rows `ranges` of a column. For `ranges` see
+    /// [`Self::columns`].
     pub fn is_decoded(&self, group: u32, column: Source, ranges: &[Range<usize>]) -> bool {
         let Ok(root) = self.root(column) else { return false };
         chunks_of(ranges)
@@ -227,8 +227,8 @@ impl Story {
             .all(|chunk| self.decoded().0.peek(&self.chunk_key(group, root, chunk)).is_some())
     }
 
-    /// Decodes the numbers, times and repetitive texts of a group in advance, if the cache has
-    /// room. Returns whether the cache had room.
+    /// Decodes the numbers, times and repetitive texts of a row group in advance, while the cache
+    /// has room. Returns `false` if the cache has no room.
     ///
     /// # Errors
     /// The errors of [`Story::read`].
@@ -254,7 +254,7 @@ impl Story {
         Ok(true)
     }
 
-    /// Whether the texts of a column are repetitive, judged by the first chunk.
+    /// Whether the texts of a column repeat often, judged by the first chunk.
     async fn is_alike(self: &Arc<Self>, group: u32, column: Source) -> Result<bool> {
         let first = 0..CHUNK_ROWS.min(self.group(group)?.summary.rows as usize);
         let columns = self.columns(group, &[column], std::slice::from_ref(&first)).await?;
@@ -264,8 +264,8 @@ impl Story {
         }
     }
 
-    /// Columns of a group, at least for the rows of `ranges`, which are ascending and disjoint:
-    /// from the cache, or read and then cached.
+    /// Returns columns of a row group for at least the rows of `ranges`, which are ascending and
+    /// disjoint. Takes the values from the cache; missing values are read and then cached.
     ///
     /// # Errors
     /// The errors of [`Story::read`].
@@ -279,7 +279,7 @@ impl Story {
         let wanted = chunks_of(ranges);
         let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
         let mut found: Vec<Vec<(u32, ArrayRef)>> = Vec::with_capacity(columns.len());
-        // Columns with the same missing chunks are read together.
+        // Columns that miss the same chunks are read together.
         let mut lacking: Vec<(Vec<u32>, Vec<usize>)> = Vec::new();
         for (at, root) in roots.iter().enumerate() {
             let mut own = Vec::with_capacity(wanted.len());

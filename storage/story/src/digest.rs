@@ -1,5 +1,5 @@
-//! A checksum of values, independent of the layout of their arrays: compares written rows with rows
-//! read back.
+//! A checksum of values that does not depend on the layout of their arrays. It is used to compare
+//! written rows with rows read back.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
@@ -10,10 +10,11 @@ use stratalog_model::{Error, Result};
 
 use crate::schema::StorySchema;
 
-/// Rows whose values are added column by column: the cut into batches does not change the digest.
+/// The digest adds this number of rows at a time, column by column. With the same number
+/// everywhere, the division of the rows into batches does not change the digest.
 pub(crate) const CHUNK_ROWS: usize = 8192;
 
-/// Rows and a CRC32C of the values of each column, in order.
+/// The number of rows, and a CRC32C of the values of each column in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Digest {
     rows: u64,
@@ -21,12 +22,13 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// The digest of no rows.
+    /// The digest of zero rows.
     pub(crate) fn new(schema: &StorySchema) -> Self {
         Self { rows: 0, columns: vec![0; schema.arrow_schema().fields().len()] }
     }
 
-    /// Adds rows: a whole group, or its batches. Each batch but the last has [`CHUNK_ROWS`] rows.
+    /// Adds the rows of a row group or of one of its batches. Each batch of a row group except the
+    /// last must have [`CHUNK_ROWS`] rows.
     pub(crate) fn add(&mut self, rows: &RecordBatch) -> Result<()> {
         debug_assert_eq!(self.columns.len(), rows.num_columns(), "rows with other columns");
         let before = self.rows;
@@ -97,7 +99,7 @@ fn add_bits(checksum: u32, bits: &arrow::array::BooleanArray) -> u32 {
     crc32c::crc32c_append(checksum, &bytes)
 }
 
-/// Lengths and bytes.
+/// Adds the length and the bytes of each value.
 fn add_texts<'a>(checksum: u32, values: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut bytes = Vec::new();
     for value in values {

@@ -1,4 +1,5 @@
-//! The choice of a column's encoding: the encoding with the smallest sample (RFC 8).
+//! Chooses the encoding of each column: the encoding that makes a sample of the column smallest
+//! (RFC 8).
 
 use std::sync::Arc;
 
@@ -16,22 +17,22 @@ use stratalog_model::{Error, Result};
 
 use crate::build::StorySettings;
 
-/// Rows of the sample, from the first slice.
+/// Maximum number of rows in the sample, which comes from the first row group.
 const SAMPLE_ROWS: usize = 1 << 17;
 
-/// Values encoded at a time.
+/// Number of values that Parquet's writer encodes at a time.
 const WRITE_BATCH_ROWS: usize = 1024;
 
-/// Required gain of a later candidate over an earlier candidate, in percent: earlier candidates are
-/// faster to read.
+/// A later candidate replaces an earlier candidate only if it is smaller by this percentage,
+/// because earlier candidates are faster to read.
 const MARGIN_PERCENT: u64 = 2;
 
 /// The encoding of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EncodingChoice {
-    /// Whether to use a dictionary while the dictionary is small.
+    /// Whether to use a dictionary, as long as the dictionary is small.
     pub(crate) dictionary: bool,
-    /// The encoding without a dictionary.
+    /// The encoding of values that are not in a dictionary.
     pub(crate) encoding: Encoding,
 }
 
@@ -44,7 +45,7 @@ impl EncodingChoice {
         Self { dictionary: false, encoding }
     }
 
-    /// Applies the choice to a column.
+    /// Sets the encoding of a column in Parquet's writer properties.
     pub(crate) fn apply(
         self,
         properties: WriterPropertiesBuilder,
@@ -56,7 +57,7 @@ impl EncodingChoice {
     }
 }
 
-/// The properties of all columns.
+/// The writer properties that apply to all columns.
 pub(crate) fn properties(settings: &StorySettings) -> Result<WriterPropertiesBuilder> {
     let level = ZstdLevel::try_new(settings.zstd_level).map_err(|error| {
         Error::internal(format!("{} is no level of zstd: {error}", settings.zstd_level))
@@ -66,14 +67,14 @@ pub(crate) fn properties(settings: &StorySettings) -> Result<WriterPropertiesBui
         .set_max_row_group_row_count(None)
         .set_data_page_size_limit(settings.page_bytes_max)
         .set_data_page_row_count_limit(settings.page_rows_max)
-        // Pages end between batches of values.
+        // A page can end only between two batches of values: a small batch allows small pages.
         .set_write_batch_size(settings.page_rows_max.clamp(1, WRITE_BATCH_ROWS))
         .set_dictionary_page_size_limit(settings.page_bytes_max))
 }
 
-/// The settings with fewer rows per page for wide values. The pages of all columns end at about the
-/// same rows as the pages of the widest column: a read of some rows finds these rows by their
-/// ticks.
+/// The settings, with fewer rows per page if values are wide. The pages of all columns then end at
+/// about the same rows as the pages of the widest column. A read of a few rows finds the rows in
+/// the page index of the ticks; small tick pages keep the read of the widest column small.
 pub(crate) fn for_width(settings: &StorySettings, batch: &RecordBatch) -> StorySettings {
     let widest = batch.columns().iter().map(bytes_of_values).max().unwrap_or_default();
     let rows = match widest / batch.num_rows().max(1) {
@@ -91,7 +92,7 @@ fn bytes_of_values(array: &ArrayRef) -> usize {
     }
 }
 
-/// Chooses the encoding of a leaf column from `sample`.
+/// Chooses the encoding of a leaf column by encoding `sample` with all candidates.
 pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<EncodingChoice> {
     let candidates = candidates(sample.data_type());
     debug_assert!(!candidates.is_empty(), "a type without an encoding");
@@ -114,7 +115,7 @@ pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<Enco
     Ok(best.0)
 }
 
-/// The candidates for a type, the fastest to read first.
+/// The candidate encodings for a type, the fastest to read first.
 fn candidates(data_type: &DataType) -> Vec<EncodingChoice> {
     use Encoding as E;
     let both =
@@ -151,7 +152,7 @@ fn candidates(data_type: &DataType) -> Vec<EncodingChoice> {
     }
 }
 
-/// Encoded bytes of a sample.
+/// Size of the sample in one encoding, in bytes.
 fn bytes(sample: &ArrayRef, choice: EncodingChoice, settings: &StorySettings) -> Result<u64> {
     let failed = |error| Error::internal(format!("a sample cannot be encoded: {error}"));
     let path = ColumnPath::new(vec!["sample".to_string()]);
@@ -171,7 +172,7 @@ fn bytes(sample: &ArrayRef, choice: EncodingChoice, settings: &StorySettings) ->
     Ok(groups.map(|group| group.compressed_size().cast_unsigned()).sum())
 }
 
-/// The paths of the leaf columns, with the values of flat columns.
+/// The paths of the leaf columns; with the values if the column is not nested.
 pub(crate) fn leaves(batch: &RecordBatch) -> Vec<(ColumnPath, Option<ArrayRef>)> {
     fn walk(path: &[String], field: &Field, leaves: &mut Vec<(ColumnPath, Option<ArrayRef>)>) {
         debug_assert!(!path.is_empty(), "a column without a name");

@@ -1,4 +1,4 @@
-//! The metadata of a story: text metadata of the Parquet file.
+//! The metadata of a story, stored as key-value text in the footer of the Parquet file.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::{
     shelf::StoryId,
 };
 
-/// The format version of new files, and the newest readable version.
+/// The format version of new files; also the newest version that can be read.
 const FORMAT_VERSION: u32 = 1;
 
 const FORMAT: &str = "stratalog.format_version";
@@ -47,18 +47,18 @@ const CHECKSUMS: &str = "stratalog.block_checksums";
 pub(crate) struct Footer {
     pub(crate) schema: StorySchema,
     pub(crate) groups: Vec<GroupSummary>,
-    /// Columns with NaN, which Parquet's statistics do not show; `None` if unknown.
+    /// Columns that contain NaN, which Parquet's statistics do not show; `None` if unknown.
     pub(crate) with_nan: Option<BTreeSet<ColumnId>>,
     pub(crate) blocks: Blocks,
-    /// Place of the cells, if any.
+    /// Where the cells are in the file; `None` without cells.
     pub(crate) cells: Option<CellsPlace>,
-    /// Place of the words of the inverted indexes, if any.
+    /// Where the inverted indexes are in the file; `None` without inverted indexes.
     pub(crate) words: Option<AnnexPlace>,
-    /// The description of the story, with length and checksum of the tail from the reader.
+    /// The description of the story; the reader supplies length and checksum of the tail.
     pub(crate) built: BuiltStory,
 }
 
-/// Data collected while a story is written.
+/// The data that the builder collects while it writes a story.
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
     pub(crate) groups: &'a [GroupSummary],
@@ -68,7 +68,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) words: Option<AnnexPlace>,
 }
 
-/// The metadata of a story.
+/// Encodes the metadata of a story.
 pub(crate) fn encode(
     schema: &StorySchema,
     built: &BuiltStory,
@@ -128,10 +128,10 @@ pub(crate) fn encode(
     Ok(pairs)
 }
 
-/// Decodes the metadata of a story's file; the reason in case of a failure.
+/// Decodes the metadata of a story's file. On failure, returns the reason.
 ///
-/// `place` supplies length, checksum and beginning of the tail; the file itself cannot contain
-/// these values.
+/// `place` supplies the length of the file, and the beginning and checksum of the tail, because the
+/// file cannot contain these values itself.
 pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, String> {
     let metadata = Metadata(pairs);
     let version: u32 = metadata.parse(FORMAT)?;
@@ -157,7 +157,7 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
     };
     schema.validate().map_err(|error| error.to_string())?;
     let groups = decode_groups(metadata.get(GROUPS)?).ok_or("the groups cannot be read")?;
-    // Stories of earlier builds lack this key.
+    // Stories written by earlier versions lack this key.
     let with_nan = metadata.optional_json(NAN)?;
     let cells: Option<CellsPlace> = metadata.optional_json(CELLS)?;
     let words: Option<AnnexPlace> = metadata.optional_json(WORDS)?;
@@ -200,7 +200,7 @@ impl Metadata<'_> {
         value.map_err(|error| format!("the metadata has a wrong {key}: {error}"))
     }
 
-    /// An optional value.
+    /// The value of a key that may be missing.
     fn optional_json<T: serde::de::DeserializeOwned>(
         &self,
         key: &str,
@@ -209,8 +209,8 @@ impl Metadata<'_> {
     }
 }
 
-/// Per group, little-endian: rows, first and last tick, first and last gsn (8 bytes each),
-/// lengths of first and last key (4 bytes each), the keys.
+/// Encodes the summaries. For each row group, little-endian: rows, first and last tick, first and
+/// last gsn (8 bytes each), lengths of first and last key (4 bytes each), the two keys.
 fn encode_groups(groups: &[GroupSummary]) -> String {
     let mut out = Vec::new();
     for group in groups {

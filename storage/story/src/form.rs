@@ -1,4 +1,4 @@
-//! The storage of each column type in Parquet, in forms known to every Parquet reader.
+//! How Parquet stores each column type. Every Parquet reader knows these forms.
 //!
 //! ```text
 //!   timestamp(0), timestamptz(0)   TIMESTAMP(MILLIS): Parquet has no seconds
@@ -34,7 +34,7 @@ use crate::schema::repetition;
 
 const SECOND_MS: i64 = 1000;
 
-/// The Arrow type of a column type for Parquet.
+/// The Arrow type in which a column is handed to Parquet.
 pub(crate) fn stored_type(column_type: &ColumnType) -> DataType {
     match column_type {
         ColumnType::Timestamp { precision: 0 } => {
@@ -51,7 +51,7 @@ pub(crate) fn stored_type(column_type: &ColumnType) -> DataType {
     }
 }
 
-/// The Parquet type of a column.
+/// The Parquet schema of a column.
 pub(crate) fn parquet_type(
     name: &str,
     column_type: &ColumnType,
@@ -151,10 +151,10 @@ fn primitive(
         .map_err(defect)
 }
 
-/// Converts an array to a column's type; decodes a dictionary.
+/// Converts an array to the Arrow type of the column; decodes a dictionary.
 ///
 /// # Errors
-/// `DatatypeMismatch` for an array of another type.
+/// `DatatypeMismatch` if the array has a different type.
 pub(crate) fn plain(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     let wanted = column_type.arrow_type();
     if array.data_type() == &wanted {
@@ -172,10 +172,10 @@ pub(crate) fn plain(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayR
     }
 }
 
-/// Converts an array of a column's type to its stored form.
+/// Converts an array of the column's Arrow type to the type that Parquet stores.
 ///
 /// # Errors
-/// `DatetimeOverflow` for a timestamp(0) outside of the range of milliseconds.
+/// `DatetimeOverflow` for a timestamp(0) that is too large for milliseconds.
 pub(crate) fn to_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     debug_assert_eq!(array.data_type(), &column_type.arrow_type(), "values of another type");
     let stored: ArrayRef = match column_type {
@@ -215,10 +215,10 @@ pub(crate) fn to_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<Ar
     Ok(stored)
 }
 
-/// Converts a stored array back to the column's type.
+/// Converts an array read from Parquet back to the column's Arrow type.
 ///
 /// # Errors
-/// `DataCorrupted` for an array of another type.
+/// `DataCorrupted` if the array has a different type.
 pub(crate) fn from_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     if array.data_type() != &stored_type(column_type) {
         return Err(Error::new(
@@ -264,7 +264,8 @@ pub(crate) fn from_stored(array: &ArrayRef, column_type: &ColumnType) -> Result<
     Ok(values)
 }
 
-/// The ends of the range represent infinity and stay unchanged.
+/// Converts seconds to milliseconds. The smallest and the largest value represent infinity and stay
+/// unchanged.
 fn milliseconds(seconds: i64) -> Result<i64> {
     match seconds {
         i64::MIN | i64::MAX => Ok(seconds),
@@ -281,7 +282,8 @@ fn milliseconds(seconds: i64) -> Result<i64> {
     }
 }
 
-/// Converts stored milliseconds to seconds; the ends of the range stay unchanged.
+/// Converts stored milliseconds to seconds. The smallest and the largest value represent infinity
+/// and stay unchanged.
 pub(crate) fn seconds(milliseconds: i64) -> i64 {
     match milliseconds {
         i64::MIN | i64::MAX => milliseconds,
@@ -313,7 +315,7 @@ fn interval_fields() -> Fields {
     ])
 }
 
-/// Bytes of a two's complement number of `precision` decimal digits.
+/// Bytes that a two's complement number with `precision` decimal digits needs.
 fn decimal_bytes(precision: u8) -> i32 {
     debug_assert!((1..=38).contains(&precision), "no number has so many digits");
     let largest = 10_u128.checked_pow(u32::from(precision)).unwrap_or(u128::MAX) - 1;

@@ -1,4 +1,4 @@
-//! Counts, sums and extremes of neighboring values: the kernel of cells and aggregates.
+//! Computes counts, sums, minima and maxima of consecutive values, for cells and for aggregates.
 
 use std::ops::Range;
 
@@ -13,47 +13,48 @@ use arrow::{
 };
 use stratalog_model::{Error, Result, aggregate::WHOLE_SUM};
 
-/// Maximum number of values that are summed sequentially. Larger sums use pairwise summation, so
-/// the error grows with the logarithm of the number of values.
+/// Maximum number of values that are summed one after another. Longer sums are computed pairwise,
+/// so that the rounding error grows with the logarithm of the number of values.
 const PAIRED: usize = 128;
 
-/// The values of an array in memory.
+/// The values of an array, as a slice of their Arrow type.
 #[derive(Debug, Clone, Copy)]
 pub enum Values<'a> {
     /// Doubles.
     Float64(&'a [f64]),
     /// Floats.
     Float32(&'a [f32]),
-    /// Whole numbers of 16 bits.
+    /// Integers of 16 bits.
     Int16(&'a [i16]),
-    /// Whole numbers of 32 bits.
+    /// Integers of 32 bits.
     Int32(&'a [i32]),
-    /// Whole numbers of 64 bits; also times, in the unit of their column.
+    /// Integers of 64 bits; also times, in the unit of their column.
     Int64(&'a [i64]),
-    /// Sums of whole numbers, from cells.
+    /// Sums of integers, stored in cells.
     Sums(&'a [i128]),
-    /// Values of other types: only NULL or not NULL.
+    /// Values of other types; only their NULLs can be counted.
     Other,
 }
 
-/// Neighboring values with their NULLs.
+/// A column of values, with their NULLs.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<'a> {
     values: Values<'a>,
     nulls: Option<&'a NullBuffer>,
 }
 
-/// A number of a column: a float for columns of floats, else an integer.
+/// A value of a column: a float for float columns, an integer for all other columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// A value of a float column.
     Float(f64),
-    /// A value of a whole-number column.
+    /// A value of an integer column.
     Integer(i64),
 }
 
 impl Number {
-    /// The lesser or the greater of two numbers of one kind. NaN is above all numbers.
+    /// The smaller of two numbers, or the greater if `greatest` is true. Both must be of the same
+    /// kind. NaN is above all numbers.
     #[must_use]
     pub fn better(self, other: Self, greatest: bool) -> Self {
         let greater = match (self, other) {
@@ -67,17 +68,17 @@ impl Number {
     }
 }
 
-/// A sum of a column: of floats, or exact for whole numbers.
+/// A sum of values of a column. Sums of integers are exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Total {
     /// A sum of floats.
     Float(f64),
-    /// A sum of whole numbers.
+    /// A sum of integers.
     Whole(i128),
 }
 
 impl Total {
-    /// The sum of two totals of one kind.
+    /// The sum of two totals, which must be of the same kind.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         match (self, other) {
@@ -119,7 +120,7 @@ impl<'a> Column<'a> {
         (rows.len() - nulls) as i64
     }
 
-    /// The sum of the values that are not NULL in a range of rows; `None` without values.
+    /// The sum of the non-NULL values in a range of rows; `None` if all values are NULL.
     ///
     /// # Errors
     /// `Internal` for a type without a sum.
@@ -153,7 +154,8 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// The minimum or the maximum of the values that are not NULL in a range of rows.
+    /// The minimum of the non-NULL values in a range of rows, or the maximum if `greatest` is true;
+    /// `None` if all values are NULL.
     pub fn extreme(&self, rows: Range<usize>, greatest: bool) -> Option<Number> {
         /// Folds the values that are not NULL.
         macro_rules! values {
@@ -196,7 +198,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The positions of the rows that are not NULL, relative to the beginning of the range.
+    /// The positions of the non-NULL rows, relative to the beginning of the range.
     fn there(&self, rows: Range<usize>) -> impl Iterator<Item = usize> {
         let nulls = self.nulls;
         let start = rows.start;
@@ -208,7 +210,7 @@ impl<'a> Column<'a> {
 /// The pairwise sum of values.
 fn paired(values: &[f64]) -> f64 {
     if values.len() <= PAIRED {
-        // Four accumulators: the processor adds four values at once.
+        // Four partial sums, because the processor adds four values at once.
         let (fours, rest) = values.as_chunks::<4>();
         let mut sums = [0.0; 4];
         for four in fours {
@@ -223,17 +225,18 @@ fn paired(values: &[f64]) -> f64 {
     paired(left) + paired(right)
 }
 
-/// The sum of whole numbers of at most 32 bits: the sum of any array fits 64 bits.
+/// The sum of integers of at most 32 bits; a sum over any array fits 64 bits.
 fn whole<T: Copy + Into<i64>>(values: &[T]) -> Total {
     debug_assert!(u32::try_from(values.len()).is_ok(), "the sum may not fit 64 bits");
     Total::Whole(i128::from(values.iter().map(|value| (*value).into()).sum::<i64>()))
 }
 
-/// The sum of 64-bit numbers. Most numbers are small, so partial sums usually fit 64 bits.
+/// The sum of 64-bit integers. Most integers are small, so partial sums usually fit 64 bits.
 fn long(values: &[i64]) -> Total {
     let mut sum = 0_i128;
     for some in values.chunks(PAIRED) {
-        // The bits that differ from the sign bit.
+        // The bits that differ from the sign bit, over all values: an upper bound of the absolute
+        // values.
         let used = some.iter().fold(0, |used, value| used | (value ^ (value >> 63)));
         sum += match used < i64::MAX / PAIRED as i64 {
             true => i128::from(some.iter().sum::<i64>()),
@@ -243,7 +246,7 @@ fn long(values: &[i64]) -> Total {
     Total::Whole(sum)
 }
 
-/// The minimum or the maximum. NaN is above all numbers.
+/// The minimum of the values, or the maximum if `greatest` is true. NaN is above all numbers.
 fn float(values: &[f64], greatest: bool) -> Option<f64> {
     let (fours, rest) = values.as_chunks::<4>();
     let first = *values.first()?;

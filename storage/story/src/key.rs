@@ -1,4 +1,4 @@
-//! Key predicates in the terms of Parquet's statistics and Bloom filters.
+//! Key predicates, converted for Parquet's statistics and Bloom filters.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -10,7 +10,7 @@ use parquet::{
 };
 use stratalog_model::{ColumnId, Error, Result};
 
-/// A predicate: the column has one of the values.
+/// A predicate: the key column has one of the values.
 #[derive(Debug, Clone)]
 pub struct KeyValues {
     /// A key column.
@@ -19,7 +19,7 @@ pub struct KeyValues {
     pub values: ArrayRef,
 }
 
-/// Values in Parquet's stored form, in ascending order.
+/// Key values in the types that Parquet stores, in ascending order.
 #[derive(Debug)]
 pub(crate) enum StoredValues {
     Boolean(Vec<bool>),
@@ -29,7 +29,7 @@ pub(crate) enum StoredValues {
 }
 
 impl StoredValues {
-    /// The values of an array with the type of a key column.
+    /// Converts an array with the type of a key column.
     pub(crate) fn of(array: &ArrayRef) -> Result<Self> {
         Ok(match array.data_type() {
             DataType::Boolean => Self::Boolean(sorted(array.as_boolean().iter().flatten())),
@@ -57,7 +57,7 @@ impl StoredValues {
         })
     }
 
-    /// Whether a page may hold one of the values, according to the page index.
+    /// Whether a page may contain one of the values, according to the page index.
     pub(crate) fn may_be_in_page(&self, index: &ColumnIndexMetaData, page: usize) -> bool {
         fn within<T: Ord + Copy>(
             values: &[T],

@@ -1,9 +1,9 @@
 //! Stories: the cold tier. Each story is an immutable, sorted Parquet file.
 //!
-//! *What it is*: [`Stories`], a [`Shelf`] of Parquet files. Each file holds events of one
-//! chronicle, sorted by (slice, key, tick). A slice is a window of ticks and one row group
-//! (ChronoLog §4: the capacity tier, which has no end). [`Builder`] writes a file, [`Story`]
-//! prunes and reads a file. Any Parquet tool reads stories.
+//! *What it is*: [`Stories`], the Parquet files on a [`Shelf`]. Each file has events of one
+//! chronicle, sorted by (slice, key, tick). A slice is a time window, stored as one row group
+//! (ChronoLog §4: the capacity tier, which has no end). [`Builder`] writes a file; [`Story`] reads
+//! a file and skips data that cannot match. Any Parquet tool can read stories.
 //!
 //! *What it deliberately is not*: the crate does not sort, does not decide which events become a
 //! story, does not know the current stories (the manifest does), and knows no SQL.
@@ -17,9 +17,9 @@
 //!   Story::select (page index) ─► may_hold (Bloom filters) ─► fetch: blocks, verified (CL-6)
 //!                                                              └─► decode: RecordBatch
 //! ```
-//! A checksum protects every byte, and is verified before the byte is used. The checksum of each
-//! block of 64 KiB protects the rows. The manifest's checksum protects the list of block checksums
-//! and all other data that Parquet writes behind the rows.
+//! Readers verify a checksum of every byte before they use it. The rows have a checksum for each
+//! block of 64 KiB. All other data after the rows, including the list of block checksums, has one
+//! checksum in the manifest.
 
 mod annex;
 mod block;

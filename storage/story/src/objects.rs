@@ -1,5 +1,5 @@
 //! Named files in an object store: S3, Google Cloud Storage, Azure, or a compatible store. Stories
-//! and backups use this module.
+//! and backups are stored through this module.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
@@ -18,30 +18,30 @@ use serde::{Deserialize, Serialize};
 use stratalog_model::{Error, ErrorKind, Result};
 use url::Url;
 
-/// Maximum characters of a store's error message.
+/// Maximum number of characters that an error message of the store contributes to our error.
 const ERROR_CHARS_MAX: usize = 300;
 
 /// Settings for the access to an object store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RemoteSettings {
-    /// Timeout of a connection, in milliseconds.
+    /// Timeout for opening a connection, in milliseconds.
     pub connect_timeout_ms: u64,
     /// Timeout of a request, in milliseconds.
     pub request_timeout_ms: u64,
     /// Maximum retries of a request.
     pub retries_max: usize,
-    /// Milliseconds after which a request is not retried.
+    /// A failed request is not retried later than this number of milliseconds after its start.
     pub retry_timeout_ms: u64,
-    /// Files up to this size are uploaded in one request, larger files in parts of this size: 5 MiB
-    /// or more.
+    /// Files up to this size are uploaded in one request, larger files in parts of this size. At
+    /// least 5 MiB.
     pub part_bytes: usize,
-    /// Parts in flight at the same time.
+    /// Maximum number of parts that are uploaded concurrently.
     pub parts_at_once: usize,
-    /// Concurrent requests of one read.
+    /// Maximum number of concurrent requests for one read.
     pub reads_at_once: usize,
-    /// Whether the metadata service of a cloud machine may supply credentials if the environment
-    /// has none.
+    /// Whether credentials may come from the metadata service of a cloud machine if the environment
+    /// has no credentials.
     pub metadata_service: bool,
 }
 
@@ -60,42 +60,42 @@ impl Default for RemoteSettings {
     }
 }
 
-/// The content of a new file: read sequentially, in parts.
+/// The content of a file to upload. The upload reads it sequentially, in parts.
 #[async_trait]
 pub trait Content: Send + Sync {
-    /// Length.
+    /// Length in bytes.
     fn bytes(&self) -> u64;
 
-    /// Reads a complete range of the content.
+    /// Reads all bytes of the range `range`.
     ///
     /// # Errors
-    /// Errors of the content's storage.
+    /// Errors of the storage that contains the content.
     async fn read(&self, range: Range<u64>) -> Result<Bytes>;
 }
 
 /// The length of a file, and the time of its upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectStatus {
-    /// Length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Milliseconds since 1970 at the upload, by the store's own clock.
+    /// Time of the upload by the store's clock, in milliseconds since 1970.
     pub put_ms: i64,
 }
 
-/// Files below a prefix of an object store.
+/// The files of an object store whose names begin with a prefix.
 #[derive(Debug)]
 pub struct Objects {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// The place for messages: the URL without secrets.
+    /// The URL without secrets, for messages.
     place: String,
-    /// The noun for a file in messages.
+    /// The word that messages use for a file, such as "story".
     noun: &'static str,
     settings: RemoteSettings,
 }
 
 impl Objects {
-    /// The files below `prefix` of a store; `noun` is the noun for a file in errors.
+    /// The files below `prefix` in `store`. `noun` is the word that error messages use for a file.
     pub fn new(
         store: Arc<dyn ObjectStore>,
         prefix: &str,
@@ -106,12 +106,12 @@ impl Objects {
         Self { store, prefix: Path::from(prefix), place, noun, settings }
     }
 
-    /// The files of a URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
-    /// `options` are the options of the environment (`AWS_REGION`, `AWS_ENDPOINT`,
+    /// The files below a URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
+    /// `options` are the options from the environment (`AWS_REGION`, `AWS_ENDPOINT`,
     /// `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` …); unknown options are ignored.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for a URL or options without a valid store.
+    /// `InvalidParameterValue` if the URL and the options do not describe a valid store.
     pub fn from_url(
         url: &str,
         options: impl IntoIterator<Item = (String, String)>,
@@ -126,7 +126,7 @@ impl Objects {
             .with_hint("write s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")
         };
         let parsed = Url::parse(url).map_err(|error| invalid(error.to_string()))?;
-        // The error of object_store would show the complete URL, with secrets.
+        // The error of the library object_store would contain the complete URL, including secrets.
         let unknown = || invalid("the kind of the object store is unknown".to_string());
         let (scheme, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|_| unknown())?;
         let built = build(&scheme, &parsed, options, &settings);
@@ -136,7 +136,7 @@ impl Objects {
         Ok(Self { store, prefix, place: without_secrets(url), noun, settings })
     }
 
-    /// Whether a URL has the form of an object store's URL. Opens nothing.
+    /// Whether a text has the form of an object store URL. Opens no connection.
     pub fn is_url(url: &str) -> bool {
         Url::parse(url).is_ok_and(|url| {
             let scheme = ObjectStoreScheme::parse(&url).map(|(scheme, _)| scheme);
@@ -144,17 +144,17 @@ impl Objects {
         })
     }
 
-    /// The settings.
+    /// The settings for the access to the store.
     pub fn settings(&self) -> &RemoteSettings {
         &self.settings
     }
 
-    /// The place of all files, for messages.
+    /// The URL of the prefix without secrets, for messages.
     pub fn root(&self) -> &str {
         &self.place
     }
 
-    /// The place of a file, for messages.
+    /// The URL of a file without secrets, for messages.
     pub fn place(&self, name: &str) -> String {
         format!("{}/{name}", self.place.trim_end_matches('/'))
     }
@@ -163,9 +163,9 @@ impl Objects {
         name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    /// Uploads a complete file under a free name. Returns `false` without any change if the name is
-    /// taken. Small files use a conditional put; large files use a multipart upload, which has no
-    /// condition.
+    /// Uploads a complete file under a name that is not in use. Returns `false` and changes nothing
+    /// if the name is in use. A small file uses a conditional put. A large file uses a multipart
+    /// upload, which has no condition: the name is only checked before.
     ///
     /// # Errors
     /// `ConnectionFailure`; errors of `content`.
@@ -184,13 +184,13 @@ impl Objects {
         if self.put_whole(&path, content, PutMode::Create).await.map_err(failed)? {
             return Ok(true);
         }
-        // The name was free a moment ago: an answer was lost, and the request was sent again. The
-        // later read back verifies the file.
+        // The name was free a moment ago. The answer to our upload was lost, and the upload was
+        // sent again. The caller verifies the file when it reads the file back.
         Ok(self.len(name).await? == content.bytes())
     }
 
-    /// Uploads a small file if the name is free at the moment of the request: of several concurrent
-    /// callers, one gets `true`.
+    /// Uploads a small file if no file has the name at the moment of the request. Of several
+    /// concurrent callers, exactly one gets `true`.
     ///
     /// # Errors
     /// The errors of [`Self::put`].
@@ -199,7 +199,7 @@ impl Objects {
         put.map_err(|error| self.failed("write", name, error))
     }
 
-    /// Uploads a small file, or replaces the existing file of the name.
+    /// Uploads a small file; replaces an existing file with the same name.
     ///
     /// # Errors
     /// The errors of [`Self::put`].
@@ -208,7 +208,7 @@ impl Objects {
         put.map(drop).map_err(|error| self.failed("write", name, error))
     }
 
-    /// Uploads content in one request; `false` if the name is taken.
+    /// Uploads content in one request; returns `false` if the name is in use.
     async fn put_whole(
         &self,
         path: &Path,
@@ -220,8 +220,8 @@ impl Objects {
         match self.store.put_opts(path, PutPayload::from_bytes(bytes.clone()), options).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
-            // For stores without conditional puts: names are never reused, so a name that an
-            // earlier lookup found free is still free.
+            // Stores without conditional puts: names are never reused, so a name that was free at
+            // an earlier lookup is still free.
             Err(
                 object_store::Error::NotImplemented { .. }
                 | object_store::Error::NotSupported { .. },
@@ -266,7 +266,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Reads a complete range of a file.
+    /// Reads all bytes of a range of a file.
     ///
     /// # Errors
     /// `DataCorrupted` if the file is missing or too short; `ConnectionFailure`.
@@ -286,7 +286,7 @@ impl Objects {
         Ok(bytes)
     }
 
-    /// Length of a file.
+    /// Length of a file in bytes.
     ///
     /// # Errors
     /// `DataCorrupted` if the file is missing; `ConnectionFailure`.
@@ -295,7 +295,7 @@ impl Objects {
         Ok(head.map_err(|error| self.failed("read", name, error))?.size)
     }
 
-    /// The files below a folder, by name; all files for an empty folder.
+    /// The files below a folder, by name. An empty folder name means all files.
     ///
     /// # Errors
     /// `ConnectionFailure`.
@@ -320,7 +320,7 @@ impl Objects {
         Ok(files)
     }
 
-    /// Removes a file; a missing file is no error.
+    /// Removes a file. Does nothing if the file does not exist.
     ///
     /// # Errors
     /// `ConnectionFailure`.
@@ -347,7 +347,7 @@ impl Objects {
                 (ErrorKind::InvalidParameterValue, "check the URL of the object store")
             }
             E::Generic { source, .. } => match source.downcast_ref::<Error>() {
-                // The content could not be read.
+                // The error came from reading the content, not from the store: return it as it is.
                 Some(own) => {
                     let duplicate = own.duplicate();
                     return duplicate.with_source(error);
@@ -364,7 +364,7 @@ impl Objects {
 
 const UNREACHABLE: &str = "check that the object store is reachable, and check its credentials; the server tries again later";
 
-/// The environment's options for object stores, for [`Objects::from_url`].
+/// The environment variables that are options of object stores, for [`Objects::from_url`].
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| {
         let name = name.to_str()?.to_ascii_lowercase();
@@ -389,8 +389,8 @@ pub(crate) fn cut_off(noun: &str, place: &str, range: &Range<u64>, len: u64) -> 
     .with_hint("restore the file from a backup")
 }
 
-/// The message of a failed request, without the body of the response: the body may contain secrets
-/// of another server.
+/// The message of a failed request without the body of the response, which may contain secrets of
+/// another server.
 fn short(error: &object_store::Error) -> String {
     let text = error.to_string();
     let mut text: String = without_body(&text).chars().take(ERROR_CHARS_MAX).collect();
@@ -400,7 +400,7 @@ fn short(error: &object_store::Error) -> String {
     text
 }
 
-/// The text of an object_store error, up to the quoted response.
+/// The text of an object_store error, cut before the quoted body of the response.
 fn without_body(text: &str) -> &str {
     const STATUS: &str = "status code: ";
     const BODY: &str = "error response";
@@ -412,8 +412,8 @@ fn without_body(text: &str) -> &str {
     text.find(BODY).and_then(|at| text.get(..at + BODY.len())).unwrap_or(text)
 }
 
-/// The error for a store without credentials. Without credentials, object_store would ask the
-/// metadata service at 169.254.169.254; the setting must allow this request.
+/// The error if the environment has no credentials for the store. The library object_store would
+/// ask the metadata service at 169.254.169.254 instead, which needs the setting's permission.
 fn no_credentials(store: &'static str) -> object_store::Error {
     object_store::Error::Generic {
         store,
@@ -422,7 +422,7 @@ fn no_credentials(store: &'static str) -> object_store::Error {
     }
 }
 
-/// The store of a URL; `None` for unknown kinds.
+/// Opens the store of a URL; `None` for an unknown kind of store.
 fn build(
     scheme: &ObjectStoreScheme,
     url: &Url,
@@ -502,7 +502,8 @@ fn has_google_file() -> bool {
     })
 }
 
-/// A part of the content. Its errors are distinguishable from errors of the store.
+/// Reads a part of the content. The error has a type that distinguishes it from errors of the
+/// store.
 async fn part(content: &dyn Content, range: Range<u64>) -> object_store::Result<Bytes> {
     let read = content.read(range).await;
     read.map_err(|error| object_store::Error::Generic {
@@ -511,7 +512,7 @@ async fn part(content: &dyn Content, range: Range<u64>) -> object_store::Result<
     })
 }
 
-/// A URL without user, password and query.
+/// The URL without user name, password and query.
 pub fn without_secrets(url: &str) -> String {
     match Url::parse(url) {
         Ok(mut url) => {

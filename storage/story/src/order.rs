@@ -1,4 +1,4 @@
-//! Checks that rows are in the declared order of the file.
+//! Checks that rows are sorted as the file declares.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,8 @@ use arrow::{
 };
 use stratalog_model::Result;
 
-/// The first row that sorts before its predecessor, by `columns` in turn.
+/// The position of the first row that should come before its predecessor, when rows are sorted by
+/// `columns`.
 pub(crate) fn first_out_of_order(columns: &[&ArrayRef]) -> Result<Option<usize>> {
     let options = SortOptions { descending: false, nulls_first: false };
     let comparators = columns.iter().map(|column| make_comparator(column, column, options));

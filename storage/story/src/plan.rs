@@ -1,12 +1,12 @@
-//! Plans the requests for needed bytes.
+//! Plans the read requests for the byte ranges that a reader needs.
 
 use std::ops::Range;
 
 use crate::{block::Blocks, shelf::ReadShape};
 
-/// Whole blocks around the needed ranges, ascending and disjoint. Neighboring ranges are joined if
-/// the gap is within the limit of the shape; long runs are split into requests of about the shape's
-/// size.
+/// The byte ranges to request, ascending and disjoint. Each request covers whole blocks around the
+/// needed ranges. Ranges are joined if the gap between them is at most the limit of the shelf; long
+/// ranges are split into requests of about the shelf's preferred size.
 pub(crate) fn requests(
     needed: impl IntoIterator<Item = Range<u64>>,
     blocks: &Blocks,
@@ -34,7 +34,7 @@ pub(crate) fn requests(
     requests
 }
 
-/// Splits a run into parts of about the same length.
+/// Splits a byte range into parts of about the same length, at block borders.
 fn split(run: Range<u64>, blocks: &Blocks, request_bytes: u64) -> Vec<Range<u64>> {
     debug_assert!(run.start < run.end, "a run without bytes");
     let len = run.end - run.start;

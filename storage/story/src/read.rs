@@ -1,4 +1,5 @@
-//! Reads rows of a story: first verified bytes, then decoded values on the caller's thread.
+//! Reads rows of a story in two steps: `fetch` reads and verifies bytes; `decode` decodes the
+//! values on the caller's thread.
 
 use std::{fmt, iter::once, ops::Range, sync::Arc};
 
@@ -29,10 +30,10 @@ use crate::{
     story::Story,
 };
 
-/// Approximate bytes of a batch: small enough for the processor's caches.
+/// Target size of a batch, in bytes: small enough for the processor's caches.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Verified columns of a group in memory, ready for decoding.
+/// The verified, but not decoded bytes of some columns of a row group.
 #[derive(Debug)]
 pub struct FetchedColumns {
     story: Arc<Story>,
@@ -43,8 +44,8 @@ pub struct FetchedColumns {
 }
 
 impl Story {
-    /// Whether a group may hold events with the key values, according to its Bloom filters. Each
-    /// filter costs a read, so callers use the page index first.
+    /// Whether a row group may contain events with the key values, according to its Bloom filters.
+    /// Each filter costs a read, so callers exclude groups by the page index first.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`; `Internal` for an unknown column or group, or
@@ -69,12 +70,12 @@ impl Story {
         Ok(true)
     }
 
-    /// Reads columns of a group as one batch: the rows of `selection`, or all rows. The field names
-    /// are the column names at the time of writing.
+    /// Reads columns of a row group as one batch: the rows of `selection`, or all rows. The fields
+    /// have the column names that were valid when the story was written.
     ///
     /// # Errors
-    /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`; `Internal` for an
-    /// unknown column or group.
+    /// `DataCorrupted`, with file, offset and range of the damage; `Io`, `ConnectionFailure`;
+    /// `Internal` for an unknown column or group.
     pub async fn read(
         self: &Arc<Self>,
         group: u32,
@@ -84,8 +85,8 @@ impl Story {
         self.fetch(group, columns, selection).await?.decode_all()
     }
 
-    /// Reads the bytes of columns of a group into memory, like [`Self::read`], but without
-    /// decoding.
+    /// Reads and verifies the bytes of columns of a row group, like [`Self::read`], but does not
+    /// decode them.
     ///
     /// # Errors
     /// The errors of [`Self::read`].
@@ -110,8 +111,8 @@ impl Story {
         })
     }
 
-    /// Splits the selected rows of a group into windows, to be read one after another, if all rows
-    /// would take too much memory. Windows end at page borders of the widest column.
+    /// If all selected rows of a row group would take too much memory: splits the rows into
+    /// windows, to be read one after another. Windows end at page borders of the widest column.
     ///
     /// # Errors
     /// `Internal` for an unknown column or group.
@@ -141,7 +142,7 @@ impl Story {
         let (mut start, mut counted) = (0, 0);
         for (at, page) in pages.iter().enumerate() {
             let window = selection.within(once(start..page.end));
-            // The window has its share of the rows, or all remaining rows.
+            // The window has its share of the rows, or no pages remain.
             let due = rows * (windows.len() + 1) / parts;
             if counted + window.rows() >= due || at + 1 == pages.len() {
                 counted += window.rows();
@@ -153,9 +154,9 @@ impl Story {
         Ok(windows)
     }
 
-    /// Splits the selected rows of a group into an edge and the rest. The edge has at least
-    /// `wanted` rows, the first or (for `last`) the last rows; pages of the widest column stay
-    /// whole.
+    /// Splits the selected rows of a row group in two selections: the edge, and the remaining rows.
+    /// The edge has at least `wanted` rows: the first rows, or the last rows if `last` is true.
+    /// Both parts end at page borders of the widest column.
     ///
     /// # Errors
     /// `Internal` for an unknown column or group.
@@ -188,7 +189,7 @@ impl Story {
         Ok((edge, rest))
     }
 
-    /// The rows of the pages of the group's widest column among `roots`.
+    /// The row ranges of the pages of the widest column among `roots`.
     fn widest_pages(&self, group: u32, roots: &[usize]) -> Vec<Range<usize>> {
         let schema = self.reader_metadata().parquet_schema();
         let Some(head) = self.metadata().row_groups().get(group as usize) else {
@@ -202,7 +203,8 @@ impl Story {
         pages.map(|(_, pages)| pages).unwrap_or_default()
     }
 
-    /// The ranges of the file with columns of a group: dictionaries, and pages with selected rows.
+    /// The byte ranges of the file that a read of the columns needs: dictionaries, and pages with
+    /// selected rows.
     fn needed(
         &self,
         group: u32,
@@ -233,7 +235,7 @@ impl Story {
         needed
     }
 
-    /// The range of a column's Bloom filter.
+    /// The byte range of a column's Bloom filter in a row group; `None` without a filter.
     fn filter_range(&self, group: u32, leaf: usize) -> Option<Range<u64>> {
         let chunk = self.metadata().row_groups().get(group as usize)?.columns().get(leaf)?;
         let start = u64::try_from(chunk.bloom_filter_offset()?).ok()?;
@@ -241,7 +243,7 @@ impl Story {
         Some(start..start.checked_add(len)?)
     }
 
-    /// Reads the blocks around ranges, and verifies their checksums (CL-6).
+    /// Reads the blocks that contain the byte ranges, and verifies their checksums (CL-6).
     pub(crate) async fn verified(
         self: &Arc<Self>,
         needed: impl IntoIterator<Item = Range<u64>>,
@@ -257,7 +259,7 @@ impl Story {
         Ok(VerifiedParts { parts: Arc::new(parts), len: self.built().bytes })
     }
 
-    /// Reads whole blocks.
+    /// Reads the blocks of a byte range; the range begins and ends at block borders.
     async fn read_blocks(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
         let bytes = self.shelf().read(self.built().name(), range.clone()).await?;
         debug_assert_eq!(bytes.len() as u64, range.end - range.start, "bytes of another range");
@@ -266,8 +268,8 @@ impl Story {
         Ok(bytes)
     }
 
-    /// Reads and verifies every byte before the tail, in bounded memory. The open of the story has
-    /// already verified the tail.
+    /// Reads and verifies all bytes of the story before its tail, using limited memory. The tail
+    /// was already verified when the story was opened.
     ///
     /// # Errors
     /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`.
@@ -290,7 +292,7 @@ impl FetchedColumns {
         self.bytes.parts.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    /// Number of rows after decoding.
+    /// Number of rows that decoding returns.
     pub fn rows(&self) -> usize {
         match &self.selection {
             Some(selection) => selection.rows(),
@@ -298,12 +300,12 @@ impl FetchedColumns {
         }
     }
 
-    /// The best number of rows per batch, at most `rows_max`: fewer for wide rows.
+    /// The best number of rows per batch, at most `rows_max`: fewer rows if rows are wide.
     pub fn batch_rows(&self, rows_max: usize) -> usize {
         (BATCH_BYTES / self.row_bytes()).clamp(1, rows_max.max(1))
     }
 
-    /// Approximate bytes of an uncompressed row of the group in the fetched columns.
+    /// Approximate uncompressed bytes per row of the fetched columns.
     fn row_bytes(&self) -> usize {
         let schema = self.story.reader_metadata().parquet_schema();
         let head = self.story.metadata().row_groups().get(self.group as usize);
@@ -336,7 +338,7 @@ impl FetchedColumns {
         .with_projection(ProjectionMask::roots(schema, roots))
         .with_batch_size(batch_rows_max.max(1));
         if let Some(rows) = self.selection.as_ref().and_then(Selection::to_parquet) {
-            // A mask would read pages that were not fetched.
+            // A mask (the other policy) would also read pages that were not fetched.
             builder = builder
                 .with_row_selection(rows)
                 .with_row_selection_policy(RowSelectionPolicy::Selectors);
@@ -347,7 +349,7 @@ impl FetchedColumns {
         Ok(Rows { story: self.story, group: self.group, outcome, reader })
     }
 
-    /// All rows.
+    /// Decodes all rows into one batch.
     pub(crate) fn decode_all(self) -> Result<RecordBatch> {
         let (story, group, rows) = (Arc::clone(&self.story), self.group, self.rows());
         let mut batches = self.decode(rows.max(1))?;
@@ -360,7 +362,7 @@ impl FetchedColumns {
     }
 }
 
-/// The rows of a group, batch by batch.
+/// The decoded rows of a row group, as an iterator of batches.
 pub struct Rows {
     story: Arc<Story>,
     group: u32,
@@ -400,18 +402,18 @@ fn undecodable(story: &Story, group: u32, what: &str) -> Error {
     .with_hint("restore the file from a backup")
 }
 
-/// The shape of the result: the columns in the requested order, in the types of the chronicle.
+/// The columns of a result: their order, and their types in the chronicle.
 #[derive(Debug)]
 struct ResultShape {
     schema: SchemaRef,
-    /// Position in Parquet's result, and type.
+    /// For each result column: its position in the batch that Parquet returns, and its type.
     columns: Vec<(usize, ColumnType)>,
 }
 
 impl ResultShape {
     fn new(story: &Story, wanted: &[Source]) -> Result<Self> {
         let roots = wanted.iter().map(|source| story.root(*source)).collect::<Result<Vec<_>>>()?;
-        // Parquet returns each column once, in the order of the file.
+        // Parquet returns each column once, in the order of the columns in the file.
         let mut returned = roots.clone();
         returned.sort_unstable();
         returned.dedup();
@@ -442,17 +444,17 @@ impl ResultShape {
     }
 }
 
-/// Verified parts of a file.
+/// Verified byte ranges of a file. Parquet's decoder reads from them as from a complete file.
 #[derive(Debug, Clone)]
 pub(crate) struct VerifiedParts {
-    /// Offset and bytes of each part; ascending.
+    /// The offset and the bytes of each range, in ascending order.
     parts: Arc<Vec<(u64, Bytes)>>,
     /// Length of the file.
     len: u64,
 }
 
 impl VerifiedParts {
-    /// The bytes of a part from an offset on.
+    /// The bytes from offset `start` to the end of the byte range that contains `start`.
     fn from(&self, start: u64) -> Option<Bytes> {
         let after = self.parts.partition_point(|(at, _)| *at <= start);
         let (at, bytes) = self.parts.get(after.checked_sub(1)?)?;
@@ -484,7 +486,7 @@ impl ChunkReader for VerifiedParts {
         if len <= first.len() {
             return Ok(first.slice(..len));
         }
-        // The bytes span several requests.
+        // The requested bytes span several of the verified ranges.
         let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(&first);
         while bytes.len() < len {

@@ -6,7 +6,7 @@ use arrow::{
 };
 use stratalog_model::Result;
 
-/// Minimum average rows per run.
+/// Minimum average number of rows per run; with shorter runs, the encoding saves nothing.
 const RUN_ROWS_MIN: usize = 8;
 
 /// Run-length encoded texts.
@@ -14,12 +14,12 @@ const RUN_ROWS_MIN: usize = 8;
 pub(crate) struct RunsOfText {
     /// One text per run.
     texts: StringViewArray,
-    /// The end of each run.
+    /// For each run, the number of its last row plus 1.
     ends: Vec<u32>,
 }
 
 impl RunsOfText {
-    /// The runs of an array; `None` for other types, for NULLs and for short runs.
+    /// Encodes an array. `None` if it is not a text array, has NULLs, or has short runs.
     pub(crate) fn of(array: &ArrayRef) -> Result<Option<Self>> {
         let Some(all) = array.as_string_view_opt().filter(|all| all.null_count() == 0) else {
             return Ok(None);
@@ -29,7 +29,7 @@ impl RunsOfText {
         let mut starts: Vec<u32> = Vec::new();
         let views = all.views();
         for (row, view) in views.iter().enumerate() {
-            // Short texts are stored inside of their views. Within one array, equal views are equal
+            // Short texts are stored inside their views. Equal views within one array mean equal
             // texts.
             let same = row > 0
                 && (views.get(row - 1) == Some(view) || all.value(row) == all.value(row - 1));
@@ -47,7 +47,7 @@ impl RunsOfText {
         Ok(texts.as_string_view_opt().map(|texts| Self { texts: texts.gc(), ends }))
     }
 
-    /// The decoded array.
+    /// The texts as an ordinary array.
     pub(crate) fn unpacked(&self) -> Result<ArrayRef> {
         debug_assert_eq!(self.texts.len(), self.ends.len(), "a run without a text");
         let mut runs: Vec<u32> = Vec::with_capacity(self.rows());

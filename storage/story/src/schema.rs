@@ -1,4 +1,4 @@
-//! The columns of a story: names of the chronicle and types in Parquet.
+//! The columns of a story: their names in the chronicle, and their types in Parquet.
 
 use std::sync::Arc;
 
@@ -15,18 +15,20 @@ use stratalog_model::{
 
 use crate::form;
 
-/// The number columns of the events, behind the user's columns of every story.
+/// The system columns that every story has after the user's columns.
 pub(crate) const NUMBERS: [&str; 3] = ["_tick", "_seq", "_gsn"];
 
-/// Field id of `_tick`; the ids of `_seq` and `_gsn` follow. Far above the ids of columns.
+/// Parquet field id of `_tick`; the ids of `_seq` and `_gsn` follow. Far above the ids of user
+/// columns.
 const NUMBERS_FIELD_ID: u32 = i32::MAX as u32 - 1000;
 
 /// A column of a story.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoryColumn {
-    /// Id within the chronicle, and field id within the file: renames touch no story.
+    /// Id within the chronicle, and field id in the file. Because readers use the id, a rename of
+    /// the column changes no story.
     pub id: ColumnId,
-    /// Name at the time of writing.
+    /// Name when the story was written.
     pub name: String,
     /// Type.
     #[serde(rename = "type")]
@@ -40,7 +42,7 @@ pub struct StoryColumn {
 pub struct StorySchema {
     /// The chronicle of the events.
     pub chronicle: ChronicleId,
-    /// `schema.name` of the chronicle at the time of writing, for people who inspect the file.
+    /// `schema.name` of the chronicle when the story was written, for people who inspect the file.
     pub chronicle_name: String,
     /// Schema version of the events.
     pub version: SchemaVersion,
@@ -48,16 +50,16 @@ pub struct StorySchema {
     pub columns: Vec<StoryColumn>,
     /// Key columns, in the order of the key.
     pub keys: Vec<ColumnId>,
-    /// The column that holds the time of the tick.
+    /// The timestamp column whose value determines the tick.
     pub tick: ColumnId,
-    /// The scale of the ticks.
+    /// Base and granularity of the ticks.
     pub scale: TickScale,
-    /// Columns of secondary indexes: the wanted indexes of a new story, or the existing indexes of
-    /// an open story.
+    /// Columns with secondary indexes. For a new story: the indexes to build; for an open story:
+    /// the indexes in the file.
     pub indexes: Vec<(ColumnId, IndexKind)>,
 }
 
-/// A column to read: a user's column, or a number column of the events.
+/// A column to read: a user's column or a system column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A column of the user.
@@ -74,7 +76,7 @@ impl StorySchema {
     /// The columns of one schema version of a chronicle.
     ///
     /// # Errors
-    /// `Internal` if the definition does not know the version.
+    /// `Internal` if the definition has no such version.
     pub fn of(chronicle: &ChronicleDefinition, version: SchemaVersion) -> Result<Self> {
         let unknown = || {
             let name = chronicle.qualified_name();
@@ -102,7 +104,7 @@ impl StorySchema {
         Ok(schema)
     }
 
-    /// Whether a column has an index of this kind.
+    /// Whether the story has an index of this kind for the column.
     pub(crate) fn is_indexed(&self, column: ColumnId, kind: IndexKind) -> bool {
         self.indexes.contains(&(column, kind))
     }
@@ -124,8 +126,8 @@ impl StorySchema {
         }
     }
 
-    /// The Arrow schema of the rows for [`crate::Builder::push`], and of a read of all columns: the
-    /// user's columns, `_tick`, `_seq` and `_gsn`.
+    /// The Arrow schema of rows for [`crate::Builder::push`], and of a read of all columns: the
+    /// user's columns, then `_tick`, `_seq` and `_gsn`.
     pub fn arrow_schema(&self) -> SchemaRef {
         let fields = (0..self.columns.len() + NUMBERS.len()).filter_map(|at| self.field(at));
         let fields = fields.collect::<Vec<_>>();
@@ -133,7 +135,7 @@ impl StorySchema {
         Arc::new(Schema::new(fields))
     }
 
-    /// The field at a position.
+    /// The Arrow field at a position.
     pub(crate) fn field(&self, at: usize) -> Option<Field> {
         match self.columns.get(at) {
             Some(column) => Some(column.column_type.arrow_field(&column.name, column.nullable)),
@@ -144,7 +146,7 @@ impl StorySchema {
         }
     }
 
-    /// The Arrow schema of arrays in stored form, on the way to and from Parquet.
+    /// The Arrow schema of the types that Parquet stores.
     pub(crate) fn stored_schema(&self) -> SchemaRef {
         let user = self.columns.iter().map(|column| {
             Field::new(&column.name, form::stored_type(&column.column_type), column.nullable)
@@ -186,7 +188,7 @@ impl StorySchema {
         self.keys.iter().filter_map(|id| self.position(Source::Column(*id)))
     }
 
-    /// Checks the rules for every schema, of a new story or of a file.
+    /// Checks the rules that hold for the schemas of new stories and of files.
     pub(crate) fn validate(&self) -> Result<()> {
         for column in &self.columns {
             column.column_type.validate()?;
@@ -211,7 +213,7 @@ impl StorySchema {
     }
 }
 
-/// The indexed columns among `ids`.
+/// The indexes of the chronicle on the columns `ids`.
 fn indexes_of(chronicle: &ChronicleDefinition, ids: &[ColumnId]) -> Vec<(ColumnId, IndexKind)> {
     let indexes = chronicle.indexes.iter();
     let columns =
@@ -226,7 +228,7 @@ fn field_id(id: u32) -> Result<i32> {
     i32::try_from(id).map_err(|_| Error::internal(format!("column id {id} is too large")))
 }
 
-/// The Parquet repetition of a nullable or NOT NULL column.
+/// The Parquet repetition: optional for nullable columns, required for NOT NULL columns.
 pub(crate) fn repetition(nullable: bool) -> Repetition {
     if nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED }
 }

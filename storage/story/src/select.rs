@@ -1,4 +1,4 @@
-//! Selects rows of a group by the page index.
+//! Selects the rows of a row group that a query must read, by the page index.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ use crate::{
     values::ColumnValues,
 };
 
-/// Selected rows of a group: whole pages that may hold wanted rows. The reader filters the rows of
-/// these pages.
+/// Selected rows of a row group: whole pages that may contain wanted rows. The reader must filter
+/// the rows of these pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// Ascending, disjoint, not empty.
     ranges: Vec<Range<usize>>,
-    /// Rows of the group.
+    /// Number of rows in the row group.
     total: usize,
 }
 
@@ -32,14 +32,14 @@ impl Selection {
         Self { ranges: whole.into_iter().collect(), total }
     }
 
-    /// The number of rows.
+    /// Number of selected rows.
     pub fn rows(&self) -> usize {
         let rows: usize = self.ranges.iter().map(Range::len).sum();
         debug_assert!(rows <= self.total, "more rows are selected than the group has");
         rows
     }
 
-    /// Whether the group has the number of rows of the selection.
+    /// Whether the selection belongs to a row group with this number of rows.
     pub(crate) fn is_of(&self, head: &GroupHead) -> bool {
         self.total as u64 == head.summary.rows
     }
@@ -54,7 +54,7 @@ impl Selection {
         &self.ranges
     }
 
-    /// The intersection with `ranges`, which are ascending and disjoint.
+    /// The rows that are both selected and in `ranges`, which must be ascending and disjoint.
     #[must_use]
     pub(crate) fn within(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
         let mut kept: Vec<Range<usize>> = Vec::new();
@@ -79,7 +79,7 @@ impl Selection {
         Self { ranges: kept, total: self.total }
     }
 
-    /// The selection for the decoder; `None` for all rows.
+    /// The selection in the form of Parquet's decoder; `None` if all rows are selected.
     pub(crate) fn to_parquet(&self) -> Option<RowSelection> {
         let rows = (!self.is_all()).then(|| {
             RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), self.total)
@@ -93,8 +93,8 @@ impl Selection {
 }
 
 impl Story {
-    /// Selects the rows of a group that may have these ticks, keys and other values, by summary and
-    /// page index; `None` without rows.
+    /// Selects the rows of a row group that may have the given ticks, keys and other values, by the
+    /// group's summary and the page index. `None` if no rows can match.
     ///
     /// # Errors
     /// `Internal` for an unknown column or group, or values of a wrong type.
@@ -141,7 +141,8 @@ impl Story {
         Ok((selection.rows() > 0).then_some(selection))
     }
 
-    /// Keeps the rows in pages whose numbers of one kind may lie between two bounds, both included.
+    /// Restricts the selection to pages whose values of one system column may lie between two
+    /// bounds, both included.
     ///
     /// # Errors
     /// `Internal` for an unknown column or group.
@@ -165,7 +166,7 @@ impl Story {
         }))
     }
 
-    /// Keeps the rows in pages of a column for which `may` is true.
+    /// Restricts the selection to the pages of a column for which `may` returns true.
     fn keep(
         &self,
         group: u32,
@@ -181,7 +182,7 @@ impl Story {
     }
 }
 
-/// The page index of a column in a group, and the rows of its pages.
+/// The page index of a column in a row group, with the row range of each page.
 pub(crate) fn page_rows(
     metadata: &ParquetMetaData,
     group: u32,

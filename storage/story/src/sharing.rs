@@ -1,5 +1,5 @@
-//! Shared reads: concurrent reads of the same range become one read (F39). A dashboard often
-//! requests the same hours many times at once.
+//! Shared reads: concurrent reads of the same byte range are combined into one read (F39). A
+//! dashboard often requests the same hours many times at once.
 
 use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
@@ -11,17 +11,18 @@ use futures::{
 use parking_lot::Mutex;
 use stratalog_model::{Error, Result};
 
-/// A shared read. The first reader takes its error.
+/// A read shared by several readers. If it fails, the first reader removes the error from the
+/// mutex.
 type SharedRead = BoxFuture<'static, Result<Bytes, Arc<Mutex<Option<Error>>>>>;
 
-/// The current reads of one file.
+/// The running reads of one file, by byte range.
 #[derive(Default)]
 pub(crate) struct Sharing(Mutex<HashMap<(u64, u64), WeakShared<SharedRead>>>);
 
 impl Sharing {
-    /// Reads a range: joins a current read of the same range, or else calls `read`. A cancelled
-    /// reader does not disturb the other readers. After a failure, one reader gets the error, and
-    /// the other readers read again themselves.
+    /// Reads a byte range: joins a running read of the same range, or else calls `read`. If a
+    /// reader is cancelled, the other readers continue. If the read fails, one reader gets the
+    /// error, and each of the other readers reads again.
     pub(crate) async fn read(
         &self,
         range: Range<u64>,
@@ -98,7 +99,7 @@ mod tests {
             ("some".into(), "some".into(), "some".into())
         );
         assert_eq!(reads.load(Ordering::Relaxed), 2);
-        // Later calls read again.
+        // After the shared read has ended, a later call reads again.
         block_on(sharing.read(0..4, read)).unwrap();
         assert_eq!(reads.load(Ordering::Relaxed), 3);
         assert_eq!(sharing.0.lock().len(), 1);

@@ -1,4 +1,4 @@
-//! Shelves: the places of stories.
+//! The interface of shelves: a shelf stores finished stories, in a folder or in an object store.
 
 mod local;
 mod remote;
@@ -15,7 +15,7 @@ pub use remote::RemoteShelf;
 
 use crate::objects::{self, Content};
 
-/// Suffix of a story's name.
+/// Suffix of a story's file name.
 const SUFFIX: &str = ".parquet";
 
 /// Number of a story; never reused.
@@ -54,90 +54,93 @@ impl FromStr for StoryName {
         let digits = file.strip_suffix(SUFFIX).ok_or(())?;
         let chronicle = ChronicleId(folder.parse().map_err(|_| ())?);
         let parsed = Self { chronicle, id: StoryId(digits.parse().map_err(|_| ())?) };
-        // Each name has only one valid spelling.
+        // Each name has only one valid spelling: refuse all others.
         if parsed.to_string() == name { Ok(parsed) } else { Err(()) }
     }
 }
 
-/// A finished file on the machine's own disk, synced.
+/// A finished and synced story file on the local disk, before it is stored on the shelf.
 #[derive(Debug, Clone)]
 pub struct Spool {
     /// The disk.
     pub disk: Arc<dyn Disk>,
     /// Path on the disk.
     pub path: PathBuf,
-    /// Length.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// The best access pattern of a shelf.
+/// The access pattern with which reads of a shelf are fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadShape {
-    /// Approximate bytes of a request.
+    /// Approximate size of one request, in bytes.
     pub request_bytes: u64,
-    /// Maximum bytes of a gap between two needed ranges in one request.
+    /// If the gap between two needed ranges is at most this number of bytes, one request reads both
+    /// ranges and the gap.
     pub gap_bytes_max: u64,
-    /// Concurrent requests.
+    /// Number of concurrent requests.
     pub at_once: usize,
-    /// Whether reads cost only local resources: no network and no fees.
+    /// Whether reads use only local resources: no network and no fees.
     pub near: bool,
 }
 
-/// A store of immutable files. The store may be remote: every operation can take long and fail.
+/// A store of immutable story files. The store may be remote: every operation may take long and may
+/// fail.
 #[async_trait]
 pub trait Shelf: Send + Sync + fmt::Debug {
-    /// Puts a finished file on the shelf under a free name. After success, the file is complete and
-    /// durable. After a failure, the file is absent or invalid. The spool file may be gone in both
-    /// cases.
+    /// Stores a finished file on the shelf, under a name that is not in use. After success, the
+    /// file is complete and durable. After a failure, the file is missing or invalid. In both cases
+    /// the file `spool` may be gone.
     ///
     /// # Errors
     /// `DiskFull`, `Io`; `ConnectionFailure` if the place is unreachable; `Internal` for a name in
     /// use.
     async fn put(&self, name: StoryName, spool: &Spool) -> Result<()>;
 
-    /// Reads a complete range of a file.
+    /// Reads all bytes of a range of a file.
     ///
     /// # Errors
     /// `DataCorrupted` if the file is missing or too short; `Io`, `ConnectionFailure`.
     async fn read(&self, name: StoryName, range: Range<u64>) -> Result<Bytes>;
 
-    /// Length of a file.
+    /// Length of a file in bytes.
     ///
     /// # Errors
     /// `DataCorrupted` if the file is missing; `Io`, `ConnectionFailure`.
     async fn len(&self, name: StoryName) -> Result<u64>;
 
-    /// The stories on the shelf, and their lengths. Ignores foreign files.
+    /// The stories on the shelf, with the lengths of their files. Ignores files that are not
+    /// stories.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     async fn list(&self) -> Result<BTreeMap<StoryName, u64>>;
 
-    /// Removes a file; a missing file is no error.
+    /// Removes a file. Does nothing if the file does not exist.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     async fn remove(&self, name: StoryName) -> Result<()>;
 
-    /// Removes the remains of interrupted puts. Requires exclusive use of the shelf.
+    /// Removes what interrupted calls of `put` have left. No other process may use the shelf.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     async fn tidy(&self) -> Result<()>;
 
-    /// The place of a file, for messages.
+    /// Path or URL of a file, for messages.
     fn place(&self, name: StoryName) -> String;
 
-    /// The best access pattern of the shelf.
+    /// The access pattern with which reads of the shelf are fastest.
     fn shape(&self) -> ReadShape;
 }
 
-/// The error for a missing story.
+/// The error for a missing story file.
 fn missing(place: &str) -> Error {
     objects::missing("story", place)
 }
 
-/// The error for a story that is too short.
+/// The error for a story file that is too short.
 fn cut_off(place: &str, range: &Range<u64>, len: u64) -> Error {
     objects::cut_off("story", place, range, len)
 }
@@ -170,7 +173,8 @@ impl Content for Spool {
     }
 }
 
-/// Runs blocking work outside of the runtime's worker threads, if called in a runtime.
+/// Runs blocking work. Inside an async runtime, the work runs outside of the runtime's worker
+/// threads.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,4 +1,4 @@
-//! The file below Parquet's writer: counts bytes and computes the checksums.
+//! The file that Parquet's writer writes to. Counts the bytes and computes the block checksums.
 
 use std::io::{self, Write};
 
@@ -13,11 +13,11 @@ const BUFFER_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Sink {
     file: Box<dyn DiskFile>,
-    /// File offset of the buffer's first byte.
+    /// File offset of the first byte in the buffer.
     written: u64,
     buffer: Vec<u8>,
     checksums: Vec<u32>,
-    /// Checksum and length of the current block or tail so far.
+    /// Checksum and length of the current block so far; after the blocks, of the tail so far.
     running: (u32, u64),
     tail_at: Option<u64>,
     failure: Option<io::Error>,
@@ -36,12 +36,13 @@ impl Sink {
         }
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far, including buffered bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// Ends the last block here. Returns the offset, and the checksums of all blocks.
+    /// Ends the last block at the current offset. Returns this offset, and the checksums of all
+    /// blocks.
     pub(crate) fn begin_tail(&mut self) -> (u64, &[u32]) {
         if self.running.1 > 0 {
             self.checksums.push(self.running.0);
@@ -61,7 +62,7 @@ impl Sink {
         self.running.0
     }
 
-    /// Makes the file durable.
+    /// Writes the buffered bytes, and makes the file durable.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.write_out()?;
         if sabotage::active("story-unsynced") {
@@ -70,7 +71,7 @@ impl Sink {
         self.file.sync_all()
     }
 
-    /// The cause of the last failed write: Parquet's error does not contain the original error.
+    /// The cause of the last failed write, because Parquet's error does not contain it.
     pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
@@ -133,7 +134,7 @@ impl Write for Sink {
         Ok(bytes.len())
     }
 
-    /// No operation: [`Sink::sync`] makes the file durable.
+    /// Does nothing: [`Sink::sync`] makes the file durable.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The stories of a data directory.
+//! The stories of a data directory: building, opening, caching and removal.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use crate::{
     story::Story,
 };
 
-/// Suffix of a spool file's name.
+/// Suffix of the name of an unfinished story.
 pub(crate) const BUILDING_SUFFIX: &str = ".building";
 
 /// The stories on a shelf.
@@ -38,7 +38,7 @@ pub struct Stories {
     holds: AtomicUsize,
 }
 
-/// Prevents the removal of doomed stories.
+/// While this value exists, obsolete stories ("doomed" stories) are not removed.
 #[derive(Debug)]
 pub struct StoriesHold(Arc<Stories>);
 
@@ -51,10 +51,9 @@ impl Drop for StoriesHold {
 
 impl Stories {
     /// Opens a shelf. `spool` is a folder on `disk` (made if missing) for stories under
-    /// construction, and needs room for all of them. Unfinished files are removed from the spool
-    /// folder and from the shelf. The cache of open stories keeps at most `open_bytes_max` bytes,
-    /// besides stories in use. The cache of decoded columns keeps at most `decoded_bytes_max`
-    /// bytes.
+    /// construction; it needs space for all of them. Removes unfinished files from the spool folder
+    /// and from the shelf. The cache of open stories keeps at most `open_bytes_max` bytes, plus
+    /// stories in use. The cache of decoded columns keeps at most `decoded_bytes_max` bytes.
     ///
     /// # Errors
     /// `DiskFull`, `Io`, `ConnectionFailure`.
@@ -81,7 +80,8 @@ impl Stories {
         Ok(Self { shelf, disk, spool: spool.to_path_buf(), open, decoded, doomed, holds })
     }
 
-    /// The stories of an unused shelf, for readers: nothing is made, removed or cached.
+    /// The stories of a shelf that no server uses, for reading only: creates, removes and caches
+    /// nothing.
     pub fn look(shelf: Arc<dyn Shelf>, disk: Arc<dyn Disk>, spool: &Path) -> Self {
         let (open, doomed) = (Mutex::new(Cache::new(0)), Mutex::default());
         let holds = AtomicUsize::new(0);
@@ -89,7 +89,7 @@ impl Stories {
         Self { shelf, disk, spool: spool.to_path_buf(), open, decoded, doomed, holds }
     }
 
-    /// Like [`Self::open_story`], but reads the shelf instead of the cache.
+    /// Like [`Self::open_story`], but bypasses the cache and reads the shelf.
     ///
     /// # Errors
     /// The errors of [`Self::open_story`].
@@ -112,12 +112,13 @@ impl Stories {
         Builder::create(shelf, disk, &self.spool, id, schema, settings)
     }
 
-    /// Opens a story of the manifest. The tail is verified, and compared with the manifest's
-    /// description. Callers keep the story only for the duration of a query: the cache keeps
-    /// stories within its budget.
+    /// Opens a story that the manifest names. Verifies the tail, and compares it with the
+    /// manifest's description `built`. Callers must drop the story at the end of a query, so that
+    /// the cache can stay within its budget.
     ///
     /// # Errors
-    /// `DataCorrupted` if the file is missing, damaged or another story; `Io`, `ConnectionFailure`.
+    /// `DataCorrupted` if the file is missing, damaged or a different story; `Io`,
+    /// `ConnectionFailure`.
     pub async fn open_story(&self, built: &BuiltStory) -> Result<Arc<Story>> {
         let known = self.open.lock().get(built);
         if let Some(story) = known {
@@ -129,7 +130,7 @@ impl Stories {
         Ok(story)
     }
 
-    /// Removes a story that no manifest names any more. The story must have no readers.
+    /// Removes a story that the manifest no longer names. No reader may use the story.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -138,19 +139,20 @@ impl Stories {
         self.shelf.remove(name).await
     }
 
-    /// Dooms an obsolete story: the next [`Self::remove_doomed`] removes the story.
+    /// Marks an obsolete story for removal by the next [`Self::remove_doomed`].
     pub fn doom(&self, name: StoryName) {
         self.doomed.lock().push(name);
     }
 
-    /// Holds all stories of any manifest that is read from now on: doomed stories stay until a
-    /// later [`Self::remove_doomed`].
+    /// Prevents the removal of doomed stories while the result exists: all stories of a manifest
+    /// that is read from now on stay readable. After the drop, the next [`Self::remove_doomed`]
+    /// removes the doomed stories.
     pub fn hold(self: &Arc<Self>) -> StoriesHold {
         self.holds.fetch_add(1, Ordering::SeqCst);
         StoriesHold(Arc::clone(self))
     }
 
-    /// Reads and verifies every byte and every value of a story on the shelf, without the cache.
+    /// Reads a story from the shelf, without the cache, and verifies all bytes and values.
     ///
     /// # Errors
     /// The errors of [`Self::open_story`].
@@ -158,7 +160,7 @@ impl Stories {
         self.open_anew(built).await?.check().await
     }
 
-    /// Reads a complete range of a story's file without verification.
+    /// Reads all bytes of a range of a story's file, without verification.
     ///
     /// # Errors
     /// `DataCorrupted` if the file is missing or too short; `Io`, `ConnectionFailure`.
@@ -167,7 +169,7 @@ impl Stories {
     }
 
     /// Removes the doomed stories, unless a [hold](Self::hold) exists. After a failure, the
-    /// remaining stories stay doomed.
+    /// remaining stories stay doomed and are removed by a later call.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -182,20 +184,20 @@ impl Stories {
         }
     }
 
-    /// Whether reads of stories cost only local resources.
+    /// Whether reads of stories use only local resources: no network and no fees.
     pub fn is_near(&self) -> bool {
         self.shelf.shape().near
     }
 
-    /// The place of a story's file, for messages.
+    /// Path or URL of a story's file, for messages.
     pub fn place(&self, name: StoryName) -> String {
         self.shelf.place(name)
     }
 
-    /// Whether `files` contains a story with its length: a cheap check.
+    /// Checks that `files` contains the story with the correct length. Reads nothing.
     ///
     /// # Errors
-    /// `DataCorrupted`.
+    /// `DataCorrupted` if the file is missing or has another length.
     pub fn check(&self, built: &BuiltStory, files: &BTreeMap<StoryName, u64>) -> Result<()> {
         let place = self.shelf.place(built.name());
         let what = match files.get(&built.name()) {
@@ -209,7 +211,8 @@ impl Stories {
             .with_hint("restore the file from a backup"))
     }
 
-    /// Removes the stories of `files` outside of `kept`. Returns the number of removed stories.
+    /// Removes all stories of `files` that are not in `kept`. Returns the number of removed
+    /// stories.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -230,7 +233,7 @@ impl Stories {
         Ok(removed)
     }
 
-    /// The existing stories, and the lengths of their files.
+    /// All stories on the shelf, with the lengths of their files.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -238,12 +241,12 @@ impl Stories {
         self.shelf.list().await
     }
 
-    /// Bytes of the cache of open stories.
+    /// Size of the cache of open stories, in bytes.
     pub fn open_bytes(&self) -> usize {
         self.open.lock().bytes()
     }
 
-    /// Bytes of the cache of decoded columns.
+    /// Size of the cache of decoded columns, in bytes.
     pub fn decoded_bytes(&self) -> u64 {
         self.decoded.bytes()
     }

@@ -1,4 +1,4 @@
-//! An open story.
+//! A story that is open for reading.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -27,18 +27,18 @@ use crate::{
     shelf::Shelf,
 };
 
-/// A row group: one slice of time.
+/// A row group: the events of one time window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupHead {
     /// Number in the file, from 0.
     pub number: u32,
     /// The summary of the events.
     pub summary: GroupSummary,
-    /// Compressed bytes of the group in the file.
+    /// Compressed size of the row group in the file, in bytes.
     pub bytes: u64,
 }
 
-/// The summary of no rows.
+/// The summary to start from, before any rows are counted.
 const NOTHING: GroupSummary = GroupSummary {
     rows: 0,
     ticks: (i64::MAX, i64::MIN),
@@ -46,7 +46,7 @@ const NOTHING: GroupSummary = GroupSummary {
     keys: (Bytes::new(), Bytes::new()),
 };
 
-/// An open story: columns, groups and their places in the file.
+/// A story that is open for reading: its columns, row groups, and their places in the file.
 #[derive(Debug)]
 pub struct Story {
     shelf: Arc<dyn Shelf>,
@@ -60,12 +60,12 @@ pub struct Story {
     cells: Option<CellsPlace>,
     words: Option<AnnexPlace>,
     decoded: Arc<DecodedColumns>,
-    /// Approximate bytes in memory: metadata, block checksums and group heads.
+    /// Approximate size in memory: metadata, block checksums and group summaries.
     memory_bytes: usize,
 }
 
 impl Story {
-    /// Opens a story: reads and verifies the tail, then decodes the tail.
+    /// Opens a story: reads, verifies and decodes its tail.
     pub(crate) async fn open(
         shelf: Arc<dyn Shelf>,
         built: &BuiltStory,
@@ -127,7 +127,7 @@ impl Story {
         &self.built
     }
 
-    /// The columns, with their names at the time of writing.
+    /// The columns, with the names that were valid when the story was written.
     pub fn schema(&self) -> &StorySchema {
         &self.schema
     }
@@ -137,7 +137,7 @@ impl Story {
         &self.heads
     }
 
-    /// The place of the story, for messages.
+    /// Path or URL of the story, for messages.
     pub fn place(&self) -> String {
         self.shelf.place(self.built.name())
     }
@@ -147,7 +147,7 @@ impl Story {
         self.memory_bytes
     }
 
-    /// Reads and verifies every byte and every value.
+    /// Reads the whole story, and verifies all bytes and values.
     ///
     /// # Errors
     /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`.
@@ -155,7 +155,7 @@ impl Story {
         self.verify().await.map(|_| ())
     }
 
-    /// Like [`Self::check`]; returns the digest of all values.
+    /// Like [`Self::check`]; also returns the digest of all values.
     pub(crate) async fn verify(self: &Arc<Self>) -> Result<Digest> {
         let mut digest = Digest::new(&self.schema);
         let columns = self.schema.columns.iter().map(|column| Source::Column(column.id));
@@ -178,12 +178,13 @@ impl Story {
                 }
             }
         }
-        // Verifies also the filters and all other bytes between the rows.
+        // Also verifies bytes that decoding does not read: Bloom filters, and bytes between
+        // columns.
         self.verify_blocks().await?;
         Ok(digest)
     }
 
-    /// Adds the numbers of a batch's events to a summary.
+    /// Updates a summary with the ticks and gsn's of a batch.
     fn count(&self, rows: &RecordBatch, summary: &mut GroupSummary) -> Result<()> {
         let hull = |source: Source| -> Option<(i64, i64)> {
             let array = rows.columns().get(self.schema.position(source)?)?;
@@ -210,7 +211,7 @@ impl Story {
         .with_hint("check the disk and the memory of the machine")
     }
 
-    /// The head of a group.
+    /// The row group with the number `number`.
     pub(crate) fn group(&self, number: u32) -> Result<&GroupHead> {
         let head = self.heads.get(number as usize).ok_or_else(|| {
             Error::internal(format!("story {} has no group {number}", self.built.name()))
@@ -240,12 +241,12 @@ impl Story {
         &self.sharing
     }
 
-    /// The place of the cells, if any.
+    /// Where the cells (precomputed aggregates) are in the file; `None` without cells.
     pub(crate) fn cells_place(&self) -> Option<CellsPlace> {
         self.cells
     }
 
-    /// The place of the words of inverted indexes, if any.
+    /// Where the inverted indexes are in the file; `None` without inverted indexes.
     pub(crate) fn words_place(&self) -> Option<AnnexPlace> {
         self.words
     }
@@ -258,14 +259,14 @@ impl Story {
         self.shelf.as_ref()
     }
 
-    /// Position of a column among the columns of the file.
+    /// Position of a column among the top-level columns of the file.
     pub(crate) fn root(&self, source: Source) -> Result<usize> {
         self.schema.position(source).ok_or_else(|| {
             Error::internal(format!("story {} has no {source:?}", self.built.name()))
         })
     }
 
-    /// Position of the values of a column without nested columns.
+    /// Position of a column that is not nested among the leaf columns of the file.
     pub(crate) fn leaf(&self, source: Source) -> Result<usize> {
         let root = self.root(source)?;
         let schema = self.metadata.parquet_schema();
@@ -280,14 +281,14 @@ impl Story {
     }
 }
 
-/// Parses a verified tail.
+/// Parses the Parquet metadata of a verified tail.
 fn parse(tail: &Bytes, bytes: u64) -> Result<ParquetMetaData, ParquetError> {
     let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required);
     reader.try_parse_sized(tail, bytes)?;
     reader.finish()
 }
 
-/// Whether Parquet's row counts agree with the footer.
+/// Whether the row counts in Parquet's metadata agree with the footer.
 fn agrees(metadata: &ParquetMetaData, built: &BuiltStory, groups: &[GroupSummary]) -> bool {
     let rows = metadata.row_groups().iter().map(|group| group.num_rows().max(0).cast_unsigned());
     metadata.file_metadata().num_rows().max(0).cast_unsigned() == built.rows

@@ -1,4 +1,4 @@
-//! Value summaries from the page index.
+//! Summaries of column values per page, from Parquet's page index.
 
 use bytes::Bytes;
 use parquet::file::page_index::column_index::{ColumnIndexMetaData, PrimitiveColumnIndex};
@@ -9,16 +9,17 @@ use stratalog_model::{
 
 use crate::{form, story::Story};
 
-/// A predicate on a column, applied to pages: the reader filters the rows of the remaining pages.
+/// A predicate on a column, used to exclude pages. The reader must filter the rows of the remaining
+/// pages.
 #[derive(Debug, Clone)]
 pub struct ColumnValues {
-    /// A column that is no list.
+    /// The column; not a list.
     pub column: ColumnId,
-    /// The wanted values.
+    /// The condition on the values.
     pub predicate: ValuePredicate,
 }
 
-/// The interpretation of a column's page index.
+/// Interprets the page index of one column.
 #[derive(Debug)]
 pub(crate) struct PageValues<'a> {
     column_type: &'a ColumnType,
@@ -26,8 +27,8 @@ pub(crate) struct PageValues<'a> {
 }
 
 impl Story {
-    /// The interpretation of a column's page index; `None` for a list or interval column, and for
-    /// an unknown column.
+    /// The interpreter for the page index of a column; `None` for a list or interval column, and
+    /// for an unknown column.
     pub(crate) fn page_values(&self, id: ColumnId) -> Option<PageValues<'_>> {
         let column = self.schema().columns.iter().find(|column| column.id == id)?;
         let column_type = &column.column_type;
@@ -37,10 +38,10 @@ impl Story {
 }
 
 impl PageValues<'_> {
-    /// The summary of a page. Without a NULL count in the index, the page may have NULLs. The index
-    /// does not count rows.
+    /// The summary of the values of a page. If the index has no NULL count, the summary assumes
+    /// NULLs. The number of rows is not in the index.
     pub(crate) fn summary(&self, index: &ColumnIndexMetaData, page: usize) -> ValueSummary {
-        // A chunk with a page that holds only NaN has no index.
+        // If a page contains only NaN, Parquet writes no page index for the whole column chunk.
         if matches!(index, ColumnIndexMetaData::NONE) {
             return ValueSummary { rows: u64::MAX, nulls: 1, hull: None };
         }
@@ -73,7 +74,7 @@ impl PageValues<'_> {
             ColumnIndexMetaData::INT64(index) => of(index, page, whole),
             ColumnIndexMetaData::FLOAT(index) => of(index, page, |value| float(value.into())),
             ColumnIndexMetaData::DOUBLE(index) => of(index, page, float),
-            // The byte order of decimals differs from their numeric order.
+            // Decimals are stored as bytes whose order differs from the numeric order.
             _ if matches!(self.column_type, ColumnType::Numeric { .. }) => None,
             ColumnIndexMetaData::BYTE_ARRAY(index)
             | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index) => {
@@ -84,7 +85,7 @@ impl PageValues<'_> {
         }
     }
 
-    /// A stored number in the unit of the column.
+    /// Converts a stored number to the unit of the column.
     fn in_own_unit(&self, stored: i64) -> i64 {
         match self.column_type {
             ColumnType::Timestamp { precision: 0 } | ColumnType::TimestampTz { precision: 0 } => {

@@ -1,12 +1,14 @@
-//! Inverted indexes of a story: the words of texts, and the rows with each word (F88).
+//! Inverted indexes of a story: for each word in the texts of a column, the rows that contain it
+//! (F88).
 //!
 //! ```text
-//!   group   words of column 7:  "error"    blocks 0, 3, 4      a block: 2,048 rows of the group
+//!   group   words of column 7:  "error"    blocks 0, 3, 4      block: 2,048 rows of the group
 //!                               "refused"  blocks 3
 //!           words of column 9:  …
 //! ```
-//! The words are an annex behind the rows, like [cells](crate::cells). Rows of other blocks need no
-//! read; the reader filters the rows of the found blocks. Damaged words exclude nothing.
+//! The index is an annex (a Parquet file inside the story's file, after the rows), like
+//! [cells](crate::cells). A query with a word reads only the blocks listed for the word, and
+//! filters their rows. A damaged index excludes no rows.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -29,7 +31,7 @@ use crate::{
     values::ColumnValues,
 };
 
-/// The columns of the annex.
+/// The columns of the index.
 pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("column", DataType::Int32, false),
@@ -38,10 +40,11 @@ pub(crate) fn schema() -> SchemaRef {
     ]))
 }
 
-/// The words of a group, by column and word; `None` without inverted indexes, or without words.
+/// The index of a row group, sorted by column and word. `None` if no column has an inverted index,
+/// or no text has words.
 ///
 /// # Errors
-/// `Internal`.
+/// `Internal` for rows with unexpected columns.
 pub(crate) fn words_of(schema: &StorySchema, rows: &RecordBatch) -> Result<Option<RecordBatch>> {
     let mut columns: Vec<i32> = Vec::new();
     let (mut words, mut blocks) = (Vec::new(), Vec::new());
@@ -53,7 +56,7 @@ pub(crate) fn words_of(schema: &StorySchema, rows: &RecordBatch) -> Result<Optio
         let mut last = "";
         for (row, text) in texts.iter().enumerate() {
             let block = (row / CHUNK_ROWS) as u32;
-            // Neighboring texts are often equal.
+            // Neighboring texts are often equal: skip a repeated text within a block.
             let Some(text) = text.filter(|text| row % CHUNK_ROWS == 0 || *text != last) else {
                 continue;
             };
@@ -85,7 +88,8 @@ pub(crate) fn words_of(schema: &StorySchema, rows: &RecordBatch) -> Result<Optio
     Ok(Some(RecordBatch::try_new(self::schema(), arrays)?))
 }
 
-/// Encodes ascending numbers as distances, in bytes of seven bits.
+/// Encodes ascending numbers: each difference to the previous number in groups of seven bits, one
+/// per byte.
 fn packed(numbers: &[u32]) -> Vec<u8> {
     debug_assert!(numbers.is_sorted_by(|a, b| a < b), "numbers out of order");
     let mut bytes = Vec::with_capacity(numbers.len());
@@ -103,7 +107,7 @@ fn packed(numbers: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Decodes the numbers of [`packed`] into a set; `None` for invalid bytes.
+/// Decodes the numbers of [`packed`], and sets their elements of `set`. `None` for invalid bytes.
 fn unpack(bytes: &[u8], set: &mut [bool]) -> Option<()> {
     let (mut number, mut rest, mut shift) = (0_u32, 0_u32, 0);
     for byte in bytes {
@@ -118,7 +122,7 @@ fn unpack(bytes: &[u8], set: &mut [bool]) -> Option<()> {
     (shift == 0).then_some(())
 }
 
-/// The words of one column of a group.
+/// The index of one column in one row group.
 #[derive(Debug)]
 struct Words {
     /// The words, ascending.
@@ -134,7 +138,7 @@ impl Finding for Words {
     }
 }
 
-/// The open annex of the words; `None` for a story without words.
+/// The open index file; `None` for a story without an index of words.
 impl Finding for Option<Annex> {
     type Key = ();
 
@@ -144,14 +148,15 @@ impl Finding for Option<Annex> {
 }
 
 impl Story {
-    /// Whether the story has an index of a column, or lacks the column.
+    /// Whether the story has an index of this kind for the column. True if the story lacks the
+    /// column.
     pub fn has_index(&self, column: ColumnId, kind: IndexKind) -> bool {
         let schema = self.schema();
         schema.position(Source::Column(column)).is_none() || schema.is_indexed(column, kind)
     }
 
-    /// Keeps the rows that may have the wanted texts, by the inverted indexes of the columns;
-    /// `None` without rows.
+    /// Restricts a selection to blocks whose rows may contain the wanted texts, by the inverted
+    /// indexes. `None` if no rows remain.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`; `Internal`.
@@ -181,7 +186,7 @@ impl Story {
         Ok((selection.rows() > 0).then_some(selection))
     }
 
-    /// The words of a column of a group; `None` without an index, or for a damaged index.
+    /// The index of a column in a row group; `None` if the column has no index, or a damaged one.
     async fn words(self: &Arc<Self>, group: u32, column: ColumnId) -> Result<Option<Arc<Words>>> {
         if !self.schema().is_indexed(column, IndexKind::Inverted) {
             return Ok(None);
@@ -202,7 +207,7 @@ impl Story {
             }
             read => read?,
         };
-        // A group without words contains none of the wanted words.
+        // A row group without words cannot match.
         let words = match &read {
             None => Words::default(),
             Some(arrays) => Words::of(arrays, column)
@@ -214,7 +219,8 @@ impl Story {
         Ok(Some(words))
     }
 
-    /// The annex of the words, opened once and cached; `None` without words.
+    /// The index file of the story, opened once and cached; `None` for a story without an index of
+    /// words.
     async fn opened_words(self: &Arc<Self>) -> Result<Arc<Option<Annex>>> {
         if let Some(known) = self.finding::<Option<Annex>>(()) {
             return Ok(known);
@@ -230,8 +236,8 @@ impl Story {
     }
 }
 
-/// The words of each text: a matching row contains all words of one text. `None` if a text has no
-/// words.
+/// For each text of `texts`, its words. A row can equal a text only if it contains all words of the
+/// text. `None` if a text has no words.
 fn among(texts: &ArrayRef) -> Option<Vec<Vec<WordPart>>> {
     let texts = texts.as_string_view_opt()?;
     let each = texts.iter().flatten().map(|text| {
@@ -250,7 +256,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// The words of a column.
+    /// Extracts the index of one column.
     fn of(arrays: &[ArrayRef], column: ColumnId) -> Option<Self> {
         let [columns, words, blocks] = arrays else { return None };
         let columns = columns.as_primitive_opt::<Int32Type>()?.values();
@@ -263,8 +269,9 @@ impl Words {
         Some(Self { words, blocks })
     }
 
-    /// The blocks with rows that may have all parts of an element of `required_words`; `None` for
-    /// damaged blocks.
+    /// For each block, whether it may have matching rows. Each element of `required_words` is a
+    /// list of words; a matching row contains all words of at least one list. `None` for a damaged
+    /// index.
     fn blocks_of(&self, required_words: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
         debug_assert_eq!(self.words.len(), self.blocks.len(), "a word without blocks");
         let mut any = vec![false; blocks];
@@ -294,7 +301,7 @@ impl Words {
         Some(any)
     }
 
-    /// Position of the first word at or after `word`.
+    /// Position of the first word that is at or after `word` in the sorted list.
     fn first_from(&self, word: &str) -> usize {
         let (mut low, mut high) = (0, self.words.len());
         while low < high {

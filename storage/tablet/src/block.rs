@@ -1,8 +1,8 @@
-//! The format of a block: a head with a summary, and the events. All integers are little-endian.
+//! The format of a block: a head with a summary, then the events. All integers are little-endian.
 //!
 //! ```text
-//!     0  "SLTB"               4  CRC32C of bytes 8..head bytes, seeded with the tablet's seed
-//!     8  sections            12  payload bytes        16  bytes of it unpacked
+//!     0  "SLTB"               4  CRC32C of the head from byte 8 on, seeded with the tablet's seed
+//!     8  sections            12  payload bytes        16  payload bytes, uncompressed
 //!    20  head bytes          24  number in the file   28  rows
 //!    32  first tick          40  last tick            48  first gsn      56  last gsn
 //!    64  bytes of first key  68  bytes of last key    72  bytes of statistics
@@ -16,7 +16,7 @@ use stratalog_model::{Tick, TickRange};
 
 use crate::section::{self, ENTRY_BYTES, SectionHead};
 
-/// Bytes of a head before its keys.
+/// Bytes of the fixed part of a head, before its keys.
 pub(crate) const FIXED_BYTES: usize = 96;
 /// Heads and payloads start at multiples of this value.
 pub(crate) const ALIGNMENT: usize = 16;
@@ -28,7 +28,7 @@ const MAGIC: &[u8; 4] = b"SLTB";
 /// The summary of a block's events. All values are exact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlockSummary {
-    /// Events, at least one.
+    /// Number of events; at least one.
     pub rows: u32,
     /// Lowest and highest tick.
     pub ticks: (i64, i64),
@@ -36,7 +36,7 @@ pub struct BlockSummary {
     pub gsns: (u64, u64),
     /// Keys of the first and the last event: the lowest and the highest key of the block.
     pub keys: (Bytes, Bytes),
-    /// Statistics of the columns, in the encoding of the writer.
+    /// Statistics of the columns, as the builder's caller encodes them.
     pub statistics: Bytes,
 }
 
@@ -47,7 +47,7 @@ impl BlockSummary {
     }
 }
 
-/// The head of a block: place and summary.
+/// The head of a block: its place in the file, and the summary of its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockHead {
     /// Offset of the head in the file.
@@ -63,7 +63,7 @@ pub struct BlockHead {
 }
 
 impl BlockHead {
-    /// Bytes of the block on disk.
+    /// Size of the block on disk, in bytes: head and payload.
     pub fn bytes(&self) -> u64 {
         let bytes = u64::from(self.head_bytes)
             + u64::from(self.payload_bytes).next_multiple_of(ALIGNMENT as u64);
@@ -71,12 +71,12 @@ impl BlockHead {
         bytes
     }
 
-    /// Sections of the payload.
+    /// Number of sections in the payload.
     pub fn sections(&self) -> usize {
         self.sections.len()
     }
 
-    /// Stored bytes of some sections.
+    /// Size of the sections with the numbers `wanted` on disk, in bytes.
     pub fn stored_bytes(&self, wanted: &[usize]) -> u64 {
         debug_assert!(
             wanted.iter().all(|at| *at < self.sections.len()),
@@ -86,12 +86,12 @@ impl BlockHead {
         sections.map(|section| u64::from(section.stored_bytes)).sum()
     }
 
-    /// Unpacked bytes of the payload.
+    /// Uncompressed size of the payload, in bytes.
     pub fn unpacked_bytes(&self) -> usize {
         self.unpacked_bytes as usize
     }
 
-    /// The head's bytes, and its checksum.
+    /// Encodes the head; returns its bytes and its checksum.
     pub(crate) fn encode(&self, seed: u32) -> (Vec<u8>, u32) {
         let summary = &self.summary;
         let mut out = Vec::with_capacity(self.head_bytes as usize);
@@ -127,13 +127,14 @@ impl BlockHead {
         (out, checksum)
     }
 
-    /// Bytes of a head with this summary and this number of sections.
+    /// Size of a head with this summary and this number of sections, in bytes.
     pub(crate) fn head_bytes_of(summary: &BlockSummary, sections: usize) -> usize {
         let parts = summary.keys.0.len() + summary.keys.1.len() + summary.statistics.len();
         (FIXED_BYTES + parts + sections * ENTRY_BYTES).next_multiple_of(ALIGNMENT)
     }
 
-    /// The length of the head that begins with these bytes; `None` if the bytes begin no head.
+    /// The length of the head whose first bytes are `fixed`; `None` if `fixed` is not the beginning
+    /// of a head.
     pub(crate) fn head_bytes_in(fixed: &[u8]) -> Option<usize> {
         let bytes = fixed.get(20..24)?.try_into().map(u32::from_le_bytes).ok()? as usize;
         let fits =
@@ -141,7 +142,8 @@ impl BlockHead {
         (fixed.starts_with(MAGIC) && fits).then_some(bytes)
     }
 
-    /// Decodes a head at `offset`; returns the head and its checksum, or the reason for a failure.
+    /// Decodes the head at file offset `offset`. Returns the head and its checksum, or the reason
+    /// why the bytes are invalid.
     pub(crate) fn decode(head: &[u8], offset: u64, seed: u32) -> Result<(Self, u32), &'static str> {
         if Self::head_bytes_in(head) != Some(head.len()) {
             return Err("the block is missing");

@@ -1,12 +1,14 @@
-//! The format of a block file: header, blocks, end.
+//! The format of a tablet's file: a header, the blocks, and an end record.
 //!
 //! ```text
 //!     0  "SLTABLET"     8  format version (2)   12  zeros
 //!    16  tablet        24  chronicle            32  schema version    36  zeros
-//!    60  CRC32C of bytes 0..60: the seed of the heads' checksums
+//!    60  CRC32C of bytes 0..60: the seed of the checksums of the block heads
 //!    64  blocks
-//!        "SLTE"   4  blocks   8  rows   16  bytes before   24  checksum of all heads' checksums
-//!        28  CRC32C of bytes 0..28, seeded with the header's
+//!        end record (offsets from its beginning):
+//!         0  "SLTE"   4  number of blocks   8  rows   16  offset of the end record
+//!        24  checksum of the checksums of all heads
+//!        28  CRC32C of bytes 0..28, seeded with the header's checksum
 //! ```
 
 use std::{
@@ -24,19 +26,19 @@ use crate::{
     section::{Packer, Section},
 };
 
-/// The format version of new files, and the newest readable version.
+/// The format version of new files; also the newest version that can be read.
 const FORMAT_VERSION: u32 = 2;
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const END_BYTES: usize = 32;
 const MAGIC: &[u8; 8] = b"SLTABLET";
 const END_MAGIC: &[u8; 4] = b"SLTE";
 
-/// Suffix of a complete tablet's name, behind its number.
+/// Suffix of the file name of a complete tablet; the number precedes the suffix.
 pub(crate) const SUFFIX: &str = ".tablet";
-/// Suffix of an unfinished tablet's name.
+/// Suffix of the file name of an unfinished tablet.
 pub(crate) const BUILDING_SUFFIX: &str = ".building";
 
-/// Maximum unpacked payload bytes of a block.
+/// Maximum uncompressed size of a block's payload, in bytes.
 const UNPACKED_BYTES_MAX: usize = 1 << 30;
 
 /// Number of a tablet; never reused.
@@ -49,8 +51,7 @@ impl fmt::Display for TabletId {
     }
 }
 
-/// The description of a complete tablet for the manifest; readers compare the file with this
-/// description.
+/// The manifest's description of a complete tablet. Readers compare the file with this description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltTablet {
     /// Number of the tablet.
@@ -61,11 +62,11 @@ pub struct BuiltTablet {
     pub schema_version: SchemaVersion,
     /// Length of the file.
     pub bytes: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Events.
+    /// Number of events.
     pub rows: u64,
-    /// Checksum over the checksums of all heads, which cover the checksums of the payloads.
+    /// Checksum of the checksums of all block heads, which include the checksums of the payloads.
     pub checksum: u32,
 }
 
@@ -74,7 +75,8 @@ pub(crate) fn path_of(folder: &Path, id: TabletId, suffix: &str) -> PathBuf {
     folder.join(format!("{:020}{suffix}", id.0))
 }
 
-/// The header's bytes, and the seed of the heads' checksums.
+/// The bytes of the header, and its checksum, which is the seed of the checksums of the block
+/// heads.
 pub(crate) fn header(
     id: TabletId,
     chronicle: ChronicleId,
@@ -94,7 +96,7 @@ pub(crate) fn header(
     (out, seed)
 }
 
-/// The end of a file.
+/// The bytes of the end record.
 fn end(blocks: u32, rows: u64, bytes: u64, checksum: u32, seed: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(END_BYTES);
     out.put_slice(END_MAGIC);
@@ -108,8 +110,8 @@ fn end(blocks: u32, rows: u64, bytes: u64, checksum: u32, seed: u32) -> Vec<u8> 
     out
 }
 
-/// Writes a block file. A builder dropped before [`Builder::finish`] leaves an unfinished file;
-/// [`crate::Tablets::open`] removes the file.
+/// Writes the file of a tablet. If the builder is dropped before [`Builder::finish`], an unfinished
+/// file remains, which [`crate::Tablets::open`] removes.
 #[derive(Debug)]
 pub struct Builder {
     disk: Arc<dyn Disk>,
@@ -122,7 +124,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Begins the file of a tablet.
+    /// Creates the file of a tablet.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -152,12 +154,12 @@ impl Builder {
         })
     }
 
-    /// Bytes so far.
+    /// Size of the file so far, in bytes.
     pub fn bytes(&self) -> u64 {
         self.built.bytes
     }
 
-    /// Adds a block. A section is packed if packing makes the section smaller.
+    /// Adds a block. A section is compressed if compression makes it smaller.
     ///
     /// # Errors
     /// `DiskFull`, `Io`; `LimitExceeded` for a payload over 1 GiB, or for a head over 16 MiB (keys,
@@ -214,11 +216,11 @@ impl Builder {
         Ok(())
     }
 
-    /// Ends the file, makes the file durable, renames the file, and makes the new name durable.
-    /// Only then may a manifest name the tablet.
+    /// Completes the tablet: writes the end record, makes the file durable, renames it to its final
+    /// name, and makes the name durable. A manifest may name the tablet only after this.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`. Then the tablet does not exist.
+    /// `DiskFull`, `Io`. After an error the tablet does not exist.
     pub fn finish(mut self) -> Result<(BuiltTablet, Vec<BlockHead>)> {
         debug_assert_eq!(self.heads.len() as u64, u64::from(self.built.blocks));
         debug_assert_eq!(
@@ -250,7 +252,8 @@ impl Builder {
     }
 }
 
-/// Verifies the header and the end of a file; returns their contents, or the reason for a failure.
+/// Verifies the header and the end record of a file. Returns their contents, or the reason why they
+/// are invalid.
 pub(crate) fn inspect(
     header_bytes: &[u8],
     end_bytes: &[u8],

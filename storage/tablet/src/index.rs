@@ -1,12 +1,13 @@
-//! An index of the blocks of all tablets in sled: small entries that can be rebuilt.
+//! An index of the blocks of all tablets, in the embedded database sled. All entries can be rebuilt
+//! from the tablets.
 //!
 //! ```text
 //!   (tablet u64, block u32, big-endian) ─► CRC32C of key and the rest │ offset u64 │ head
 //! ```
 //! sled may panic on damaged data, lose flushed entries in a power cut, or return fewer entries
-//! than were stored. Therefore the index calls sled behind a guard, verifies each entry, and uses
-//! the entries of a tablet only if all are present. After any failure, the index deletes the
-//! database and starts an empty one.
+//! than were stored. Therefore the index catches panics of sled and verifies each entry. It uses
+//! the entries of a tablet only if all of them are present. After any failure, the index deletes
+//! the database and starts an empty one.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -18,13 +19,13 @@ use parking_lot::Mutex;
 
 use crate::{block::BlockHead, file::TabletId};
 
-/// Maximum bytes of an entry: the index skips a tablet with a longer entry.
+/// Maximum bytes of an entry. A tablet with a longer entry is not indexed.
 const ENTRY_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of sled's page cache.
+/// Size of sled's page cache, in bytes.
 const CACHE_BYTES: u64 = 8 << 20;
 
-/// An index of blocks; without a database if sled cannot be opened.
+/// An index of blocks. If sled cannot be opened, the index stays empty.
 #[derive(Debug)]
 pub(crate) struct Index {
     folder: Option<PathBuf>,
@@ -32,7 +33,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Opens or creates the database in `folder`; `None` keeps no index.
+    /// Opens or creates the database in `folder`. With `None`, the index stays empty.
     pub(crate) fn open(folder: Option<&Path>) -> Self {
         let index = Self { folder: folder.map(Path::to_path_buf), database: Mutex::default() };
         *index.database.lock() = index.start();
@@ -47,7 +48,8 @@ impl Index {
         })
     }
 
-    /// Runs `work` on the database; starts a new database after a failure.
+    /// Calls `work` with the database. After an error or a panic, returns `None` and starts a new
+    /// database.
     fn guarded<T>(&self, work: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Option<T> {
         let mut database = self.database.lock();
         let open = database.as_ref()?;
@@ -56,7 +58,7 @@ impl Index {
             Ok(Err(error)) => tracing::warn!(%error, "the index of tablets failed, and is rebuilt"),
             Err(_) => tracing::warn!("the index of tablets panicked, and is rebuilt"),
         }
-        // The drop of a broken database may panic, too.
+        // Dropping a broken database may panic, too.
         let broken = database.take();
         catch_unwind(AssertUnwindSafe(|| drop(broken))).ok();
         if let Some(folder) = &self.folder {
@@ -66,12 +68,12 @@ impl Index {
         None
     }
 
-    /// Whether the index has room for the blocks of a tablet.
+    /// Whether all entries of a tablet's blocks are short enough for the index.
     pub(crate) fn takes(heads: &[BlockHead]) -> bool {
         heads.iter().all(|head| head.head_bytes as usize <= ENTRY_BYTES_MAX)
     }
 
-    /// Stores the blocks of a tablet.
+    /// Stores the entries of all blocks of a tablet.
     pub(crate) fn put(&self, tablet: TabletId, heads: &[BlockHead], seed: u32) {
         debug_assert!(
             heads.iter().zip(0..).all(|(head, number)| head.number == number),
@@ -90,7 +92,8 @@ impl Index {
         });
     }
 
-    /// The `blocks` blocks of a tablet; `None` if any entry is missing or wrong.
+    /// The heads of all blocks of a tablet, whose number is `blocks`; `None` if any entry is
+    /// missing or wrong.
     pub(crate) fn get(&self, tablet: TabletId, blocks: u32, seed: u32) -> Option<Vec<BlockHead>> {
         let found = self.guarded(|database| {
             let mut found = Vec::with_capacity(blocks as usize);
@@ -112,7 +115,7 @@ impl Index {
         heads.collect()
     }
 
-    /// Removes the entries of a tablet.
+    /// Removes all entries of a tablet.
     pub(crate) fn remove(&self, tablet: TabletId) {
         self.guarded(|database| {
             let mut batch = sled::Batch::default();
@@ -123,7 +126,7 @@ impl Index {
         });
     }
 
-    /// The tablets with entries.
+    /// The tablets that have entries.
     pub(crate) fn tablets(&self) -> Vec<TabletId> {
         let found = self.guarded(|database| {
             let mut found: Vec<TabletId> = Vec::new();

@@ -1,13 +1,13 @@
-//! Tablets: files of checksummed, compressed blocks of events, with an index.
+//! Tablets: files of checksummed, compressed blocks of events, and an index of the blocks.
 //!
-//! *What it is*: [`Tablets`], a folder of block files. Each file holds events of one chronicle in
-//! one window of ticks (ChronoLog §4: the hot tier on SSD; ChronicleDB §4: the blocks and inner
-//! nodes of its TAB⁺-tree). [`Builder`] writes a file, [`Tablet`] reads a file, and a sled
-//! database indexes the blocks of all files.
+//! *What it is*: [`Tablets`], a folder with the files of all tablets. Each file has events of one
+//! chronicle in one range of ticks (ChronoLog §4: the hot tier on SSD; ChronicleDB §4: the blocks
+//! and inner nodes of its TAB⁺-tree). [`Builder`] writes a file, [`Tablet`] reads a file, and the
+//! embedded database sled indexes the blocks of all files.
 //!
 //! *What it deliberately is not*: the crate does not interpret blocks (no Arrow, no SQL: bytes in,
-//! bytes out, like the journal). The crate does not decide which events become a tablet, and does
-//! not know the current tablets: the manifest does.
+//! bytes out, like the journal). The crate does not decide which events become a tablet. It does
+//! not know which tablets are current: the manifest does.
 //!
 //! *Data path*:
 //! ```text

@@ -1,10 +1,11 @@
-//! Splits words into byte planes, and joins planes into words: first all first bytes, then all
-//! second bytes, and so on. Bytes left over at the end stay unchanged.
+//! Splits fixed-length words (such as 8-byte integers) into byte planes, and joins byte planes into
+//! words. The first plane has the first bytes of all words, the second plane the second bytes, and
+//! so on. Bytes left over at the end stay unchanged.
 
 /// Valid word lengths in bytes.
 pub(crate) const WIDTHS: [u8; 4] = [2, 4, 8, 16];
 
-/// The planes of words.
+/// Converts words to planes.
 pub(crate) fn split(bytes: &[u8], word_bytes: u8) -> Vec<u8> {
     debug_assert!(WIDTHS.contains(&word_bytes), "words have no such length");
     match word_bytes {
@@ -16,7 +17,7 @@ pub(crate) fn split(bytes: &[u8], word_bytes: u8) -> Vec<u8> {
     }
 }
 
-/// The words of planes.
+/// Converts planes back to words.
 pub(crate) fn join(planes: &[u8], word_bytes: u8) -> Vec<u8> {
     debug_assert!(WIDTHS.contains(&word_bytes), "words have no such length");
     match word_bytes {
@@ -59,7 +60,7 @@ fn join_by<const W: usize>(planes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Transposes a square of eight words of eight bytes.
+/// Transposes a square of 8 × 8 bytes, one word per row.
 fn turn(mut rows: [u64; 8]) -> [u64; 8] {
     const STEPS: [(usize, u32, u64); 3] = [
         (4, 32, 0x0000_0000_ffff_ffff),
@@ -85,7 +86,7 @@ fn turn(mut rows: [u64; 8]) -> [u64; 8] {
     rows
 }
 
-/// Like [`split_by`], but with blocks of eight words where possible.
+/// Like [`split_by`] for words of 8 bytes, but processes eight words at a time where possible.
 fn split_longs(bytes: &[u8]) -> Vec<u8> {
     let (words, rest) = bytes.as_chunks::<8>();
     let (squares, odd) = words.as_chunks::<8>();
@@ -114,7 +115,7 @@ fn split_longs(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Like [`join_by`], but with blocks of eight words where possible.
+/// Like [`join_by`] for words of 8 bytes, but processes eight words at a time where possible.
 fn join_longs(planes: &[u8]) -> Vec<u8> {
     let words = planes.len() / 8;
     let (split, rest) = planes.split_at(words * 8);

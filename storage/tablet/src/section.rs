@@ -1,10 +1,11 @@
-//! Sections of a block: the units of packing, verification and reading, such as one column.
+//! Sections of a block, for example one column each. A section is the smallest part of a block that
+//! is compressed, verified and read separately.
 //!
 //! ```text
 //!   bytes ─► words split into planes ─► zstd ─► stored, with a checksum
 //!             (all first bytes, then all second bytes, …)
 //! ```
-//! Similar numbers have similar upper bytes: planes of upper bytes pack to nearly nothing.
+//! Similar numbers have similar upper bytes: planes of upper bytes compress to nearly nothing.
 
 use std::cell::RefCell;
 
@@ -13,29 +14,30 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::planes;
 
-/// Bytes of a section's entry in the head of a block.
+/// Size of a section's entry in the head of a block, in bytes.
 pub(crate) const ENTRY_BYTES: usize = 16;
 
-/// Level of zstd: the fastest level that still halves codes and floats.
+/// Compression level of zstd: the fastest level that still halves dictionary codes and floats.
 const ZSTD_LEVEL: i32 = 1;
 
 thread_local! {
     static UNPACKING: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// A part of a block to write.
+/// A section of a block to write.
 #[derive(Debug, Clone, Copy)]
 pub struct Section<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Bytes per word of the section's main part: 1, 2, 4, 8 or 16.
+    /// Length of the words in the section, in bytes: 1, 2, 4, 8 or 16. Planes are made of these
+    /// words.
     pub word_bytes: u8,
 }
 
-/// The place and the checksum of a section.
+/// The entry of a section in the head of its block: place, lengths and checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SectionHead {
-    /// Offset from the beginning of the payload: the sum of the sections before.
+    /// Offset from the beginning of the payload, which is the length of all earlier sections.
     pub(crate) offset: u64,
     pub(crate) stored_bytes: u32,
     pub(crate) unpacked_bytes: u32,
@@ -44,7 +46,7 @@ pub(crate) struct SectionHead {
     word_bytes: u8,
 }
 
-/// Packs sections.
+/// Compresses sections.
 pub(crate) struct Packer(Option<Compressor<'static>>);
 
 impl std::fmt::Debug for Packer {
@@ -55,11 +57,11 @@ impl std::fmt::Debug for Packer {
 
 impl Packer {
     pub(crate) fn new() -> Self {
-        // Without memory for a compressor, sections are stored unpacked.
+        // If memory for a compressor is missing, sections are stored uncompressed.
         Self(Compressor::new(ZSTD_LEVEL).ok())
     }
 
-    /// Adds a section to a payload; packs the section if packing makes the section smaller.
+    /// Appends a section to a payload; compresses it if this makes it smaller.
     pub(crate) fn add(&mut self, section: Section<'_>, payload: &mut Vec<u8>) -> SectionHead {
         let word_bytes =
             if planes::WIDTHS.contains(&section.word_bytes) { section.word_bytes } else { 1 };
@@ -90,14 +92,16 @@ impl Packer {
 }
 
 impl SectionHead {
-    /// End of the section, from the beginning of the payload.
+    /// Offset of the section's end from the beginning of the payload.
     pub(crate) fn end(&self) -> u64 {
         self.offset + u64::from(self.stored_bytes)
     }
 
+    /// Encodes the entry:
+    ///
     /// ```text
-    ///   0  bytes, stored   4  bytes, unpacked   8  CRC32C of the stored bytes
-    ///  12  packing: 0 none, 1 zstd   13  bytes of a word   14  zeros
+    ///   0  stored bytes   4  uncompressed bytes   8  CRC32C of the stored bytes
+    ///  12  compression: 0 none, 1 zstd   13  bytes of a word   14  zeros
     /// ```
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         debug_assert!(
@@ -114,7 +118,7 @@ impl SectionHead {
         debug_assert_eq!(out.len() - start, ENTRY_BYTES, "an entry has another length");
     }
 
-    /// Decodes an entry; the reason in case of a failure.
+    /// Decodes an entry. Returns the reason if the entry is invalid.
     pub(crate) fn decode(mut entry: &[u8], offset: u64) -> std::result::Result<Self, &'static str> {
         if entry.len() != ENTRY_BYTES {
             return Err("a section is cut off");
@@ -133,8 +137,8 @@ impl SectionHead {
         Ok(Self { offset, stored_bytes, unpacked_bytes, checksum, is_packed, word_bytes })
     }
 
-    /// Unpacks the stored bytes; the reason in case of a failure. The checksum is verified before
-    /// unpacking (CL-6).
+    /// Verifies the checksum of the stored bytes, then decompresses them (CL-6). Returns the reason
+    /// if the bytes are invalid.
     pub(crate) fn unpack(&self, stored: Bytes) -> std::result::Result<Bytes, &'static str> {
         if stored.len() != self.stored_bytes as usize || crc32c::crc32c(&stored) != self.checksum {
             return Err("the checksum of a section does not match");
@@ -159,12 +163,13 @@ fn unpack(stored: &[u8], bytes: usize) -> std::io::Result<Vec<u8>> {
     })
 }
 
-/// Groups wanted sections for reading: one read for neighbors and small gaps between them.
+/// Groups the sections to read, so that one read covers neighboring sections and small gaps between
+/// them.
 pub(crate) fn runs<'a>(
     sections: &'a [SectionHead],
     wanted: &[usize],
 ) -> Option<Vec<(u64, u64, Vec<&'a SectionHead>)>> {
-    /// Maximum unused bytes between two sections of one read.
+    /// Maximum unneeded bytes between two sections that one read covers.
     const GAP_BYTES_MAX: u64 = 16 << 10;
     let mut runs: Vec<(u64, u64, Vec<&SectionHead>)> = Vec::new();
     for at in wanted {
@@ -188,7 +193,7 @@ pub(crate) fn runs<'a>(
     Some(runs)
 }
 
-/// The heads of a payload's sections, in order.
+/// Decodes the entries of all sections of a block, in order.
 pub(crate) fn decode_all(table: &[u8]) -> std::result::Result<Vec<SectionHead>, &'static str> {
     debug_assert!(table.len().is_multiple_of(ENTRY_BYTES), "the table has a part of an entry");
     let mut offset = 0;

@@ -1,4 +1,4 @@
-//! The folder of block files.
+//! The folder with the files of all tablets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use crate::{
     tablet::{Tablet, damaged, missing},
 };
 
-/// Suffix of a damaged tablet's name after its replacement by a sound tablet.
+/// Suffix of the file name of a damaged tablet that a sound tablet has replaced.
 const ASIDE_SUFFIX: &str = ".damaged";
 
 /// The tablets of a data directory.
@@ -28,7 +28,7 @@ pub struct Tablets {
     holding: Mutex<HoldState>,
 }
 
-/// The number of holds, and the tablets to remove after the last hold.
+/// The number of existing holds ([`TabletsHold`]), and the tablets to remove after the last hold.
 #[derive(Debug, Default)]
 struct HoldState {
     holds: usize,
@@ -44,7 +44,8 @@ impl HoldState {
     }
 }
 
-/// Prevents the removal of tablets. Drop of the last hold removes the tablets released meanwhile.
+/// While this value exists, no tablet is removed. When the last hold is dropped, the tablets whose
+/// removal was requested meanwhile are removed.
 #[derive(Debug)]
 pub struct TabletsHold(Arc<Tablets>);
 
@@ -71,14 +72,15 @@ impl Drop for TabletsHold {
 
 impl Tablets {
     /// Opens the folder (made if missing), and removes unfinished files. `index` is the folder of
-    /// sled on the machine's own disk; without sled, block heads are read from their files.
+    /// the sled database on a local disk; without it, block heads are read from the tablets.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` for a foreign file; `Io`.
+    /// `ObjectNotInPrerequisiteState` if the folder contains a file that is not a tablet; `Io`.
     pub fn open(disk: Arc<dyn Disk>, folder: &Path, index: Option<&Path>) -> Result<Self> {
         let failed = |error| Error::io(format!("cannot open {}", folder.display()), error);
         disk.create_dir_all(folder).map_err(failed)?;
-        // Also for an existing folder: its maker may have stopped before this sync.
+        // The sync is needed even for an existing folder: its creator may have stopped before the
+        // sync.
         disk.sync_dir(folder.parent().unwrap_or(folder)).map_err(failed)?;
         for name in disk.list(folder).map_err(failed)? {
             let path = folder.join(&name);
@@ -99,15 +101,15 @@ impl Tablets {
         Ok(Self { disk, folder: folder.to_path_buf(), index, holding: Mutex::default() })
     }
 
-    /// The tablets of a closed folder, for readers: nothing is made or removed in the folder.
-    /// `index` is a copy of sled's folder, because sled writes to its folder on open.
+    /// Opens the folder for reading only, while no server uses it: creates and removes nothing in
+    /// the folder. `index` is a copy of sled's folder, because sled writes to its folder on open.
     pub fn look(disk: Arc<dyn Disk>, folder: &Path, index: Option<&Path>) -> Self {
         let (index, holding) = (Index::open(index), Mutex::default());
         Self { disk, folder: folder.to_path_buf(), index, holding }
     }
 
-    /// The other files of the folder: names of unfinished files, and of foreign files. Leaves out
-    /// damaged tablets put aside.
+    /// The names of the other files in the folder: first the unfinished tablets, then the files
+    /// that are not tablets. Damaged tablets that were renamed are in neither list.
     ///
     /// # Errors
     /// `Io`.
@@ -119,10 +121,10 @@ impl Tablets {
         Ok(names.into_iter().partition(building))
     }
 
-    /// Begins a tablet.
+    /// Begins a new tablet.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`; `Internal` for a number in use.
+    /// `DiskFull`, `Io`; `Internal` if the number is in use.
     pub fn build(
         &self,
         id: TabletId,
@@ -143,17 +145,17 @@ impl Tablets {
         self.index.put(built.id, heads, built.checksum);
     }
 
-    /// Opens a tablet of the manifest. The header and the end are compared with the manifest's
-    /// description.
+    /// Opens a tablet that the manifest names. Compares the header and the end record with the
+    /// manifest's description `built`.
     ///
     /// # Errors
-    /// `DataCorrupted` if the file is missing, damaged or another tablet; `Io`.
+    /// `DataCorrupted` if the file is missing, damaged or a different tablet; `Io`.
     pub fn tablet(&self, built: &BuiltTablet) -> Result<Tablet> {
         Tablet::open(self.disk.as_ref(), path_of(&self.folder, built.id, SUFFIX), built)
     }
 
-    /// The block heads of a tablet, by ascending (key, tick): from the index, or else from the
-    /// file.
+    /// The heads of a tablet's blocks, in ascending order of (key, tick). The heads come from the
+    /// index; if entries are missing, from the file.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`.
@@ -179,8 +181,8 @@ impl Tablets {
         }
     }
 
-    /// Whether the index and the file agree about a tablet's blocks. True for a tablet too large
-    /// for the index.
+    /// Whether the index has the same block heads as the file. True for a tablet whose entries are
+    /// too long for the index.
     pub fn remembers(&self, built: &BuiltTablet, heads: &[BlockHead]) -> bool {
         if !Index::takes(heads) {
             return true;
@@ -188,13 +190,14 @@ impl Tablets {
         self.index.get(built.id, built.blocks, built.checksum).is_some_and(|known| known == heads)
     }
 
-    /// Number of events in a tablet's first block, from the index.
+    /// Number of events in the first block of a tablet, from the index; `None` if the index lacks
+    /// the block.
     pub fn first_block_rows(&self, built: &BuiltTablet) -> Option<usize> {
         let heads = self.index.get(built.id, built.blocks, built.checksum)?;
         heads.first().map(|head| head.summary.rows as usize)
     }
 
-    /// Renames a damaged tablet, to free its name for a sound tablet.
+    /// Renames a damaged tablet, so that a sound tablet can have its name.
     ///
     /// # Errors
     /// `Io`.
@@ -220,7 +223,7 @@ impl Tablets {
         path_of(&self.folder, id, SUFFIX)
     }
 
-    /// Removes all tablets outside of `kept`, with their index entries. Returns the number of
+    /// Removes all tablets that are not in `kept`, with their index entries. Returns the number of
     /// removed files.
     ///
     /// # Errors
@@ -244,7 +247,8 @@ impl Tablets {
         Ok(removed)
     }
 
-    /// Holds all tablets of any manifest that is read from now on.
+    /// Prevents the removal of tablets while the result exists: all tablets of a manifest that is
+    /// read from now on stay readable.
     pub fn hold(self: &Arc<Self>) -> TabletsHold {
         let mut holding = self.holding.lock();
         holding.assert_consistent();
@@ -253,7 +257,7 @@ impl Tablets {
         TabletsHold(Arc::clone(self))
     }
 
-    /// Whether tablets exist only because of a [hold](Self::hold).
+    /// Whether obsolete tablets still exist only because of a [hold](Self::hold).
     pub fn is_holding(&self) -> bool {
         !self.holding.lock().doomed.is_empty()
     }
@@ -263,8 +267,8 @@ impl Tablets {
         (Arc::clone(&self.disk), self.path(id))
     }
 
-    /// Removes a tablet that no manifest names any more; a [hold](Self::hold) delays the removal.
-    /// Open readers continue.
+    /// Removes a tablet that the manifest no longer names; a [hold](Self::hold) delays the removal.
+    /// Readers that have the tablet open can continue.
     ///
     /// # Errors
     /// `Io`.
@@ -285,10 +289,10 @@ impl Tablets {
         Ok(())
     }
 
-    /// Whether `files` contains a tablet with the length `bytes`: a cheap check.
+    /// Checks that `files` contains the tablet with the length `bytes`. Reads nothing.
     ///
     /// # Errors
-    /// `DataCorrupted`.
+    /// `DataCorrupted` if the file is missing or has another length.
     pub fn check(&self, id: TabletId, bytes: u64, files: &BTreeMap<TabletId, u64>) -> Result<()> {
         let path = path_of(&self.folder, id, SUFFIX);
         match files.get(&id) {
@@ -309,7 +313,7 @@ impl Tablets {
         Path::new(folder).join(format!("{:020}{SUFFIX}", id.0)).to_string_lossy().into_owned()
     }
 
-    /// Removes the files of tablets, finished or not. Missing files are fine.
+    /// Removes the files of tablets, complete or unfinished. Ignores missing files.
     ///
     /// # Errors
     /// `Io`.
@@ -328,7 +332,7 @@ impl Tablets {
         Ok(())
     }
 
-    /// Sabotage: performs the syncs that [`Builder::finish`] left out.
+    /// Sabotage: performs the syncs that [`Builder::finish`] has omitted.
     #[cfg(feature = "sabotage")]
     pub fn sync_late(&self) -> Result<()> {
         if !crate::sabotage::active("edit-before-tablet") {
@@ -342,7 +346,7 @@ impl Tablets {
         self.disk.sync_dir(&self.folder).map_err(failed)
     }
 
-    /// Numbers and lengths of the existing files.
+    /// The numbers of all complete tablets, with the lengths of their files.
     ///
     /// # Errors
     /// `Io`.
@@ -359,7 +363,7 @@ impl Tablets {
     }
 }
 
-/// Whether a file is a damaged tablet put aside.
+/// Whether a file is a damaged tablet that was renamed by [`Tablets::put_aside`].
 fn is_aside(name: &str) -> bool {
     name.ends_with(ASIDE_SUFFIX)
 }

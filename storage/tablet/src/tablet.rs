@@ -1,4 +1,4 @@
-//! Readers of block files.
+//! Reads the files of tablets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::{
     section,
 };
 
-/// An open tablet.
+/// A tablet that is open for reading.
 #[derive(Debug)]
 pub struct Tablet {
     path: PathBuf,
@@ -21,7 +21,8 @@ pub struct Tablet {
 }
 
 impl Tablet {
-    /// Opens the file at `path`, and compares its header and end with the manifest's description.
+    /// Opens the file at `path`, and compares its header and end record with the manifest's
+    /// description.
     pub(crate) fn open(disk: &dyn Disk, path: PathBuf, built: &BuiltTablet) -> Result<Self> {
         let failed = |error| Error::io(format!("cannot read {}", path.display()), error);
         if !disk.exists(&path).map_err(failed)? {
@@ -49,11 +50,11 @@ impl Tablet {
         &self.built
     }
 
-    /// Reads some sections of a block, by ascending number. Each section is verified before
-    /// unpacking (CL-6).
+    /// Reads the sections with the numbers `wanted`, which must ascend, from a block. Verifies each
+    /// section before decompressing it (CL-6).
     ///
     /// # Errors
-    /// `DataCorrupted`, with file and offset; `Io`; `Internal` for a nonexistent section.
+    /// `DataCorrupted`, with file and offset; `Io`; `Internal` for a section that does not exist.
     pub fn read(&self, head: &BlockHead, wanted: &[usize]) -> Result<Vec<Bytes>> {
         let runs = section::runs(&head.sections, wanted);
         let runs = runs.ok_or_else(|| Error::internal("a block has no such section"))?;
@@ -88,7 +89,7 @@ impl Tablet {
         self.read(head, &(0..head.sections()).collect::<Vec<_>>())
     }
 
-    /// Reads every byte and verifies every checksum.
+    /// Reads the whole file and verifies all checksums.
     ///
     /// # Errors
     /// `DataCorrupted`, with file and offset; `Io`.
@@ -96,7 +97,7 @@ impl Tablet {
         self.heads()?.iter().try_for_each(|head| self.read_all(head).map(drop))
     }
 
-    /// The heads of all blocks from the file: see [`Self::heads_on_disk`].
+    /// Reads the heads of all blocks from the file: see [`Self::heads_on_disk`].
     ///
     /// # Errors
     /// `DataCorrupted`, with file and offset; `Io`.
@@ -107,8 +108,8 @@ impl Tablet {
         }
     }
 
-    /// The heads of the blocks from the file, without the index. After a failure: the heads before
-    /// the failure, and the error, `DataCorrupted` with file and offset, or `Io`.
+    /// Reads the heads of the blocks from the file, without the index. After a failure, returns the
+    /// heads before the failure, and the error: `DataCorrupted` with file and offset, or `Io`.
     pub fn heads_on_disk(&self) -> (Vec<BlockHead>, Option<Error>) {
         let mut heads: Vec<BlockHead> = Vec::new();
         let built = &self.built;
@@ -133,14 +134,14 @@ impl Tablet {
         (heads, wrong.then(|| damaged(&self.path, at, what)))
     }
 
-    /// Whether these heads have the manifest's checksum.
+    /// Whether `heads` have the checksum that the manifest states.
     pub(crate) fn has(&self, heads: &[BlockHead]) -> bool {
         let own = heads.iter().map(|head| head.encode(self.seed).1);
         let sum = own.fold(0, |sum, own| crc32c::crc32c_append(sum, &own.to_le_bytes()));
         sum == self.built.checksum
     }
 
-    /// The head of block `number` at offset `at`, and its checksum.
+    /// Reads the head of block `number` at file offset `at`; returns it with its checksum.
     fn head_at(&self, at: u64, number: usize) -> Result<(BlockHead, u32)> {
         let damage = |what: &str| Err(damaged(&self.path, at, what));
         let mut bytes = vec![0; FIXED_BYTES];
@@ -171,7 +172,7 @@ impl Tablet {
     }
 }
 
-/// Fills `buffer`; `false` if the file ends before.
+/// Reads until `buffer` is full; returns `false` if the file ends before.
 fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> std::io::Result<bool> {
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {

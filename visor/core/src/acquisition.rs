@@ -1,25 +1,26 @@
-//! Acquisitions of chronicles (F8–F13): the holders of events, with mode and end.
+//! Acquisitions of chronicles (F8–F13): which sessions ("holders") may use which events of a
+//! chronicle, in which mode, and how long.
 //!
 //! ```text
 //!   ACQUIRE ─► request ─► held ──── lease runs out ────► lost ─► acquired again, or released
-//!                 │ others in the way                      (no reads or writes meanwhile)
-//!                 └► waits, in its turn ─► look ─► held
+//!                 │ conflicts with others                  (no reads or writes meanwhile)
+//!                 └► waits in the queue ─► checked again ─► held
 //!   a statement ─► enter ─► reading, writing ─► committing ─► exit
 //! ```
 //!
-//! | | SHARED is held | EXCLUSIVE is held | somebody writes |
+//! | request | another holder has SHARED | another holder has EXCLUSIVE | another session writes |
 //! |---|---|---|---|
-//! | SHARED | goes | waits | goes |
+//! | SHARED | granted | waits | granted |
 //! | EXCLUSIVE | waits | waits | waits |
-//! | a statement that writes | goes | is refused | goes |
-//! | a statement that reads | goes | goes | goes |
+//! | a statement that writes | runs | is refused | runs |
+//! | a statement that reads | runs | runs | runs |
 //!
-//! Conflicts exist only between claims on the same events: two partial acquisitions without overlap
-//! do not conflict. Requests wait in a queue. While a request for EXCLUSIVE waits, new writing
-//! statements of other holders are refused; otherwise the request would wait forever. Holders of
-//! the chronicle, and transactions with earlier writes to the chronicle, continue. Statements never
-//! wait here; therefore only requests can wait for each other. A request that would close a cycle
-//! of waiting requests is refused.
+//! Conflicts exist only between claims on the same events: two acquisitions of disjoint ranges of
+//! ticks do not conflict. Requests wait in a queue. While a request for EXCLUSIVE waits, new
+//! writing statements of other sessions are refused; otherwise the request could wait forever.
+//! Sessions that have acquired the chronicle, and transactions that have already written to it, can
+//! continue. Statements never wait for an acquisition; therefore only requests can wait for each
+//! other. A request that would close a cycle of waiting requests is refused.
 //!
 //! All state is in memory: after a restart, no acquisition exists.
 
@@ -51,7 +52,7 @@ pub use use_guard::UseGuard;
 #[derive(Debug)]
 pub struct Acquisitions {
     clock: Arc<dyn Clock>,
-    /// True if a lease ever existed: without a lease, no holder can have lost a chronicle.
+    /// True if a lease has ever existed. Without a lease, no holder can have lost an acquisition.
     leases: AtomicBool,
     inner: Mutex<AcquisitionsState>,
 }
@@ -59,16 +60,16 @@ pub struct Acquisitions {
 #[derive(Debug, Default)]
 struct AcquisitionsState {
     register: Register,
-    /// Listeners, told when the state of a chronicle has changed.
+    /// Channels that are notified when the state of a chronicle changes.
     listening: BTreeMap<ChronicleId, Vec<oneshot::Sender<()>>>,
 }
 
 impl AcquisitionsState {
-    /// Wakes the listeners of a chronicle. Requests for other chronicles need no wake-up: a cycle
-    /// closed by the change passes through a request for the changed chronicle.
+    /// Notifies the listeners of a chronicle. Listeners of other chronicles need no notification: a
+    /// cycle of waiting requests that this change closes contains a request for this chronicle.
     fn changed(&mut self, chronicle: ChronicleId) {
         for listening in self.listening.remove(&chronicle).into_iter().flatten() {
-            // The receiver may be gone.
+            // The receiver may have been dropped; then nobody waits for the notification.
             let _ = listening.send(());
         }
     }
@@ -83,7 +84,7 @@ impl AcquisitionsState {
 }
 
 impl Acquisitions {
-    /// Creates the state without acquisitions. Leases run out by the monotonic clock of `clock`.
+    /// Creates an empty state. Leases run out by the monotonic clock of `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { clock, leases: AtomicBool::new(false), inner: Mutex::default() })
     }
@@ -92,19 +93,20 @@ impl Acquisitions {
         Moment(self.clock.monotonic_ns())
     }
 
-    /// The wall clock at a moment, in nanoseconds since 1970.
+    /// The wall-clock time of a moment of the monotonic clock, in nanoseconds since 1970.
     pub fn wall_ns(&self, moment: Moment) -> i64 {
         let (wall, now) = (i128::from(self.clock.now_ns()), i128::from(self.now().0));
         let at = wall + i128::from(moment.0) - now;
         i64::try_from(at).unwrap_or(if at < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Acquires a chronicle, or acquires it again: the new claim replaces the old claim, and the
-    /// lease begins again. While a drop of the chronicle is in progress, only a renewal of the
-    /// existing claim is possible.
+    /// Acquires a chronicle for a holder. If the holder has acquired it before, the new claim
+    /// replaces the old claim and the lease starts again. While a drop of the chronicle is in
+    /// progress, only renewals of existing claims are possible.
     ///
     /// # Errors
-    /// `Taken`, `Closing`, `TooMany`.
+    /// `Taken` if the claim conflicts with other holders; `Closing` while the chronicle is dropped;
+    /// `TooMany` for too many acquisitions.
     pub fn acquire(
         &self,
         chronicle: ChronicleId,
@@ -121,11 +123,12 @@ impl Acquisitions {
         Ok(())
     }
 
-    /// Like [`Self::acquire`]; if other holders are in the way, returns a place in the queue. The
-    /// holder keeps its current claim on the chronicle while the request waits.
+    /// Like [`Self::acquire`], but if the claim conflicts with other holders, returns a place in
+    /// the queue. While the request waits, the holder keeps its current claim on the chronicle.
     ///
     /// # Errors
-    /// `Deadlock`, `Closing`, `TooMany`, `Crowded`.
+    /// `Deadlock` if the requests would wait for each other; `Closing` while the chronicle is
+    /// dropped; `TooMany` for too many acquisitions; `Crowded` for too many waiting requests.
     pub fn ask(
         self: &Arc<Self>,
         chronicle: ChronicleId,
@@ -141,11 +144,11 @@ impl Acquisitions {
     }
 
     /// Releases a holder's claim on a chronicle. Returns true if the holder had a claim, or had
-    /// lost a claim.
+    /// lost a claim since its last release.
     pub fn release(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let mut inner = self.inner.lock();
-        // A claim past its end is lost, not released; the writes made through the claim are lost
-        // too.
+        // A claim whose lease has run out is lost, not released, and the writes under this claim
+        // are lost too.
         inner.register.settle(self.now(), chronicle);
         let had = inner.register.release(chronicle, holder);
         if had {
@@ -154,8 +157,8 @@ impl Acquisitions {
         had
     }
 
-    /// Releases all claims of a holder. Running and waiting statements of the holder continue until
-    /// their end.
+    /// Releases all claims of a holder. The holder's running statements and waiting requests
+    /// continue until their end.
     pub fn leave(&self, holder: HolderId) {
         let mut inner = self.inner.lock();
         for chronicle in inner.register.leave(holder) {
@@ -163,10 +166,11 @@ impl Acquisitions {
         }
     }
 
-    /// A statement begins to use a chronicle, until the returned value is dropped.
+    /// Registers that a statement uses a chronicle, until the returned value is dropped.
     ///
     /// # Errors
-    /// `Lost`; for a writing statement also `LockedOut` and `Closing`.
+    /// `Lost` if the holder's lease has run out; for a writing statement also `LockedOut` and
+    /// `Closing`.
     pub fn enter(
         self: &Arc<Self>,
         chronicle: ChronicleId,
@@ -177,10 +181,10 @@ impl Acquisitions {
         Ok(UseGuard::new(Arc::clone(self), chronicle, holder, what, entered))
     }
 
-    /// Checks that a holder has not lost a chronicle.
+    /// Checks that a holder has not lost its acquisition of a chronicle.
     ///
     /// # Errors
-    /// `Lost`.
+    /// `Lost` if the holder's lease has run out.
     pub fn check(&self, chronicle: ChronicleId, holder: HolderId) -> Result<(), Refusal> {
         if !self.leases.load(Ordering::Relaxed) {
             return Ok(());
@@ -188,8 +192,8 @@ impl Acquisitions {
         self.inner.lock().register.check(self.now(), chronicle, holder)
     }
 
-    /// Holders with open writes through an expired lease: the writes will never be committed, and
-    /// no other holder waits for them.
+    /// Holders with unfinished writes under a lease that has run out. These writes will never be
+    /// committed, and no other holder waits for them.
     pub fn void_holders(&self, chronicle: ChronicleId) -> Vec<HolderId> {
         if !self.leases.load(Ordering::Relaxed) {
             return Vec::new();
@@ -197,7 +201,7 @@ impl Acquisitions {
         self.inner.lock().register.void_holders(self.now(), chronicle)
     }
 
-    /// Time until the next lease on a chronicle runs out; `None` without a lease.
+    /// Time until the next lease on a chronicle runs out; `None` if no lease exists.
     pub fn next_end(&self, chronicle: ChronicleId) -> Option<Duration> {
         if !self.leases.load(Ordering::Relaxed) {
             return None;
@@ -209,8 +213,8 @@ impl Acquisitions {
         Some(Duration::from_nanos(end.0.saturating_sub(now.0)))
     }
 
-    /// Begins to drop a chronicle. Until the returned value is dropped, no holder can make a new
-    /// acquisition of the chronicle or begin to write to it.
+    /// Begins the drop of a chronicle. Until the returned value is dropped, no session can make a
+    /// new acquisition of the chronicle or begin to write to it.
     pub fn close(self: &Arc<Self>, chronicle: ChronicleId, holder: HolderId) -> DropGuard {
         let mut inner = self.inner.lock();
         let others = inner.register.close(self.now(), chronicle, holder);
@@ -218,8 +222,7 @@ impl Acquisitions {
         DropGuard { acquisitions: Arc::clone(self), chronicle, others }
     }
 
-    /// Like [`Self::close`], unless other holders have acquired the chronicle: then nothing
-    /// changes.
+    /// Like [`Self::close`], but changes nothing if other holders have acquired the chronicle.
     ///
     /// # Errors
     /// The acquisitions of the other holders.
@@ -231,7 +234,7 @@ impl Acquisitions {
         let mut inner = self.inner.lock();
         let others = inner.register.close(self.now(), chronicle, holder);
         if !others.is_empty() {
-            // Under the same lock: no caller saw the closed state.
+            // The lock is still held, so no caller has seen the closed state.
             inner.register.reopen(chronicle);
             return Err(others);
         }
@@ -239,9 +242,9 @@ impl Acquisitions {
         Ok(DropGuard { acquisitions: Arc::clone(self), chronicle, others })
     }
 
-    /// Marks a chronicle for a drop after the last holder has released it. From now on no holder
-    /// can make a new acquisition of the chronicle or begin to write to it. The calling holder
-    /// releases its claim. Returns true if the chronicle was not marked before.
+    /// Plans the drop of a chronicle for the time when the last holder has released it. From now
+    /// on, no session can make a new acquisition of the chronicle or begin to write to it. Also
+    /// releases the claim of `holder`. Returns true if the drop was not planned before.
     pub fn mark(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let mut inner = self.inner.lock();
         let is_new = inner.register.mark(chronicle, holder);
@@ -249,19 +252,20 @@ impl Acquisitions {
         is_new
     }
 
-    /// Removes the mark of a chronicle.
+    /// Cancels the planned drop of a chronicle.
     pub fn unmark(&self, chronicle: ChronicleId) {
         self.inner.lock().register.unmark(chronicle);
     }
 
-    /// Forgets a dropped chronicle and its acquisitions.
+    /// Removes all state of a dropped chronicle.
     pub fn forget(&self, chronicle: ChronicleId) {
         let mut inner = self.inner.lock();
         inner.register.forget(chronicle);
         inner.changed(chronicle);
     }
 
-    /// The pause before the next check for holders of a chronicle; `None` when no holder is left.
+    /// How long to wait before checking again whether holders of a chronicle exist; `None` if no
+    /// holder exists.
     pub fn until_released(&self, chronicle: ChronicleId) -> Option<Pause> {
         let mut inner = self.inner.lock();
         let now = self.now();
@@ -270,12 +274,13 @@ impl Acquisitions {
         (!holders.is_empty()).then(|| Pause::new(now, until, inner.listen(chronicle)))
     }
 
-    /// All acquisitions, by chronicle, including the implicit acquisitions of running statements.
+    /// All acquisitions, sorted by chronicle, including the implicit acquisitions of running
+    /// statements.
     pub fn list(&self) -> Vec<Acquisition> {
         self.inner.lock().register.list(self.now())
     }
 
-    /// The number of chronicles acquired by a holder.
+    /// The number of chronicles that a holder has acquired.
     pub fn acquired_by(&self, holder: HolderId) -> usize {
         self.inner.lock().register.acquired_by(self.now(), holder)
     }
@@ -287,8 +292,8 @@ impl Acquirers for Acquisitions {
     }
 }
 
-/// A chronicle during its drop. When the `DropGuard` is dropped, the chronicle is open again,
-/// unless it is gone.
+/// A chronicle while it is being dropped. If the chronicle still exists when this value is dropped,
+/// sessions can use it again.
 #[derive(Debug)]
 pub struct DropGuard {
     acquisitions: Arc<Acquisitions>,
@@ -302,7 +307,7 @@ impl DropGuard {
         self.chronicle
     }
 
-    /// The acquisitions of other holders.
+    /// The acquisitions of other holders at the beginning of the drop.
     pub fn others(&self) -> &[Acquisition] {
         &self.others
     }

@@ -1,14 +1,15 @@
-//! The catalog as a log of commands (CL-9).
+//! The catalog, stored as a log of commands (CL-9).
 //!
 //! ```text
 //!   apply(commands) ─► plan: pure, on the current state ─► record ─► log ─► durable ─► new state
 //!        one call at a time ─────────────────────────────────────────────────────┘
 //! ```
-//! A transaction with definitions and events prepares the events: their frames are durable but not
-//! yet valid. The catalog's record decides the commit and names the statements of the events. Then
-//! the commit frame is written, and the events and the new state become visible (RFC 0023). The id
-//! of a new chronicle is reserved durably before events are written under the id. Events of an id
-//! without a chronicle are not valid.
+//! A transaction may change definitions and events together (RFC 0023). First it prepares the
+//! events: their frames are durable, but not yet valid. Then the catalog's record decides the
+//! commit, and names the statements of the events. Finally the commit frame of the events is
+//! written, and the events and the new catalog state become visible. If the transaction creates a
+//! chronicle, the id of the chronicle is reserved durably before events are written under this id.
+//! Events whose id has no chronicle are not valid.
 
 mod command;
 mod create;
@@ -47,31 +48,32 @@ pub use option::{OPTIONS, OPTIONS_LATER, option_list};
 pub use plan::CHRONICLES_MAX;
 pub use state::{CatalogState, DatabaseDefinition, SchemaDefinition, oid_of};
 
-/// The databases, schemas and chronicles of a data directory.
+/// The catalog of a data directory: all databases, schemas and chronicles.
 #[derive(Debug)]
 pub struct Catalog {
     log: Arc<dyn Log>,
     clock: Arc<dyn Clock>,
     state: Arc<RwLock<Arc<CatalogState>>>,
-    /// Held from the decision on a command until the record of the command is durable and visible.
+    /// Locked from the decision about a command until its record is durable and its change is
+    /// visible.
     turn: Arc<TurnMutex<()>>,
-    /// Chronicles of open transactions.
+    /// Chronicles that open transactions have created; other sessions do not see them.
     open: RwLock<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
-    /// Counts the states made for open transactions.
+    /// The number of previews made for open transactions so far.
     previews: AtomicU64,
-    /// True if a record is, or may be, durable while its change is not visible.
+    /// True if a record is durable, or may be durable, but its change is not visible.
     behind: Arc<AtomicBool>,
 }
 
-/// Set in the version of a state visible to one open transaction only.
+/// This bit marks the version of a state that only one open transaction sees.
 const OPEN_VERSIONS: u64 = 1 << 63;
 
 impl Catalog {
-    /// Replays the log. `clock` gives chronicles their creation time.
+    /// Reads the log and rebuilds the catalog. `clock` supplies the creation times of chronicles.
     ///
     /// # Errors
-    /// `DataCorrupted` when a record is unreadable or contradicts an earlier record;
-    /// `ObjectNotInPrerequisiteState` when a newer version wrote the record; errors of the log.
+    /// `DataCorrupted` if a record is unreadable or contradicts an earlier record;
+    /// `ObjectNotInPrerequisiteState` if a newer version wrote a record; errors of the log.
     pub fn open(log: Arc<dyn Log>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let mut replay = CatalogReplay::default();
         log.replay(&mut |lsn, frame| replay.frame(lsn, &frame))?;
@@ -94,17 +96,17 @@ impl Catalog {
         }))
     }
 
-    /// The current catalog: a snapshot, never changed.
+    /// The current state of the catalog: an immutable snapshot.
     pub fn state(&self) -> Arc<CatalogState> {
         Arc::clone(&self.state.read())
     }
 
-    /// The state seen by a transaction after its commands, based on `state`, and the notices of the
-    /// commands. The state is `None` when the commands change nothing. Other sessions see no
+    /// The state that a transaction sees after its commands, starting from `state`, and the notices
+    /// of the commands. The state is `None` if the commands change nothing. Other sessions see no
     /// change.
     ///
     /// # Errors
-    /// The same errors of a command as [`Self::apply`].
+    /// The errors of a command, as for [`Self::apply`].
     pub fn preview(
         &self,
         state: &CatalogState,
@@ -123,8 +125,8 @@ impl Catalog {
         Ok((Some(Arc::new(seen.under(version))), plan.outcome.notices))
     }
 
-    /// Reserves an id for a chronicle of an open transaction. Events can be stored under the id
-    /// before the chronicle exists; they become valid when the chronicle is created.
+    /// Reserves an id for a chronicle that an open transaction creates. Events can be stored under
+    /// this id before the chronicle exists; they become valid when the chronicle is created.
     ///
     /// # Errors
     /// Errors of the log.
@@ -142,12 +144,12 @@ impl Catalog {
         })
     }
 
-    /// Registers a chronicle of an open transaction, until [`Self::close`].
+    /// Registers a chronicle that an open transaction has created, until [`Self::close`].
     pub fn open_for(&self, chronicle: Arc<ChronicleDefinition>) {
         self.open.write().insert(chronicle.id, chronicle);
     }
 
-    /// Ends the registration of a chronicle after its transaction. Returns true if the chronicle
+    /// Removes the registration of a chronicle after its transaction. Returns true if the chronicle
     /// exists, or may exist after the next start.
     pub fn close(&self, id: ChronicleId) -> bool {
         if self.is_behind() {
@@ -157,7 +159,7 @@ impl Catalog {
         self.state().chronicle_by_id(id).is_some()
     }
 
-    /// The chronicle of an id; chronicles of open transactions are included.
+    /// The chronicle with the id `id`, including chronicles that open transactions have created.
     pub fn definition(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
         let open = self.open.read().get(&id).cloned();
         let found = open.or_else(|| self.state().chronicle_by_id(id).cloned());
@@ -176,24 +178,23 @@ impl Catalog {
         self.apply_all(vec![command])
     }
 
-    /// Executes commands, all or none, as one record of the log. The change is durable first, then
-    /// visible, then the call returns. When the caller drops the returned future early, all
-    /// commands or none are executed, and the state in memory agrees with the log in both cases.
-    ///
+    /// Executes all commands or none, as one record of the log. The change becomes durable, then
+    /// visible; then the call returns. If the caller drops the returned future early, either all
+    /// commands or none are executed. In both cases, the state in memory agrees with the log.
     /// # Errors
-    /// The error of a command, in PostgreSQL's words where PostgreSQL has the error; errors of the
-    /// log when a write fails. On an error, nothing changed.
+    /// The error of a command, with PostgreSQL's message where PostgreSQL has the same error;
+    /// errors of the log if a write fails. After an error, nothing has changed.
     pub fn apply_all(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move { Ok(self.apply_with(commands, None).await?.0) })
     }
 
-    /// Like [`Self::apply_all`], together with events: the record decides about both.
+    /// Like [`Self::apply_all`], but also commits prepared events: one record decides about both.
     ///
     /// # Errors
-    /// The same as [`Self::apply_all`], and `UndefinedTable` when a chronicle of the events is
-    /// gone: then nothing changed, and the events are rolled back. `Io`, `Shutdown` when a log
-    /// stops between the record and the commit frame: the next start of the server completes the
-    /// transaction.
+    /// The same as [`Self::apply_all`]. `UndefinedTable` if a chronicle of the events no longer
+    /// exists: then nothing has changed, and the events are rolled back. `Io`, `Shutdown` if a log
+    /// stops after the record and before the commit frame: then the next start of the server
+    /// completes the transaction.
     pub fn apply_with(
         &self,
         commands: Vec<Command>,
@@ -228,8 +229,8 @@ impl Catalog {
         })
     }
 
-    /// Writes a change with a decision about events, completes the commit of the events, and
-    /// publishes the state after the change.
+    /// Writes a change that includes a decision about prepared events, completes the commit of the
+    /// events, and publishes the new state.
     async fn decide(
         &self,
         turn: OwnedMutexGuard<()>,
@@ -244,8 +245,8 @@ impl Catalog {
         };
         let after = Arc::new(before.after(&change)?);
         debug_assert!(before.version() < after.version(), "a decision keeps the version");
-        // Another session may have dropped a chronicle since the events arrived; from now on no
-        // session can. The transaction may have replaced a chronicle of its own.
+        // Another session may have dropped a chronicle since its events arrived; from now on, no
+        // session can. The transaction may also have replaced a chronicle that it created itself.
         let gone =
             |id: &ChronicleId| after.chronicle_by_id(*id).is_none() && !before.is_reserved(*id);
         if events.chronicles().iter().any(gone) {
@@ -258,7 +259,7 @@ impl Catalog {
             Ok(written) => written,
             Err(error) => {
                 if error.kind() == ErrorKind::Shutdown || self.log.status().poisoned.is_some() {
-                    // The record may be durable despite the error.
+                    // The record may be durable although the log reported an error.
                     self.behind.store(true, Ordering::Release);
                     events.abandon();
                 }
@@ -270,8 +271,8 @@ impl Catalog {
         Ok((after, appended))
     }
 
-    /// True if a record is, or may be, durable while its change is not visible. The next start
-    /// shows the change if the record is durable.
+    /// True if a record is durable, or may be durable, but its change is not visible. If the record
+    /// is durable, the change becomes visible at the next start.
     pub fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Acquire)
     }
@@ -288,15 +289,15 @@ impl Catalog {
         Ok(turn)
     }
 
-    /// Writes a change decided on the current state, and publishes the state after the change.
+    /// Writes a change that was decided on the current state, and publishes the new state.
     async fn record(
         &self,
         turn: OwnedMutexGuard<()>,
         change: &Change,
         after: Arc<CatalogState>,
     ) -> Result<()> {
-        // The record may become durable even if no caller waits any more. Therefore the log's
-        // thread publishes the state and releases the turn.
+        // The record may become durable even if the caller has dropped the future. Therefore the
+        // log's thread publishes the state and unlocks the turn.
         let published = Arc::clone(&self.state);
         self.submit(change, move || {
             debug_assert!(published.read().version() <= after.version(), "definitions go back");
@@ -327,8 +328,8 @@ impl Catalog {
             reservation,
             Durability::Disk,
             Box::new(move |result| {
-                // Without a receiver, a plain change is executed anyway, and a decision waits for
-                // the next start.
+                // If the caller has dropped the receiver, a plain change is still published here. A
+                // decision about events is completed at the next start.
                 let _ = report.send(result.map(|_| done()));
             }),
         );
@@ -341,13 +342,13 @@ impl Catalog {
     }
 }
 
-/// A durable record whose state is not visible yet. If a `DurableRecord` drops before `show`, the
-/// catalog refuses further changes: the state in memory is older than the log.
+/// A durable record whose change is not visible yet. If the value is dropped before `show`, the
+/// catalog refuses further changes, because its state in memory is older than the log.
 struct DurableRecord {
     state: Arc<RwLock<Arc<CatalogState>>>,
     behind: Arc<AtomicBool>,
     is_shown: bool,
-    // Dropped last: the next change finds `behind` set.
+    // This field is dropped last, so that the next change sees `behind` set.
     _turn: OwnedMutexGuard<()>,
 }
 
@@ -369,7 +370,7 @@ impl Drop for DurableRecord {
     }
 }
 
-/// Builds the catalog's state from the records of its log.
+/// Rebuilds the state of the catalog from the records of its log.
 #[derive(Debug)]
 pub struct CatalogReplay(CatalogState);
 

@@ -1,4 +1,4 @@
-//! The master clock (F23): time that never goes backwards (CL-8), and follows the machine's clock
+//! The master clock (F23). Its time never goes backwards (CL-8), and it follows the machine's clock
 //! only within limits.
 //!
 //! ```text
@@ -8,19 +8,21 @@
 //!                         half speed          runs at half speed until they meet
 //!   lease        ════════════│════════════│   on disk, always ahead of the issued time
 //!
-//!   wall clock          ╭──────────────────   a jump too far ahead is held: issued time
-//!                       │ held                goes on unchanged, an alarm appears, and an operator
-//!   issued       ───────┴──────────────────   accepts the jump or sets the wall clock right
+//!   wall clock          ╭──────────────────   a jump too far ahead is held (not followed): issued
+//!                       │ held                time continues unchanged, an alarm appears, and an
+//!   issued       ───────┴──────────────────   operator accepts the jump or corrects the wall clock
 //! ```
 //!
-//! A restart begins at the lease: no time above the lease was ever issued. The file of the lease
-//! also holds the length of the held jump and the epoch.
+//! The lease is an upper limit of the issued times. After a restart, time begins at the lease,
+//! because no time above the lease was ever issued. The file of the lease also stores the length of
+//! the held jump and the epoch.
 //!
 //! If the wall clock is far ahead of the lease at a start, the clock follows the wall clock,
-//! because the server may have been down for a long time. The lead stays *unconfirmed* until an
-//! operator accepts it: retention deletes by [`Clock::confirmed_ns`], a time without the
-//! unconfirmed lead. The lead is also stored while the wall clock is right again: the issued time is
-//! still ahead, and a wall clock that is wrong a second time may be level with the issued time. A lead of more than a year is held.
+//! because the server may have been down for a long time. This lead stays *unconfirmed* until an
+//! operator accepts it. Retention uses [`Clock::confirmed_ns`], a time without the unconfirmed
+//! lead. The lead stays stored even after the wall clock is right again: the issued time is still
+//! ahead, and a wall clock that is wrong a second time may then equal the issued time. A lead of
+//! more than a year is held like a jump.
 
 mod issue;
 mod lease;
@@ -43,35 +45,37 @@ pub use offline::{Correction, accept, correct};
 use source::{Instant, read, usable};
 pub use source::{SystemTimeSource, TimeSource};
 
-/// Distance from the issued time to a new lease after the old lease has run out, in nanoseconds.
+/// How far a new lease reaches beyond the issued time if the old lease has run out, in nanoseconds.
 const LEASE_NS: i64 = 1_000_000_000;
 
-/// Distance from the issued time to a lease renewed before its end. After a crash, time starts at
-/// most this far ahead of the wall clock.
+/// How far a lease reaches beyond the issued time if it is renewed before its end. After a crash,
+/// time starts at most this far ahead of the wall clock.
 const AHEAD_NS: i64 = 2 * LEASE_NS;
 
-/// Distance from the issued time to a new lease while issued time is ahead of the wall clock; it
-/// replaces both values above. Each crash adds at most this distance to the lead, and time at half
-/// speed reduces the lead between two crashes.
+/// How far a new lease reaches beyond the issued time while the issued time is ahead of the wall
+/// clock. It replaces both values above. Each crash adds at most this distance to the lead, and
+/// time at half speed reduces the lead between two crashes.
 const CATCHING_UP_LEASE_NS: i64 = 500_000_000;
 
-/// Interval of the checks for a lease near its end and for a jump of the wall clock.
+/// How often a thread checks whether the lease ends soon and whether the wall clock has jumped.
 const RENEWAL: Duration = Duration::from_millis(250);
 
-/// The lease of a clock is not kept ahead after an idle time longer than this.
+/// If no caller has read the clock for longer than this, its lease is no longer renewed ahead of
+/// time.
 const IDLE_NS: u64 = 60_000_000_000;
 
-/// Maximum distance of an idle clock's lease behind the time: a start treats the lease as the end
-/// of the last run.
+/// Maximum distance by which the lease of an unused clock is behind the current time. A start
+/// treats the lease as the end of the last run.
 const IDLE_LEASE_NS: i64 = 600 * 1_000_000_000;
 
 /// Settings of the clock, chosen by an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockSettings {
-    /// A longer jump ahead of the wall clock is held; `None` follows every jump.
+    /// The longest jump ahead of the wall clock that the clock follows; a longer jump is held.
+    /// `None` follows every jump.
     pub jump_ns_max: Option<i64>,
-    /// A larger lead of the wall clock over the last run at a start is unconfirmed; `None` trusts
-    /// every start.
+    /// The largest lead of the wall clock over the last run that a start trusts; a larger lead is
+    /// unconfirmed. `None` trusts every lead.
     pub start_lead_ns_max: Option<i64>,
 }
 
@@ -84,37 +88,38 @@ impl Default for ClockSettings {
     }
 }
 
-/// A clock with the promise CL-8 across clock steps and restarts.
+/// A clock that keeps CL-8 across steps of the wall clock and restarts.
 #[derive(Debug)]
 pub struct MasterClock {
     source: Arc<dyn TimeSource>,
     state: Mutex<State>,
-    /// Locked after `state`, or alone: a caller of the clock need not wait for the disk.
+    /// May be locked while `state` is locked, or alone. Renewals lock only the lease, so callers
+    /// that read the clock need not wait for the disk.
     lease: Mutex<Lease>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Computes the time to issue.
+    /// Computes the time to issue from the machine's clocks.
     issue: Issue,
-    /// Upper limit of issued time.
+    /// Upper limit of the times that may be issued.
     lease_ns: i64,
     /// The last issued time.
     issued_ns: i64,
-    /// The monotonic clock at the last issue.
+    /// The monotonic clock when the last time was issued.
     used_monotonic_ns: u64,
-    /// The lease was given back.
+    /// True if the unused part of the lease was given back.
     settled: bool,
-    /// The reason why the lease can no longer be extended; `None` while it can. After a failure,
-    /// time stands still at the end of the lease (CL-7).
+    /// The reason why the lease can no longer be extended; `None` if it can. After a failure, time
+    /// stops at the end of the lease (CL-7).
     failed: Option<String>,
 }
 
 impl MasterClock {
-    /// Opens the clock with its lease in `directory`, an existing directory.
+    /// Opens the clock whose lease is in `directory`, which must exist.
     ///
     /// # Errors
-    /// `DataCorrupted` when both copies in the lease file are unusable; errors of the disk.
+    /// `DataCorrupted` if both copies in the lease file are unusable; errors of the disk.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -124,10 +129,10 @@ impl MasterClock {
         Self::open_if(disk, directory, source, settings, false)
     }
 
-    /// Like [`Self::open`], for a directory of an existing clock: its lease must exist.
+    /// Like [`Self::open`], but fails if the lease does not exist.
     ///
     /// # Errors
-    /// The same as [`Self::open`]; `DataCorrupted` also when the lease is missing.
+    /// The same as [`Self::open`]; `DataCorrupted` also if the lease is missing.
     pub fn open_existing(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -137,7 +142,7 @@ impl MasterClock {
         Self::open_if(disk, directory, source, settings, true)
     }
 
-    /// Inspects the lease in `directory` without a change.
+    /// Reads the lease in `directory`, without a change.
     ///
     /// # Errors
     /// The same as [`Self::open_existing`].
@@ -175,12 +180,12 @@ impl MasterClock {
         Ok(Arc::new(Self { source, state: Mutex::new(state), lease: Mutex::new(lease) }))
     }
 
-    /// Starts a thread that renews the lease before its end while the clock is in use: then a short
-    /// disk stall does not stop time. The thread also compares the wall clock, to detect jumps even
-    /// when no caller asks for the time.
+    /// Starts a thread that renews the lease before its end while the clock is in use, so that a
+    /// short disk stall does not stop time. The thread also compares the wall clock with the
+    /// monotonic clock, to detect jumps even if no caller asks for the time.
     ///
     /// # Errors
-    /// `Io` when the system has no free thread.
+    /// `Io` if the system has no free thread.
     pub fn keep_ahead(self: &Arc<Self>) -> Result<()> {
         let clock = Arc::downgrade(self);
         let renewing = move || {
@@ -197,7 +202,7 @@ impl MasterClock {
             .map_err(|error| Error::io("cannot start the clock's thread", error))
     }
 
-    /// Renews the lease near its end. Time can be issued meanwhile.
+    /// Renews a lease that ends soon. Other threads can still issue times meanwhile.
     fn renew(&self) {
         let target_ns = {
             let mut state = self.state.lock();
@@ -217,7 +222,7 @@ impl MasterClock {
         let reached = self.lease.lock().reach(target_ns);
         let mut state = self.state.lock();
         match reached {
-            // A lease given back meanwhile is not extended.
+            // If the lease was given back meanwhile, it is not extended.
             Ok(lease_ns) if !state.settled => state.lease_ns = state.lease_ns.max(lease_ns),
             Ok(_) => {}
             Err(error) => state.fail(&error),
@@ -225,8 +230,8 @@ impl MasterClock {
         debug_assert!(state.issued_ns <= state.lease_ns, "time is issued beyond the lease");
     }
 
-    /// The time to issue, before the check of the lease. A fence is durable before any caller sees
-    /// a time after the fence.
+    /// Computes the time to issue; the caller then checks the lease. If a fence (new epoch) is
+    /// needed, makes it durable first: no caller sees a later time before.
     fn advance(&self, state: &mut State, now: Instant) -> i64 {
         let mark = state.issue.mark();
         let time_ns = state.issue.advance(now);
@@ -246,7 +251,7 @@ impl MasterClock {
         let time_ns = self.advance(state, now);
         state.used_monotonic_ns = now.monotonic_ns;
         if time_ns > state.lease_ns && state.failed.is_none() {
-            // First durable, then used.
+            // Make the lease durable before the time is used.
             let lease_ns = state.issue.lease_ns(LEASE_NS);
             match self.lease.lock().reach(time_ns.saturating_add(lease_ns)) {
                 Ok(lease_ns) => {
@@ -268,19 +273,20 @@ impl MasterClock {
         now
     }
 
-    /// The reason why the clock stands still; `None` while it runs. The clock stands still when its
-    /// lease could not be made durable: time beyond the lease could go backwards after a restart.
+    /// The reason why time has stopped; `None` while the clock runs. Time stops if the lease cannot
+    /// be made durable: times beyond the lease could go backwards after a restart.
     pub fn failure(&self) -> Option<String> {
         self.state.lock().failed.clone()
     }
 
-    /// Gives back the unused part of the lease: a restart then starts at the last issued time. For
-    /// a graceful shutdown; the clock can still be read afterwards.
+    /// Gives back the unused part of the lease, so that a restart continues at the last issued
+    /// time. For an orderly shutdown; the clock can still be read afterwards.
     pub fn settle(&self) -> Result<()> {
         let mut state = self.state.lock();
         state.check()?;
         if !state.settled {
-            // A start treats the lease as the end of the last run.
+            // Issue the current time first, because a start treats the lease as the end of the last
+            // run.
             self.issue(&mut state);
             state.check()?;
         }
@@ -362,7 +368,7 @@ impl Clock for MasterClock {
         if accepted_ns == 0 {
             return Ok(None);
         }
-        // First durable: the next start reads the mark.
+        // Make the mark durable first, because the next start reads it.
         let mark = state.issue.accepted();
         if let Err(error) = self.lease.lock().write_mark(mark) {
             state.fail(&error);
@@ -386,8 +392,8 @@ impl State {
         }
     }
 
-    /// Stops further leases: none can be made durable, and time beyond the current lease could go
-    /// backwards after a restart.
+    /// Prevents further extensions of the lease: none can be made durable, and times beyond the
+    /// current lease could go backwards after a restart.
     fn fail(&mut self, error: &Error) {
         tracing::error!(%error, "the lease of the clock cannot be extended; after the end of the lease, time stands still");
         self.failed = Some(error.to_string());

@@ -1,10 +1,11 @@
-//! The visor's state: the catalog of databases, schemas and chronicles, the acquisitions of
-//! chronicles, and the clock.
+//! The state of the visor: the catalog of databases, schemas and chronicles, the acquisitions of
+//! chronicles, and the master clock.
 //!
-//! *What it is*: a catalog kept as a log of commands (CL-9), replayed at start, read through
-//! immutable snapshots; acquisitions of chronicles, in memory; and the master clock (CL-8).
+//! *What it is*: the catalog, stored as a log of commands (CL-9), rebuilt from the log at start,
+//! and read through immutable snapshots; the acquisitions of chronicles, in memory only; and the
+//! master clock (CL-8).
 //!
-//! *What it deliberately is not*: it holds no events, plans no SQL and opens no file. The caller
+//! *What it deliberately is not*: it stores no events, plans no SQL and opens no file. The caller
 //! passes in the log and the disk.
 //!
 //! *Data path*: `Catalog::apply(Command)` validates against the current state, appends the command

@@ -1,4 +1,4 @@
-//! Faults of the clock for tests ([`stratalog_model::sabotage`]).
+//! Faults of the clock that tests can switch on ([`stratalog_model::sabotage`]).
 
 /// The names of all faults.
 const FAULTS: [&str; 2] = ["jump-followed", "lease-ignored"];

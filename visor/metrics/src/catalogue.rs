@@ -13,7 +13,8 @@ pub struct Metric {
     pub unit: &'static str,
     /// What the metric measures.
     pub help: &'static str,
-    /// The upper bounds of a histogram's buckets, inclusive; durations in nanoseconds.
+    /// The upper bounds of a histogram's buckets (a value equal to the bound belongs to the
+    /// bucket). Durations are in nanoseconds.
     pub buckets: &'static [u64],
 }
 
@@ -44,10 +45,11 @@ macro_rules! metrics {
     };
 }
 
-// A request takes from tens of microseconds (a cached point query) to minutes (a report).
-// A sync takes from tens of microseconds (an SSD with a capacitor) to a second (a busy hard disk).
-// Planning ends within seconds. A move takes from milliseconds (a small flush) to an hour (a large archive).
-// Groups go from one event to `group_bytes_max`, 8 MiB. Results go from no row to a whole table.
+// The ranges of the buckets: a request takes from tens of microseconds (a cached point query) to
+// minutes (a report). A sync takes from tens of microseconds (an SSD with a capacitor) to a second
+// (a busy hard disk). Planning takes at most seconds. A move takes from milliseconds (a small
+// flush) to an hour (a large archive). A group has from one event to `group_bytes_max`, 8 MiB. A
+// result has from no row to all rows of a table.
 buckets! {
     REQUEST_NS = [50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 50_000_000, 250_000_000, 1_000_000_000, 5_000_000_000, 30_000_000_000, 120_000_000_000];
     PLANNING_NS = [10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 50_000_000, 250_000_000, 1_000_000_000];

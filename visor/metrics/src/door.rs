@@ -1,4 +1,5 @@
-//! The doors of the server: connections, requests and errors of each protocol.
+//! The doors (listeners) of the server: metrics of connections, requests and errors for each
+//! protocol.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use stratalog_model::ErrorKind;
 
 use crate::{Histogram, Stopwatch, catalogue, registrar::Registrar};
 
-/// A listener of the server.
+/// A listener of the server, with its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     /// The Postgres protocol.
@@ -63,7 +64,7 @@ pub enum RequestClass {
 }
 
 impl RequestClass {
-    /// Every class, in the order of the declaration.
+    /// All classes, in the order of the declaration.
     pub const ALL: [Self; 11] = [
         Self::Simple,
         Self::Extended,
@@ -78,7 +79,7 @@ impl RequestClass {
         Self::LineBatch,
     ];
 
-    /// The door of the class.
+    /// The door on which requests of this class arrive.
     pub fn door(self) -> Door {
         match self {
             Self::Simple | Self::Extended => Door::Postgres,
@@ -109,14 +110,14 @@ impl RequestClass {
     }
 }
 
-/// The time series of all doors.
+/// The metric series of all doors.
 #[derive(Debug)]
 pub(crate) struct DoorSeries {
     /// Open connections, by door.
     connections: Vec<Gauge>,
     accepted: Vec<Counter>,
     refused: Vec<Counter>,
-    /// Durations, by class of requests.
+    /// Durations of requests, by class of requests.
     requests: Vec<Histogram>,
     /// The classes of SQLSTATEs (their first two characters), sorted.
     classes: Vec<&'static str>,
@@ -175,14 +176,15 @@ impl DoorMetrics {
         OpenConnection(open)
     }
 
-    /// Counts a connection that the server closed before its first request, or to make room.
+    /// Counts a connection that the server closed, either before its first request or to free a
+    /// slot for another connection.
     pub fn refused(&self) {
         if let Some(refused) = self.series.refused.get(self.door as usize) {
             refused.inc();
         }
     }
 
-    /// Begins the measurement of a request; the request ends when the result is dropped.
+    /// Starts the measurement of a request. The measurement ends when the result is dropped.
     pub fn begin(&self, class: RequestClass) -> RequestTimer {
         let histogram = self.series.requests.get(class as usize).cloned();
         RequestTimer { histogram, stopwatch: Stopwatch::start() }
@@ -193,8 +195,8 @@ impl DoorMetrics {
         self.failed_with(kind.sqlstate());
     }
 
-    /// Counts an error sent to the client by its SQLSTATE. A SQLSTATE whose class no [`ErrorKind`]
-    /// has is not counted.
+    /// Counts an error sent to the client, given by its SQLSTATE. An SQLSTATE whose class does not
+    /// belong to any [`ErrorKind`] is not counted.
     pub fn failed_with(&self, sqlstate: &str) {
         let DoorSeries { classes, errors, .. } = &*self.series;
         let found = classes.binary_search_by(|class| (*class).cmp(sqlstate.get(..2).unwrap_or("")));

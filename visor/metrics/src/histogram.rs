@@ -1,4 +1,4 @@
-//! Histograms that take no lock.
+//! Histograms that need no lock.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use prometheus_client::{
     metrics::{MetricType, TypedMetric},
 };
 
-/// Counts observed values by bucket. Clones share the counts.
+/// Counts observed values in buckets. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Histogram(Arc<BucketCounts>);
 
@@ -22,15 +22,16 @@ pub struct Histogram(Arc<BucketCounts>);
 struct BucketCounts {
     /// The upper bounds of the buckets, inclusive and ascending.
     bounds: &'static [u64],
-    /// How many observed units make one unit of the output.
+    /// The output divides observed values by this number: for example 1e9 for nanoseconds shown in
+    /// seconds.
     scale: f64,
-    /// The count of each bucket, and at last the count of values above all bounds.
+    /// The count of each bucket; the last count is for values above all bounds.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
 impl Histogram {
-    /// An empty histogram. The output is in units of `scale` observed units.
+    /// An empty histogram. The output divides observed values by `scale`.
     pub(crate) fn new(bounds: &'static [u64], scale: f64) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self(Arc::new(BucketCounts { bounds, scale, counts, sum: AtomicU64::new(0) }))
@@ -46,7 +47,7 @@ impl Histogram {
         sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// Counts a duration, for a histogram of nanoseconds.
+    /// Adds a duration to a histogram of nanoseconds.
     pub fn observe_duration(&self, duration: Duration) {
         self.observe(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
@@ -67,7 +68,7 @@ impl EncodeMetric for Histogram {
         let bounds = bounds.iter().map(|bound| *bound as f64 / scale).chain([f64::INFINITY]);
         let counts = counts.iter().map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        // From the same reads as the buckets, so that the count always agrees with them.
+        // Compute the total from the same reads as the buckets, so that both always agree.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = sum.load(Ordering::Relaxed) as f64 / scale;
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)

@@ -38,13 +38,13 @@ impl IngestMetrics {
         self.bytes.inc_by(count as u64);
     }
 
-    /// Counts lines read, and lines refused.
+    /// Counts lines that were read: `taken` accepted lines, and `refused` lines.
     pub fn lines(&self, taken: u64, refused: u64) {
         self.lines.inc_by(taken);
         self.lines_refused.inc_by(refused);
     }
 
-    /// Counts samples read, and samples refused.
+    /// Counts samples that were read: `taken` accepted samples, and `refused` samples.
     pub fn samples(&self, taken: u64, refused: u64) {
         self.samples.inc_by(taken);
         self.samples_refused.inc_by(refused);
@@ -55,7 +55,7 @@ impl IngestMetrics {
         self.rows.inc_by(count);
     }
 
-    /// Counts a write request that was refused completely.
+    /// Counts a write request of which everything was refused.
     pub fn refused(&self) {
         self.requests_refused.inc();
     }
@@ -65,12 +65,12 @@ impl IngestMetrics {
         self.queries.inc();
     }
 
-    /// Counts the begin of a connection of line protocol.
+    /// Counts a new connection of line protocol over TCP.
     pub fn connected(&self) {
         self.line_connections.inc();
     }
 
-    /// Counts the end of a connection of line protocol.
+    /// Counts the end of a connection of line protocol over TCP.
     pub fn disconnected(&self) {
         self.line_connections.dec();
     }

@@ -32,7 +32,8 @@ impl JournalName {
     }
 }
 
-/// The metrics of one journal. Metrics made by `default` appear on no page.
+/// The metrics of one journal. If made by `default`, they are not part of any registry, and appear
+/// on no page.
 #[derive(Debug, Clone)]
 pub struct JournalMetrics {
     syncs: Histogram,
@@ -72,25 +73,25 @@ impl JournalMetrics {
             .collect()
     }
 
-    /// Records a sync; `stopwatch` was started at its beginning.
+    /// Records a sync; the caller has started `stopwatch` at the beginning of the sync.
     pub fn synced(&self, stopwatch: Stopwatch) {
         self.syncs.observe_duration(stopwatch.elapsed());
     }
 
-    /// Records a group of appends, written together.
+    /// Records a group of appends that was written together.
     pub fn wrote_group(&self, events: u64, bytes: u64) {
         self.group_events.observe(events);
         self.group_bytes.observe(bytes);
     }
 
-    /// Counts an append as waiting until the result is dropped.
+    /// Counts an append as waiting, until the result is dropped.
     pub fn wait(&self) -> WaitingAppend {
         self.waiting.inc();
         WaitingAppend(self.waiting.clone())
     }
 }
 
-/// Counts an append as waiting for room until dropped.
+/// Counts an append as waiting for space in the queue, until dropped.
 #[derive(Debug)]
 pub struct WaitingAppend(Gauge);
 

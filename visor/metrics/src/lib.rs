@@ -3,12 +3,12 @@
 //! *What it is*: the list of all metrics with types, labels, units and buckets ([`METRICS`]), one
 //! registry, and a type for the metrics of each part: doors, statements, journals, moves, ingestion.
 //!
-//! *What it deliberately is not*: a store of history, or a tracer. The crate owns no thread and takes
-//! no lock: one observation costs a few atomic additions. No metric has a label with the name of a
-//! table, a user or a client: the number of series is fixed at the start.
+//! *What it deliberately is not*: it does not store history, and does not trace. The crate has no
+//! thread and uses no lock: an observation costs a few atomic additions. No metric has a label with
+//! the name of a table, a user or a client, so the number of series is fixed at the start.
 //!
-//! *Data path*: [`Metrics::new`] → the metrics of each part, given to the part → atomic
-//! additions → [`Metrics::page`] → Prometheus' text format.
+//! *Data path*: [`Metrics::new`] → each part of the server gets its metrics → atomic additions →
+//! [`Metrics::page`] → Prometheus' text format.
 
 mod catalogue;
 mod door;
@@ -53,7 +53,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All metrics, at zero.
+    /// Makes all metrics, with the value zero.
     pub fn new() -> Arc<Self> {
         let mut registrar = Registrar::default();
         let ingest = IngestMetrics::register(&mut registrar);
@@ -90,7 +90,7 @@ impl Metrics {
         &self.ingest
     }
 
-    /// All metrics in Prometheus' text format; `status` is the present state of the server.
+    /// All metrics in Prometheus' text format; `status` is the current state of the server.
     pub fn page(&self, status: &ServerStatus<'_>) -> String {
         let mut page = String::new();
         status::write(status, &mut page);
@@ -100,7 +100,7 @@ impl Metrics {
     }
 }
 
-/// The value of a series on a page that [`Metrics::page`] has made; `None` for an unknown series.
+/// The value of a series on a page made by [`Metrics::page`]; `None` for an unknown series.
 pub fn value_on_page(page: &str, series: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }

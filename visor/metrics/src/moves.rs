@@ -14,7 +14,8 @@ use crate::{
 const KINDS: [MoveKind; 5] =
     [MoveKind::Flush, MoveKind::Merge, MoveKind::Archive, MoveKind::Retention, MoveKind::Index];
 
-/// The metrics of moves. Metrics made by `default` appear on no page.
+/// The metrics of moves. If made by `default`, they are not part of any registry, and appear on no
+/// page.
 #[derive(Debug, Clone)]
 pub struct MoveMetrics {
     /// Durations, by kind of move.
@@ -43,7 +44,7 @@ impl MoveMetrics {
         }
     }
 
-    /// Records a move that took `took` and wrote `bytes`.
+    /// Records a successful move that took the time `took` and wrote `bytes` bytes.
     pub fn moved(&self, kind: MoveKind, took: Duration, bytes: u64) {
         self.observe_duration(kind, took);
         if let Some(histogram) = self.bytes.get(kind as usize) {
@@ -51,7 +52,7 @@ impl MoveMetrics {
         }
     }
 
-    /// Records a failed move that took `took`.
+    /// Records a failed move that took the time `took`.
     pub fn failed(&self, kind: MoveKind, took: Duration) {
         self.observe_duration(kind, took);
         if let Some(failures) = self.failures.get(kind as usize) {

@@ -10,9 +10,9 @@ use crate::{Histogram, Stopwatch, catalogue, registrar::Registrar};
 /// A step of planning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanningStep {
-    /// From the tree of the parser to types and a logical plan.
+    /// From the parsed statement to a logical plan with types.
     Logical,
-    /// From the logical plan to operators, with the optimizer.
+    /// From the logical plan to physical operators, including the optimizer.
     Physical,
 }
 
@@ -65,14 +65,14 @@ impl QueryMetrics {
         }))
     }
 
-    /// Records a step of planning; `stopwatch` was started at its beginning.
+    /// Records a step of planning; the caller has started `stopwatch` at the beginning of the step.
     pub fn planned(&self, step: PlanningStep, stopwatch: Stopwatch) {
         if let Some(histogram) = self.0.planning.get(step as usize) {
             histogram.observe_duration(stopwatch.elapsed());
         }
     }
 
-    /// Records the end of a statement; `stopwatch` was started at its beginning.
+    /// Records the end of a statement; the caller has started `stopwatch` at its beginning.
     pub fn executed(&self, class: StatementClass, stopwatch: Stopwatch) {
         if let Some(histogram) = self.0.execution.get(class as usize) {
             histogram.observe_duration(stopwatch.elapsed());

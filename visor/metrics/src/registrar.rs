@@ -1,4 +1,4 @@
-//! Registers the metrics of the catalogue with all of their series.
+//! Registers the metrics of the catalogue, with all their series.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ const SECOND_NS: f64 = 1e9;
 #[derive(Debug, Default)]
 pub(crate) struct Registrar(Registry);
 
-/// The value of a series; clones share the value.
+/// A counter, gauge or histogram: the value of one series. Clones share the value.
 pub(crate) trait Instrument:
     EncodeMetric + TypedMetric + Clone + fmt::Debug + Send + Sync + 'static
 {
-    /// A new value for a series of this metric.
+    /// Makes a value for a series of the metric `metric`.
     fn of(metric: &Metric) -> Self;
 }
 
@@ -52,7 +52,8 @@ impl Registrar {
         instrument
     }
 
-    /// Registers a metric with one series for each list of label values, in the order of the lists.
+    /// Registers a metric with labels: one series for each list of label values, in the order of
+    /// the lists.
     pub(crate) fn each<I: Instrument, const N: usize>(
         &mut self,
         metric: &Metric,
@@ -81,10 +82,10 @@ impl From<Registrar> for Registry {
     }
 }
 
-/// The labels of a series and their values.
+/// The names and values of the labels of a series.
 type SeriesLabels = Vec<(&'static str, String)>;
 
-/// The series of a metric. They are fixed at the start, so that reading takes no lock.
+/// All series of a metric. They never change after the start, so reading them needs no lock.
 #[derive(Debug)]
 struct FixedSeries<I>(Vec<(SeriesLabels, I)>);
 

@@ -1,4 +1,4 @@
-//! Metrics whose values are read from the state of the server when the page is made.
+//! Metrics whose values are read from the state of the server when the page is generated.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use stratalog_model::{clock::ClockStatus, store::StoreStatus};
 
 use crate::{Metric, catalogue};
 
-/// The state of the server.
+/// The state of the server at the time of the page.
 #[derive(Debug)]
 pub struct ServerStatus<'a> {
     /// The status of the store.
@@ -27,7 +27,7 @@ pub struct ServerStatus<'a> {
 
 type Value = fn(&ServerStatus<'_>) -> u64;
 
-/// The metrics and how each is read, in the order of the page.
+/// These metrics with the function that reads each value, in the order of the page.
 const VALUES: &[(Metric, Value)] = &[
     (catalogue::UP, |s| seconds(s.up_ns)),
     (catalogue::SESSIONS, |s| s.sessions),
@@ -60,8 +60,8 @@ fn seconds(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0) / 1_000_000_000
 }
 
-/// Appends these metrics to a page. The registry cannot hold them, because some counters have names
-/// without `_total`, which must stay.
+/// Appends these metrics to a page. The registry cannot contain them, because it would append
+/// `_total` to the names of all counters, and some of these counters have names without it.
 pub(crate) fn write(status: &ServerStatus<'_>, page: &mut String) {
     for (Metric { name, kind, help, .. }, value) in VALUES {
         let value = value(status);

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Measures a duration by the monotonic clock of the machine. A duration does not need the
-/// database's clock, which tells the time of events.
+/// Measures a duration by the machine's monotonic clock. The database's master clock is not used,
+/// because it supplies the times of events.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
 

@@ -79,7 +79,7 @@ fn the_page_contains_the_list_and_nothing_else() {
 
 #[test]
 fn every_sample_has_two_fields() {
-    // Simple readers expect exactly one space in a line.
+    // Simple parsers expect exactly one space per line.
     let page = page_of(&Metrics::new());
     for line in page.lines().filter(|line| !line.starts_with('#')) {
         assert_eq!(line.split_whitespace().count(), 2, "{line}");
@@ -97,7 +97,7 @@ fn a_histogram_counts_each_value_once() {
     let page = page_of(&metrics);
     let below =
         |bound: &str| value(&page, &format!("stratalog_query_rows_bucket{{le=\"{bound}\"}}"));
-    // The bounds are inclusive, and the counts include lower buckets.
+    // The upper bounds are inclusive, and each count includes the counts of all lower buckets.
     assert_eq!([below("0"), below("1"), below("10"), below("100")], [1.0, 2.0, 4.0, 5.0]);
     assert_eq!(below("+Inf"), 6.0);
     assert_eq!(value(&page, "stratalog_query_rows_count"), 6.0);

@@ -31,7 +31,7 @@ pub struct DatabaseBackups {
     pub(crate) allowed: AllowedPlaces,
 }
 
-/// Cancels the backup when dropped, because the caller of the backup no longer waits.
+/// Cancels the backup when dropped: the caller of the backup no longer waits for the result.
 struct CancelOnDrop(Arc<Watch>);
 
 impl Drop for CancelOnDrop {
@@ -41,8 +41,8 @@ impl Drop for CancelOnDrop {
 }
 
 impl DatabaseBackups {
-    /// Makes a backup at the place of a URL or a path. `watch` receives the progress. Dropping the
-    /// future cancels the backup soon afterwards.
+    /// Makes a backup at a place, given as a URL or a path. `watch` receives the progress. Dropping
+    /// the future cancels the backup soon afterwards.
     ///
     /// # Errors
     /// `InvalidParameterValue` for an invalid place, or a place in the data directory; errors of
@@ -77,8 +77,8 @@ impl DatabaseBackups {
         Ok(saved)
     }
 
-    /// Refuses a folder inside the data directory, except in its folder of backups: a start refuses
-    /// or removes unknown entries of the data directory.
+    /// Refuses a folder inside the data directory, except in its folder `backups`. Other entries in
+    /// the data directory would make the next start fail, or be removed by it.
     fn check_outside(&self, folder: &Path) -> Result<()> {
         let (disk, directory) = (&self.source.disk, &self.source.directory);
         if !lies_in(disk, folder, directory) || self.allowed.is_own(disk, folder) {
@@ -96,7 +96,7 @@ impl DatabaseBackups {
     }
 }
 
-/// True if `folder` lies in `directory`; also works before `folder` exists.
+/// True if `folder` is `directory` or is below it; also works before `folder` exists.
 fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
     let directory = disk.canonical(directory);
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
@@ -121,7 +121,8 @@ impl Backups for DatabaseBackups {
                 .with_detail("the folder is on the machine of the server")
                 .with_hint("write a path that begins with /, or the URL of an object store"));
             }
-            // An error about a place that is not allowed would reveal which files exist.
+            // Check the folder before any other error: an error about a forbidden folder would
+            // reveal which files exist.
             let place = match place.local() {
                 Some(folder) => {
                     let folder = self.allowed.folder(&self.source.disk, folder)?;

@@ -1,11 +1,12 @@
-//! `stratalog check`: checks every checksum, every count and the owners of events of a data
-//! directory without a running server. A running server does the same check itself.
+//! `stratalog check`: checks all checksums and counts of a data directory, and that each event has
+//! an owner, while no server has the directory open. A running server does the same check itself.
 //!
 //! ```text
 //!   FORMAT, clock ─► catalog ─► manifest ─► journal ─► tablets, stories ─► index ─► other files
-//!                       tables     event owners    └──── compared with that ────┘
+//!                       tables     event owners    └── compared with catalog, manifest ──┘
 //! ```
-//! Nothing is changed without --repair. With --repair, damage is repaired from second copies.
+//! Without --repair, the check changes nothing. With --repair, it repairs damage from second
+//! copies.
 
 mod offline;
 mod online;
@@ -29,7 +30,7 @@ use crate::{
 
 /// The exit status if something is damaged.
 const DAMAGED: u8 = 1;
-/// The exit status if the check was not possible, for a reason that has no exit status of its own.
+/// The exit status if the check was impossible, for a reason that has no exit status of its own.
 const UNCHECKED: u8 = 7;
 
 /// Looks at a data directory that no server holds.
@@ -61,7 +62,7 @@ pub struct CheckArguments {
 pub fn run(arguments: &CheckArguments) -> ExitCode {
     quiet_index();
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::from(UNCHECKED) };
-    // The connections to an object store must stay on one runtime.
+    // All connections to an object store must use the same runtime.
     let _entered = runtime.enter();
     match check(arguments) {
         Ok(Severity::Damaged) => ExitCode::from(DAMAGED),
@@ -82,8 +83,8 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     }
 }
 
-/// Suppresses the message of a panic: sled may panic on damaged files, and the report has a line
-/// for it.
+/// Suppresses panic messages: sled may panic on damaged files, and the report has a separate line
+/// for this damage.
 fn quiet_index() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -141,7 +142,7 @@ fn check(arguments: &CheckArguments) -> std::result::Result<Severity, StartError
     Ok(after.state())
 }
 
-/// Blocks the thread until a future has completed. Only for threads that may block.
+/// Blocks the thread until the future has completed. Only for threads that may block.
 fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     stratalog_engine::BlockingPool::new()?.block_on(future)
 }

@@ -1,5 +1,5 @@
-//! `stratalog demo`: loads rows, queries them, moves them between tiers, kills the server,
-//! recovers, and compares; on a temporary directory.
+//! `stratalog demo`: runs a server on a temporary directory; loads rows, queries them, moves them
+//! between tiers, kills the server, recovers the data, and compares it.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -24,11 +24,11 @@ use queries::QUERY_TYPES;
 
 use crate::sql::error::SqlError;
 
-/// Number of connections that load rows at the same time.
+/// Number of connections that load rows concurrently.
 const CONNECTIONS: usize = 2;
-/// Number of points in time in one COPY statement.
+/// Number of points in time whose rows one COPY statement loads.
 const STEPS_PER_COPY: usize = 200;
-/// Number of runs of each query; each run has other hosts and times.
+/// Number of runs of each query; each run has different hosts and times.
 const RUNS: usize = 5;
 /// 2016-01-01T00:00:00Z in nanoseconds since 1970, where the data of TSBS begins.
 const START_NS: i64 = 1_451_606_400_000_000_000;
@@ -52,7 +52,7 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     let outcome = runtime.block_on(async {
         let directory = tempfile::Builder::new().prefix("stratalog-demo-").tempdir()?;
-        // The signal handlers are in place before the first file exists.
+        // Install the signal handlers before the first file is created.
         let result = tokio::select! {
             biased;
             () = interrupted() => Ok(false),
@@ -199,7 +199,7 @@ async fn connect(server: &ServerProcess) -> Result<Client, SqlError> {
         .application_name("stratalog demo");
     let (client, connection) = config.connect(NoTls).await?;
     tokio::spawn(async move {
-        // The connection breaks when the server is killed; statements report this error.
+        // When the server is killed, the connection fails; the statements report this error.
         let _ = connection.await;
     });
     Ok(client)
@@ -299,7 +299,7 @@ async fn count_rows(client: &Client, sql: &str) -> Result<u64, SqlError> {
     Ok(rows)
 }
 
-/// The hosts with the highest mean in the last hour of the data, as text.
+/// The hosts with the highest mean usage in the last hour of the data, as text.
 async fn busiest(client: &Client, shape: &CpuShape) -> Result<String, SqlError> {
     let sql = format!(
         "SELECT hostname, round(avg(usage_user)) FROM cpu WHERE time >= TIMESTAMPTZ '{}' \
@@ -316,13 +316,13 @@ async fn busiest(client: &Client, shape: &CpuShape) -> Result<String, SqlError> 
     Ok(hosts.join(", "))
 }
 
-/// Sums over the data that no move and no crash may change.
+/// Checksums of the data, which neither a move nor a crash may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Checksums {
     rows: u64,
     /// The sum of all metrics in all rows.
     sum: u64,
-    /// CRC32C of the count, sum and time-weighted sum of each host.
+    /// CRC32C over the count, the sum and the time-weighted sum of each host.
     crc: u32,
 }
 
@@ -335,7 +335,7 @@ impl std::fmt::Display for Checksums {
 
 async fn checksums(client: &Client) -> Result<Checksums, SqlError> {
     let sums: Vec<String> = METRICS.iter().map(|metric| format!("sum({metric})")).collect();
-    // The weights by time detect values that were exchanged.
+    // Weights by time detect two values that were exchanged.
     let weighted: Vec<String> = METRICS
         .iter()
         .map(|metric| format!("sum({metric} * CAST(extract(epoch FROM time) AS BIGINT))"))

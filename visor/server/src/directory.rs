@@ -1,4 +1,4 @@
-//! The data directory: layout, owner and lock.
+//! The data directory: layout, and lock against other processes.
 //!
 //! ```text
 //!   DIR/FORMAT     magic, format version, CRC32C: written last when a directory is made
@@ -18,10 +18,11 @@
 //!   DIR/backups/   the backups of clients
 //! ```
 //!
-//! A directory with FORMAT is complete: every part has existed, and a missing part is damage. A
-//! directory with FORMAT.new is the result of an interrupted first start: the next start makes the
-//! missing parts. Version 1 had no manifest: a start adds a manifest to its directories. A FORMAT of
-//! version 1 beside data of version 2 belongs to another directory, and is refused.
+//! A directory with FORMAT is complete: all parts have existed, so a missing part is damage. A
+//! directory with FORMAT.new is the result of an interrupted first start: the next start creates
+//! the missing parts. Version 1 had no manifest: a start adds a manifest to a directory of version
+//! 1. A FORMAT of version 1 in a directory with data of version 2 belongs to another directory, and
+//! is refused.
 
 use std::{
     io,
@@ -41,7 +42,7 @@ use crate::{
 
 pub(crate) mod usage;
 
-/// Format version of new directories, and the newest readable version.
+/// Format version of new directories; also the newest version that can be read.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The first format version.
@@ -66,25 +67,26 @@ const INDEX: &str = "index";
 const CLOCK: &str = "clock";
 const SPILL: &str = "spill";
 
-/// The folder for the backups that clients make.
+/// The folder for backups made by `CALL stratalog.backup`.
 pub(crate) const BACKUPS: &str = "backups";
 
-/// A directory may contain these entries before its first start: files of an interrupted start, and
+/// Entries that a directory without a database may contain: files of an interrupted start, and
 /// entries of a new file system.
 const FRESH_ENTRIES: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
-/// A directory with FORMAT.new may also contain these entries.
+/// Entries that a directory with FORMAT.new may also contain.
 const PARTS: [&str; 11] =
     [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL, ID, ID_NEW];
 
-/// Every version makes these entries before FORMAT. A directory that has all of them, but no
-/// FORMAT, has lost FORMAT.
+/// Entries that every version creates before FORMAT. If a directory has all of them, but no FORMAT,
+/// then FORMAT was lost.
 const PARTS_FIRST: [&str; 3] = [CATALOG, JOURNAL, CLOCK];
 
 /// A data directory that this process has locked. Dropping the value releases the lock.
 pub struct DataDirectory {
     path: PathBuf,
-    /// The format version of a directory that was complete before this process opened it.
+    /// The format version, if the directory was complete before this process opened it; otherwise
+    /// `None`.
     made: Option<u32>,
     _lock: Box<dyn Send + Sync>,
 }
@@ -96,7 +98,7 @@ impl std::fmt::Debug for DataDirectory {
 }
 
 impl DataDirectory {
-    /// Refuses a path that has no database; changes nothing.
+    /// Checks that a path has a database; changes nothing.
     ///
     /// # Errors
     /// [`StartError::NoDatabase`], or errors of the disk.
@@ -119,7 +121,7 @@ impl DataDirectory {
         Err(StartError::NoDatabase { path: path.to_path_buf(), exists: is_there(path)? })
     }
 
-    /// Locks the directory at `path`; begins a new database in a missing or empty directory.
+    /// Locks the directory at `path`. If the directory is missing or empty, begins a new database.
     ///
     /// # Errors
     /// [`StartError::ForeignDirectory`] and [`StartError::FormatMissing`], before any write to the
@@ -161,7 +163,7 @@ impl DataDirectory {
     }
 
     /// Locks the existing directory at `path`, and changes nothing else. Returns the directory, and
-    /// the error of its file FORMAT, if any.
+    /// the error of its file FORMAT, if it has one.
     ///
     /// # Errors
     /// [`StartError::NoDatabase`], [`StartError::DirectoryLocked`], [`StartError::NewerFormat`],
@@ -179,8 +181,8 @@ impl DataDirectory {
         }
         let names = disk.list(path).map_err(|error| failed("list the data directory", error))?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
-        // Without FORMAT, the directory may have lost the file, or may never have been complete. A
-        // check is possible only in the first case.
+        // A directory without FORMAT has either lost this file, or was never complete. Only in the
+        // first case a check is possible.
         let parts = PARTS_FIRST.into_iter().all(has);
         if !has(FORMAT) && (!parts || has(FORMAT_NEW)) {
             return Err(none(true));
@@ -215,18 +217,20 @@ impl DataDirectory {
         })
     }
 
-    /// True if the directory was complete before this process opened it: then every part must
-    /// exist.
+    /// True if the directory was complete before this process opened it; then a missing part is
+    /// damage.
     pub fn is_made(&self) -> bool {
         self.made.is_some()
     }
 
-    /// True if the directory was complete before, in a format version that has a manifest.
+    /// True if the directory was complete before this process opened it, in a format version with a
+    /// manifest.
     pub fn has_manifest(&self) -> bool {
         self.made.is_some_and(|version| version >= MANIFEST_SINCE)
     }
 
-    /// Writes FORMAT: the directory is complete. Only valid after all parts are durable.
+    /// Writes FORMAT, which marks the directory as complete. The caller must have made all parts
+    /// durable.
     ///
     /// # Errors
     /// Errors of the disk.
@@ -277,7 +281,7 @@ impl DataDirectory {
         self.path.join(TABLETS)
     }
 
-    /// The folder of stories; empty if an object store holds the stories.
+    /// The folder of the stories; empty if the stories are in an object store.
     pub fn stories(&self) -> PathBuf {
         self.path.join(STORIES)
     }
@@ -318,8 +322,8 @@ impl DataDirectory {
         }
     }
 
-    /// Writes this process's id into LOCK, for the error message of another server. The id needs no
-    /// sync: the lock itself ends with the process.
+    /// Writes the id of this process into LOCK, for the error message of another process that finds
+    /// the directory locked. The id needs no sync, because the lock ends with this process.
     fn note_holder(&self, disk: &Arc<dyn Disk>) -> io::Result<()> {
         let file = disk.open(&self.path.join(LOCK))?;
         file.set_len(0)?;
@@ -367,9 +371,9 @@ impl DataDirectory {
         Ok(version)
     }
 
-    /// The name of a part whose data only format version 2 writes; `None` if no part has such data.
-    /// An interrupted upgrade from version 1 leaves a manifest without records, and no tablets or
-    /// stories.
+    /// The name of a part with data that only format version 2 writes; `None` if no part has such
+    /// data. An interrupted upgrade from version 1 leaves a manifest without records, and neither
+    /// tablets nor stories.
     fn version_2_data(&self, disk: &Arc<dyn Disk>) -> Result<Option<&'static str>, Error> {
         let failed =
             |path: &Path, error| Error::io(format!("cannot read {}", path.display()), error);
@@ -388,7 +392,7 @@ impl DataDirectory {
                 CheckEvent::Fault(fault) if fault.error.kind() == ErrorKind::Io => {
                     return Err(fault.error);
                 }
-                // A manifest folder without segments is a fault, but not data.
+                // A manifest folder without segments is a fault, but it is not data of version 2.
                 CheckEvent::Fault(fault) => recorded |= fault.path != manifest,
             }
             Ok(())
@@ -406,8 +410,8 @@ impl DataDirectory {
         })
     }
 
-    /// Makes FORMAT.new durable before any part exists. Otherwise a later start would take the
-    /// parts for files of another program.
+    /// Makes FORMAT.new durable before any part exists. Otherwise, after a crash, the next start
+    /// would mistake the parts for files of another program.
     fn begin(&self, disk: &Arc<dyn Disk>) -> io::Result<()> {
         let new = self.path.join(FORMAT_NEW);
         let file = if disk.exists(&new)? { disk.open(&new)? } else { disk.create(&new)? };

@@ -30,18 +30,18 @@ use crate::{
     settings::{Settings, available_memory_bytes},
 };
 
-/// The segment size of the catalog's journal in bytes. The journal is small, because only DDL
-/// writes to it.
+/// The segment size of the catalog's journal in bytes. This journal is small, because only DDL
+/// statements write to it.
 const CATALOG_SEGMENT_BYTES: u64 = 32 << 20;
 /// The size in bytes of the cache for metadata of stories; a story needs about a megabyte.
 const STORY_HEADS_BYTES: usize = 64 << 20;
-/// The manifest may use most of the free space that appends leave: it keeps only 1 divided by this
-/// value of the reserve free.
+/// Appends must leave a reserve of free disk space; the manifest may use most of it. The manifest
+/// must leave the reserve divided by this number.
 const MANIFEST_FREE_SHARE: u64 = 4;
-/// Number of protocols. Each has its own limit of connections, so that no protocol takes the
-/// sessions of another.
+/// Number of protocols. Each protocol has a separate limit of connections, to keep sessions free
+/// for all protocols.
 const DOORS: usize = 4;
-/// Number of sessions for the process itself, in addition to the sessions of clients.
+/// Number of sessions for the server's internal use, in addition to the sessions of clients.
 const SESSIONS_OWN: usize = 16;
 
 /// A database in this process. Dropping the value closes the database, after all submitted data is
@@ -51,7 +51,7 @@ pub struct Embedded {
     store: Arc<dyn EventStore>,
     catalog: Arc<Catalog>,
     clock: Arc<MasterClock>,
-    /// The mover of events between tiers; `None` after the close.
+    /// Moves events between tiers; `None` after the close.
     grapher: Option<Grapher>,
     /// The journals of events, of the manifest and of the catalog, in this order.
     journals: Vec<Arc<dyn Log>>,
@@ -67,8 +67,8 @@ impl std::fmt::Debug for Embedded {
 }
 
 impl Embedded {
-    /// Opens the data directory of `settings`, recovers the data, and connects the parts. Settings
-    /// of listeners are ignored.
+    /// Opens the data directory that `settings` names, recovers the data, and connects the parts.
+    /// The settings of listeners are ignored.
     ///
     /// # Errors
     /// [`StartError`] for a problem of the directory or an error of a part.
@@ -76,7 +76,7 @@ impl Embedded {
         Self::open_if(settings, |_, _| Ok(())).await
     }
 
-    /// Opens as [`Self::open`] does, but never makes a new database.
+    /// Like [`Self::open`], but never creates a database.
     ///
     /// # Errors
     /// [`StartError`]; `NoDatabase` for a directory without a database.
@@ -269,7 +269,7 @@ pub(crate) struct StoryPlace<'a> {
     pub(crate) cache_bytes: u64,
 }
 
-/// The open parts of a data directory that hold durable data.
+/// The open parts of a data directory that store durable data.
 pub(crate) struct DurableParts {
     clock: Arc<MasterClock>,
     commands: Arc<Journal>,
@@ -280,8 +280,8 @@ pub(crate) struct DurableParts {
 }
 
 impl DurableParts {
-    /// Opens the parts. In a complete directory every part must exist; for a new directory, makes
-    /// the parts and then marks the directory complete.
+    /// Opens the parts. In a complete directory every part must exist. For a new directory, creates
+    /// the parts, and then marks the directory as complete.
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
         directory: &mut DataDirectory,
@@ -304,7 +304,7 @@ impl DurableParts {
         let all = made.then_some(RequiredSegments::First);
         let commands = journal(JournalName::Catalog, directory.catalog(), catalog_settings, all)?;
         let found = directory.has_manifest().then_some(RequiredSegments::Any);
-        // Moves free space, so they may use the space that is reserved against appends.
+        // Moves free disk space, so the manifest may use the space that appends must leave free.
         let edit_settings = JournalSettings {
             free_bytes_min: catalog_settings.free_bytes_min / MANIFEST_FREE_SHARE,
             ..catalog_settings.clone()
@@ -348,16 +348,16 @@ fn open_stories(
     ))
 }
 
-/// Why a shelf is opened.
+/// The purpose for which a shelf is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShelfPurpose {
-    /// To store events; a missing shelf is made.
+    /// To store events; a missing shelf is created.
     Use,
-    /// To look at it; no shelf is made.
+    /// To read only; no shelf is created.
     Look,
 }
 
-/// Opens the place of the stories: a folder, or an object store.
+/// Opens the shelf of the stories: a folder, or an object store.
 ///
 /// # Errors
 /// `DiskFull`, `Io`; `InvalidParameterValue` for an invalid URL.
@@ -377,13 +377,13 @@ pub(crate) fn open_shelf(
     })
 }
 
-/// The settings of object stores from the settings of the server.
+/// Converts the settings of the server to settings for object stores.
 fn remote_settings(settings: &Settings) -> RemoteSettings {
     RemoteSettings { metadata_service: settings.object_store_metadata, ..RemoteSettings::default() }
 }
 
-/// The error for events of a table that the catalog does not know. A start is refused, because the
-/// next new table would get the id of this table, and show its events.
+/// The error for events whose table the catalog does not know. The start fails, because the next
+/// new table would get the id of this table, and show its events.
 fn unknown_chronicle(id: ChronicleId, directory: &DataDirectory) -> Error {
     let (catalog, journal) = (directory.catalog(), directory.journal());
     Error::new(
@@ -398,7 +398,7 @@ fn unknown_chronicle(id: ChronicleId, directory: &DataDirectory) -> Error {
     .with_hint("restore both directories from one backup")
 }
 
-/// The settings of the clock from the settings of the server.
+/// Converts the settings of the server to settings of the clock.
 pub(crate) fn clock_settings(settings: &Settings) -> ClockSettings {
     let ns = |ms: u64| i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
     let limit = |ms: u64| Some(ms).filter(|ms| *ms > 0).map(ns);
@@ -417,7 +417,7 @@ fn journal_settings(settings: &Settings) -> JournalSettings {
     }
 }
 
-/// The settings of the catalog's journal and of the manifest's journal.
+/// The settings for the journal of the catalog and for the journal of the manifest.
 pub(crate) fn small_journal_settings(settings: &Settings) -> JournalSettings {
     JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..journal_settings(settings) }
 }

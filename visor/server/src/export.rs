@@ -4,8 +4,8 @@
 //!   one statement, one snapshot ─► rows of text ─► CSV | NDJSON | Parquet ─► FILE.….new ─► FILE
 //!                                   some at a time
 //! ```
-//! The opposite of `stratalog import`: an import of the file makes the same rows. The file appears
-//! under its name only when the complete file is on disk; after an error, no file appears.
+//! The opposite of `stratalog import`: importing the exported file makes the same rows. The file
+//! gets its name only when the complete content is on disk; after an error, no file appears.
 
 use std::{
     io::{self, Write},
@@ -35,11 +35,11 @@ use crate::{
     },
 };
 
-/// Size of the write buffer.
+/// Size of the write buffer in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The settings that determine the text of values: import reads the values back without loss,
-/// whatever the server's settings are. An export has no time limit.
+/// Statements for the text form of values: an import must read the values back without loss, under
+/// any settings of the server. The statements also switch off the time limit for the export.
 const SETTINGS: &[&str] = &[
     "SET TimeZone = 'UTC'",
     "SET DateStyle = 'ISO, YMD'",
@@ -78,7 +78,7 @@ pub fn run(arguments: &ExportArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     match runtime.block_on(export(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of the pipe wants no more rows; this is not an error.
+        // The reader of the pipe needs no more rows; this is not an error.
         Err(error) if error.is_broken_pipe() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{}", error.render(arguments.query.as_deref().unwrap_or("")));
@@ -143,14 +143,15 @@ async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
     } else {
         println!("{line}")
     }
-    // Only Parquet files have a place for the note.
+    // Only Parquet files can contain the note (properties of the table).
     if let (Some(note), true) = (&note, form.format != FileFormat::Parquet) {
         eprintln!("the same event ids again: stratalog import … {}", note.flags());
     }
     Ok(())
 }
 
-/// The query, after a check that it is one statement that only returns rows.
+/// Checks that the query is a single statement and only returns rows; returns the text of the
+/// query.
 fn checked(query: &str) -> Result<String, SqlError> {
     let first = leading_words(query, 1);
     let reads = match first.first().map(String::as_str) {
@@ -213,7 +214,7 @@ async fn all_of(table: &str, connection: &mut Connection) -> Result<String, SqlE
     })
 }
 
-/// The note that describes the table in the file.
+/// The note with the properties of the table, for the file's metadata.
 async fn note_of(table: &str, connection: &mut Connection) -> Result<Option<TableNote>, SqlError> {
     let mut note = TextReceiver(None);
     let question = TableNote::question(&TableName::parse(table)?.quoted());
@@ -221,7 +222,7 @@ async fn note_of(table: &str, connection: &mut Connection) -> Result<Option<Tabl
     Ok(note.0.and_then(|text| TableNote::parse(&text)))
 }
 
-/// How rows become bytes of the file.
+/// How rows are converted to the bytes of the file.
 struct RowFormat {
     format: FileFormat,
     csv: CsvOptions,
@@ -294,7 +295,7 @@ impl ExportTarget {
     }
 }
 
-/// A file that does not have its final name yet; `None` for standard output.
+/// A new file, still under a temporary name; `None` for standard output.
 type NewFileTarget = Option<(NewFile, std::fs::File)>;
 
 struct CountedWriter {
@@ -320,7 +321,7 @@ struct RowForwarder {
     rows: u64,
     written: Arc<AtomicU64>,
     progress: RowProgress,
-    /// True if values whose type Parquet lacks are written as text.
+    /// True to write values as text if Parquet lacks their type.
     texts: bool,
 }
 
@@ -355,7 +356,7 @@ fn has_interval(column: &ResultColumn) -> bool {
     *inner == ColumnType::Interval
 }
 
-/// Receives a result of a single text; `None` for a result without rows.
+/// Receives a result that is a single text; `None` if the result has no row.
 struct TextReceiver(Option<String>);
 
 impl Receiver for TextReceiver {
@@ -372,7 +373,7 @@ impl Receiver for TextReceiver {
     }
 }
 
-/// Receives the end of a statement that has no result.
+/// Receives the end of a statement without a result.
 struct EmptyReceiver;
 
 impl Receiver for EmptyReceiver {

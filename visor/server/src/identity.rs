@@ -1,4 +1,4 @@
-//! The identity of a data directory in an object store: the file `DIR/ID` holds a UUID and its
+//! The identity of a data directory in an object store. The file `DIR/ID` contains a UUID and its
 //! checksum.
 
 use std::{io, path::Path, sync::Arc};
@@ -13,18 +13,20 @@ pub const ID_NEW: &str = "ID.new";
 
 const BYTES_MAX: usize = 256;
 
-/// A new identity.
+/// Makes a new random identity.
 pub fn anew() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// The content of the file for an identity: two lines.
+/// The content of the file ID for an identity: a line with the identity, and a line with the
+/// checksum.
 pub fn text_of(id: &str) -> String {
     format!("{id}\ncrc32c {:08x}\n", crc32c::crc32c(id.as_bytes()))
 }
 
-/// The identity of a directory. The first call makes it, and makes the file durable. A copy of the
-/// directory has the same identity; a restored backup gets its own.
+/// The identity of a directory. The first call creates the file with a new identity, and makes it
+/// durable. A copied directory has the identity of the original; a restored backup gets a new
+/// identity.
 ///
 /// # Errors
 /// `DiskFull`, `Io`; `DataCorrupted` for a file without a valid identity.
@@ -75,7 +77,7 @@ mod tests {
     fn a_name_stays_and_damage_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
-        // A killed start has left this file behind.
+        // Simulates a file that a killed start has left behind.
         std::fs::write(folder.path().join(ID_NEW), "x".repeat(200)).expect("written");
         let id = of(&disk, folder.path()).expect("a name");
         assert_eq!(of(&disk, folder.path()).expect("the same"), id);

@@ -4,12 +4,13 @@
 //!   file ─► source (CSV | NDJSON | Parquet) ─► batch of COPY data, its lines ─► COPY … FROM STDIN
 //!           on its own thread                   producer + sequence = rows so far
 //! ```
-//! Each batch is one statement: stored completely or not at all. Its number is the count of rows up
-//! to its end, sent together with the producer's id (F68). The last stored number is therefore the
-//! number of stored rows: a restarted import reads and skips the stored rows, for any size of its
-//! batches. The producer's id is derived from its name and the table's oid. No other table ever
-//! gets the same oid: the numbers of a table do not apply to another table, even to a new table
-//! with the name of a dropped table.
+//! Each batch is one statement: the server stores the complete batch or nothing. With each batch,
+//! the import sends the producer's id and a sequence number, which is the number of rows up to the
+//! end of the batch (F68). The last stored sequence number is therefore the number of stored rows.
+//! A restarted import reads and skips these rows, for any size of the batches. The producer's id is
+//! computed from the producer's name and the table's oid. No other table ever gets the same oid.
+//! Therefore the numbers of a table never apply to another table, even if it has the name of a
+//! dropped table.
 
 use std::{
     path::{Path, PathBuf},
@@ -51,10 +52,10 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// The given format, or the format of the extension of `file`.
+    /// The format `format` if given; otherwise the format that the extension of `file` names.
     ///
     /// # Errors
-    /// An unknown extension without a given format.
+    /// No format is given, and the extension is unknown.
     pub fn of(format: Option<Self>, file: &Path) -> Result<Self, SqlError> {
         let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
         match (format, ending.to_ascii_lowercase().as_str()) {
@@ -132,7 +133,7 @@ pub struct CsvArguments {
 pub fn run(arguments: &ImportArguments) -> ExitCode {
     let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     let result = runtime.block_on(import(arguments));
-    // A thread that reads from standard input cannot be interrupted.
+    // A thread that reads from standard input cannot be interrupted: do not wait for it.
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -215,7 +216,8 @@ fn option_of(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Adds to an error the columns whose values are times, with one exception.
+/// Adds to an error the names of columns whose values are times except for a few, with the first
+/// exception each.
 fn with_column_exceptions(error: SqlError, odd: &[(String, String)]) -> SqlError {
     let odd: Vec<String> = odd
         .iter()

@@ -1,11 +1,11 @@
-//! The program `stratalog`: assembles all parts.
+//! The program `stratalog`: connects all parts of a database.
 //!
 //! *What it is*: settings, the data directory, the wiring of clock, journals, catalog, engine,
 //! query service and listeners ([`Server`], and [`Embedded`] without listeners), and the commands
 //! `serve`, `sql`, `import`, `export`, `check`, `clock`, `backup`, `backups`, `restore` and `demo`.
 //!
 //! *What it deliberately is not*: it stores nothing, plans nothing and speaks no protocol itself.
-//! The parts are independent of each other and are connected here.
+//! The parts are independent of each other; only this crate connects them.
 //!
 //! *Data path*: settings → data directory → clock → catalog → engine → query service → listeners;
 //! and a close goes in the opposite order.

@@ -21,7 +21,8 @@ pub fn start(settings: &Settings) -> Result<(), StartError> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(colours);
-    // A program that embeds Stratalog may have its own subscriber, which then stays.
+    // A program with embedded Stratalog may already have a subscriber. The existing subscriber
+    // stays.
     let _ = match settings.log_format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Compact => builder.compact().with_target(false).try_init(),

@@ -1,4 +1,4 @@
-//! The program `stratalog`; the library of this crate does the work.
+//! The program `stratalog`; the library of this crate contains the code of the commands.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -11,16 +11,16 @@ use libmimalloc_sys::{mi_collect, mi_option_set_default, mi_option_t};
 use mimalloc::MiMalloc;
 use stratalog_query::count_allocated;
 
-/// Threads of queries and of the writer free memory that other threads have allocated; the
-/// allocator of the system would serialize such calls.
+/// mimalloc, because threads often free memory of another thread; the system's allocator would
+/// serialize these calls.
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// mimalloc, plus a count of the bytes that each thread allocates and frees: the memory watch needs
-/// it to find the statement with the most bytes.
+/// mimalloc, plus a count of the bytes that each thread allocates and frees. With this count, the
+/// memory watch finds the statement that uses the most memory.
 struct CountingAllocator;
 
-/// The size of an allocation as a signed number, at most `isize::MAX`.
+/// The size of an allocation as a signed number; larger sizes become `isize::MAX`.
 const fn signed(bytes: usize) -> isize {
     bytes.cast_signed()
 }
@@ -55,26 +55,26 @@ unsafe impl GlobalAlloc for CountingAllocator {
 /// The number of the option `mi_option_purge_delay`, for which the crate has no name.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// Freed memory returns to the system after this number of milliseconds. During ingestion, the
-/// events of one second pass through about as much memory as they need themselves. To return the
-/// memory after each second would cost as much as all other work, because the system must zero new
-/// memory.
+/// Freed memory returns to the system after this number of milliseconds. The events of a second
+/// pass through temporary memory of about the size of the events. If this memory returned to the
+/// system after each second, the system would have to zero it again and again, which costs as much
+/// as all other work of ingestion.
 const PURGE_DELAY_MS: c_long = 20_000;
 
-/// The interval at which freed memory is returned. The allocator itself returns memory only when a
-/// thread allocates, and the threads of an idle server do not allocate.
+/// How often freed memory is returned to the system. The allocator itself returns memory only when
+/// a thread allocates, and the threads of an idle server do not allocate.
 const PURGE_INTERVAL: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     set_purge_delay();
     stratalog::memory::gives_back(collect);
-    // Without this thread, the process only keeps more memory.
+    // If the thread cannot be started, the process only keeps more memory.
     let _unless_there_are_none_left = std::thread::Builder::new()
         .name("memory".to_string())
         .stack_size(64 << 10)
         .spawn(purge_forever);
-    // Commands plan queries on the stack, and the system has chosen the stack size of the first
-    // thread.
+    // Commands plan queries, which needs a large stack; the system has chosen the stack size of the
+    // first thread.
     let command = std::thread::Builder::new()
         .name("main".to_string())
         .stack_size(stratalog_query::STACK_BYTES)
@@ -96,7 +96,7 @@ fn set_purge_delay() {
     }
 }
 
-/// Returns freed memory to the system again and again, for ever.
+/// Returns freed memory to the system at regular intervals; never ends.
 fn purge_forever() {
     loop {
         std::thread::sleep(PURGE_INTERVAL);
@@ -104,8 +104,8 @@ fn purge_forever() {
     }
 }
 
-/// Returns freed memory to the system: the memory of all threads if `all`, otherwise the memory of
-/// this thread and memory whose delay is over.
+/// Returns freed memory to the system. If `all` is true, the memory of all threads; otherwise the
+/// memory of this thread, and memory whose delay is over.
 fn collect(all: bool) {
     #[expect(unsafe_code, reason = "a C function of the allocator, for any thread at any time")]
     unsafe {

@@ -1,4 +1,4 @@
-//! Limits the memory of the process, and starts the thread that watches it.
+//! Limits the memory of the process: starts the thread that watches the memory use.
 
 use std::{fs::File, os::unix::fs::FileExt as _, sync::OnceLock};
 
@@ -6,7 +6,7 @@ use stratalog_query::{Allowance, Process, Watch};
 
 use crate::settings::{Settings, available_memory_bytes};
 
-/// Bytes of a process without data: its code, threads and tables.
+/// Assumed memory of a process without data, in bytes: its code, threads and tables.
 const BASE_BYTES: u64 = 256 << 20;
 
 /// The key of the page size in the auxiliary vector.
@@ -14,13 +14,14 @@ const AT_PAGESZ: usize = 6;
 
 static GIVE_BACK: OnceLock<fn(bool)> = OnceLock::new();
 
-/// Registers the allocator's function that returns freed memory to the system
-/// ([`Process::give_back`]). Without it, no thread watches the memory.
+/// Registers the function of the allocator that returns freed memory to the system
+/// ([`Process::give_back`]). If no function is registered, no thread watches the memory.
 pub fn gives_back(give_back: fn(bool)) {
     let _first = GIVE_BACK.set(give_back);
 }
 
-/// Starts the watch over the memory of the process. Only the first call in a process has an effect.
+/// Starts the thread that watches the memory of the process. Only the first call in a process has
+/// an effect.
 pub(crate) fn watch(settings: &Settings) {
     static WATCHED: OnceLock<()> = OnceLock::new();
     let Some(give_back) = GIVE_BACK.get() else { return };
@@ -40,7 +41,7 @@ pub(crate) fn watch(settings: &Settings) {
     }
 }
 
-/// The memory limits for these settings on a machine with `available` bytes.
+/// Computes the memory limits from the settings, for a machine with `available` bytes.
 fn allowance(settings: &Settings, available: u64) -> Allowance {
     let statements = settings.query_memory_bytes_max.bytes(available);
     let budgets = settings
@@ -58,7 +59,7 @@ fn allowance(settings: &Settings, available: u64) -> Allowance {
     }
 }
 
-/// The resident bytes of the process; `None` if the system does not tell.
+/// The resident memory of the process in bytes; `None` if the system does not provide it.
 fn resident_bytes() -> Option<usize> {
     static STATM: OnceLock<Option<File>> = OnceLock::new();
     static PAGE: OnceLock<Option<usize>> = OnceLock::new();

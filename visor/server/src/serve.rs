@@ -13,14 +13,14 @@ use crate::{
 /// The exit status if a second signal interrupts the shutdown.
 const FORCED: u8 = 130;
 
-/// The flags of `stratalog serve`: one per setting, made from the list of settings.
+/// The flags of `stratalog serve`: one flag for each setting, generated from the list of settings.
 #[derive(Debug, Clone, Default)]
 pub struct ServeArguments {
     /// The path of the TOML file.
     pub config: Option<PathBuf>,
     /// True to print the resulting settings and exit.
     pub print_config: bool,
-    /// The given flags, as pairs of setting and text.
+    /// The flags given by the user, as pairs of setting name and text.
     pub flags: Vec<(String, String)>,
 }
 
@@ -111,7 +111,7 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, StartError> {
         |error| StartError::from(stratalog_model::Error::io("cannot start threads", error));
     let runtime = crate::threads::runtime().map_err(failed)?;
     let result = runtime.block_on(until_stopped(&settings));
-    // All data is on disk, so the remaining tasks may be dropped.
+    // All data is on disk, so the remaining tasks can be dropped.
     runtime.shutdown_background();
     result
 }
@@ -133,7 +133,7 @@ async fn until_stopped(settings: &Settings) -> Result<ExitCode, StartError> {
         data_dir = %server.embedded().directory().display(),
         "open for clients"
     );
-    // Scripts wait for this line. A failed write means that nobody reads the output.
+    // Scripts wait for this line. If the write fails, nobody reads the output.
     let _ = writeln!(std::io::stdout(), "{}", server.ready_line());
     either(&mut terminate, &mut interrupt).await;
     tracing::info!("stopping; a second signal stops at once");

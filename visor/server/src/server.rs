@@ -19,10 +19,11 @@ use crate::{
     settings::{Listen, Settings, available_memory_bytes},
 };
 
-/// Minimum bytes for the requests of HTTP and line protocol together.
+/// Minimum memory for the pending requests of HTTP and line protocol together, in bytes.
 const INBOUND_BYTES_MIN: usize = 64 << 20;
 
-/// A listener that has not ended this long after its own grace period is abandoned.
+/// How long the server waits for a listener after the grace period, before it abandons the
+/// listener.
 const LISTENER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The addresses of the listeners. A port 0 in the settings is replaced by the actual port.
@@ -43,7 +44,7 @@ pub struct Addresses {
 pub struct Server {
     embedded: Embedded,
     addresses: Addresses,
-    /// Cancelled at a shutdown: the listeners accept no new connections.
+    /// Cancelled at a shutdown: the listeners then accept no new connections.
     stop: CancellationToken,
     listeners: Vec<JoinHandle<Result<(), Error>>>,
     grace: Duration,
@@ -122,7 +123,7 @@ impl Server {
         &self.embedded
     }
 
-    /// The line that tells users and scripts the addresses.
+    /// The "ready" line with the addresses, for users and scripts.
     pub fn ready_line(&self) -> String {
         let text_of = |address: Option<SocketAddr>| {
             address.map_or("off".to_string(), |address| address.to_string())
@@ -139,16 +140,16 @@ impl Server {
         )
     }
 
-    /// Stops the server. The listeners accept no new connections; running statements may finish
-    /// within the grace period and are cancelled afterwards; then all data is written, synced and
-    /// closed. Even an interrupted shutdown loses no acknowledged data, because data is on disk
-    /// before its acknowledgement (CL-1).
+    /// Stops the server. The listeners accept no new connections. Running statements may finish
+    /// within the grace period; afterwards they are cancelled. Then all data is written and synced,
+    /// and all parts are closed. Even an interrupted shutdown loses no acknowledged data, because
+    /// data is on disk before its acknowledgement (CL-1).
     ///
     /// # Errors
     /// Errors from closing a part.
     pub async fn close(self) -> Result<(), StartError> {
         let Self { embedded, stop, mut listeners, grace, .. } = self;
-        // Ends waiting statements first: a statement that waits for a chronicle must not acquire it
+        // End waiting statements first: a statement that waits for a chronicle must not acquire it
         // when another connection ends.
         embedded.service().end_subscriptions();
         stop.cancel();
@@ -167,7 +168,8 @@ impl Server {
     }
 }
 
-/// Bytes for the requests of HTTP and line protocol: a quarter of the memory for events.
+/// Memory for the pending requests of HTTP and line protocol, in bytes: a quarter of the memory for
+/// events.
 fn inbound_bytes(settings: &Settings) -> usize {
     let events = settings.memory_bytes_max.bytes(available_memory_bytes());
     let quarter = usize::try_from(events / 4).unwrap_or(usize::MAX);
@@ -182,7 +184,8 @@ fn listen_host(listen: &Listen) -> &str {
     }
 }
 
-/// Waits at most `at_most` for the listeners to end; removes those that have ended.
+/// Waits at most `at_most` until the listeners end; removes the listeners that have ended from the
+/// list.
 async fn wait_all(
     listeners: &mut Vec<JoinHandle<Result<(), Error>>>,
     at_most: Duration,

@@ -145,7 +145,7 @@ fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
     }
     let stdin = || BufReader::new(io::stdin());
     for command in &arguments.command {
-        // A COPY in -c reads its data from standard input.
+        // A COPY statement in -c reads its data from standard input.
         let mut text = io::Cursor::new(command.as_bytes());
         let next = if splitter::leading_words(command, 1).first().is_some_and(|word| word == "COPY")
         {

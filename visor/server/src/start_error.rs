@@ -12,7 +12,7 @@ pub enum StartError {
     /// A setting is unusable.
     #[error("{0}")]
     Settings(#[from] SettingsError),
-    /// Another program already listens on the address.
+    /// Another program already listens on this address.
     #[error(
         "cannot listen on {address} ({setting}): the address is in use\n  hint: stop the program that uses the address, or choose another address with --{setting}"
     )]
@@ -22,7 +22,7 @@ pub enum StartError {
         /// The flag of the setting.
         setting: &'static str,
     },
-    /// The system does not allow to listen on the address.
+    /// The system does not permit listening on this address.
     #[error("cannot listen on {address} (--{setting}): {reason}")]
     AddressUnusable {
         /// The address in the setting.
@@ -32,7 +32,7 @@ pub enum StartError {
         /// The error of the system.
         reason: String,
     },
-    /// The address would let other machines connect without a password.
+    /// The address is reachable from other machines, which could connect without a password.
     #[error(
         "refusing to listen on {address} (--{setting}): anyone on the network could read and write everything, because users do not exist yet\n  hint: listen on 127.0.0.1, or accept the risk with --remote-without-password true"
     )]
@@ -62,10 +62,10 @@ pub enum StartError {
     ForeignDirectory {
         /// The path of the directory.
         path: PathBuf,
-        /// The name of such a file.
+        /// The name of one of these files.
         entry: String,
     },
-    /// The directory has no database, and the command does not make one.
+    /// The directory has no database, and the command does not create one.
     #[error(
         "there is no Stratalog database in {}: {}\n  hint: check the path given with --data-dir; \"stratalog serve --data-dir DIR\" creates a new database",
         path.display(),
@@ -77,7 +77,7 @@ pub enum StartError {
         /// True if the directory exists.
         exists: bool,
     },
-    /// A later release has made the directory.
+    /// A later release of Stratalog has written the directory.
     #[error(
         "the data directory {} has format {found}; this release reads formats up to {known}\n  hint: start the release that wrote the data directory, or a later release",
         path.display()
@@ -90,7 +90,7 @@ pub enum StartError {
         /// The newest format version that this release can read.
         known: u32,
     },
-    /// No release has made the format version of the directory.
+    /// The directory has a format version that no release has written.
     #[error(
         "the data directory {} has format {found}, which no release has written; this release reads formats 1 to {known}\n  hint: restore the file FORMAT from a backup; the data was not changed",
         path.display()
@@ -113,7 +113,7 @@ pub enum StartError {
         path: PathBuf,
         /// The version in the file FORMAT.
         found: u32,
-        /// The part that the version in FORMAT does not have.
+        /// A part in the directory that does not exist in the version that FORMAT states.
         part: &'static str,
         /// The first version that has this part.
         since: u32,

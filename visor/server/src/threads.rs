@@ -6,10 +6,10 @@ use stratalog_query::STACK_BYTES;
 use tokio::runtime::{Builder, Runtime};
 
 /// An idle thread for blocking work ends after this time, because the allocator keeps freed memory
-/// per thread.
+/// for each thread.
 const IDLE_MAX: Duration = Duration::from_secs(2);
 
-/// A tokio runtime with one thread per core.
+/// Makes a tokio runtime with one thread per core.
 ///
 /// # Errors
 /// The system has no free thread.
@@ -21,7 +21,7 @@ pub fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// A runtime for a command. If this fails, prints the reason and returns `None`.
+/// Makes a runtime for a command. If this fails, prints the reason and returns `None`.
 pub fn of_command() -> Option<Runtime> {
     runtime().inspect_err(|error| eprintln!("ERROR:  cannot start threads: {error}")).ok()
 }

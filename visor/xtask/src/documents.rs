@@ -26,7 +26,7 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Checks that the architecture page is not too long and mentions every crate.
+/// Checks that docs/ARCHITECTURE.md is not too long, and mentions every crate.
 fn architecture(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let page = tree.text(ARCHITECTURE)?;
     let lines = page.lines().count();
@@ -40,7 +40,7 @@ fn architecture(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> 
     Ok(())
 }
 
-/// Checks that every promise in the code has a section in docs/guarantees.md with the same text.
+/// Checks that docs/guarantees.md has a section with the same text for every promise in the code.
 fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let (registry, page) = (tree.text(REGISTRY)?, tree.text(GUARANTEES)?);
     let promises = generate::promises(registry);
@@ -59,8 +59,8 @@ fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the tests that docs/guarantees.md cites exist: each `name` after `- Tests:` must be
-/// a function or a file.
+/// Checks that all tests cited by docs/guarantees.md exist: each `name` after `- Tests:` must be a
+/// function or a file.
 fn tests_named(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let page = tree.text(GUARANTEES)?;
     let code: Vec<&str> = tree.ending(&[".rs", ".py"]).map(|(_, text)| text).collect();
@@ -98,7 +98,7 @@ fn options(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the targets of links between documents.
+/// Checks that the targets of links between documents exist.
 fn links(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     for (path, text) in tree.ending(&[".md"]) {
         for (number, line) in (1..).zip(text.lines()) {
@@ -119,7 +119,8 @@ fn links(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the paths in the documents exist: `code` spans that begin with a top-level folder.
+/// Checks that the paths in the documents exist. Paths are `code` spans that begin with a top-level
+/// folder.
 fn paths(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     let folders: BTreeSet<&str> =
         tree.files.keys().filter_map(|path| Some(path.split_once('/')?.0)).collect();
@@ -139,7 +140,7 @@ fn paths(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
     Ok(())
 }
 
-/// The path of `target`, which is relative to `folder`, from the root.
+/// The path `target`, which is relative to `folder`, as a path from the root.
 fn joined(folder: &str, target: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {

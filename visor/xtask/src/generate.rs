@@ -1,4 +1,5 @@
-//! Pages that are generated from the code: `docs` writes the pages, `tidy` compares the pages.
+//! Documentation pages generated from the code: the command `docs` writes the pages, `tidy` checks
+//! that the pages are current.
 
 mod functions;
 mod metrics;
@@ -8,7 +9,7 @@ use std::fs;
 
 use crate::{tidy::Finding, tree::Tree};
 
-/// A generated page, and the generating function.
+/// The path of a generated page, and the function for generating the page.
 struct Page {
     path: &'static str,
     make: fn(&Tree) -> Result<String, String>,
@@ -36,7 +37,7 @@ pub fn write_all(tree: &Tree) -> Result<String, String> {
     Ok(format!("docs: {} pages written", PAGES.len()))
 }
 
-/// Reports pages that differ from what the code would generate.
+/// Reports pages with a text different from the newly generated text.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for page in PAGES {
         let message = match (page.make)(tree) {
@@ -48,7 +49,8 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The promises in the source of their registry: number and text.
+/// The number and the text of each promise in `registry`, the source text of the registry of
+/// promises.
 pub fn promises(registry: &str) -> Vec<(String, String)> {
     let block = registry
         .split("\npromises! {")
@@ -65,7 +67,7 @@ pub fn promises(registry: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Makes the page of error kinds from the table in the code.
+/// Generates the page of error kinds from their table in the code.
 fn errors_page(tree: &Tree) -> Result<String, String> {
     let kinds = error_kinds(tree.text(ERRORS)?);
     if kinds.is_empty() {
@@ -131,7 +133,7 @@ fn error_kinds(source: &str) -> Vec<Kind> {
     kinds
 }
 
-/// Makes the page of session settings (SET) from the registry in the code.
+/// Generates the page of session settings (SET) from their registry in the code.
 fn session_settings_page(tree: &Tree) -> Result<String, String> {
     let settings = session_settings(tree.text(SESSION_SETTINGS)?);
     if settings.is_empty() {
@@ -187,8 +189,8 @@ fn session_settings(source: &str) -> Vec<Setting> {
         .filter_map(|line| {
             let (name, rest) = literal(line)?;
             let (default, rest) = literal(rest).unwrap_or_else(|| {
-                // The default is a constant, for example the version; the page must not change with
-                // it.
+                // The default is a constant, for example the version. The page must not change with
+                // the value, and shows an empty default.
                 (
                     String::new(),
                     rest.split_once("Rule::")
@@ -204,7 +206,8 @@ fn session_settings(source: &str) -> Vec<Setting> {
         .collect()
 }
 
-/// The string literal at the start of the text, after commas and spaces, and the text after it.
+/// The string literal at the start of a text, after commas and spaces; and the text after the
+/// literal.
 fn literal(text: &str) -> Option<(String, &str)> {
     let inside = text.trim_start_matches([',', ' ']).strip_prefix('"')?;
     let mut value = String::new();

@@ -1,11 +1,11 @@
 //! Checks and generators of the repository itself: `cargo run -p xtask -- tidy | docs`.
 //!
-//! *What it is*: `tidy` looks for problems that the compiler does not see: forbidden edges between
-//! crates, oversized files, leftovers, documents different from the code; `docs` writes the pages
-//! generated from the code.
+//! *What it is*: `tidy` looks for problems undetected by the compiler: forbidden dependencies
+//! between crates, oversized files, leftovers of unfinished work, and outdated documents. `docs`
+//! writes the generated pages.
 //!
 //! *What it deliberately is not*: it compiles nothing, depends on no crate of the product, and
-//! downloads nothing; a run before every commit stays fast.
+//! downloads nothing. Therefore a run before every commit is fast enough.
 //!
 //! *Data path*: list of files ─► one check after the other ─► findings ─► exit code.
 

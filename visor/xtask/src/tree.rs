@@ -7,23 +7,23 @@ use std::{
     process::Command,
 };
 
-/// Folders that are skipped if git is not available.
+/// Folders that are skipped when git is not available to list the files.
 const SKIPPED: [&str; 6] = [".git", "target", "node_modules", ".venv", "__pycache__", "results"];
 
-/// Larger files are data, and not written by hand.
+/// Maximum size of a text file in bytes; larger files are data, not written by hand.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// The text files that git tracks, or that are ready to be added.
+/// The text files of the repository: tracked files, and new files not ignored by git.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// The folder of the workspace's `Cargo.toml`.
     pub root: PathBuf,
-    /// The contents of the files by their path from the root, with `/` between folders.
+    /// The content of each file, by its path from the root, with `/` between folders.
     pub files: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// Reads the source tree that this program was built from.
+    /// Reads the source tree from which this program was built.
     pub fn open() -> Result<Self, String> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = manifest.ancestors().nth(2).ok_or("xtask is not two folders deep")?;
@@ -31,7 +31,7 @@ impl Tree {
         for path in listed(root).unwrap_or_else(|| walked(root)) {
             let full = root.join(&path);
             let small = fs::metadata(&full).is_ok_and(|data| data.len() <= TEXT_BYTES_MAX);
-            // The file was deleted but is still listed, or it is not text.
+            // The file was deleted but is still listed, or it is not text: skip it.
             if small && let Ok(text) = fs::read_to_string(&full) {
                 files.insert(path, text);
             }
@@ -39,7 +39,7 @@ impl Tree {
         Ok(Self { root: root.to_path_buf(), files })
     }
 
-    /// The text of a file.
+    /// The content of a file, or an error if the file does not exist.
     pub fn text(&self, path: &str) -> Result<&str, String> {
         self.files.get(path).map(String::as_str).ok_or_else(|| format!("{path} is missing"))
     }
@@ -56,7 +56,7 @@ impl Tree {
     }
 }
 
-/// The files that git tracks, and untracked files that git does not ignore.
+/// The tracked files, and untracked files not ignored by git.
 fn listed(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])

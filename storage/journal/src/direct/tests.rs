@@ -13,8 +13,8 @@ fn groups_of_any_length_lie_where_they_belong() {
     let mut random = Random::new(5);
     let mut expected = vec![0_u8; 16 << 20];
     let mut at = 0_u64;
-    // Lengths within the first block, up to the end of a block, with and without a tail, and above
-    // the staging size.
+    // Lengths that end within the first block, at the end of a block, and after a tail; and lengths
+    // above the size of the staging buffer.
     let lengths = [1, 100, 3995, 4096, 8192, 10, 4086, 5 << 20, 4095, 1, 2 << 20, 300_001, 77];
     for length in lengths {
         let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();

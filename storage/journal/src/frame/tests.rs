@@ -35,7 +35,7 @@ proptest! {
         prop_assert_eq!(Header::parse(&bytes, seed), ParsedRecord::Header(header, own));
         let back = crate::reader::frame_of(&header, frame.payload.clone());
         prop_assert_eq!(back, Some(frame));
-        // A frame of another segment is invalid in this segment.
+        // A frame is valid only in its own segment: another seed makes its checksum invalid.
         prop_assert_eq!(Header::parse(&bytes, seed ^ 1), ParsedRecord::Damaged);
     }
 
@@ -62,7 +62,7 @@ fn a_mark_is_no_frame() {
     assert_eq!(Header::parse(&bytes, 1), ParsedRecord::Header(mark, own));
     assert_eq!(crate::reader::frame_of(&mark, Bytes::new()), None);
     assert_eq!(mark.extent(), HEADER_BYTES);
-    // A reader compares with the checksum of an empty payload.
+    // A mark has no payload; the reader compares the checksum of an empty payload.
     assert_eq!(mark.payload_checksum, payload_checksum(&[]));
 }
 

@@ -4,7 +4,8 @@ fn gather() -> Gather {
     Gather::new(Duration::from_millis(2))
 }
 
-/// One group of appenders that all return if the group waits.
+/// Simulates one group: `waiting` frames are queued at its start; if the group waits, all of the
+/// `all` appenders append. Returns the size of the group.
 fn group(gather: &mut Gather, waiting: usize, all: usize) -> usize {
     let frames = match gather.wait(waiting, 512) {
         None => waiting,

@@ -1,4 +1,4 @@
-//! Serves the queue: writes, syncs and completes groups.
+//! Processes the queue: writes, syncs and completes groups of frames.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,17 +14,17 @@ use super::{PendingFrame, SharedQueue, Task, WriterContext};
 use crate::{queue::FrameCompletion, sabotaged};
 use crate::{rotation::WriterFailure, writer::Writer};
 
-/// The frames of a group.
+/// Which waiting frames a group takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum GroupFrames {
-    /// All waiting frames, plus frames that arrive during the gathering.
+    /// All waiting frames, plus the frames that arrive while the group waits for more appends.
     All,
     /// Only the first frame: later frames may need a higher durability.
     First,
 }
 
 impl SharedQueue {
-    /// Serves the queue until it is closed or the writer is poisoned.
+    /// Processes the queue until it is closed or the writer is poisoned.
     pub(crate) fn serve(&self) {
         let served = self.catch_panic(|| {
             self.serve_until_end();
@@ -35,7 +35,7 @@ impl SharedQueue {
         }
     }
 
-    /// Runs `serve`; a panic becomes a reason to poison the journal.
+    /// Calls `serve`. If `serve` panics, returns an error, which is a reason to poison the journal.
     pub(super) fn catch_panic(
         &self,
         serve: impl FnOnce() -> Result<(), String>,
@@ -49,12 +49,13 @@ impl SharedQueue {
             let task = self.wait();
             let is_last = matches!(task, Task::Finish | Task::Stop);
             let mut context = self.context.lock();
-            // A failure of a lone appender, while this thread waited for the context (CL-7).
+            // A lone appender failed while this thread waited for the context (CL-7).
             if self.state.lock().poisoned.is_some() {
                 return;
             }
             if let Err(reason) = self.catch_panic(|| self.serve_task(&mut context, task)) {
-                // Before the context is free: no appender writes after a failure (CL-7).
+                // Poison the journal before the context is unlocked: no appender may write after a
+                // failure (CL-7).
                 return self.poison(reason, Vec::new());
             }
             if is_last {
@@ -63,7 +64,7 @@ impl SharedQueue {
         }
     }
 
-    /// Does one task. An error is a reason to poison the journal.
+    /// Performs one task. An error is a reason to poison the journal.
     fn serve_task(&self, context: &mut WriterContext, task: Task) -> Result<(), String> {
         let done = match task {
             Task::Write => return self.serve_group(context, GroupFrames::All),
@@ -85,8 +86,8 @@ impl SharedQueue {
         state.wants_mark = writer.wants_mark();
     }
 
-    /// Takes the waiting frames, if any; writes, syncs and completes the group. An error is a
-    /// reason to poison the journal.
+    /// If frames wait, forms a group of them, writes and syncs the group, and completes its frames.
+    /// An error is a reason to poison the journal.
     pub(super) fn serve_group(
         &self,
         context: &mut WriterContext,
@@ -149,8 +150,8 @@ impl SharedQueue {
                     writer.written(),
                     writer.durable()
                 );
-                // Releases the room of the group at once: a wake-up of a waiter for each frame
-                // would take longer than the frames.
+                // Releases the queue space of the whole group in one call. To wake a waiting
+                // appender for each frame would take longer than processing the frames.
                 let mut room = Vec::with_capacity(group.len());
                 for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
                     let PendingFrame { completion, reservation, frame, .. } = pending;
@@ -172,7 +173,7 @@ impl SharedQueue {
         }
     }
 
-    /// Releases reservations of the queue in one call.
+    /// Releases the queue space of several reservations in one call.
     fn give_back(&self, reservations: Vec<Reservation>) {
         let mut room: Option<OwnedSemaphorePermit> = None;
         for reservation in reservations {
@@ -181,7 +182,7 @@ impl SharedQueue {
                 (Ok(permit), Some(room)) if Arc::ptr_eq(room.semaphore(), permit.semaphore()) => {
                     room.merge(*permit);
                 }
-                // A reservation of another log: drop releases its room.
+                // A reservation of another log: its drop releases the space.
                 (other, _) => drop(other),
             }
         }
@@ -217,7 +218,8 @@ impl SharedQueue {
         }
     }
 
-    /// Stops for good (CL-7): `group`, all waiting frames and all later frames fail.
+    /// Poisons the journal (CL-7): `group`, all waiting frames and all later frames fail with
+    /// `reason`.
     pub(super) fn poison(&self, reason: String, group: Vec<PendingFrame>) {
         let mut state = self.state.lock();
         if state.poisoned.is_none() {

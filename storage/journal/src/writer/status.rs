@@ -1,4 +1,4 @@
-//! The status of the writer, and the segments that go out of the log.
+//! The status of the writer, and the release of segments.
 
 use stratalog_model::{
     Lsn, invariant,
@@ -41,8 +41,8 @@ impl Writer {
         status.torn_bytes = self.torn_bytes;
     }
 
-    /// Makes the list of full segments anew after a change: segments come at the end, and go at the
-    /// beginning.
+    /// Rebuilds the list of full segments if it has changed: segments are added at the end, and
+    /// released at the beginning.
     fn report_full_segments(&self, status: &mut LogStatus) {
         let ends = self.sealed.iter().skip(1).map(|segment| segment.first);
         let full = self.sealed.iter().zip(ends.chain(std::iter::once(self.first)));
@@ -58,8 +58,8 @@ impl Writer {
         );
     }
 
-    /// Takes the segments with only frames below `before` out of the log. The caller removes the
-    /// files.
+    /// Removes the segments that contain only frames below `before` from the writer's list, and
+    /// returns them. The caller removes the files.
     pub(crate) fn release(&mut self, before: Lsn) -> Vec<SealedSegment> {
         let mut released = Vec::new();
         while self.releases_from().is_some_and(|next| next <= before) {
@@ -74,21 +74,22 @@ impl Writer {
         released
     }
 
-    /// The lowest argument of [`Self::release`] that takes a segment out of the log.
+    /// The lowest argument of [`Self::release`] that releases a segment; `None` if no segment can
+    /// be released.
     fn releases_from(&self) -> Option<Lsn> {
-        // The last sealed segment stays until the journal has written its continuation record.
+        // The last full segment stays until its continuation record is on disk.
         if self.sealed.is_empty() || self.sealed.len() == 1 && self.continuation.is_some() {
             return None;
         }
         Some(self.sealed.get(1).map_or(self.first, |segment| segment.first))
     }
 
-    /// Takes released segments with existing files back into the log.
+    /// Puts released segments back into the list, because their files still exist.
     pub(crate) fn take_back(&mut self, segments: impl DoubleEndedIterator<Item = SealedSegment>) {
         segments.rev().for_each(|segment| self.sealed.push_front(segment));
     }
 
-    /// The segments up to the current end.
+    /// All segments up to the current end of the journal.
     pub(crate) fn extents(&self) -> Vec<Extent> {
         let next = self.sealed.iter().skip(1).map(|segment| segment.first);
         let ends = next.chain([self.first]).map(|next| Lsn(next.0.saturating_sub(1)));
@@ -119,7 +120,7 @@ impl Writer {
         extents
     }
 
-    /// States the relations between the fields, after each change.
+    /// Asserts the relations between the fields; called after each change.
     pub(super) fn assert_consistent(&self) {
         debug_assert!(self.position >= segment::HEADER_BYTES, "the writer is in the header");
         debug_assert!(

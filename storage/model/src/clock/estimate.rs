@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   master   ───────────┬───────s───────┬──────────────────► time
-//!                      ╱         ╲       (s is read somewhere in between)
-//!   client   ────────sent───────received───────────────────► its own clock
+//!                      ╱         ╲       (s: the master's reading, taken somewhere in between)
+//!   client   ────────sent───────received───────────────────► the client's own clock
 //!
 //!   master at sent ≤ s ≤ master at received              one round trip bounds the distance
 //!   (s₂ − s₁) ÷ (received₂ − sent₁) ≤ rate
@@ -14,74 +14,77 @@
 //!
 //! Every bound holds for certain; no bound depends on the distribution of the latency. The master's
 //! time lies inside the bounds while the rates stay within [`ClockRates`] and neither clock jumps
-//! unseen. After a jump, round trips contradict each other, or the [`TimeLine`] is new: then only
-//! the newest round trip counts.
+//! unnoticed. After a jump, round trips contradict each other, or the [`TimeLine`] is new: then
+//! only the newest round trip counts.
 //!
-//! Each told time is later than all earlier told times. Suppose that the client's clock leaps far
-//! ahead, and the client tells times before it notices the leap. Without a restart, the master
-//! would accept none of the client's later times until the master reaches them. Therefore the
-//! estimator restarts once a round trip shows that the last told time was farther ahead than any
+//! Each estimate that [`Estimator::tell`] returns is later than all earlier estimates. Suppose that
+//! the client's clock leaps far ahead, and the client uses estimates before it notices the leap.
+//! The master refuses these times as too far ahead. Without a restart, all later estimates would be
+//! later still, and the master would refuse them until its own time catches up. Therefore the
+//! estimator restarts once a round trip shows that the last estimate was farther ahead than any
 //! master accepts:
 //! ```text
-//!   told   ──┬── before the leap                      the leap ──── refused ────
-//!            └─► goes on here                    ▲
-//!                        master ────────► most ──┴─ the farthest accepted time
+//!   estimates ──┬── before the leap                      the leap ──── refused ────
+//!               └─► continue here                  ▲
+//!                        master ────────► most ────┴─ the farthest accepted time
 //! ```
-//! No master accepted a time behind the leap, because all these times are beyond the farthest
-//! accepted time even now. So no event has a time that the estimator tells again. If the told times
-//! have no such gap, because the clock was fast instead, the estimator continues at the farthest
-//! accepted time.
+//! No master accepted a time after the leap, because all these times are beyond the farthest
+//! accepted time even now. Therefore no stored event has a time that the estimator returns again.
+//! If no single leap explains the lead, because the clock was too fast instead, the estimator
+//! continues at the farthest accepted time.
 
 use std::collections::VecDeque;
 
 use super::{ClockReading, RATE_ONE_PPB, TimeLine};
 use crate::acceptance::WINDOW_MS_MAX;
 
-/// The maximum number of remembered round trips.
+/// The maximum number of round trips that the estimator keeps.
 const TRIPS_MAX: usize = 16;
 
-/// The number of frequent round trips at the start of a new line.
+/// The number of round trips after which the long interval applies, counted from the start of a new
+/// line.
 const TRIPS_AT_FIRST: usize = 4;
 
-/// The interval of the first round trips.
+/// The interval of the first round trips of a line.
 const FIRST_EVERY_NS: u64 = 50_000_000;
 
-/// The interval of later round trips.
+/// The interval of later round trips of a line.
 const LATER_EVERY_NS: u64 = 10_000_000_000;
 
-/// No chronicle accepts a time farther ahead of the master's time: the maximum reach of a window
-/// ahead, plus a second for the uncertainty of the master.
+/// The maximum lead over the master's time that any chronicle accepts: the maximum acceptance
+/// window, plus a second for the uncertainty of the master.
 const AHEAD_NS_MAX: u64 = (WINDOW_MS_MAX + 1_000) * 1_000_000;
 
-/// The maximum number of remembered leaps of the told times.
+/// The maximum number of leaps that the estimator keeps.
 const LEAPS_MAX: usize = 8;
 
-/// The limits of the rates of two machines' clocks, known before the first round trip.
+/// The limits of the rates of the two machines' clocks, assumed before the first round trip.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockRates {
     /// The minimum and the maximum advance of the master's clock while the client's clock advances
     /// by 1.
     pub between: (f64, f64),
-    /// The maximum change of the rate while round trips are remembered.
+    /// The maximum change of the rate during the period of the kept round trips.
     pub wander: f64,
 }
 
 impl ClockRates {
-    /// Clocks of machines: a rate difference of 0.1 % at most, and a wander of 20 millionths.
+    /// Limits for the clocks of ordinary machines: a rate difference of at most 0.1 %, and a change
+    /// of the rate of at most 20 millionths.
     pub const MACHINES: ClockRates = ClockRates { between: (0.999, 1.001), wander: 20e-6 };
 
-    /// Clocks with a rate ratio of 4 at most.
+    /// Limits for any clocks: the rates differ by a factor of at most 4.
     pub const ANY: ClockRates = ClockRates { between: (0.25, 4.0), wander: 100e-6 };
 }
 
-/// A request to the master clock and the answer.
+/// One request to the master clock, with the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// The client's clock at the request.
+    /// The client's clock when the request was sent.
     pub sent_ns: u64,
     /// The master's reading.
     pub reading: ClockReading,
-    /// The client's clock at the arrival of the answer.
+    /// The client's clock when the answer arrived.
     pub received_ns: u64,
 }
 
@@ -93,12 +96,12 @@ impl RoundTrip {
     }
 }
 
-/// A told time.
+/// An estimate of the master's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EstimatedTime {
     /// Nanoseconds since 1970: the estimate of the master's time.
     pub time_ns: i64,
-    /// The maximum distance to the master's own time.
+    /// The maximum difference from the master's actual time.
     pub error_ns: u64,
 }
 
@@ -106,15 +109,14 @@ pub struct EstimatedTime {
 #[derive(Debug, Clone)]
 pub struct Estimator {
     rates: ClockRates,
-    /// The remembered round trips of one line, the newest last.
+    /// The kept round trips, all of one line, the newest last.
     trips: VecDeque<RoundTrip>,
-    /// The bounds of the rate, from the round trips.
+    /// The lower and the upper bound of the rate, from the round trips.
     rate: (f64, f64),
     jumps: u64,
     last_estimate_ns: Option<i64>,
-    /// Leaps of the told time by more than [`AHEAD_NS_MAX`], since the master's time was last known
-    /// to be near the told time. Each entry holds the told time before the leap and the told time
-    /// after the leap.
+    /// Increases of the estimate by more than [`AHEAD_NS_MAX`] since the estimate was last known to
+    /// be near the master's time. Each entry holds the estimates before and after the leap.
     leaps: VecDeque<(Option<i64>, i64)>,
     restarts: u64,
 }
@@ -136,10 +138,10 @@ impl Estimator {
         }
     }
 
-    /// Takes a round trip into account.
+    /// Updates the estimate with a new round trip.
     pub fn learn(&mut self, trip: RoundTrip) {
         if trip.received_ns < trip.sent_ns {
-            // A monotonic clock never shows this.
+            // A monotonic clock never goes backwards: ignore the round trip.
             return;
         }
         if self.line().is_some_and(|line| line != trip.reading.line) {
@@ -189,13 +191,15 @@ impl Estimator {
         );
     }
 
-    /// Restarts the told time if the last told time was too far ahead for the master.
+    /// Restarts the estimates at an earlier time if the last estimate was too far ahead for the
+    /// master.
     fn come_back(&mut self, trip: &RoundTrip) {
         let Some(last_estimate_ns) = self.last_estimate_ns else { return };
         let Some((_, most)) = self.bounds_ns(trip.received_ns) else { return };
         let farthest = most.saturating_add_unsigned(AHEAD_NS_MAX);
         if last_estimate_ns <= farthest {
-            // The master's reading proves these times reachable: no leap is in doubt any more.
+            // The master's reading shows that the master accepts the last estimate: no leap needs
+            // to be undone.
             if last_estimate_ns <= trip.reading.now_ns.saturating_add_unsigned(AHEAD_NS_MAX) {
                 self.leaps.clear();
             }
@@ -219,17 +223,17 @@ impl Estimator {
         self.trips.back().map(|trip| trip.reading.line)
     }
 
-    /// The number of clock jumps that only a contradiction between round trips revealed.
+    /// The number of clock jumps detected only because round trips contradicted each other.
     pub fn jumps(&self) -> u64 {
         self.jumps
     }
 
-    /// The number of restarts of the told time after times too far ahead for the master.
+    /// The number of restarts at an earlier time, after estimates too far ahead for the master.
     pub fn restarts(&self) -> u64 {
         self.restarts
     }
 
-    /// Whether another round trip is due.
+    /// Whether another round trip is due when the client's clock shows `at_ns`.
     pub fn is_due(&self, at_ns: u64) -> bool {
         let Some(newest) = self.trips.back() else { return true };
         let every_ns =
@@ -237,7 +241,8 @@ impl Estimator {
         at_ns.saturating_sub(newest.received_ns) >= every_ns
     }
 
-    /// Twice the latency (F24): the maximum of the remembered round trips; 0 before the first.
+    /// Twice the latency of the session (F24), in nanoseconds: the longest kept round trip; 0
+    /// before the first.
     pub fn round_trip_ns(&self) -> u64 {
         self.trips.iter().map(RoundTrip::took_ns).max().unwrap_or(0)
     }
@@ -257,8 +262,8 @@ impl Estimator {
         Some(middle_of(least, most).saturating_sub(client as i64))
     }
 
-    /// The minimum and the maximum of the master's clock when the client's clock shows `at_ns`;
-    /// `None` before the first round trip.
+    /// The earliest and the latest possible time of the master when the client's clock shows
+    /// `at_ns`; `None` before the first round trip.
     pub fn bounds_ns(&self, at_ns: u64) -> Option<(i64, i64)> {
         let mut bounds: Option<(i64, i64)> = None;
         for trip in &self.trips {
@@ -268,14 +273,14 @@ impl Estimator {
                 None => (least, most),
             });
         }
-        // Rounding may reverse the bounds by a nanosecond.
+        // Rounding may swap the bounds by a nanosecond.
         bounds.map(|(low, high)| (low.min(high), high.max(low)))
     }
 
-    /// The master's time when the client's clock shows `at_ns`. Each result is later than the
-    /// previous result, so successive events of one client have ascending times. Exception: after
-    /// times too far ahead for any master, earlier times may follow and may repeat
-    /// ([`Self::restarts`]). `None` before the first round trip.
+    /// The estimate of the master's time when the client's clock shows `at_ns`. Each result is
+    /// later than the previous result, so successive events of one client have ascending times.
+    /// Exception: after estimates too far ahead for any master, earlier times may follow and may
+    /// repeat ([`Self::restarts`]). `None` before the first round trip.
     pub fn tell(&mut self, at_ns: u64) -> Option<EstimatedTime> {
         let (least, most) = self.bounds_ns(at_ns)?;
         let middle = middle_of(least, most);
@@ -295,7 +300,7 @@ impl Estimator {
         Some(EstimatedTime { time_ns, error_ns })
     }
 
-    /// Records a leap of the told time.
+    /// Records a leap if `time_ns` is far ahead of the last estimate.
     fn note_leap(&mut self, time_ns: i64) {
         let before = self.last_estimate_ns;
         debug_assert!(before.is_none_or(|before| before <= time_ns), "the told time goes back");
@@ -309,7 +314,7 @@ impl Estimator {
     }
 
     /// The bounds of the master's time at `at_ns`, from one round trip: the master read its clock
-    /// between sending and receiving.
+    /// between `sent_ns` and `received_ns`.
     fn bounds_by(&self, trip: &RoundTrip, at_ns: u64) -> (i64, i64) {
         debug_assert!(trip.sent_ns <= trip.received_ns, "the answer precedes the request");
         let (slow, fast) = self.rate;
@@ -323,7 +328,7 @@ impl Estimator {
         (trip.reading.now_ns.saturating_add(least), trip.reading.now_ns.saturating_add(most))
     }
 
-    /// Whether a reading lies outside of the bounds from earlier readings.
+    /// Whether the reading of a new round trip lies outside of the bounds from earlier round trips.
     fn contradicts(&self, trip: &RoundTrip) -> bool {
         debug_assert!(trip.sent_ns <= trip.received_ns, "the answer precedes the request");
         let (Some((least, _)), Some((_, most))) =
@@ -357,7 +362,7 @@ impl Estimator {
         (slow <= fast).then_some((slow, fast))
     }
 
-    /// The bounds of the rate before the first measurement.
+    /// The bounds of the rate before two round trips have measured it.
     fn rate_before(&self, reading: &ClockReading) -> (f64, f64) {
         let rate = reading.rate_ppb as f64 / RATE_ONE_PPB as f64;
         let (slow, fast) = (self.rates.between.0 * rate, self.rates.between.1 * rate);
@@ -366,7 +371,7 @@ impl Estimator {
     }
 }
 
-/// The distance between two times of the client's clock.
+/// The time between two readings of the client's clock.
 fn distance(from_ns: u64, to_ns: u64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64
 }

@@ -1,4 +1,4 @@
-//! The promises of the trait [`Log`].
+//! Tests the promises of the trait [`Log`].
 //!
 //! ```text
 //!   every_log:     lsn's ascend ─► equal frames after a restart ─► release keeps later frames
@@ -15,9 +15,10 @@ use stratalog_model::{
     Result, SchemaVersion, StatementId, Tick, TickRange,
 };
 
-/// The storage of a log under test.
+/// The storage of a log under test, which survives a restart of the log.
 pub trait LogStorage {
-    /// Opens a log over the frames stored so far. All earlier logs over the storage are closed.
+    /// Opens a log with the frames stored so far. All logs opened earlier on this storage must be
+    /// closed.
     fn open(&self) -> Arc<dyn Log>;
 }
 
@@ -27,10 +28,10 @@ impl<F: Fn() -> Arc<dyn Log>> LogStorage for F {
     }
 }
 
-/// Makes an empty storage.
+/// Makes an empty storage for a log.
 pub type FreshLog<'a> = &'a dyn Fn() -> Box<dyn LogStorage>;
 
-/// The promises of every log, with a single appender.
+/// Tests the promises of every log, with a single appender.
 pub fn every_log(fresh: FreshLog<'_>) {
     lsns_ascend_in_the_order_of_submits(&*fresh());
     frames_are_replayed_equal_and_in_order(&*fresh());
@@ -39,19 +40,20 @@ pub fn every_log(fresh: FreshLog<'_>) {
     a_release_keeps_all_later_frames(&*fresh());
 }
 
-/// The promises of a log with several appenders.
+/// Tests the promises of a log with several appenders.
 pub fn shared_log(fresh: FreshLog<'_>) {
     each_frame_of_many_threads_completes_once_and_in_lsn_order(&*fresh());
 }
 
-/// The promises of a log with files of its own.
+/// Tests the promises of a log that stores its frames in files.
 pub fn log_of_files(fresh: FreshLog<'_>) {
     a_frame_on_disk_carries_all_earlier_frames(&*fresh());
     a_frame_beyond_the_maximum_size_is_refused_at_once(&*fresh());
     a_closed_log_refuses_frames(&*fresh());
 }
 
-/// A frame recognizable by `n`. The frames of several numbers have every kind of frame.
+/// Makes a frame that can be recognized by its number `n`. Consecutive numbers use all kinds of
+/// frames.
 pub fn frame(n: u64, payload_bytes: usize) -> Frame {
     let kind = FrameKind::from_byte(1 + (n % 8) as u8).unwrap();
     let payload: Vec<u8> = (0..payload_bytes).map(|at| (n as usize + 31 * at) as u8).collect();
@@ -93,7 +95,8 @@ fn contents(log: &dyn Log) -> Vec<(Lsn, Frame)> {
     frames
 }
 
-/// Payload sizes: none, small, and some KiB.
+/// Appends frames with the given numbers; payloads are empty, small, or some KiB long. Returns the
+/// frames with their lsn's.
 fn filled(log: &dyn Log, numbers: std::ops::Range<u64>) -> Vec<(Lsn, Frame)> {
     let append_one = |n: u64| {
         let frame = frame(n, (n as usize * 97) % 3_000);
@@ -183,7 +186,7 @@ fn each_frame_of_many_threads_completes_once_and_in_lsn_order(storage: &dyn LogS
             });
         }
     });
-    // All earlier frames are complete with the last frame.
+    // When this last frame is complete, all earlier frames are complete too.
     append(&*log, frame(1_000, 0), Durability::Disk).unwrap();
     log.close().unwrap();
     drop(log);

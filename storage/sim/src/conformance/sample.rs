@@ -1,4 +1,4 @@
-//! A small chronicle, its rows, and helpers to read the rows back.
+//! A small chronicle for tests, its rows, and functions to read the rows back.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,8 @@ use stratalog_model::{
 /// A row of the sample chronicle: tick, host, value.
 pub type SampleRow = (i64, &'static str, f64);
 
-/// `time timestamptz(6), host text, value double`, base 0, ticks of 1 µs, key (host, time).
+/// Defines the chronicle `time timestamptz(6), host text, value double`, with base 0, ticks of 1
+/// µs, and the key (host, time).
 pub fn chronicle(id: u32, collision: Collision) -> Arc<ChronicleDefinition> {
     let column = |id: u32, name: &str, column_type: ColumnType| ColumnDefinition {
         id: ColumnId(id),
@@ -62,7 +63,7 @@ pub fn chronicle(id: u32, collision: Collision) -> Arc<ChronicleDefinition> {
     })
 }
 
-/// Rows in the form of an append.
+/// Converts rows to the batch that an append takes.
 pub fn batch(definition: &ChronicleDefinition, rows: &[SampleRow]) -> RecordBatch {
     let time = TimestampMicrosecondArray::from_iter_values(rows.iter().map(|row| row.0));
     let hosts: StringViewArray = rows.iter().map(|row| Some(row.1)).collect();
@@ -74,20 +75,20 @@ pub fn batch(definition: &ChronicleDefinition, rows: &[SampleRow]) -> RecordBatc
     RecordBatch::try_new(definition.arrow_schema(), columns).unwrap()
 }
 
-/// Rows of three series, with ticks in another order than the rows.
+/// Rows of three series, whose ticks are not in ascending order.
 pub fn shuffled(first_tick: i64, rows: i64) -> Vec<SampleRow> {
     let host = |at: i64| ["a", "b", "c"][at as usize % 3];
     (0..rows).map(|at| (first_tick + at * 37 % rows, host(at), at as f64)).collect()
 }
 
-/// An event as read: the row and its numbers.
+/// An event that was read: the row with its system columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadEvent {
     /// Tick.
     pub tick: i64,
-    /// Arrival number.
+    /// Arrival number (`_seq`).
     pub seq: i64,
-    /// Commit number.
+    /// Commit number (`_gsn`).
     pub gsn: i64,
     /// Key.
     pub host: String,
@@ -97,7 +98,7 @@ pub struct ReadEvent {
     pub tier: String,
 }
 
-/// A request for all events, in the form for [`events_of`].
+/// A scan request for all events, whose batches [`events_of`] can decode.
 pub fn request(definition: &Arc<ChronicleDefinition>, order: ScanOrder) -> ScanRequest {
     let user = definition.columns.len();
     ScanRequest {

@@ -1,4 +1,4 @@
-//! The promises of the trait [`EventStore`].
+//! Tests the promises of the trait [`EventStore`].
 //!
 //! ```text
 //!   every_store:       commits, rollbacks, retries, snapshots, deletes, subscriptions
@@ -18,10 +18,10 @@ use stratalog_model::{
 
 use super::sample::{ReadEvent, SampleRow, batch, chronicle, events_of, request, shuffled};
 
-/// Makes an empty store that knows a chronicle.
+/// Makes an empty store that has a chronicle with the given definition.
 pub type FreshStore<'a> = &'a dyn Fn(&Arc<ChronicleDefinition>) -> Arc<dyn EventStore>;
 
-/// The promises of every store.
+/// Tests the promises of every store.
 pub async fn every_store(fresh: FreshStore<'_>) {
     let definition = chronicle(1, Collision::First);
     let store = || Subject { store: fresh(&definition), definition: Arc::clone(&definition) };
@@ -36,7 +36,7 @@ pub async fn every_store(fresh: FreshStore<'_>) {
     a_subscription_follows_the_order_of_commits(&store()).await;
 }
 
-/// The promises of a store with files.
+/// Tests the promises of a store that keeps events in files.
 pub async fn store_with_tiers(fresh: FreshStore<'_>) {
     let definition = chronicle(1, Collision::First);
     let store = || Subject { store: fresh(&definition), definition: Arc::clone(&definition) };
@@ -66,7 +66,7 @@ impl Subject {
         self.append_as(AppendOptions::default(), rows).await.unwrap()
     }
 
-    /// The events of a new snapshot, by (tick, seq).
+    /// The events that a new snapshot sees, by (tick, seq).
     async fn read(&self) -> Vec<ReadEvent> {
         self.read_of(&*self.store.snapshot(), ScanOrder::Ascending).await
     }
@@ -84,7 +84,7 @@ impl Subject {
     }
 }
 
-/// The events without their tiers.
+/// The events with an empty tier, for comparisons before and after a move.
 fn without_tiers(events: Vec<ReadEvent>) -> Vec<ReadEvent> {
     events.into_iter().map(|event| ReadEvent { tier: String::new(), ..event }).collect()
 }
@@ -120,7 +120,7 @@ async fn nothing_is_visible_without_a_commit(subject: &Subject) {
     assert_eq!(subject.store.snapshot().gsn(), before);
     drop(append);
     assert_eq!(subject.read().await, Vec::new());
-    // The keys of the rolled-back events are free again.
+    // The keys of the rolled-back events can be used again.
     assert_eq!(subject.append(&shuffled(0, 30)).await.rows, 30);
 }
 
@@ -198,7 +198,7 @@ async fn a_delete_hides_committed_events_only(subject: &Subject) {
     assert_eq!(subject.store.delete(&subject.definition, prefix).await.unwrap(), 10);
     let ticks: Vec<i64> = subject.read().await.iter().map(|event| event.tick).collect();
     assert_eq!(ticks, (10..30).collect::<Vec<i64>>());
-    // The keys are free, and later events stay.
+    // The keys of the deleted events can be used again, and later events stay.
     subject.append(&[(3, "a", 1.0)]).await;
     assert_eq!(subject.read().await.len(), 21);
     let middle = TickRange::new(Tick(12), Tick(15));
@@ -219,7 +219,7 @@ async fn a_subscription_follows_the_order_of_commits(subject: &Subject) {
             batch_rows_max: 16,
         })
         .unwrap();
-    // Live events follow the history without a gap.
+    // After the stored events, the subscriber receives new events, without a gap.
     subject.append(&shuffled(100, 30)).await;
     let mut events: Vec<ReadEvent> = Vec::new();
     while events.len() < 60 {
@@ -259,7 +259,7 @@ async fn moves_change_nothing_but_the_tier(subject: &Subject) {
 async fn watermarks_never_go_back(subject: &Subject) {
     let (mut through, mut last_move) = (Gsn(0), 0);
     for round in 0..4 {
-        // The ticks go back; the watermarks do not.
+        // The ticks of new events go backwards; the watermarks must not.
         let committed = subject.append(&shuffled(-round * 100, 40)).await;
         subject.store.compact(subject.definition.id).await.unwrap();
         let marks = subject.store.watermarks();

@@ -1,4 +1,4 @@
-//! The promises of the trait [`Tier`] and of its splits.
+//! Tests the promises of the trait [`Tier`] and of its splits.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use stratalog_model::{
 
 use super::sample::{ReadEvent, events_of, request};
 
-/// A tier under test, with the sample chronicle of [`super::sample`].
+/// A tier under test, filled with events of the sample chronicle of [`super::sample`].
 pub struct TierSubject<'a> {
     /// The tier.
     pub tier: &'a dyn Tier,
     /// The definition of the chronicle.
     pub definition: &'a Arc<ChronicleDefinition>,
-    /// The visible gsn of the snapshot.
+    /// The highest gsn that the scans may return.
     pub visible: Gsn,
-    /// The events of the tier, in any order.
+    /// All events that the tier must return, in any order.
     pub events: Vec<ReadEvent>,
 }
 
-/// The promises of every tier.
+/// Tests the promises of every tier.
 pub async fn every_tier(subject: &TierSubject<'_>) {
     each_event_is_in_one_split(subject).await;
     ranges_of_ticks_are_applied_exactly(subject).await;
@@ -33,7 +33,7 @@ pub async fn every_tier(subject: &TierSubject<'_>) {
     facts_without_a_read_are_exact(subject).await;
 }
 
-/// The events of each split, and the checks of each read.
+/// Reads all splits of a request and checks each of them; returns the events of each split.
 async fn read(subject: &TierSubject<'_>, request: ScanRequest) -> Vec<Vec<ReadEvent>> {
     let request = Arc::new(request);
     let is_ordered = request.order != ScanOrder::Any;
@@ -73,7 +73,7 @@ fn expected(subject: &TierSubject<'_>, wanted: impl Fn(&ReadEvent) -> bool) -> V
     sorted(subject.events.iter().filter(|event| wanted(event)).cloned().collect())
 }
 
-/// The ranges below cut the events at these ticks.
+/// Ranges of ticks at the edges of the events, within them, and after them.
 fn cuts(subject: &TierSubject<'_>) -> Vec<TickRange> {
     let ticks = subject.events.iter().map(|event| event.tick);
     let (first, last) = (ticks.clone().min().unwrap_or(0), ticks.max().unwrap_or(0));

@@ -97,7 +97,7 @@ impl DiskFile for FaultyFile {
     }
 }
 
-/// The part of a failing write that reaches the cache: about half, up to the end of a sector.
+/// The part of a failing write that reaches the page cache: about half, up to the end of a sector.
 fn half_of(bytes: &[u8], offset: usize) -> &[u8] {
     let end = (offset + bytes.len() / 2) / SECTOR_BYTES * SECTOR_BYTES;
     bytes.get(..end.saturating_sub(offset)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The page cache and the platter.
+//! The state of the simulated disk: page cache and platter.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,13 +12,13 @@ use crate::Random;
 /// Smallest unit that a disk writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// A name change that may be missing on the platter.
+/// A change of names in a directory that is not yet durable on the platter.
 #[derive(Debug, Clone)]
 pub(super) enum NameChange {
     Directory(PathBuf),
     Link(PathBuf, u64),
-    /// From, to, and the inode: the old name may belong to another file when this change becomes
-    /// durable.
+    /// Old path, new path, and the inode. The inode is stored because the old path may belong to
+    /// another file when this change becomes durable.
     Rename(PathBuf, PathBuf, u64),
     Unlink(PathBuf),
 }
@@ -52,7 +52,7 @@ impl NameChange {
     }
 }
 
-/// The bytes of a file in the cache and on the platter.
+/// A file: its bytes in the page cache and on the platter.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Inode {
     pub(super) cached: Vec<u8>,
@@ -78,7 +78,7 @@ impl Inode {
         let old = self.cached.len();
         self.cached.resize(len, 0);
         if len < old {
-            // Bytes cut off read as zeros after a later growth.
+            // After a cut and a later growth of the file, the cut bytes must read as zeros.
             self.dirty.retain(|sector| sector * SECTOR_BYTES < len);
             self.dirty.extend(len / SECTOR_BYTES..old.div_ceil(SECTOR_BYTES));
         }
@@ -91,7 +91,8 @@ impl Inode {
         self.durable.resize(self.cached.len(), 0);
     }
 
-    /// The effect of a failed sync: clean pages that were never written.
+    /// Simulates a failed sync: the pages become clean, although they were never written to the
+    /// platter.
     pub(super) fn lose_sync(&mut self) {
         self.dirty.clear();
     }
@@ -108,7 +109,7 @@ impl Inode {
         }
     }
 
-    /// The effect of a power cut.
+    /// Simulates a power cut: each unsynced sector is kept or lost at random.
     fn cut(&mut self, random: &mut Random) {
         let survival = [0, 50, 90, 100];
         let percent = survival.get(random.below(4) as usize).copied().unwrap_or(0);
@@ -181,7 +182,7 @@ impl State {
         }
     }
 
-    /// Counts an operation; `true` if this operation halts the disk.
+    /// Counts an operation; returns `true` if the disk halts at this operation.
     pub(super) fn step(&mut self, operation: Operation) -> bool {
         let counts = &mut self.counts;
         *match operation {
@@ -208,7 +209,7 @@ impl State {
         false
     }
 
-    /// Fails the operation after a halt, or for a requested failure.
+    /// The error of an operation after a halt, or the failure that a test has requested for it.
     pub(super) fn outcome(&mut self, operation: Operation) -> io::Result<()> {
         if self.halted {
             return Err(Failure::Device.error());
@@ -216,7 +217,7 @@ impl State {
         self.take_failure(operation).map_or(Ok(()), |failure| Err(failure.error()))
     }
 
-    /// The requested failure for this operation, if any.
+    /// Takes the failure that a test has requested for this operation, if any.
     pub(super) fn take_failure(&mut self, operation: Operation) -> Option<Failure> {
         if self.read_only && Failure::ReadOnly.befalls(operation) {
             return Some(Failure::ReadOnly);
@@ -241,7 +242,8 @@ impl State {
         Some(self.failures.swap_remove(at).2)
     }
 
-    /// The changed bytes of a write with a requested bit flip; `None` without a flip.
+    /// The bytes with one bit flipped, if a test has requested a flip for this write; otherwise
+    /// `None`.
     pub(super) fn passed_on(&mut self, inode: u64, bytes: &[u8]) -> Option<Vec<u8>> {
         let (end, nth) = self.flip.as_mut()?;
         let named = self
@@ -288,7 +290,7 @@ impl State {
         lens.map(|inode| inode.cached.len() as u64).sum()
     }
 
-    /// Fails if the disk has no room for `inode` to grow to `len`.
+    /// Fails if the disk lacks space for the file `inode` to grow to `len` bytes.
     pub(super) fn check_room(&mut self, inode: u64, len: usize) -> io::Result<()> {
         let grown = (len as u64).saturating_sub(self.inode(inode)?.cached.len() as u64);
         if grown > 0 && self.used_bytes().saturating_add(grown) > self.capacity {
@@ -331,7 +333,7 @@ impl State {
             change.apply(&mut self.durable_names, &mut self.durable_directories);
         }
         self.names = self.durable_names.clone();
-        // Files in a lost directory are lost.
+        // If a directory is lost, the files in it are lost too.
         let directories = &self.durable_directories;
         let lost = |path: &Path| !path.ancestors().skip(1).all(|up| directories.contains(up));
         self.names.retain(|path, _| !lost(path));

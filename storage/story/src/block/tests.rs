@@ -24,7 +24,7 @@ fn each_block_is_told_from_what_is_not_it() {
     changed[second + 3] ^= 1;
     assert_eq!(blocks.verify(0, &changed), Err(BLOCK_BYTES..2 * BLOCK_BYTES));
     assert_eq!(blocks.verify(2 * BLOCK_BYTES, &changed[2 * second..]), Ok(()));
-    // Bytes behind the last block belong to no block.
+    // Bytes after the last block have no checksum.
     assert!(blocks.verify(3 * BLOCK_BYTES, &[1]).is_err());
     assert_eq!(Blocks::decode("AAA", 1), None);
     assert_eq!(Blocks::decode("AAAA", 1), None);

@@ -1,4 +1,4 @@
-//! Builds cells from the rows of a group.
+//! Computes the cells (aggregates per series and time window) from the rows of a row group.
 
 use std::{ops::Range, sync::Arc};
 
@@ -18,8 +18,8 @@ use crate::{
     schema::{Source, StorySchema},
 };
 
-/// Maximum difference between sums of the same values in different orders, relative to the maximum
-/// value times the number of values.
+/// Maximum difference between two sums of the same floats in different orders, divided by the
+/// largest absolute value times the number of values.
 const SUM_ERROR: f64 = 1e-12;
 
 /// The Arrow schema of the cells.
@@ -28,12 +28,12 @@ pub(crate) fn schema_of(schema: &StorySchema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The cells of a group whose rows are sorted by key and tick, each of about `cell_rows` rows. The
-/// rows have the columns of [`StorySchema::arrow_schema`]. `None` if the average run of a key has
-/// less than a quarter of `cell_rows`.
+/// Computes the cells of a row group, each of about `cell_rows` rows. The rows must be sorted by
+/// key and tick, and have the columns of [`StorySchema::arrow_schema`]. Returns `None` if the keys
+/// have on average less than a quarter of `cell_rows` rows.
 ///
 /// # Errors
-/// `Internal` for rows with other columns.
+/// `Internal` for rows with unexpected columns.
 pub(crate) fn cells_of(
     schema: &StorySchema,
     cell_rows: usize,
@@ -69,7 +69,7 @@ pub(crate) fn cells_of(
     Ok(Some(RecordBatch::try_new(schema_of(schema), arrays)?))
 }
 
-/// The narrowest windows whose cells stand for enough rows; `None` for one cell per run.
+/// The shortest time windows whose cells have enough rows; `None` for one cell per key.
 fn windows_for(
     schema: &StorySchema,
     cell_rows: usize,
@@ -87,7 +87,8 @@ fn windows_for(
     })
 }
 
-/// Cuts runs into cells; returns the rows of each cell.
+/// Divides the runs of rows with equal keys into cells, by time window; returns the rows of each
+/// cell.
 fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Range<usize>> {
     debug_assert!(runs.last().is_none_or(|run| run.end <= ticks.len()), "rows without a tick");
     let Some(windows) = windows else { return runs.to_vec() };
@@ -111,7 +112,7 @@ fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Ra
     cells
 }
 
-/// The values of a cell column.
+/// Computes one column of the cells.
 fn cell_values(
     of: CellColumn,
     values: &ArrayRef,
@@ -173,8 +174,8 @@ fn cell_values(
     Ok(array)
 }
 
-/// Whether stored cells agree with cells counted from rows. Sums of floats agree approximately,
-/// because the order of addition is unknown.
+/// Whether stored cells agree with cells computed from the rows. Float sums only need to agree
+/// approximately, because the order of addition may differ.
 pub(crate) fn agree(read: &RecordBatch, counted: &RecordBatch) -> bool {
     if read.num_rows() != counted.num_rows() || read.schema_ref() != counted.schema_ref() {
         return false;

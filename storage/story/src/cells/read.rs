@@ -1,4 +1,4 @@
-//! Reads the cells of a story.
+//! Reads the cells (stored aggregates) of a story.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::{
     story::Story,
 };
 
-/// The open annex of the cells, and its columns.
+/// The open annex with the cells, and the list of its columns.
 #[derive(Debug)]
 struct OpenCells {
     annex: Annex,
     columns: Vec<CellColumn>,
 }
 
-/// `None` for damaged cells.
+/// The cached value; `None` if the cells are damaged.
 impl Finding for Option<OpenCells> {
     type Key = ();
 
@@ -30,7 +30,7 @@ impl Finding for Option<OpenCells> {
 }
 
 impl OpenCells {
-    /// Places of columns in the annex.
+    /// Positions of columns in the annex.
     fn places(&self, columns: &[CellColumn]) -> Result<Vec<usize>> {
         let place = |column: &CellColumn| {
             let found = self.columns.iter().position(|known| known == column);
@@ -41,13 +41,14 @@ impl OpenCells {
 }
 
 impl Story {
-    /// Reads columns of the cells of a group, in the order of `columns`: one row per cell, by key
-    /// and time. `None` for a group without cells. The columns stay in the cache.
+    /// Reads columns of the cells of a row group, in the order of `columns`. The result has one row
+    /// per cell, sorted by key and time. `None` for a row group without cells. The columns are
+    /// cached.
     ///
-    /// Damaged cells count as missing: the error is logged, and the caller aggregates rows.
-    ///
+    /// If the cells are damaged, the error is logged and the result is `None`: the caller then
+    /// aggregates the rows instead.
     /// # Errors
-    /// `Io`, `ConnectionFailure`; `Internal` for a column outside of the cells.
+    /// `Io`, `ConnectionFailure`; `Internal` for a column that cells do not have.
     pub async fn cells(
         self: &Arc<Self>,
         group: u32,
@@ -100,7 +101,7 @@ impl Story {
         }
     }
 
-    /// All cells of a group, as built.
+    /// All columns of all cells of a row group, for verification.
     pub(crate) async fn all_cells(
         self: &Arc<Self>,
         annex: &Annex,
@@ -113,7 +114,7 @@ impl Story {
         batch.map(Some).map_err(|error| self.damaged(&annex.place().range(), &error.to_string()))
     }
 
-    /// The annex of the cells, opened once and cached; `None` if damaged.
+    /// The annex with the cells, opened once and then cached; `None` if damaged.
     async fn opened_cells(self: &Arc<Self>, place: CellsPlace) -> Result<Arc<Option<OpenCells>>> {
         if let Some(known) = self.finding::<Option<OpenCells>>(()) {
             return Ok(known);
@@ -135,7 +136,7 @@ impl Story {
         Ok(opened)
     }
 
-    /// Reads columns by their places in the layout, in the order of `places`.
+    /// Reads columns of the annex by their positions, in the order of `places`.
     async fn read_cells(
         self: &Arc<Self>,
         annex: &Annex,
@@ -144,7 +145,7 @@ impl Story {
     ) -> Result<Option<Vec<ArrayRef>>> {
         let Some(arrays) = annex.read(self, group, places).await? else { return Ok(None) };
         let keys: Vec<usize> = self.schema().key_positions().collect();
-        // The keys come first in the layout.
+        // The key columns are the first columns of the annex.
         let arrays = places.iter().zip(arrays).map(|(place, array)| {
             match keys.get(*place).and_then(|at| self.schema().columns.get(*at)) {
                 Some(column) => form::from_stored(&array, &column.column_type),

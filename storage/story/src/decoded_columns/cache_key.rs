@@ -1,4 +1,4 @@
-//! Keys of the cache of decoded columns: a key names the story, and the subject of the value.
+//! Keys of the cache of decoded columns: a key names the story, and what the value contains.
 
 use std::any::Any;
 
@@ -13,18 +13,18 @@ pub(crate) struct CacheKey {
     subject: Subject,
 }
 
-/// The subject of a value within a story.
+/// What a cached value contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
-    /// A chunk of a column of a group. `column` is a position in the file.
+    /// A chunk of a column of a row group. `column` is the position of the column in the file.
     Chunk { group: u32, column: u32, chunk: u32 },
-    /// A column of the cells of a group. `column` is a position in the annex.
+    /// A column of the cells of a row group. `column` is the position of the column in the annex.
     CellColumn { group: u32, column: u32 },
-    /// A finding.
+    /// A finding: a value derived from the story.
     Finding(FindingKey),
 }
 
-// The budget of the cache counts the bytes of each key.
+// The memory budget of the cache includes its keys.
 const _: () = assert!(size_of::<CacheKey>() == 24, "a key of the cache grew");
 
 impl CacheKey {
@@ -33,55 +33,55 @@ impl CacheKey {
     }
 }
 
-/// A value derived from a story, and cached with the decoded columns. The type of the value
-/// determines the type of the key.
+/// A value derived from a story, and cached together with the decoded columns. Each type of value
+/// has its own type of key.
 pub trait Finding: Any + Send + Sync {
-    /// Distinguishes the findings of this type within a story.
+    /// Distinguishes the findings of this type within one story.
     type Key;
 
-    /// The key in the cache. No other type has equal keys.
+    /// Converts the key to a cache key, which must differ from the cache keys of all other types.
     fn cache_key(key: Self::Key) -> FindingKey;
 }
 
 /// Key of a finding about a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FindingKey {
-    /// The runs of series in the rows of a group.
+    /// Where each series begins and ends in the rows of a row group.
     Runs {
         /// Number of the group.
         group: u32,
     },
-    /// The edge events of the story.
+    /// The newest or oldest events of the story.
     Edge(StoryEdge),
-    /// The values of a column for all events of an edge.
+    /// The values of a column for all events of an edge ([`StoryEdge`]).
     EdgeColumn(StoryEdge, Source),
     /// The answer to a request for aggregates.
     Aggregates {
-        /// Hash of the request. The value contains the request.
+        /// Hash of the request. The cached value contains the request for comparison.
         request: u32,
     },
-    /// The words of a column of a group.
+    /// The inverted index of a column in a row group.
     Words {
         /// Number of the group.
         group: u32,
         /// The column.
         column: ColumnId,
     },
-    /// The open annex of the cells.
+    /// The open annex with the cells.
     CellsAnnex,
-    /// The open annex of the words.
+    /// The open annex with the inverted indexes.
     WordsAnnex,
 }
 
-/// Newest or oldest events of a story.
+/// An edge: the newest or the oldest events of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoryEdge {
-    /// An event for each series.
+    /// One event for each series.
     Series {
         /// True for the oldest events.
         oldest: bool,
     },
-    /// An event for each group of series.
+    /// One event for each group of series.
     Groups {
         /// True for the oldest events.
         oldest: bool,

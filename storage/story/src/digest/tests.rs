@@ -15,7 +15,7 @@ fn of(array: impl Array + 'static) -> u32 {
 fn equal_values_have_equal_digests_wherever_they_lie() {
     let long = Int32Array::from(vec![Some(9), Some(1), None, Some(3), Some(9)]);
     assert_eq!(of(long.slice(1, 3)), of(Int32Array::from(vec![Some(1), None, Some(3)])));
-    // The value under a NULL does not matter.
+    // The value in the place of a NULL does not change the digest.
     let hidden = Int32Array::new(vec![1, 77, 3].into(), Some(vec![true, false, true].into()));
     assert_eq!(of(hidden), of(Int32Array::from(vec![Some(1), None, Some(3)])));
     let text = StringViewArray::from(vec!["x", "a string that is too long to lie inline", ""]);

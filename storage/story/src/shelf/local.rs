@@ -1,4 +1,4 @@
-//! A shelf in a folder on a local disk.
+//! A shelf (storage of finished stories) in a folder of a local disk.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use stratalog_model::{Disk, DiskFile, Error, Result};
 use super::{ReadShape, Shelf, Spool, StoryName, blocking, cut_off, missing};
 use crate::sabotage;
 
-/// Suffix of an unfinished copy.
+/// Suffix of a file that is being copied to the shelf.
 const BUILDING_SUFFIX: &str = ".building";
 
-/// Bytes copied at a time.
+/// Bytes per read and write of a copy.
 const COPY_BYTES: usize = 1 << 20;
 
 /// Stories in a folder, with one subfolder per chronicle.
@@ -29,7 +29,7 @@ pub struct LocalShelf {
 }
 
 impl LocalShelf {
-    /// Opens the shelf in a folder (made if missing).
+    /// Opens the shelf in `folder`, which is made if missing.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -38,7 +38,7 @@ impl LocalShelf {
         Ok(Self { disk, folder: folder.to_path_buf() })
     }
 
-    /// The shelf in a folder, for readers: makes nothing.
+    /// The shelf in a folder, for readers only: makes no folder.
     pub fn look(disk: Arc<dyn Disk>, folder: &Path) -> Self {
         Self { disk, folder: folder.to_path_buf() }
     }
@@ -55,14 +55,15 @@ impl LocalShelf {
         }
         let folder = path.parent().unwrap_or(&self.folder);
         self.disk.create_dir_all(folder).map_err(failed)?;
-        // Also for an existing folder: its maker may have stopped before this sync.
+        // The sync is needed even for an existing folder: its creator may have stopped before the
+        // sync.
         self.disk.sync_dir(&self.folder).map_err(failed)?;
         match self.rename(spool, &path) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 let building = folder.join(format!("{:020}{BUILDING_SUFFIX}", name.id.0));
                 let copied = self.copy(spool, &building, &path);
                 if copied.is_err() {
-                    // Best effort; the next start removes the remains.
+                    // Best effort: if the removal fails, the next start removes the file.
                     self.disk.remove_file(&building).ok();
                 }
                 copied.map_err(failed)?;
@@ -79,12 +80,12 @@ impl LocalShelf {
         synced
     }
 
-    /// Renames the spool file, if on the same disk.
+    /// Renames the file to its place on the shelf; fails if the shelf is on another disk.
     fn rename(&self, spool: &Spool, path: &Path) -> io::Result<()> {
         if !Arc::ptr_eq(&self.disk, &spool.disk) {
             return Err(io::ErrorKind::CrossesDevices.into());
         }
-        // The entry of the spool file must survive a power cut, too.
+        // The entry in the spool folder must be durable before the rename, too.
         self.disk.sync_dir(spool.path.parent().unwrap_or(&self.folder))?;
         self.disk.rename(&spool.path, path)
     }
@@ -134,7 +135,7 @@ impl LocalShelf {
         })
     }
 
-    /// The names of all chronicles' files, relative to the folder.
+    /// The names of all files of all chronicles, relative to the folder of the shelf.
     fn names(&self) -> Result<Vec<String>> {
         let failed = |error| Error::io(format!("cannot read {}", self.folder.display()), error);
         let mut names = Vec::new();
@@ -219,7 +220,7 @@ impl Shelf for LocalShelf {
     }
 }
 
-/// Makes a folder and its missing parents, and makes them durable.
+/// Makes a folder and its missing parents, and makes all of them durable.
 ///
 /// # Errors
 /// `DiskFull`, `Io`.
@@ -233,7 +234,7 @@ pub fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<()> {
         parents.push(above);
     }
     disk.create_dir_all(folder).map_err(failed)?;
-    // Also for an existing folder: its maker may have stopped before this sync.
+    // The sync is needed even for an existing folder: its creator may have stopped before the sync.
     for parent in parents {
         disk.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
             .map_err(failed)?;

@@ -1,4 +1,4 @@
-//! A shelf in an object store.
+//! A shelf (storage of finished stories) in an object store.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -11,10 +11,10 @@ use tokio::sync::OnceCell;
 use super::{ReadShape, Shelf, Spool, StoryName};
 use crate::objects::{Content, Objects, RemoteSettings};
 
-/// The noun for a file in messages.
+/// The word that error messages use for a file.
 const NOUN: &str = "story";
 
-/// Name of the file that names the owner of the prefix.
+/// Name of the file with the name of the server that owns the prefix.
 const OWNER: &str = "owner";
 
 /// Maximum bytes read from the owner file.
@@ -24,7 +24,7 @@ const OWNER_BYTES_MAX: u64 = 256;
 #[derive(Debug)]
 pub struct RemoteShelf {
     objects: Objects,
-    /// The owner; `None` for readers.
+    /// The server that owns the prefix; `None` for readers.
     owner: Option<String>,
     claimed: OnceCell<()>,
 }
@@ -38,7 +38,7 @@ impl RemoteShelf {
     /// The shelf of a URL: see [`Objects::from_url`].
     ///
     /// # Errors
-    /// `InvalidParameterValue` for a URL or options without a valid store.
+    /// `InvalidParameterValue` if the URL and the options do not describe a valid store.
     pub fn from_url(
         url: &str,
         options: impl IntoIterator<Item = (String, String)>,
@@ -51,8 +51,8 @@ impl RemoteShelf {
         Self { objects, owner: None, claimed: OnceCell::new() }
     }
 
-    /// The same shelf for `owner` alone: list, put and remove fail if another owner has claimed the
-    /// prefix. This prevents two servers from removing each other's unknown files.
+    /// The same shelf, for the exclusive use of `owner`. If another owner has claimed the prefix,
+    /// list, put and remove fail. This prevents two servers from removing each other's files.
     #[must_use]
     pub fn owned_by(self, owner: &str) -> Self {
         debug_assert!(!owner.is_empty(), "an owner without a name");
@@ -60,7 +60,7 @@ impl RemoteShelf {
         Self { owner: Some(owner.to_string()), ..self }
     }
 
-    /// Claims the prefix once; fails if the prefix has another owner.
+    /// Claims the prefix for the owner, once per shelf; fails if the prefix has another owner.
     async fn claim(&self) -> Result<()> {
         let Some(owner) = &self.owner else { return Ok(()) };
         let claimed = self.claimed.get_or_try_init(|| async {
@@ -122,8 +122,9 @@ impl Shelf for RemoteShelf {
         self.objects.remove(&name.to_string()).await
     }
 
-    /// An object is complete or absent. Parts of an upload interrupted by a crash are invisible; a
-    /// lifecycle rule of the bucket should abort such uploads after a day.
+    /// Does nothing: an object is either complete or absent. The parts of an upload that a crash
+    /// has interrupted are invisible; a lifecycle rule of the bucket should abort such uploads
+    /// after a day.
     async fn tidy(&self) -> Result<()> {
         Ok(())
     }
@@ -138,14 +139,14 @@ impl Shelf for RemoteShelf {
     }
 }
 
-/// The error for a missing bucket: the store does not find a file that was just put.
+/// The error for a missing bucket: the store cannot find a file that was uploaded just before.
 fn no_bucket(place: &str) -> Error {
     let what = format!("the bucket or container of {place} does not exist");
     Error::new(ErrorKind::InvalidParameterValue, what)
         .with_hint("create the bucket or container, or correct story_url")
 }
 
-/// A text as the content of a file.
+/// A text to upload as a file.
 struct Text(String);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The state of a chronicle: holders, current uses and waiting requests.
+//! The acquisition state of one chronicle: holders, running statements and waiting requests.
 
 use std::collections::BTreeMap;
 
@@ -6,51 +6,54 @@ use stratalog_model::{ChronicleId, TickRange};
 
 use super::claim::{Acquisition, Claim, HolderId, Mode, Moment, Refusal, Standing, Use};
 
-/// A chronicle with at least one holder, use or request.
+/// The state of a chronicle that has at least one holder, running statement or waiting request.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) parties: BTreeMap<HolderId, Party>,
     /// Waiting requests, the oldest first.
     pub(super) queue: Vec<WaitingRequest>,
-    /// The number of drops in progress.
+    /// The number of running drops of the chronicle.
     pub(super) closing: u32,
-    /// True if the chronicle will be dropped after the last release.
+    /// True if the chronicle is to be dropped after its last release.
     pub(super) marked: bool,
-    /// No lease runs out before this moment.
+    /// No lease on the chronicle runs out before this moment.
     earliest: Option<Moment>,
 }
 
-/// The relation of a holder to the chronicle.
+/// The state of one holder in the chronicle.
 #[derive(Debug)]
 pub(super) struct Party {
     pub(super) held: Option<HeldClaim>,
-    /// The claim lost when a lease last ran out.
+    /// The claim that the holder lost when its last lease ran out.
     lost: Option<HeldClaim>,
-    /// True from the loss until the holder acquires again or releases.
+    /// True after the loss of a lease, until the holder acquires again or releases.
     pub(super) is_barred: bool,
     reading: u32,
     writing: u32,
-    /// The number of writing statements in their commit: their writes may be durable at any moment.
+    /// The number of statements whose commit has started: their writes may become durable at any
+    /// moment.
     committing: u32,
-    /// The number of statements with writes through an expired lease: the writes will never be
-    /// committed.
+    /// The number of statements with void writes. Writes are void if their lease ran out before
+    /// their commit started: they will never be committed.
     void_writes: u32,
-    /// Counts the leases that ran out during a write: distinguishes valid writes from void writes.
+    /// The number of times that a lease ran out during a write. A statement remembers the number at
+    /// its start, which shows whether its writes are void.
     epoch: u32,
-    /// Hull of the events open to writing statements.
+    /// The smallest range that contains the ticks to which the running statements may write.
     written: TickRange,
-    /// The begin of the current uninterrupted use by the holder's statements.
+    /// The start of the current uninterrupted use by the holder's statements.
     since: Option<Moment>,
 }
 
-/// The rights of a started statement.
+/// What a statement may do after its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StartedUse {
-    /// The events visible to the statement and open to its writes.
+    /// The ticks of the events that the statement may read and write.
     pub(super) ticks: TickRange,
-    /// The wall clock at the holder's acquisition; `None` without an acquisition.
+    /// The wall-clock time at which the holder acquired the chronicle, in nanoseconds since 1970;
+    /// `None` without an acquisition.
     pub(super) since_ns: Option<i64>,
-    /// Passed back at the end of the statement.
+    /// The holder's epoch at the start of the statement; to be passed back at its end.
     pub(super) epoch: u32,
 }
 
@@ -105,8 +108,8 @@ impl Party {
         self.held.is_some() || self.writing > 0
     }
 
-    /// Handles the end of the lease. Writes not yet in their commit become void: other holders do
-    /// not wait for them.
+    /// Handles the end of a lease. Writes whose commit has not started become void, and other
+    /// holders do not wait for them.
     fn lose(&mut self) {
         debug_assert!(self.held.is_some(), "a lease runs out without a claim");
         self.lost = self.held.take();
@@ -120,7 +123,7 @@ impl Party {
         self.assert_consistent();
     }
 
-    /// Checks the relations between the fields.
+    /// Asserts the relations between the fields.
     fn assert_consistent(&self) {
         debug_assert!(!self.is_barred || self.held.is_none(), "a holder is barred from its claim");
         debug_assert!(!self.is_barred || self.lost.is_some(), "a holder is barred without a loss");
@@ -132,24 +135,24 @@ impl Party {
         debug_assert!(self.is_idle() || self.since.is_some(), "a use has no begin");
     }
 
-    /// The events visible to the holder's statements and open to their writes.
+    /// The ticks of the events that the holder's statements may read and write.
     fn ticks(&self) -> TickRange {
         self.held.map_or(TickRange::ALL, |held| held.claim.ticks)
     }
 }
 
 impl Entry {
-    /// True if the entry holds no state any more.
+    /// True if the entry has no content any more and can be removed.
     pub(super) fn is_gone(&self) -> bool {
         self.parties.is_empty() && self.queue.is_empty() && self.closing == 0 && !self.marked
     }
 
-    /// True if a drop is in progress or planned.
+    /// True if a drop of the chronicle is running or planned.
     pub(super) fn is_shut(&self) -> bool {
         self.closing > 0 || self.marked
     }
 
-    /// Ends the leases that have run out.
+    /// Ends all leases that have run out.
     pub(super) fn settle(&mut self, now: Moment) {
         if self.earliest.is_none_or(|earliest| now < earliest) {
             return;
@@ -163,20 +166,20 @@ impl Entry {
         debug_assert!(self.earliest.is_none_or(|earliest| now < earliest), "an old lease counts");
     }
 
-    /// The time of the next check for expired leases.
+    /// The time at which leases must be checked next; `None` if no lease can run out.
     pub(super) fn earliest(&self) -> Option<Moment> {
         self.earliest
     }
 
-    /// True if the holder's current claim covers the new claim: the renewal does not affect other
-    /// holders.
+    /// True if the holder's current claim covers the new claim. Such a renewal does not affect
+    /// other holders.
     pub(super) fn is_renewal(&self, holder: HolderId, claim: &Claim) -> bool {
         let held = self.parties.get(&holder).and_then(|party| party.held);
         held.is_some_and(|held| held.claim.covers(claim))
     }
 
-    /// Grants a claim to a holder; the wall clock shows `time_ns`. A renewal keeps the time of the
-    /// first acquisition.
+    /// Grants a claim to a holder; `time_ns` is the wall-clock time. A renewal keeps the time of
+    /// the first acquisition.
     pub(super) fn grant(&mut self, now: Moment, time_ns: i64, holder: HolderId, claim: Claim) {
         debug_assert!(
             self.parties.iter().all(|(id, party)| {
@@ -198,7 +201,8 @@ impl Entry {
         );
     }
 
-    /// Releases a holder's claim and forgets its lost claim. Returns true if either existed.
+    /// Releases a holder's claim, and forgets a claim that the holder has lost. Returns true if
+    /// either existed.
     pub(super) fn release(&mut self, holder: HolderId) -> bool {
         let Some(party) = self.parties.get_mut(&holder) else { return false };
         let had = party.held.take().is_some() || party.is_barred;
@@ -207,7 +211,7 @@ impl Entry {
         had
     }
 
-    /// Forgets a holder without any remaining relation to the chronicle.
+    /// Removes a holder that has no claim, statement or lost claim any more.
     pub(super) fn tidy(&mut self, holder: HolderId) {
         if self.parties.get(&holder).is_some_and(Party::is_gone) {
             self.parties.remove(&holder);
@@ -219,7 +223,8 @@ impl Entry {
         self.earliest = leases.min();
     }
 
-    /// Checks that a holder may use the chronicle: refused after the loss of a lease.
+    /// Returns an error if the holder has lost its acquisition, and has neither acquired again nor
+    /// released.
     pub(super) fn check(&self, chronicle: ChronicleId, holder: HolderId) -> Result<(), Refusal> {
         match self.parties.get(&holder) {
             Some(party) if party.is_barred => Err(party.refusal(chronicle, holder)),
@@ -227,7 +232,7 @@ impl Entry {
         }
     }
 
-    /// A statement of a holder begins to use the chronicle.
+    /// Registers that a statement of a holder uses the chronicle.
     pub(super) fn enter(
         &mut self,
         now: Moment,
@@ -271,7 +276,8 @@ impl Entry {
         Ok(StartedUse { ticks, since_ns, epoch: party.epoch })
     }
 
-    /// Another holder with exclusive access to some of the events, or waiting for exclusive access.
+    /// An acquisition or request of another holder that gives, or asks for, exclusive access to
+    /// some of these events; `None` if writes are possible.
     fn alone(
         &self,
         chronicle: ChronicleId,
@@ -288,7 +294,8 @@ impl Entry {
         if let Some((id, held)) = held.next() {
             return Some(held.acquisition(chronicle, *id, Standing::Held));
         }
-        // Other requests already wait for such a holder or transaction.
+        // The waiting requests already wait for a holder of a claim, and for a transaction with
+        // writes: such writers must be able to continue.
         let holds = self.parties.get(&holder).is_some_and(|party| party.held.is_some());
         if holds || what == Use::WriteOn {
             return None;
@@ -299,7 +306,7 @@ impl Entry {
             .map(|waiting| waiting.acquisition(chronicle))
     }
 
-    /// Starts the commit of a statement's writes, unless the lease of the writes has run out.
+    /// Starts the commit of a statement's writes; refuses if the lease of the writes has run out.
     pub(super) fn commit(
         &mut self,
         chronicle: ChronicleId,
@@ -314,8 +321,8 @@ impl Entry {
         Ok(())
     }
 
-    /// The reason why writes of a statement from epoch `epoch` will never be committed; `None` when
-    /// a commit is possible.
+    /// The reason why the writes of a statement, started in epoch `epoch`, will never be committed;
+    /// `None` if a commit is possible.
     pub(super) fn lost(
         &self,
         chronicle: ChronicleId,
@@ -326,13 +333,13 @@ impl Entry {
         (party.epoch != epoch).then(|| party.refusal(chronicle, holder))
     }
 
-    /// Holders with unfinished void writes.
+    /// Holders with void writes: writes that will never be committed, by statements that still run.
     pub(super) fn void_holders(&self) -> Vec<HolderId> {
         let void = self.parties.iter().filter(|(_, party)| party.void_writes > 0);
         void.map(|(holder, _)| *holder).collect()
     }
 
-    /// Ends a statement of a holder; the statement began in epoch `epoch`.
+    /// Registers the end of a holder's statement, which began in epoch `epoch`.
     pub(super) fn exit(&mut self, holder: HolderId, what: Use, epoch: u32, committing: bool) {
         debug_assert!(!committing || what.writes(), "a reader commits");
         let Some(party) = self.parties.get_mut(&holder) else { return };
@@ -347,8 +354,8 @@ impl Entry {
         self.tidy(holder);
     }
 
-    /// The acquisitions in the way of a claim. Only waiting requests before `ticket` are in the
-    /// way.
+    /// The acquisitions and requests that conflict with a claim. Of the waiting requests, only
+    /// those before `ticket` count.
     pub(super) fn blockers(
         &self,
         chronicle: ChronicleId,
@@ -397,7 +404,7 @@ impl Entry {
             .collect()
     }
 
-    /// Lists all acquisitions and requests of the chronicle.
+    /// Adds all acquisitions and requests of the chronicle to a list.
     pub(super) fn list(&self, chronicle: ChronicleId, into: &mut Vec<Acquisition>) {
         for (id, party) in &self.parties {
             into.extend(party.held.map(|held| held.acquisition(chronicle, *id, Standing::Held)));
@@ -422,7 +429,7 @@ impl Entry {
 }
 
 impl Party {
-    /// The reason of a refusal to the party.
+    /// The error for a request or statement of a holder that has lost its acquisition.
     fn refusal(&self, chronicle: ChronicleId, holder: HolderId) -> Refusal {
         self.lost.map_or(Refusal::Closing, |lost| {
             Refusal::Lost(lost.acquisition(chronicle, holder, Standing::Lost))

@@ -1,4 +1,4 @@
-//! A waiting ACQUIRE.
+//! An ACQUIRE that waits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,21 +11,21 @@ use super::{
     register::RequestState,
 };
 
-/// A place in the queue for a chronicle; a drop gives the place up.
+/// A place in the queue for a chronicle. Dropping the value withdraws the request.
 #[derive(Debug)]
 pub struct QueuePlace {
     acquisitions: Arc<Acquisitions>,
     chronicle: ChronicleId,
-    /// `None` after the end of the wait.
+    /// The number of the request; `None` after the end of the wait.
     ticket: Option<u64>,
 }
 
-/// The time of the next check.
+/// How long to wait before the next check.
 #[derive(Debug)]
 pub struct Pause {
-    /// Maximum pause: a lease runs out at its end.
+    /// Maximum wait: until the next lease runs out, if any.
     pub at_most: Option<Duration>,
-    /// Wakes the listener at once after a change.
+    /// Ends the wait early when the state of the chronicle changes.
     pub changed: oneshot::Receiver<()>,
 }
 
@@ -46,13 +46,14 @@ impl QueuePlace {
         Self { acquisitions, chronicle, ticket: Some(ticket) }
     }
 
-    /// Checks for a granted request; otherwise returns the pause before the next check.
+    /// Checks whether the request can be granted now: returns `None` if it is granted, otherwise
+    /// the wait before the next check.
     ///
     /// # Errors
-    /// `Closing`, `Deadlock`: the request no longer waits.
+    /// `Closing`, `Deadlock`: the request has been removed from the queue.
     pub fn check_request(&mut self) -> Result<Option<Pause>, Refusal> {
         let Some(ticket) = self.ticket else { return Ok(None) };
-        // Outside the lock, because the clock may have to wait for the disk.
+        // Read the clock before taking the lock, because the clock may have to wait for the disk.
         let time_ns = self.acquisitions.clock.now_ns();
         let mut inner = self.acquisitions.inner.lock();
         let now = self.acquisitions.now();
@@ -74,7 +75,7 @@ impl QueuePlace {
         }
     }
 
-    /// The acquisitions in the way of the request.
+    /// The acquisitions that the request waits for.
     pub fn blockers(&self) -> Vec<Acquisition> {
         let Some(ticket) = self.ticket else { return Vec::new() };
         let mut inner = self.acquisitions.inner.lock();

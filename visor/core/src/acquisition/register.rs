@@ -1,5 +1,6 @@
-//! All acquisitions, in a state machine: every call receives the time, and no call waits. Leases
-//! use the monotonic clock (`now`); the time for events (`time_ns`) is only stored.
+//! All acquisitions, as a state machine without clock and threads: every call receives the current
+//! time, and no call waits. Leases use the monotonic clock (`now`); the wall-clock time (`time_ns`)
+//! is only stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,34 +11,36 @@ use super::{
     entry::{Entry, StartedUse, WaitingRequest},
 };
 
-/// Maximum number of chronicles acquired or waited for by a holder.
+/// Maximum number of chronicles that one holder has acquired or waits for.
 pub(super) const ACQUISITIONS_MAX: usize = 10_000;
 
-/// Maximum number of waiting ACQUIREs for a chronicle.
+/// Maximum number of requests that wait for one chronicle.
 pub(super) const WAITING_MAX: usize = 1_000;
 
 /// The acquisitions of all chronicles.
 #[derive(Debug, Default)]
 pub(super) struct Register {
     chronicles: BTreeMap<ChronicleId, Entry>,
-    /// The chronicles acquired or lost by each holder.
+    /// For each holder, the chronicles that it has acquired or lost.
     holders: BTreeMap<HolderId, BTreeSet<ChronicleId>>,
-    /// The waiting requests of each holder.
+    /// For each holder, its waiting requests: ticket and chronicle.
     waiting: BTreeMap<HolderId, BTreeMap<u64, ChronicleId>>,
     tickets: u64,
 }
 
-/// The state of a waiting request.
+/// The result of checking a waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestState {
     /// The request is granted.
     Granted,
-    /// The request still waits; a lease in its way runs out at the given moment.
+    /// The request still waits. If a lease that blocks the request can run out, contains the
+    /// moment.
     Waits(Option<Moment>),
 }
 
 impl Register {
-    /// Acquires or renews. Returns `None` when the claim is granted, or a ticket for the wait.
+    /// Acquires a chronicle, or renews the acquisition. Returns `None` if the claim is granted, or
+    /// the ticket of a waiting request.
     pub(super) fn request(
         &mut self,
         now: Moment,
@@ -55,7 +58,8 @@ impl Register {
         let ticket = self.tickets;
         let entry = self.chronicles.entry(chronicle).or_default();
         entry.settle(now);
-        // A holder keeps its claim until the release: a planned drop waits for the release.
+        // A holder may renew its claim during a planned drop, because the drop waits for its
+        // release.
         if entry.is_shut() && !entry.is_renewal(holder, &claim) {
             return Err(Refusal::Closing);
         }
@@ -82,7 +86,7 @@ impl Register {
         Ok(Some(ticket))
     }
 
-    /// Checks for a waiting request that can be granted now.
+    /// Checks whether a waiting request can be granted now.
     pub(super) fn check_request(
         &mut self,
         now: Moment,
@@ -125,7 +129,7 @@ impl Register {
         Ok(RequestState::Waits(until))
     }
 
-    /// The acquisitions in the way of a waiting request.
+    /// The acquisitions that a waiting request waits for.
     pub(super) fn blockers(
         &mut self,
         now: Moment,
@@ -152,7 +156,7 @@ impl Register {
         self.tidy(chronicle, holder);
     }
 
-    /// True if a waiting request waits for itself, through other requests.
+    /// True if a waiting request waits for itself, through a cycle of other requests.
     fn is_deadlocked(&self, chronicle: ChronicleId, ticket: u64) -> bool {
         let Some(entry) = self.chronicles.get(&chronicle) else { return false };
         let Some(first) = entry.queue.iter().find(|waiting| waiting.ticket == ticket) else {
@@ -164,9 +168,9 @@ impl Register {
             let Some(entry) = self.chronicles.get(&chronicle) else { continue };
             let WaitingRequest { holder, claim, ticket, .. } = waiting;
             for other in entry.blockers(chronicle, holder, &claim, Some(ticket)) {
-                // A session also waits under a second number, for an exclusive statement in a
-                // chronicle. The acquisition directly in the way then belongs to another session of
-                // the client.
+                // For an exclusive statement in a chronicle, a session waits as a second holder
+                // with a negative number. The acquisition that blocks such a request directly
+                // belongs to another session of the same client.
                 let is_direct = ticket == first.ticket && other.holder != first.holder;
                 if !is_direct && other.holder.session() == first.holder.session() {
                     return true;
@@ -210,14 +214,15 @@ impl Register {
         }
     }
 
-    /// Ends expired leases.
+    /// Ends the leases on a chronicle that have run out.
     pub(super) fn settle(&mut self, now: Moment, chronicle: ChronicleId) {
         if let Some(entry) = self.chronicles.get_mut(&chronicle) {
             entry.settle(now);
         }
     }
 
-    /// Releases a holder's claim. Returns true if the holder had a claim, or had lost a claim.
+    /// Releases a holder's claim. Returns true if the holder had a claim, or had lost a claim since
+    /// its last release.
     pub(super) fn release(&mut self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return false };
         let had = entry.release(holder);
@@ -241,7 +246,7 @@ impl Register {
         self.holders.get(&holder).is_some_and(|of| of.contains(&chronicle))
     }
 
-    /// A statement begins to use a chronicle.
+    /// Registers that a statement uses a chronicle.
     pub(super) fn enter(
         &mut self,
         now: Moment,
@@ -258,7 +263,7 @@ impl Register {
         entered
     }
 
-    /// Checks that a holder may still use a chronicle.
+    /// Checks that a holder has not lost its acquisition of a chronicle.
     pub(super) fn check(
         &mut self,
         now: Moment,
@@ -270,7 +275,7 @@ impl Register {
         entry.check(chronicle, holder)
     }
 
-    /// Starts the commit: the writes of a statement may be durable at any moment from now on.
+    /// Starts the commit of a statement: from now on, its writes may become durable at any moment.
     pub(super) fn commit(
         &mut self,
         now: Moment,
@@ -283,8 +288,8 @@ impl Register {
         entry.commit(chronicle, holder, epoch)
     }
 
-    /// The reason why writes of a statement from epoch `epoch` will never be committed; `None` when
-    /// a commit is possible.
+    /// The reason why the writes of a statement, started in epoch `epoch`, will never be committed;
+    /// `None` if a commit is possible.
     pub(super) fn lost(
         &mut self,
         now: Moment,
@@ -297,7 +302,8 @@ impl Register {
         entry.lost(chronicle, holder, epoch)
     }
 
-    /// Holders with unfinished void writes to a chronicle.
+    /// Holders with void writes to a chronicle: writes that will never be committed, by statements
+    /// that still run.
     pub(super) fn void_holders(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<HolderId> {
         self.chronicles.get_mut(&chronicle).map_or_else(Vec::new, |entry| {
             entry.settle(now);
@@ -305,7 +311,7 @@ impl Register {
         })
     }
 
-    /// The earliest end of a lease on a chronicle.
+    /// The moment at which the next lease on a chronicle runs out.
     pub(super) fn next_end(&mut self, now: Moment, chronicle: ChronicleId) -> Option<Moment> {
         let entry = self.chronicles.get_mut(&chronicle)?;
         entry.settle(now);
@@ -329,9 +335,8 @@ impl Register {
         }
     }
 
-    /// A holder begins to drop a chronicle: until [`Self::reopen`] or [`Self::forget`], no holder
-    /// can make a new acquisition of it or begin to write. Returns the acquisitions of other
-    /// holders.
+    /// Begins the drop of a chronicle: until [`Self::reopen`] or [`Self::forget`], no session can
+    /// make a new acquisition of it or begin to write. Returns the acquisitions of other holders.
     pub(super) fn close(
         &mut self,
         now: Moment,
@@ -358,8 +363,8 @@ impl Register {
         }
     }
 
-    /// Marks a chronicle for a drop after the last release; the calling holder releases its claim.
-    /// Returns true if the chronicle was not marked before.
+    /// Plans the drop of a chronicle for the time after its last release, and releases the claim of
+    /// `holder`. Returns true if the drop was not planned before.
     pub(super) fn mark(&mut self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let entry = self.chronicles.entry(chronicle).or_default();
         let is_new = !std::mem::replace(&mut entry.marked, true);
@@ -371,7 +376,7 @@ impl Register {
         is_new
     }
 
-    /// Removes the mark of a chronicle.
+    /// Cancels the planned drop of a chronicle.
     pub(super) fn unmark(&mut self, chronicle: ChronicleId) {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
         entry.marked = false;
@@ -380,7 +385,7 @@ impl Register {
         }
     }
 
-    /// Forgets a dropped chronicle.
+    /// Removes all state of a dropped chronicle.
     pub(super) fn forget(&mut self, chronicle: ChronicleId) {
         let Some(entry) = self.chronicles.remove(&chronicle) else { return };
         for waiting in &entry.queue {
@@ -399,7 +404,7 @@ impl Register {
         })
     }
 
-    /// All acquisitions, by chronicle.
+    /// All acquisitions, sorted by chronicle.
     pub(super) fn list(&mut self, now: Moment) -> Vec<Acquisition> {
         let mut list = Vec::new();
         for (chronicle, entry) in &mut self.chronicles {
@@ -439,7 +444,7 @@ impl Register {
         count
     }
 
-    /// Forgets state without content.
+    /// Removes entries that have no content any more.
     fn tidy(&mut self, chronicle: ChronicleId, holder: HolderId) {
         let mut listed = false;
         if let Some(entry) = self.chronicles.get_mut(&chronicle) {
@@ -461,12 +466,12 @@ impl Register {
 
 #[cfg(test)]
 impl Register {
-    /// A register after the end of all acquisitions, with its counter of tickets.
+    /// A register without acquisitions, which continues the ticket numbers.
     pub(super) fn ended(tickets: u64) -> Self {
         Self { tickets, ..Self::default() }
     }
 
-    /// The number of tickets handed out.
+    /// The number of tickets issued so far.
     pub(super) fn tickets(&self) -> u64 {
         self.tickets
     }

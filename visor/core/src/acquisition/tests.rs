@@ -13,7 +13,8 @@ const A: HolderId = HolderId(1);
 const B: HolderId = HolderId(2);
 const C: HolderId = HolderId(3);
 
-/// A clock that moves only by hand; the wall clock shows a thousand more.
+/// A clock that only the test advances; the wall clock shows 1,000 ns more than the monotonic
+/// clock.
 #[derive(Debug, Default)]
 struct HandClock(AtomicU64);
 
@@ -75,7 +76,8 @@ fn parts_that_do_not_overlap_are_not_in_each_others_way() {
     all.acquire(T, B, part(Mode::Exclusive, 10, 20)).unwrap();
     assert!(all.acquire(T, C, part(Mode::Shared, 9, 10)).is_err());
     all.acquire(T, C, part(Mode::Shared, 20, 30)).unwrap();
-    // A holder of a part writes there; a statement without an acquisition may write anywhere.
+    // A holder of a range of ticks can write in this range; a statement without an acquisition can
+    // write everywhere.
     assert_eq!(all.enter(T, B, Use::Write).unwrap().ticks(), part(Mode::Shared, 10, 20).ticks);
     assert!(matches!(all.enter(T, HolderId(4), Use::Write), Err(Refusal::LockedOut(_))));
 }
@@ -101,7 +103,7 @@ fn exclusive_waits_for_those_who_write() {
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     let pause = waiting.check_request().unwrap().unwrap();
     assert_eq!(waiting.blockers()[0].standing, Standing::Writing);
-    // No new writer enters, but a writing transaction continues.
+    // No new statement can begin to write, but a transaction that has already written continues.
     assert!(matches!(all.enter(T, C, Use::Write), Err(Refusal::LockedOut(_))));
     assert!(matches!(all.enter(T, A, Use::Write), Err(Refusal::LockedOut(_))));
     drop(all.enter(T, A, Use::WriteOn).unwrap());
@@ -127,7 +129,7 @@ fn those_who_wait_have_turns() {
     assert!(second.check_request().unwrap().is_some() && first.check_request().unwrap().is_none());
     all.leave(B);
     assert!(second.check_request().unwrap().is_none());
-    // A withdrawn request blocks no other request.
+    // A request that was withdrawn blocks no other request.
     let third = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(all.acquire(T, A, claim(Mode::Shared)).is_err());
     drop(third);
@@ -145,7 +147,7 @@ fn who_waits_is_told_of_its_own_chronicle_alone() {
     let [t, u] = pauses.map(|pause| pause.changed);
     drop(all.enter(U, A, Use::Write).unwrap());
     assert_eq!((t.now_or_never(), u.now_or_never()), (None, Some(Ok(()))));
-    // A leaving holder releases all its acquisitions.
+    // When a holder leaves, all its acquisitions are released.
     let pauses = [&mut of_t, &mut of_u].map(|waiting| waiting.check_request().unwrap().unwrap());
     all.leave(A);
     for pause in pauses {
@@ -169,7 +171,7 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     clock.advance(9);
     assert!(waiting.check_request().unwrap().is_some());
     clock.advance(1);
-    // No request waits for the void writes: they cannot be committed.
+    // No request waits for the void writes, because they cannot be committed.
     assert!(waiting.check_request().unwrap().is_none());
     assert_eq!((all.void_holders(T), all.next_end(T)), (vec![A], None));
     assert!(matches!(writing.lost(), Some(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
@@ -180,7 +182,7 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     assert!(all.release(T, A));
     drop(all.enter(T, A, Use::Read).unwrap());
     assert!(matches!(all.enter(T, A, Use::Write), Err(Refusal::LockedOut(_))));
-    // The writes stay lost after a release too.
+    // The writes stay lost even after a release.
     assert!(writing.lost().is_some());
     drop(writing);
     assert!(all.void_holders(T).is_empty());
@@ -212,7 +214,7 @@ fn who_goes_on_and_on_is_told_that_a_lease_ran_out() {
     apart.check().unwrap();
     all.release(T, A);
     reading.check().unwrap();
-    // The statement keeps the range from its begin.
+    // The statement keeps the range of ticks that it had at its beginning.
     assert_eq!(reading.ticks(), TickRange::ALL);
     all.acquire(T, A, lease(Mode::Shared, 10)).unwrap();
     clock.advance(10);
@@ -233,7 +235,7 @@ fn a_ring_of_those_who_wait_is_refused() {
     assert!(waiting.check_request().unwrap().is_some());
     all.leave(B);
     assert!(waiting.check_request().unwrap().is_none());
-    // Two shared holders cannot both become exclusive.
+    // Two holders of SHARED cannot both wait for EXCLUSIVE.
     let (_, all) = acquisitions();
     all.acquire(T, A, claim(Mode::Shared)).unwrap();
     all.acquire(T, B, claim(Mode::Shared)).unwrap();
@@ -241,15 +243,15 @@ fn a_ring_of_those_who_wait_is_refused() {
     assert!(matches!(all.ask(T, B, claim(Mode::Exclusive)), Err(Refusal::Deadlock(_))));
     all.release(T, B);
     assert!(waiting.check_request().unwrap().is_none());
-    // Neither can a transaction with writes to a chronicle requested by a waiting holder, when the
-    // transaction would wait for that holder.
+    // A transaction cannot request a chronicle whose holder waits for a chronicle to which the
+    // transaction has written: both would wait for each other.
     let (_, all) = acquisitions();
     let _writing = all.enter(T, A, Use::Write).unwrap();
     all.acquire(U, B, claim(Mode::Exclusive)).unwrap();
     let _waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(matches!(all.ask(U, A, claim(Mode::Shared)), Err(Refusal::Deadlock(_))));
-    // The writer becomes exclusive on its own chronicle, despite a waiting request of another
-    // holder.
+    // The writer can become exclusive on the chronicle to which it has written, although another
+    // holder's request waits.
     assert!(all.ask(T, A, claim(Mode::Exclusive)).unwrap().is_none());
 }
 
@@ -268,7 +270,7 @@ fn a_ring_of_those_who_are_alone_is_refused() {
     let _writing = all.enter(U, B, Use::Write).unwrap();
     let _waiting = all.ask(U, A.alone(), exclusive()).unwrap().unwrap();
     assert!(matches!(all.ask(T, B, claim(Mode::Shared)), Err(Refusal::Deadlock(_))));
-    // Another session of the same client counts as a holder to wait for.
+    // Another session of the same client counts as a separate holder in a wait.
     let (_, all) = acquisitions();
     let writing = all.enter(T, A, Use::Write).unwrap();
     let mut waiting = all.ask(T, A.alone(), exclusive()).unwrap().unwrap();
@@ -282,7 +284,7 @@ fn what_is_dropped_is_shut_until_it_is_gone_or_stays() {
     all.acquire(T, A, claim(Mode::Shared)).unwrap();
     all.acquire(T, B, claim(Mode::Shared)).unwrap();
     let mut waiting = all.ask(T, C, claim(Mode::Exclusive)).unwrap().unwrap();
-    // No close at all, if it is requested only without other holders.
+    // `close_if_free` changes nothing while another holder exists.
     let pause = waiting.check_request().unwrap().unwrap();
     let others = all.close_if_free(T, A).unwrap_err();
     assert_eq!(others.iter().map(|other| other.holder).collect::<Vec<_>>(), [B]);
@@ -348,7 +350,7 @@ fn a_use_tells_since_when_its_holder_has_the_chronicle() {
     assert_eq!(since(A), None);
     all.acquire(T, A, lease(Mode::Shared, 20)).unwrap();
     clock.advance(5);
-    // Neither since the renewal nor since the begin of the use.
+    // The lease ran out neither since the renewal nor since the beginning of the use.
     all.acquire(T, A, lease(Mode::Shared, 20)).unwrap();
     assert_eq!((since(A), since(B)), (Some(1_005), None));
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! A chronicle in use by a statement or a transaction: an implicit shared acquisition until the end
-//! of the use.
+//! The use of a chronicle by a statement or a transaction, which is an implicit shared acquisition
+//! until its end.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
     entry::StartedUse,
 };
 
-/// A single use of a chronicle; a drop ends the use.
+/// One use of a chronicle. Dropping the value ends the use.
 #[derive(Debug)]
 pub struct UseGuard {
     acquisitions: Arc<Acquisitions>,
@@ -38,33 +38,33 @@ impl UseGuard {
         self.chronicle
     }
 
-    /// The kind of use.
+    /// How the statement uses the chronicle.
     pub fn what(&self) -> Use {
         self.what
     }
 
-    /// The events visible to the statement and open to its writes: the acquired projection of its
-    /// holder, or all events.
+    /// The ticks of the events that the statement may read and write: the range that its holder has
+    /// acquired, or all ticks.
     pub fn ticks(&self) -> TickRange {
         self.entered.ticks
     }
 
-    /// The time of the holder's acquisition, in nanoseconds since 1970; `None` without an ACQUIRE.
-    /// Events with times of the clock are not accepted from before the acquisition (F24).
+    /// The wall-clock time of the holder's acquisition, in nanoseconds since 1970; `None` without
+    /// an ACQUIRE. For chronicles with a clocked time source, earlier events are refused (F24).
     pub fn since_ns(&self) -> Option<i64> {
         self.entered.since_ns
     }
 
-    /// Checks that the holder may continue: for a long use.
+    /// For long uses: checks that the holder may continue.
     ///
     /// # Errors
-    /// `Lost` when a lease has run out, and the chronicle was neither acquired again nor released.
+    /// `Lost` if the lease has run out and the holder has neither acquired again nor released.
     pub fn check(&self) -> Result<(), Refusal> {
         self.acquisitions.check(self.chronicle, self.holder)
     }
 
-    /// The reason why the writes will never be committed: the lease of the writes has run out.
-    /// `None` when a commit is possible or in progress.
+    /// The reason why the writes will never be committed: their lease has run out. `None` if a
+    /// commit is possible or has started.
     pub fn lost(&self) -> Option<Refusal> {
         if self.committing || !self.what.writes() {
             return None;
@@ -74,11 +74,11 @@ impl UseGuard {
         inner.register.lost(now, self.chronicle, self.holder, epoch)
     }
 
-    /// Starts the commit: the writes may be durable at any moment from here on. If the lease runs
-    /// out now, other holders still wait for the end of the use.
+    /// Starts the commit: from now on, the writes may become durable at any moment. If the lease
+    /// runs out during the commit, other holders still wait for the end of this use.
     ///
     /// # Errors
-    /// `Lost` when the lease has run out: then no write may be committed.
+    /// `Lost` if the lease has run out; then the caller must not commit.
     pub fn commit(&mut self) -> Result<(), Refusal> {
         if self.committing || !self.what.writes() {
             return Ok(());

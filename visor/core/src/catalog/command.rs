@@ -6,7 +6,7 @@ use stratalog_model::{ChronicleDefinition, ChronicleId, ColumnType, IndexKind};
 
 use super::state::CatalogState;
 
-/// A column before it has an id, from CREATE TABLE or ADD COLUMN.
+/// A column from CREATE TABLE or ADD COLUMN, which has no id yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewColumn {
     /// Name.
@@ -15,9 +15,9 @@ pub struct NewColumn {
     pub column_type: ColumnType,
     /// Whether NULL is allowed.
     pub nullable: bool,
-    /// DEFAULT as SQL text; validated by the caller.
+    /// The expression after DEFAULT as SQL text; validated by the caller.
     pub default_sql: Option<String>,
-    /// For ADD COLUMN: the constant shown by older rows, in the text form of the type.
+    /// For ADD COLUMN: the value of the column in older rows, in the text form of the type.
     pub missing_value: Option<String>,
 }
 
@@ -32,14 +32,14 @@ pub struct NewChronicle {
     pub name: String,
     /// Columns in order.
     pub columns: Vec<NewColumn>,
-    /// PRIMARY KEY column names; the last is the tick. `None` if the statement declares no key: the
-    /// tick is then the first NOT NULL timestamp column, or else the first timestamp column.
-    /// Without any timestamp column, a column `time TIMESTAMPTZ(9) NOT NULL DEFAULT now()` is
-    /// appended.
+    /// The column names of the PRIMARY KEY; the last column is the tick column. `None` if the
+    /// statement declares no key. Then the tick column is the first NOT NULL timestamp column, or
+    /// else the first timestamp column. If there is no timestamp column, the catalog appends a
+    /// column `time TIMESTAMPTZ(9) NOT NULL DEFAULT now()`.
     pub primary_key: Option<Vec<String>>,
-    /// WITH (…) options as (lower-case name, value text), in order.
+    /// The options in WITH (…), in order: lower-case name, and value as text.
     pub options: Vec<(String, String)>,
-    /// IF NOT EXISTS.
+    /// True for IF NOT EXISTS.
     pub if_not_exists: bool,
 }
 
@@ -50,14 +50,14 @@ pub enum Command {
     CreateDatabase {
         /// The database's name.
         name: String,
-        /// An existing database is a notice instead of an error.
+        /// True if an existing database causes a notice instead of an error.
         if_not_exists: bool,
     },
-    /// DROP DATABASE; only when the database holds no chronicle.
+    /// DROP DATABASE; fails if the database has chronicles.
     DropDatabase {
         /// The database's name.
         name: String,
-        /// A missing database is a notice instead of an error.
+        /// True if a missing database causes a notice instead of an error.
         if_exists: bool,
     },
     /// CREATE SCHEMA.
@@ -66,27 +66,29 @@ pub enum Command {
         database: String,
         /// The schema's name.
         name: String,
-        /// An existing schema is a notice instead of an error.
+        /// True if an existing schema causes a notice instead of an error.
         if_not_exists: bool,
     },
-    /// DROP SCHEMA; only when empty, unless `cascade`.
+    /// DROP SCHEMA; unless `cascade` is true, fails if the schema is not empty.
     DropSchema {
         /// Database of the schema.
         database: String,
         /// The schema's name.
         name: String,
-        /// A missing schema is a notice instead of an error.
+        /// True if a missing schema causes a notice instead of an error.
         if_exists: bool,
-        /// Drops the schema's chronicles too.
+        /// True to drop the chronicles of the schema too.
         cascade: bool,
     },
     /// CREATE TABLE.
     CreateChronicle(NewChronicle),
-    /// CREATE TABLE of a transaction, under a [reserved](super::Catalog::reserve) id.
+    /// CREATE TABLE in a transaction, with an id from
+    /// [`Catalog::reserve`](super::Catalog::reserve).
     CreateReserved {
         /// The id.
         id: ChronicleId,
-        /// Nanoseconds since 1970 of the statement: stored events may already use the time.
+        /// The time of the statement, in nanoseconds since 1970. Stored events may already depend
+        /// on it.
         created_ns: i64,
         /// The definition of the new chronicle.
         new: NewChronicle,
@@ -99,18 +101,19 @@ pub enum Command {
         schema: String,
         /// The table's name.
         name: String,
-        /// A missing table is a notice instead of an error.
+        /// True if a missing table causes a notice instead of an error.
         if_exists: bool,
     },
-    /// DROP TABLE of a transaction: drops the chronicle found by name when the statement ran.
+    /// DROP TABLE in a transaction: drops the chronicle that the statement has already found by
+    /// name.
     DropKnown {
         /// The chronicle's id.
         id: ChronicleId,
     },
-    /// Drops a chronicle after all its events were copied to another chronicle. Fails if the
-    /// definition has changed since the copy.
+    /// Drops a chronicle whose events were all copied to another chronicle. Fails if the definition
+    /// has changed since the copy.
     DropUnchanged {
-        /// The definition at the time of the copy.
+        /// The definition when the events were copied.
         was: Box<ChronicleDefinition>,
     },
     /// ALTER TABLE … RENAME TO.
@@ -135,29 +138,31 @@ pub enum Command {
         id: ChronicleId,
         /// The column.
         column: NewColumn,
-        /// True if the column joins the key: a text column with the value '' in existing events.
+        /// True to add the column to the key: a text column that has the value '' in existing
+        /// events.
         key: bool,
-        /// An existing column is a notice instead of an error.
+        /// True if an existing column causes a notice instead of an error.
         if_not_exists: bool,
     },
-    /// ALTER TABLE … SET (…), for changeable options only.
+    /// ALTER TABLE … SET (…), for options that can change.
     SetOptions {
         /// The chronicle's id.
         id: ChronicleId,
-        /// (lower-case name, value text), in order.
+        /// The options, in order: lower-case name, and value as text.
         options: Vec<(String, String)>,
     },
     /// CREATE INDEX … USING bloom or inverted.
     CreateIndex {
         /// The chronicle's id.
         id: ChronicleId,
-        /// The index's name; `None` for a name derived from the table and the columns.
+        /// The name of the index; `None` for a name made from the names of the table and the
+        /// columns.
         name: Option<String>,
         /// The kind of the index.
         kind: IndexKind,
         /// The names of the indexed columns.
         columns: Vec<String>,
-        /// An existing index is a notice instead of an error.
+        /// True if an existing index causes a notice instead of an error.
         if_not_exists: bool,
     },
     /// DROP INDEX.
@@ -168,14 +173,14 @@ pub enum Command {
         schema: String,
         /// The index's name.
         name: String,
-        /// A missing index is a notice instead of an error.
+        /// True if a missing index causes a notice instead of an error.
         if_exists: bool,
     },
     /// COMMENT ON TABLE.
     CommentOnChronicle {
         /// The chronicle's id.
         id: ChronicleId,
-        /// The text; `None` and the empty text remove it.
+        /// The text; `None` or an empty text removes the comment.
         comment: Option<String>,
     },
     /// COMMENT ON COLUMN.
@@ -184,13 +189,13 @@ pub enum Command {
         id: ChronicleId,
         /// The column's name.
         column: String,
-        /// The text; `None` and the empty text remove it.
+        /// The text; `None` or an empty text removes the comment.
         comment: Option<String>,
     },
 }
 
 impl Command {
-    /// The chronicles dropped by the command, for the state before the command.
+    /// The chronicles that the command would drop in the state `state`.
     pub fn drops(&self, state: &CatalogState) -> Vec<ChronicleId> {
         match self {
             Command::DropKnown { .. }
@@ -201,9 +206,8 @@ impl Command {
         }
     }
 
-    /// The chronicles changed or dropped by the command, for the state before the command. A
-    /// command for a comment or an index changes no chronicle: events do not depend on comments or
-    /// indexes.
+    /// The chronicles that the command would change or drop in the state `state`. Commands about
+    /// comments and indexes do not count, because events do not depend on comments or indexes.
     pub fn changes(&self, state: &CatalogState) -> Vec<ChronicleId> {
         match self {
             Command::DropKnown { id }
@@ -234,13 +238,13 @@ impl Command {
 /// The result of a command.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// True if anything changed (IF [NOT] EXISTS may find nothing to do).
+    /// True if the command changed anything. With IF [NOT] EXISTS, a command may change nothing.
     pub changed: bool,
-    /// Reasons why parts of a command had no effect: one NOTICE each.
+    /// Reasons why a part of the command had no effect; the client gets one NOTICE for each.
     pub notices: Vec<String>,
-    /// The chronicle made or changed by the last command with a chronicle; with IF NOT EXISTS, the
-    /// existing chronicle.
+    /// The chronicle that the last command created or changed; with IF NOT EXISTS, the existing
+    /// chronicle.
     pub chronicle: Option<Arc<ChronicleDefinition>>,
-    /// Chronicles dropped: the caller makes the store forget them.
+    /// Dropped chronicles; the caller must tell the event store to forget them.
     pub dropped: Vec<ChronicleId>,
 }

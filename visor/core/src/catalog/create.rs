@@ -1,4 +1,4 @@
-//! CREATE TABLE: from the statement to a complete definition.
+//! CREATE TABLE: makes a complete definition from the statement.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::{
     name, option,
 };
 
-/// Name of the tick column of a table without any timestamp column.
+/// Name of the tick column of a table that is declared without a timestamp column.
 const TIME_COLUMN: &str = "time";
 
-/// The definition of a new chronicle with the id `id`, created at `now_ns`.
+/// The definition of a new chronicle, with the id `id` and the creation time `now_ns`.
 pub(crate) fn define(
     new: &NewChronicle,
     id: ChronicleId,
@@ -27,8 +27,8 @@ pub(crate) fn define(
     }
     let mut columns = new.columns.clone();
     if new.primary_key.is_none() && !columns.iter().any(|c| c.column_type.is_timestamp()) {
-        // After the columns of the statement: INSERT and COPY without a column list mean the
-        // columns of the statement.
+        // Append the column after the columns of the statement, because INSERT and COPY without a
+        // column list refer to the columns of the statement.
         columns.push(time_column(new)?);
     }
     let mut columns: Vec<ColumnDefinition> =
@@ -97,7 +97,8 @@ pub(crate) fn define(
     Ok(definition)
 }
 
-/// The scale of a table: the base is the given time, or the time of creation (F21).
+/// The base and granularity of the ticks: the base is the given time, or else the creation time
+/// (F21).
 fn scale(base_ns: Option<i64>, now_ns: i64, granularity: Granularity) -> Result<TickScale> {
     if let Some(given) = base_ns {
         let beyond = given.rem_euclid(granularity.ns());
@@ -114,7 +115,7 @@ fn scale(base_ns: Option<i64>, now_ns: i64, granularity: Granularity) -> Result<
     Ok(TickScale::starting_at(base_ns.unwrap_or(now_ns), granularity))
 }
 
-/// Makes a column's definition from the column of a statement.
+/// Makes the definition of a column that a statement declares.
 pub(crate) fn column_of(id: ColumnId, column: &NewColumn) -> ColumnDefinition {
     ColumnDefinition {
         id,
@@ -152,15 +153,16 @@ fn time_column(new: &NewChronicle) -> Result<NewColumn> {
     })
 }
 
-/// The tick column of a table without a key: the first NOT NULL timestamp, or else the first
-/// timestamp.
+/// The tick column of a table without a key: the first NOT NULL timestamp column, or else the first
+/// timestamp column.
 pub(crate) fn default_tick(columns: &[ColumnDefinition]) -> Option<ColumnId> {
     let mut times = columns.iter().filter(|column| column.column_type.is_timestamp());
     let first = times.clone().next();
     times.find(|column| !column.nullable).or(first).map(|column| column.id)
 }
 
-/// The tick column named by the option `time_column`. A key names a tick column itself (`of_key`).
+/// The tick column that the option `time_column` names. If the table has a key, the key names the
+/// tick column (`of_key`).
 fn named_tick(
     new: &NewChronicle,
     name: &str,
@@ -186,7 +188,7 @@ fn named_tick(
     Ok(column.id)
 }
 
-/// Key columns and tick column of a PRIMARY KEY.
+/// The key columns and the tick column of a PRIMARY KEY.
 fn key_of(
     new: &NewChronicle,
     names: &[String],
@@ -208,8 +210,8 @@ fn key_of(
         })?;
         ids.push(column);
     }
-    // The order of key columns does not matter: if the key has exactly one timestamp, the timestamp
-    // is the tick.
+    // If the key has exactly one timestamp column, this column is the tick column, at any position
+    // in the key.
     let mut times = ids.iter().enumerate().filter(|(_, column)| column.column_type.is_timestamp());
     if let (Some((at, _)), None) = (times.next(), times.next()) {
         let tick = ids.remove(at);
@@ -255,7 +257,7 @@ fn key_of(
     Ok((key.iter().map(|column| column.id).collect(), tick.id))
 }
 
-/// The tick column shows the start of each tick; its precision must suffice.
+/// Checks that the tick column can represent the start of every tick.
 ///
 /// ```text
 ///   unit of the column   |----1 s----|----1 s----|
@@ -264,8 +266,8 @@ fn key_of(
 ///   granularity 1500 ms  T                 ?             refused: no second shows the start
 /// ```
 ///
-/// The collision rule `next` also uses the free ticks in between; therefore no tick may lie between
-/// two units.
+/// T is a tick that starts at a unit of the column; t is any other tick. The collision rule `next`
+/// uses every free tick; under this rule, no tick may lie between two units.
 fn check_granularity(definition: &ChronicleDefinition) -> Result<()> {
     let Some(tick) = definition.tick() else { return Ok(()) };
     let Some(unit_ns) = tick.column_type.timestamp_unit_ns() else { return Ok(()) };

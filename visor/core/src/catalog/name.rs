@@ -1,25 +1,26 @@
-//! The rules for names.
+//! The rules for names of databases, schemas, tables and columns.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Maximum length of a name in bytes, like PostgreSQL. A longer name is refused, never truncated.
+/// Maximum length of a name in bytes, as in PostgreSQL. A longer name is refused, never truncated.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// System schemas of every database.
+/// The schemas of system tables, which exist in every database.
 pub const SYSTEM_SCHEMAS: [&str; 3] = ["pg_catalog", "information_schema", "stratalog"];
 
-/// The database in every data directory.
+/// The name of the database that every data directory has.
 pub const DEFAULT_DATABASE: &str = "stratalog";
 
-/// Databases of a new PostgreSQL server, with their oids: a client connects to them before it knows
-/// any other name. Each is an alias of [`DEFAULT_DATABASE`], unless a database with the name
-/// exists.
+/// Names and oids of databases that a new PostgreSQL server has: clients connect to them before
+/// they know any other name. Each name is an alias of [`DEFAULT_DATABASE`], unless a database has
+/// this name.
 pub const DATABASE_ALIASES: [(&str, u32); 2] = [("postgres", 5), ("template1", 1)];
 
-/// The schema in every database.
+/// The schema that every database has.
 pub const DEFAULT_SCHEMA: &str = "public";
 
-/// Checks a name of a database, schema, table or column.
+/// Checks that a name of a database, schema, table or column is valid; `what` is the noun for
+/// messages.
 pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::new(ErrorKind::SyntaxError, "zero-length delimited identifier"));
@@ -42,7 +43,7 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Truncates a generated name: a number still fits after the name.
+/// Truncates a generated name, so that a number can be appended.
 pub(crate) fn cut(name: &str) -> &str {
     let mut end = name.len().min(NAME_BYTES_MAX - 4);
     while !name.is_char_boundary(end) {
@@ -53,7 +54,7 @@ pub(crate) fn cut(name: &str) -> &str {
     cut
 }
 
-/// Checks that users may create or drop the schema.
+/// Checks that users may create or drop a schema with this name.
 pub(crate) fn check_schema(name: &str) -> Result<()> {
     check("schema", name)?;
     if SYSTEM_SCHEMAS.contains(&name) || name.starts_with("pg_") {
@@ -83,7 +84,7 @@ pub(crate) fn check_not_system(schema: &str, table: &str) -> Result<()> {
     Ok(())
 }
 
-/// The closest match among `known` for a misspelt name, if any name is close enough.
+/// The name in `known` that is most similar to a misspelt name, if any is similar enough.
 pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|candidate| (distance(name, candidate), candidate))
@@ -92,7 +93,8 @@ pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// The edit distance: insertions, deletions and replacements from one text to the other.
+/// The edit distance between two texts: the minimum number of insertions, deletions and
+/// replacements.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (at, left) in from.chars().enumerate() {

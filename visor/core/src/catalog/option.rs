@@ -9,7 +9,7 @@ use super::name;
 
 pub mod option_list;
 
-/// Supported options.
+/// The names of all supported options.
 pub const OPTIONS: [&str; 14] = [
     "granularity",
     "index_granularity",
@@ -27,8 +27,8 @@ pub const OPTIONS: [&str; 14] = [
     "pin_for",
 ];
 
-/// Options reserved for later versions. They are refused, because a user must not rely on an option
-/// without effect.
+/// Names of options reserved for later versions. They are refused, because a user must not rely on
+/// an option without effect.
 pub const OPTIONS_LATER: [&str; 12] = [
     "tiering",
     "partitions",
@@ -44,7 +44,7 @@ pub const OPTIONS_LATER: [&str; 12] = [
     "on_failure",
 ];
 
-/// The option values of a statement.
+/// The options that a statement gives; `None` for an option that is not given.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct GivenOptions {
     pub granularity: Option<Granularity>,
@@ -54,13 +54,13 @@ pub(crate) struct GivenOptions {
     pub collision: Option<Collision>,
     pub late: Option<LatePolicy>,
     pub time_source: Option<TickSource>,
-    /// `Some(None)` restores the default.
+    /// `Some(None)` resets the option to its default.
     pub acceptance_window_ms: Option<Option<u64>>,
     pub durability: Option<Durability>,
     pub tiering: GivenTiering,
 }
 
-/// Options of [`Tiering`]; `Some(None)` switches an option off.
+/// The given options of [`Tiering`]; `Some(None)` switches an option off.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct GivenTiering {
     retention_ms: Option<Option<u64>>,
@@ -71,7 +71,7 @@ pub(crate) struct GivenTiering {
 }
 
 impl GivenTiering {
-    /// Replaces the values of `known` by the given options.
+    /// The options `known`, with the given options replaced.
     pub(crate) fn onto(self, known: Tiering) -> Tiering {
         Tiering {
             retention_ms: self.retention_ms.unwrap_or(known.retention_ms),
@@ -83,7 +83,7 @@ impl GivenTiering {
     }
 }
 
-/// Reads the options of a CREATE TABLE.
+/// Parses the options of a CREATE TABLE.
 pub(crate) fn read(options: &[(String, String)]) -> Result<GivenOptions> {
     let mut given = GivenOptions::default();
     for (at, (option, value)) in options.iter().enumerate() {
@@ -102,7 +102,7 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<GivenOptions> {
             "durability" => given.durability = Some(value.parse()?),
             "late" if is_default(value) => given.late = Some(LatePolicy::default()),
             "late" => given.late = Some(read_late(value)?),
-            // Read by `time_column`.
+            // `time_column` (the function below) reads this option.
             "time_column" => {}
             "time_source" => given.time_source = Some(value.parse()?),
             "acceptance_window" => {
@@ -136,13 +136,13 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<GivenOptions> {
     Ok(given)
 }
 
-/// The name of the time column, if the options of a CREATE TABLE contain a name.
+/// The value of the option `time_column` of a CREATE TABLE, if given.
 pub(crate) fn time_column(options: &[(String, String)]) -> Option<&str> {
     let given = options.iter().find(|(option, _)| option == "time_column");
     given.map(|(_, value)| value.as_str())
 }
 
-/// Reads the options of an ALTER TABLE … SET: only those that may change.
+/// Parses the options of an ALTER TABLE … SET: only options that can change.
 pub(crate) fn read_change(options: &[(String, String)]) -> Result<GivenOptions> {
     if let Some((option, _)) = options.iter().find(|(option, value)| {
         is_default(value) && matches!(option.as_str(), "granularity" | "index_granularity")
@@ -153,7 +153,7 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<GivenOptions> 
         ));
     }
     let fixed = ["base", "collision", "time_column", "time_source"];
-    // RESET names an option without a value of its kind.
+    // RESET names options without a value: their values need no check.
     let checked: Vec<(String, String)> = options
         .iter()
         .filter(|(option, value)| !(is_default(value) && fixed.contains(&option.as_str())))
@@ -210,7 +210,7 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<GivenOptions> 
     Ok(given)
 }
 
-/// Checks that granularity `wanted` of an index is not finer than granularity `now`.
+/// Checks that the new index granularity `wanted` is not finer than the current granularity `now`.
 pub(crate) fn check_coarser(now: Granularity, wanted: Granularity) -> Result<()> {
     if wanted < now {
         return Err(Error::new(
@@ -248,12 +248,12 @@ fn unrecognized(option: &str) -> Error {
         .with_hint(hint)
 }
 
-/// True if the value requests the default of its option, like ALTER TABLE … RESET.
+/// True if the value requests the default of its option, as ALTER TABLE … RESET does.
 fn is_default(value: &str) -> bool {
     value.trim().eq_ignore_ascii_case("default")
 }
 
-/// The value of base: nanoseconds since 1970, as in `1764132000000000000ns`.
+/// Parses the value of the option `base`: nanoseconds since 1970, as in `1764132000000000000ns`.
 fn read_base(value: &str) -> Result<i64> {
     let number = value.trim().strip_suffix("ns").and_then(|number| number.trim().parse().ok());
     number.ok_or_else(|| {
@@ -267,7 +267,7 @@ fn read_base(value: &str) -> Result<i64> {
     })
 }
 
-/// The value of an option that accepts `off`.
+/// Parses the value of an option that can be `off`; returns `None` for `off`.
 fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Result<Option<u64>> {
     match value.trim().eq_ignore_ascii_case("off") || is_default(value) {
         true => Ok(None),
@@ -279,7 +279,7 @@ fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Res
     }
 }
 
-/// The value of acceptance_window; `None` for `default`.
+/// Parses the value of the option `acceptance_window`; returns `None` for `default`.
 fn read_window(option: &str, value: &str) -> Result<Option<u64>> {
     match is_default(value) {
         true => Ok(None),

@@ -1,4 +1,4 @@
-//! From a command to the change of a given state: a pure function without side effects.
+//! Computes the change that a command makes to a given state: pure functions without side effects.
 
 mod index;
 
@@ -18,18 +18,18 @@ use super::{
     state::CatalogState,
 };
 
-/// Maximum number of chronicles in one data directory, in all databases: limits the catalog's
-/// memory.
+/// Maximum number of chronicles in all databases of a data directory. The maximum limits the
+/// catalog's memory.
 pub const CHRONICLES_MAX: usize = 100_000;
 
-/// The plan for one command or several commands.
+/// What one command, or several commands together, will change.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The single change, written as one record, for all commands; `None`: nothing to do.
+    /// The change of all commands, to be written as one record; `None` if nothing changes.
     pub change: Option<Change>,
-    /// The answer to the caller; `chronicle` is filled in from the resulting state.
+    /// The answer to the caller. Its field `chronicle` is filled in after the change.
     pub outcome: Outcome,
-    /// The chronicle shown in the outcome.
+    /// The chronicle for the field `chronicle` of the outcome.
     pub shows: Option<ChronicleId>,
 }
 
@@ -50,8 +50,7 @@ impl Plan {
     }
 }
 
-/// Decides the changes of `commands` in `state`. Each command sees the state left by the commands
-/// before it.
+/// Plans several commands. Each command sees the state that the commands before it leave.
 pub(crate) fn plan_all(
     state: &CatalogState,
     commands: &[Command],
@@ -81,7 +80,7 @@ pub(crate) fn plan_all(
     Ok(whole)
 }
 
-/// Decides the change of `command` in `state`.
+/// Plans one command in the state `state`.
 fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
     match command {
         Command::CreateDatabase { name, if_not_exists } => {
@@ -410,8 +409,8 @@ fn add_column(
     Ok(Plan::of(Change::AddColumn { id, column: Box::new(column), key }).showing(id))
 }
 
-/// Checks that a new column can join the primary key. All existing events have the same value in
-/// the column, therefore no key changes.
+/// Checks that a new column can be added to the primary key. All existing events have the same
+/// value in this column, so the keys of existing events stay distinct.
 fn check_joins_key(definition: &ChronicleDefinition, new: &NewColumn) -> Result<()> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
     if !definition.primary_key {

@@ -1,5 +1,5 @@
-//! The catalog's records. A record holds the decision on a command, including every id and time: a
-//! replay derives no value again (CL-9).
+//! The records of the catalog's log. A record contains the complete decision about a command,
+//! including all ids and times: a replay computes none of them again (CL-9).
 //!
 //! One record is the payload of one `FrameKind::Catalog` frame, as JSON:
 //! `{"format":1,"change":{"create_chronicle":{…}}}`.
@@ -11,13 +11,13 @@ use stratalog_model::{
     ErrorKind, Granularity, IndexDefinition, LatePolicy, Result, Tiering,
 };
 
-/// The newest readable format.
+/// The newest format that this version can read.
 const FORMAT: u32 = 6;
 
-/// The format of changes known to every version.
+/// The format of changes that every version can read.
 const FORMAT_FIRST: u32 = 1;
 
-/// A decided change. `Several` changes are applied in order, all or none.
+/// A decided change. The changes in `Several` are applied in order, all or none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
@@ -37,7 +37,7 @@ pub(crate) enum Change {
         database: String,
         name: String,
     },
-    /// Since format 2.
+    /// Exists since format 2.
     ReserveChronicle {
         id: ChronicleId,
     },
@@ -66,19 +66,19 @@ pub(crate) enum Change {
         late: Option<LatePolicy>,
         #[serde(default)]
         tiering: Option<Tiering>,
-        /// Since format 4.
+        /// Exists since format 4.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         acceptance_window: Option<AcceptanceWindow>,
-        /// The granularity of the index. Since format 5.
+        /// The granularity of `_group`. Exists since format 5.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         granularity: Option<Granularity>,
     },
-    /// Since format 3.
+    /// Exists since format 3.
     CreateIndex {
         id: ChronicleId,
         index: IndexDefinition,
     },
-    /// Since format 3.
+    /// Exists since format 3.
     DropIndex {
         id: ChronicleId,
         number: u32,
@@ -93,12 +93,12 @@ pub(crate) enum Change {
         comment: Option<String>,
     },
     Several(Vec<Change>),
-    /// The events of the transaction are committed with the other changes of the record. Since
-    /// format 6.
+    /// Commits the events of the transaction together with the other changes of the record. Exists
+    /// since format 6.
     Decide(Decision),
 }
 
-/// A new minimum of the acceptance window; without a length, the default.
+/// A new minimum length of the acceptance window; without a length, the default length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AcceptanceWindow {
     pub window_ms: Option<u64>,
@@ -116,14 +116,14 @@ struct Envelope {
     change: serde_json::Value,
 }
 
-/// The first format that supports a change.
+/// The lowest format that can represent a change.
 fn format_of(change: &Change) -> u32 {
     match change {
         Change::ReserveChronicle { .. } => 2,
         Change::CreateIndex { .. } | Change::DropIndex { .. } => 3,
         Change::Decide(_) => 6,
         Change::SetOptions { granularity: Some(_), .. } => 5,
-        // Earlier versions would accept any time as a time of the clock.
+        // Earlier versions ignore the time source, and would accept any time.
         Change::CreateChronicle(new) if new.time_source.is_clocked() => 4,
         Change::SetOptions { acceptance_window: Some(_), .. } => 4,
         Change::Several(changes) => changes.iter().map(format_of).max().unwrap_or(FORMAT_FIRST),
@@ -131,7 +131,7 @@ fn format_of(change: &Change) -> u32 {
     }
 }
 
-/// Encodes a change as a payload.
+/// Encodes a change as the payload of a frame.
 pub(crate) fn encode(change: &Change) -> Result<Bytes> {
     let format = format_of(change);
     debug_assert!((FORMAT_FIRST..=FORMAT).contains(&format), "no version reads the format");
@@ -141,7 +141,7 @@ pub(crate) fn encode(change: &Change) -> Result<Bytes> {
     }
 }
 
-/// Decodes a payload with a valid checksum.
+/// Decodes a payload whose checksum was verified.
 pub(crate) fn decode(payload: &[u8]) -> Result<Change> {
     let damaged = |error: serde_json::Error| {
         Error::new(ErrorKind::DataCorrupted, format!("catalog record is not readable: {error}"))

@@ -1,4 +1,4 @@
-//! The catalog at one instant.
+//! The state of the catalog at one instant.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,20 +15,21 @@ use super::{
     record::Change,
 };
 
-/// Lower oids belong to PostgreSQL.
+/// The first oid for user objects; lower oids belong to PostgreSQL.
 const OID_FIRST: u32 = 16_384;
 
-/// First oid of databases and schemas: table oids reach the value only after a billion tables.
+/// The first oid of databases and schemas. Table oids would reach this value only after a billion
+/// tables.
 const OID_NAMESPACE_FIRST: u32 = 1_000_000_000;
 
-/// Oid of the database in every data directory. The oid is outside PostgreSQL's own range, because
-/// PostgreSQL's tools hide objects of the range.
+/// Oid of the database that every data directory has. The oid is outside of PostgreSQL's own range,
+/// because PostgreSQL's tools hide objects in that range.
 const OID_DEFAULT_DATABASE: u32 = OID_NAMESPACE_FIRST - 1;
 
 /// Oid of schema `public`, in each database.
 const OID_PUBLIC: u32 = 2_200;
 
-/// The stable oid of a table, for clients that read `pg_class`.
+/// The oid of a table for clients that read `pg_class`; it never changes.
 pub fn oid_of(id: ChronicleId) -> u32 {
     OID_FIRST.saturating_add(id.0)
 }
@@ -36,7 +37,7 @@ pub fn oid_of(id: ChronicleId) -> u32 {
 /// A database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseDefinition {
-    /// Stable oid.
+    /// Oid; never changes.
     pub oid: u32,
     /// Name.
     pub name: String,
@@ -45,7 +46,7 @@ pub struct DatabaseDefinition {
 /// A schema of one database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaDefinition {
-    /// Stable oid, unique within its database.
+    /// Oid, unique within its database; never changes.
     pub oid: u32,
     /// Name.
     pub name: String,
@@ -63,22 +64,23 @@ struct Schema {
     chronicles: BTreeMap<String, Arc<ChronicleDefinition>>,
 }
 
-/// An immutable snapshot of the catalog. A change copies only the path to the changed object.
+/// An immutable snapshot of the catalog. A change copies only the path to the changed object; the
+/// snapshots share all other objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogState {
     version: u64,
     databases: BTreeMap<String, Arc<Database>>,
     by_id: Arc<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
     next_chronicle: ChronicleId,
-    /// Reserved ids without a chronicle: of transactions still open, or rolled back.
+    /// Reserved ids that have no chronicle: their transaction is open, or was rolled back.
     reserved: Arc<BTreeSet<ChronicleId>>,
     next_namespace: u32,
-    /// The decision on the last transaction with events and definitions.
+    /// The decision about the last transaction with events and definitions.
     decision: Option<Arc<Decision>>,
 }
 
 impl CatalogState {
-    /// The catalog of a new data directory: one database with its schema `public`.
+    /// The catalog of a new data directory: one database with the schema `public`.
     pub(crate) fn genesis() -> Self {
         let mut state = Self {
             version: 0,
@@ -93,12 +95,12 @@ impl CatalogState {
         state
     }
 
-    /// The version: increases with every visible change. Caches use the version as a key.
+    /// The version of the state, which increases with every visible change. Caches use it as a key.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Databases, by name.
+    /// All databases, sorted by name.
     pub fn databases(&self) -> impl Iterator<Item = &DatabaseDefinition> {
         self.databases.values().map(|database| &database.definition)
     }
@@ -108,13 +110,13 @@ impl CatalogState {
         self.databases.get(name).map(|database| &database.definition)
     }
 
-    /// Finds a database by a client's name: by its own name, or by an alias.
+    /// Finds a database by the name that a client gives: the database's name or an alias.
     pub fn database_meant(&self, name: &str) -> Option<&DatabaseDefinition> {
         let is_alias = DATABASE_ALIASES.iter().any(|(alias, _)| *alias == name);
         self.database(name).or_else(|| self.database(DEFAULT_DATABASE).filter(|_| is_alias))
     }
 
-    /// The oid and the name of every database, then of every alias.
+    /// The oid and the name of every database, followed by every alias.
     pub fn database_names(&self) -> impl Iterator<Item = (u32, &str)> {
         let aliases =
             DATABASE_ALIASES.into_iter().filter(|(name, _)| self.database(name).is_none());
@@ -122,23 +124,23 @@ impl CatalogState {
         named.chain(aliases.map(|(name, oid)| (oid, name)))
     }
 
-    /// The user's schemas of a database, by name, including `public`; empty for an unknown
+    /// The user's schemas of a database, sorted by name, including `public`; empty for an unknown
     /// database.
     pub fn schemas(&self, database: &str) -> impl Iterator<Item = &SchemaDefinition> {
         self.schemas_of(database).map(|schema| &schema.definition)
     }
 
-    /// Finds a user's schema.
+    /// Finds a user's schema by name.
     pub fn schema(&self, database: &str, name: &str) -> Option<&SchemaDefinition> {
         self.databases.get(database)?.schemas.get(name).map(|schema| &schema.definition)
     }
 
-    /// Chronicles of a database, by schema and name.
+    /// All chronicles of a database, sorted by schema and name.
     pub fn chronicles(&self, database: &str) -> impl Iterator<Item = &Arc<ChronicleDefinition>> {
         self.schemas_of(database).flat_map(|schema| schema.chronicles.values())
     }
 
-    /// Chronicles of one schema, by name.
+    /// All chronicles of one schema, sorted by name.
     pub fn chronicles_in(
         &self,
         database: &str,
@@ -161,7 +163,7 @@ impl CatalogState {
         self.databases.get(database)?.schemas.get(schema)?.chronicles.get(name)
     }
 
-    /// Finds the chronicle by the name of its PRIMARY KEY.
+    /// Finds a chronicle by the name of its PRIMARY KEY.
     pub fn keyed_by(
         &self,
         database: &str,
@@ -172,7 +174,7 @@ impl CatalogState {
         chronicles.find(|chronicle| chronicle.primary_key && chronicle.key_name() == name)
     }
 
-    /// Finds a secondary index by name, with its chronicle.
+    /// Finds a secondary index by name; returns it with its chronicle.
     pub fn index(
         &self,
         database: &str,
@@ -195,29 +197,29 @@ impl CatalogState {
         self.by_id.len()
     }
 
-    /// True if the id was ever assigned to a chronicle. The chronicle may be dropped, or may never
-    /// have existed.
+    /// True if the id was ever assigned. Its chronicle may have been dropped, or may never have
+    /// been created.
     pub fn has_given(&self, id: ChronicleId) -> bool {
         id < self.next_chronicle
     }
 
-    /// The last decision on a transaction with events. The commit frames of all earlier decisions
-    /// are durable (RFC 0023).
+    /// The decision about the last transaction with events. The commit frames of all earlier
+    /// decisions are durable (RFC 0023).
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_deref()
     }
 
-    /// True if the id is reserved for a chronicle of a transaction.
+    /// True if the id is reserved for a chronicle that a transaction creates.
     pub(crate) fn is_reserved(&self, id: ChronicleId) -> bool {
         self.reserved.contains(&id)
     }
 
-    /// The id of the next new chronicle; ids are never reused.
+    /// The id that the next new chronicle gets; ids are never reused.
     pub(crate) fn next_chronicle(&self) -> ChronicleId {
         self.next_chronicle
     }
 
-    /// The oid of the next new database or schema.
+    /// The oid that the next new database or schema gets.
     pub(crate) fn next_namespace(&self) -> u32 {
         self.next_namespace
     }
@@ -225,8 +227,8 @@ impl CatalogState {
     /// The state after `change`.
     ///
     /// # Errors
-    /// `DataCorrupted` when the change does not fit the state. The change was decided on another
-    /// state, and the log does not hold the correct history.
+    /// `DataCorrupted` if the change does not fit the state: the change was decided on another
+    /// state, so the log does not contain the correct history.
     pub(crate) fn after(&self, change: &Change) -> Result<Self> {
         let mut next = self.clone();
         next.apply(change)?;
@@ -239,24 +241,24 @@ impl CatalogState {
             next.by_id.len(),
             next.databases.keys().map(|name| next.chronicles(name).count()).sum::<usize>()
         );
-        // A reservation is not visible: cached plans stay valid.
+        // A reservation is not visible: the version stays, so that cached plans remain valid.
         if !matches!(change, Change::ReserveChronicle { .. }) {
             next.version += 1;
         }
         Ok(next)
     }
 
-    /// The same state with another version, for a transaction.
+    /// The same state with another version, for a preview of an open transaction.
     pub(crate) fn under(mut self, version: u64) -> Self {
         debug_assert!(self.version < version, "two states have one version");
         self.version = version;
         self
     }
 
-    /// Applies `change` to the state in place.
+    /// Applies `change` to this state.
     ///
     /// # Errors
-    /// The same as [`Self::after`]; the change may then be partly applied.
+    /// The same as [`Self::after`]; after an error, the change may be partly applied.
     pub(crate) fn apply(&mut self, change: &Change) -> Result<()> {
         match change {
             Change::CreateDatabase { oid, name } => {
@@ -378,7 +380,7 @@ impl CatalogState {
         Ok(())
     }
 
-    /// Marks an id as used.
+    /// Marks a chronicle id as assigned.
     fn give(&mut self, id: ChronicleId) -> Result<()> {
         if id < self.next_chronicle {
             return Err(misfit(format!("chronicle id {id} was given before")));
@@ -467,8 +469,8 @@ impl Schema {
     }
 }
 
-/// A new name for a column with the name of a system column. An earlier version, before the name
-/// was reserved, allowed the column. From now on the column is shown under the new name.
+/// A new name for a user column that has the name of a system column. An earlier version allowed
+/// this name, before it was reserved. From now on, the column has the new name.
 fn free_name(definition: &ChronicleDefinition, name: &str) -> Option<String> {
     if !SYSTEM_COLUMNS.contains(&name) {
         return None;

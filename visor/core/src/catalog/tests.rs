@@ -16,7 +16,7 @@ use stratalog_model::{ChronicleDefinition, Clock, ColumnType, ErrorKind, Result}
 use super::{Catalog, Command, NewChronicle, NewColumn, Outcome};
 use memory_log::MemoryLog;
 
-/// A clock that advances by 1 s per reading.
+/// A clock that advances by 1 s with each reading.
 #[derive(Debug)]
 struct TestClock(AtomicI64);
 
@@ -46,7 +46,7 @@ fn apply(catalog: &Catalog, command: Command) -> Result<Outcome> {
     block_on(catalog.apply(command))
 }
 
-/// Kind and message of a command's expected error.
+/// The kind and the message of the error that a command must return.
 fn refused(catalog: &Catalog, command: Command) -> (ErrorKind, String) {
     let before = catalog.state();
     let error = apply(catalog, command).unwrap_err();

@@ -1,72 +1,78 @@
-//! Computes the issued time: a pure state machine, driven by readings of the machine's clocks.
+//! Computes the time to issue: a state machine without side effects, which receives readings of the
+//! machine's clocks.
 
 use stratalog_model::clock::{ClockReading, RATE_ONE_PPB, TimeLine};
 
 use super::{AHEAD_NS, CATCHING_UP_LEASE_NS, ClockSettings, lease::Mark, source::Instant};
 
-/// Difference between the wall clock and the monotonic clock. A larger difference means a step of
-/// the wall clock; a smaller difference is a delay between the readings.
+/// If the wall clock and the monotonic clock differ by more than this, the wall clock has made a
+/// step. A smaller difference is a delay between the readings.
 const STEP_NS: i64 = 10_000_000;
 
-/// A wall clock farther behind the issued time causes a warning.
+/// If the wall clock is farther than this behind the issued time, the clock logs a warning.
 const BEHIND_WARN_NS: i64 = 1_000_000_000;
 
-/// Maximum lag of the wall clock after two crashes in short succession. Time catches up without an
-/// operator.
+/// Maximum lag of the wall clock behind the issued time that two crashes in short succession can
+/// cause. Time then catches up without an operator.
 const CRASHED_NS: i64 = 2 * AHEAD_NS;
 
-/// A larger lead of the wall clock over the last run is held at a start, like a jump of a running
+/// At a start, a larger lead of the wall clock over the last run is held, like a jump of a running
 /// clock: a wrong clock is more likely than a year without a server.
 const START_LEAD_HELD_NS: i64 = 366 * 24 * 3_600 * 1_000_000_000;
 
-/// For a larger lag of the wall clock behind the issued time, the alarm also names the correction
-/// command.
+/// If the wall clock is farther than this behind the issued time, the alarm also names the command
+/// that corrects the time.
 const CORRECTION_HINT_NS: i64 = 3_600 * 1_000_000_000;
 
-/// Maximum drift between the wall clock and the monotonic clock from reading to reading. A wall clock
-/// this little ahead of the confirmed time is right.
+/// Maximum difference that the drift between the wall clock and the monotonic clock can cause
+/// between two readings. A wall clock that is less than this ahead of the confirmed time counts as
+/// right.
 const DRIFT_NS: i64 = 60_000_000_000;
 
-/// The stored lead follows the lead in memory in steps of this size: each step costs an fdatasync.
+/// The stored lead is updated only when it has changed by this much, because each update costs an
+/// fdatasync.
 const STORED_LEAD_STEP_NS: u64 = 3_600_000_000_000;
 
-/// Minimum time for a measurement of drift.
+/// Minimum duration over which drift is measured.
 const DRIFT_OVER_NS: i64 = 1_000_000_000;
 
-/// The relation between the wall clock and issued time.
+/// Follows the wall clock, and computes the issued time.
 #[derive(Debug)]
 pub(super) struct Issue {
     settings: ClockSettings,
     /// The last reading of both clocks.
     last_reading: Instant,
-    /// Start of slow time, while the wall clock is behind.
+    /// The issued time from which time runs at half speed while the wall clock is behind.
     anchor_ns: i64,
-    /// The monotonic clock at the anchor.
+    /// The monotonic clock at `anchor_ns`.
     anchor_monotonic_ns: u64,
-    /// The lag of the wall clock at the last reading.
+    /// How far the wall clock was behind the issued time at the last reading.
     behind_ns: i64,
-    /// True if the lag is large: time runs at half speed for a long time.
+    /// True if this lag is large, so that time runs at half speed for a long time.
     catches_up: bool,
-    /// The last time with a right wall clock, plus the time since: the end of the last run, unless the
-    /// wall clock has been within the trusted limits since. Never ahead of the issued time.
+    /// The last time at which the wall clock was right, plus the time passed since. Initially the
+    /// end of the last run; it advances when the wall clock is within the trusted limits. Never
+    /// ahead of the issued time.
     confirmed_ns: i64,
     /// The monotonic clock at `confirmed_ns`.
     confirmed_monotonic_ns: u64,
-    /// `unconfirmed_ns` is at least the lead of the issued time over the confirmed time.
+    /// The values stored with the lease. `unconfirmed_ns` is at least the lead of the issued time
+    /// over the confirmed time.
     mark: Mark,
     steps: u64,
     jumps_held: u64,
-    /// The clocks at the begin of the measurement of drift.
+    /// The readings of both clocks at which the measurement of drift began.
     drift_from: Instant,
-    /// True after a warning about a wall clock far behind.
+    /// True if the clock has logged a warning about the lag of the wall clock.
     warned: bool,
-    /// The part of the wall clock's lag at the start explained by crashes, through the leases left
-    /// behind. 0 once the clocks have met.
+    /// How much of the lag at the start is explained by crashes, which leave leases ahead of the
+    /// issued time. 0 once the wall clock has caught up.
     crashed_ns: i64,
 }
 
 impl Issue {
-    /// Begins a new epoch at the wall clock or at the floor of the issued time, whichever is later.
+    /// Starts a new epoch at the wall clock or at the lower limit of the issued time, whichever is
+    /// later.
     pub(super) fn begin(
         settings: ClockSettings,
         now: Instant,
@@ -114,7 +120,7 @@ impl Issue {
         issue
     }
 
-    /// Checks the relations between the fields, outside of the computation of a time.
+    /// Asserts the relations between the fields, except during the computation of a time.
     fn assert_consistent(&self) {
         debug_assert!(self.behind_ns >= 0, "the lag of the wall clock is negative");
         debug_assert!(
@@ -128,17 +134,18 @@ impl Issue {
         debug_assert!(self.warned || !self.is_behind(), "no warning tells of the lag");
     }
 
-    /// The start time of the clock; later, the last time when both clocks met.
+    /// The last time at which the issued time was equal to the wall clock; before that, the start
+    /// time of the clock.
     pub(super) fn start_ns(&self) -> i64 {
         self.anchor_ns
     }
 
-    /// The mark for the next start.
+    /// The values to store for the next start.
     pub(super) fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// Distance from the issued time to a new lease, `most_ns` at most.
+    /// How far a new lease should reach beyond the issued time; at most `most_ns`.
     pub(super) fn lease_ns(&self, most_ns: i64) -> i64 {
         debug_assert!(most_ns > 0, "a new lease lies in the past");
         match self.behind_ns > STEP_NS {
@@ -147,7 +154,7 @@ impl Issue {
         }
     }
 
-    /// The number of held jumps.
+    /// The number of jumps of the wall clock that the clock did not follow (held jumps).
     pub(super) fn jumps_held(&self) -> u64 {
         self.jumps_held
     }
@@ -156,7 +163,7 @@ impl Issue {
     pub(super) fn advance(&mut self, now: Instant) -> i64 {
         let time_ns = self.issued(now);
         self.confirmed_ns = self.confirmed_ns.min(time_ns);
-        // Only a start adds to the lead.
+        // The lead grows only at a start: here it can only shrink.
         let lead_ns = significant(lead_of(time_ns, self.confirmed_ns));
         debug_assert!(self.confirmed_ns <= time_ns, "a time is confirmed before its issue");
         let gone_ns = self.mark.unconfirmed_ns.saturating_sub(lead_ns);
@@ -200,8 +207,9 @@ impl Issue {
         slow_ns
     }
 
-    /// The wall clock without its held part, after a comparison with the monotonic clock since the
-    /// last reading. Time is issued up to `slow_ns` in any case.
+    /// The wall clock without its held part (the jumps that are not followed). Compares the wall
+    /// clock with the monotonic clock since the last reading, to detect steps. `slow_ns` is the
+    /// time that will be issued at least.
     fn followed(&mut self, now: Instant, slow_ns: i64) -> i64 {
         let elapsed_ns = now.monotonic_ns.saturating_sub(self.last_reading.monotonic_ns);
         let expected_ns = self.last_reading.wall_ns.saturating_add_unsigned(elapsed_ns);
@@ -216,8 +224,8 @@ impl Issue {
         self.confirmed_ns = self.confirmed_ns.saturating_add_unsigned(confirmed_ago_ns);
         self.confirmed_monotonic_ns = now.monotonic_ns;
         if !now.sure {
-            // The readings may be far apart: the next reading decides about a jump. Any number of
-            // unsure readings together add at most `most_ns`.
+            // If the clock readings were far apart, only the next reading can decide about a jump.
+            // All such unsure readings together advance the time by at most `most_ns`.
             return wall_ns.min(expected_ns.saturating_add(most_ns));
         }
         self.last_reading = now;
@@ -237,9 +245,9 @@ impl Issue {
         wall_ns
     }
 
-    /// Moves the confirmed time forward after a reading: by a step ahead that is short enough to
-    /// follow, and to the followed wall clock, if the wall clock is hardly ahead of the confirmed time
-    /// or was set back to little ahead.
+    /// Advances the confirmed time after a reading: by a step ahead that is short enough to follow;
+    /// and to the wall clock, if the wall clock is only slightly ahead of the confirmed time, or
+    /// was set back to slightly ahead of it.
     fn confirm(&mut self, wall_ns: i64, step_ns: i64) {
         let before_ns = self.confirmed_ns;
         let followed_ns = self.settings.jump_ns_max.unwrap_or(i64::MAX);
@@ -256,7 +264,7 @@ impl Issue {
         debug_assert!(before_ns <= self.confirmed_ns, "the confirmed time goes back");
     }
 
-    /// The wall clock jumped too far ahead: time continues without the jump.
+    /// Holds a jump of the wall clock that is too far ahead: time continues without the jump.
     fn hold(&mut self, ahead_ns: u64) {
         debug_assert!(ahead_ns > 0, "a jump without a length is held");
         self.jumps_held += 1;
@@ -269,11 +277,12 @@ impl Issue {
         );
     }
 
-    /// The wall clock was set back during a held jump: most likely to its old position.
+    /// Handles a step back of the wall clock while a jump is held: most likely, the wall clock is
+    /// right again.
     fn set_right(&mut self, back_ns: u64, most_ns: u64) {
         debug_assert!(back_ns > 0 && self.mark.held_ns > 0, "no held jump is set right");
         let held_ns = self.mark.held_ns.saturating_sub(back_ns);
-        // A rest this small would have been followed at once.
+        // A remaining jump this small would have been followed: nothing is held any more.
         let held_ns = if held_ns <= most_ns { 0 } else { held_ns };
         debug_assert!(held_ns <= self.mark.held_ns);
         self.fence(held_ns, self.mark.unconfirmed_ns);
@@ -288,20 +297,20 @@ impl Issue {
         self.steps = 0;
     }
 
-    /// The time for deletions by retention when `now_ns` is issued: neither ahead of the wall clock
-    /// nor of the confirmed time.
+    /// The time that retention may use when `now_ns` is issued: ahead neither of the wall clock nor
+    /// of the confirmed time.
     pub(super) fn confirmed_ns(&self, now_ns: i64) -> i64 {
         let confirmed_ns = now_ns.saturating_sub(self.behind_ns).min(self.confirmed_ns);
         debug_assert!(confirmed_ns <= now_ns, "a time is confirmed before its issue");
         confirmed_ns
     }
 
-    /// The lead of the followed wall clock over the confirmed time when `now_ns` is issued.
+    /// The lead of the followed wall clock over the confirmed time, when `now_ns` is issued.
     pub(super) fn unconfirmed_ns(&self, now_ns: i64) -> u64 {
         significant(lead_of(now_ns.saturating_sub(self.behind_ns), self.confirmed_ns))
     }
 
-    /// The mark after an operator has accepted the wall clock.
+    /// The values to store after an operator has accepted the wall clock.
     pub(super) fn accepted(&self) -> Mark {
         let held_ns = i64::try_from(self.mark.held_ns).unwrap_or(i64::MAX);
         let behind_ns = self.behind_ns.saturating_sub(held_ns);
@@ -313,7 +322,7 @@ impl Issue {
         }
     }
 
-    /// An operator accepts the wall clock.
+    /// Follows the wall clock after an operator has accepted it.
     pub(super) fn accept(&mut self, mark: Mark) {
         debug_assert_eq!(mark.held_ns, 0, "an accepted jump is still held");
         debug_assert!(self.mark.epoch <= mark.epoch, "the epoch goes back");
@@ -325,7 +334,7 @@ impl Issue {
         self.assert_consistent();
     }
 
-    /// The answer to a reader when `now_ns` is issued.
+    /// The reading for a client when `now_ns` is issued.
     pub(super) fn reading(&self, now_ns: i64) -> ClockReading {
         ClockReading {
             now_ns,
@@ -335,7 +344,7 @@ impl Issue {
         }
     }
 
-    /// The speed of the wall clock relative to the monotonic clock, minus 1, in billionths.
+    /// How much faster the wall clock runs than the monotonic clock, in billionths.
     pub(super) fn drift_ppb(&self) -> i64 {
         let from = self.drift_from;
         let elapsed_ns =
@@ -349,12 +358,12 @@ impl Issue {
         i64::try_from(ahead / i128::from(elapsed_ns)).unwrap_or(0)
     }
 
-    /// True if the wall clock's lag is larger than crashes explain.
+    /// True if the wall clock is farther behind than crashes can explain.
     fn is_behind(&self) -> bool {
         self.behind_ns > BEHIND_WARN_NS.saturating_add(self.crashed_ns)
     }
 
-    /// Alarms for an operator.
+    /// Texts about problems, for an operator.
     pub(super) fn alarms(&self, now_ns: i64) -> Vec<String> {
         let mut alarms = Vec::new();
         if self.mark.held_ns > 0 {
@@ -386,21 +395,22 @@ impl Issue {
     }
 }
 
-/// The lead, or 0 for a lead that drift can explain.
+/// The lead, or 0 if the drift between the clocks can explain the lead.
 fn significant(lead_ns: u64) -> u64 {
     if lead_ns <= DRIFT_NS.unsigned_abs() { 0 } else { lead_ns }
 }
 
-/// The lead of one time over another, in nanoseconds; 0 without a lead.
+/// How far `ahead_ns` is ahead of `behind_ns`, in nanoseconds; 0 if it is not ahead.
 fn lead_of(ahead_ns: i64, behind_ns: i64) -> u64 {
     u64::try_from(ahead_ns.saturating_sub(behind_ns)).unwrap_or(0)
 }
 
-/// The held part of the wall clock at a start, and the confirmed time.
+/// Computes the held part of the wall clock (the jumps that are not followed) at a start, and the
+/// confirmed time.
 ///
-/// The last run ended at the floor, ahead of the confirmed time by the stored lead. A wall clock
-/// that was wrong at an earlier start may be right now, and wrong again at the next start: the wall
-/// clock is compared with the confirmed time, not with the floor.
+/// The last run ended at the floor (its lease), which was ahead of the confirmed time by the stored
+/// lead. A wall clock that was wrong at an earlier start may be right now, and wrong again at the
+/// next start. Therefore the wall clock is compared with the confirmed time, not with the floor.
 fn at_start(
     settings: ClockSettings,
     now: Instant,
@@ -434,12 +444,12 @@ fn at_start(
     (held_ns, confirmed_ns)
 }
 
-/// The part of a held jump still held after a restart: the whole jump while the wall clock is still
-/// ahead by the jump; 0 after a correction of the wall clock, or if every jump is followed.
+/// The part of a held jump that is still held after a restart: the whole jump if the wall clock is
+/// still ahead by the jump; 0 if the wall clock was corrected, or if every jump is followed.
 fn still_held(settings: ClockSettings, now: Instant, floor_ns: Option<i64>, before: Mark) -> u64 {
     let (Some(floor_ns), Some(_)) = (floor_ns, settings.jump_ns_max) else { return 0 };
     let wall_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns);
-    // A crash leaves the floor up to two leases ahead of the issued time.
+    // After a crash, the floor may be up to two leases ahead of the last issued time.
     let as_before = wall_ns >= floor_ns.saturating_sub(CRASHED_NS);
     if before.held_ns > 0 && as_before {
         tracing::error!(

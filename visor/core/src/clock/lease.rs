@@ -6,54 +6,56 @@
 //!   offset 4096  slot 1   same layout; all little-endian
 //! ```
 //!
-//! `held` is the length in nanoseconds of jumps ahead of the machine's clock not followed.
-//! `unconfirmed` is the lead of the issued time over the confirmed time, in nanoseconds: the last
-//! time with a right clock of the machine, plus the time since. Slots of earlier versions lack some numbers; a missing
-//! number is read as 0. Slots with the magic "SLCLOCK2" have no `unconfirmed`, and slots with
-//! "SLCLOCK1" also have no epoch and no `held`. An unknown version is refused.
+//! `held` is the total length of the jumps of the machine's clock that were not followed, in
+//! nanoseconds. `unconfirmed` is the lead of the issued time over the confirmed time, in
+//! nanoseconds. (The confirmed time is the last time at which the machine's clock was right, plus
+//! the time passed since.) Slots of earlier versions lack some numbers, which are read as 0: slots
+//! with the magic "SLCLOCK2" have no `unconfirmed`, and slots with "SLCLOCK1" also have no epoch
+//! and no `held`. An unknown version is refused.
 //!
-//! Leases go to the slots in turn: a torn write damages only the slot of the unacknowledged lease.
-//! The slot with the higher sequence is newer.
+//! Leases are written to the two slots alternately: a torn write damages only a lease that was not
+//! acknowledged. The slot with the higher sequence is newer.
 //!
 //! An operator who has lost the file writes the word `now` in its place: time then starts at the
-//! machine's clock. Slot 1 is written first, to keep the decision after a crash.
+//! machine's clock. The first lease is written to slot 1, so that the word in slot 0 survives a
+//! crash.
 
 use std::{fmt, io, path::Path};
 
 use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result, invariant};
 
-/// Name of the file within the directory of the clock.
+/// Name of the lease file in the directory of the clock.
 const FILE: &str = "clock";
 const MAGIC: &[u8; 8] = b"SLCLOCK3";
-/// Prefix of every version's magic.
+/// The common beginning of the magics of all versions.
 const MAGIC_STEM: &[u8] = b"SLCLOCK";
 const SLOT_BYTES: u64 = 4096;
 const SLOTS: u64 = 2;
 const RECORD_BYTES: usize = 52;
-/// Earlier versions, and the length of their records.
+/// The magics of earlier versions, with the length of their records in bytes.
 const EARLIER: [(&[u8; 8], usize); 2] = [(b"SLCLOCK1", 28), (b"SLCLOCK2", 44)];
-/// An operator's text in place of leases.
+/// The text that an operator writes in place of leases.
 const ANEW: &[u8] = b"now";
 
-/// The open file.
+/// The open lease file.
 #[derive(Debug)]
 pub(crate) struct Lease {
     file: Box<dyn DiskFile>,
     sequence: u64,
-    /// The last written lease.
+    /// The last written lease, in nanoseconds since 1970.
     written_ns: i64,
     mark: Mark,
-    /// The reason why no write is possible any more; `None` before a failure. After a failed sync,
+    /// The reason why writes are no longer possible; `None` before a failure. After a failed sync,
     /// the content on disk is unknown (CL-7).
     failed: Option<String>,
 }
 
-/// State for the next start besides the lease.
+/// The values stored with the lease for the next start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Mark {
-    /// Counts starts and fences.
+    /// The number of starts and fences.
     pub(crate) epoch: u64,
-    /// Length of the held jumps of the machine's clock, in nanoseconds.
+    /// Total length of the jumps of the machine's clock that were not followed, in nanoseconds.
     pub(crate) held_ns: u64,
     /// Lead of the issued time over the confirmed time, in nanoseconds.
     pub(crate) unconfirmed_ns: u64,
@@ -64,9 +66,9 @@ pub(crate) struct Mark {
 enum Slot {
     Never,
     Damaged,
-    /// Of an unknown version.
+    /// A slot of a version that this program does not know; contains the magic.
     Unknown([u8; 8]),
-    /// An operator wants time to start at the machine's clock.
+    /// An operator has requested that time starts at the machine's clock.
     Anew,
     Written {
         sequence: u64,
@@ -75,24 +77,24 @@ enum Slot {
     },
 }
 
-/// The state of a lease file.
+/// The content of a lease file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseFound {
-    /// Upper limit of issued times, in nanoseconds since 1970; `None` when an operator lets time
-    /// start at the machine's clock.
+    /// Upper limit of the issued times, in nanoseconds since 1970; `None` if an operator has
+    /// requested that time starts at the machine's clock.
     pub lease_ns: Option<i64>,
-    /// Length of the held jumps of the machine's clock, in nanoseconds.
+    /// Total length of the jumps of the machine's clock that were not followed, in nanoseconds.
     pub held_ns: u64,
     /// Lead of the issued time over the confirmed time, in nanoseconds.
     pub unconfirmed_ns: u64,
-    /// True if a copy is damaged: the next start uses the other copy.
+    /// True if one of the two slots is damaged: the next start uses the other slot.
     pub copy_damaged: bool,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub bytes: u64,
 }
 
 impl Lease {
-    /// Inspects the file in `directory`, an existing directory, without a change.
+    /// Reads the lease file in `directory`, which must exist, without a change.
     pub(crate) fn look(disk: &dyn Disk, directory: &Path) -> Result<LeaseFound> {
         let path = directory.join(FILE);
         let failed = |action: &'static str| {
@@ -124,8 +126,8 @@ impl Lease {
         Ok(LeaseFound { lease_ns, held_ns, unconfirmed_ns, copy_damaged, bytes })
     }
 
-    /// Opens the file in `directory` and returns the last leased time. Creates a missing file
-    /// unless `existing` is true.
+    /// Opens the lease file in `directory`; returns it with the end of the last lease. Creates a
+    /// missing file, unless `existing` is true.
     pub(crate) fn open(
         disk: &dyn Disk,
         directory: &Path,
@@ -149,10 +151,11 @@ impl Lease {
                     format_args!("is shorter than {} bytes", SLOT_BYTES * SLOTS),
                 ));
             }
-            // The file is new, or a crash interrupted its creation: no time was leased yet.
+            // The file is new, or a crash interrupted its creation: no time was issued under a
+            // lease yet.
             match file.preallocate(SLOT_BYTES * SLOTS) {
-                // Some file systems cannot reserve space; then the first leases may find a full
-                // disk.
+                // Some file systems cannot reserve space. On these, a full disk may fail the first
+                // leases.
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                     file.set_len(SLOT_BYTES * SLOTS)
                 }
@@ -173,9 +176,9 @@ impl Lease {
             Some((sequence, lease_ns, mut mark)) => {
                 let mut floor_ns = lease_ns;
                 if damaged {
-                    // Most likely a torn write of a lease: no time was issued by it. If a complete
-                    // lease was damaged later, time may have been issued up to the end of that
-                    // lease, perhaps in a new epoch.
+                    // Most likely the write of a lease was interrupted, and no time was issued
+                    // under this lease. But if a complete lease was damaged later, times up to its
+                    // end may have been issued, perhaps in a new epoch.
                     floor_ns = floor_ns.saturating_add(super::AHEAD_NS);
                     mark.epoch = mark.epoch.saturating_add(1);
                     tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other copy is used");
@@ -193,19 +196,18 @@ impl Lease {
         }
     }
 
-    /// The mark stored beside the lease.
+    /// The mark stored with the lease.
     pub(crate) fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// Makes a mark durable beside the unchanged lease.
+    /// Makes a mark durable; the lease stays unchanged.
     pub(crate) fn write_mark(&mut self, mark: Mark) -> Result<()> {
         debug_assert!(self.sequence > 0, "a mark is written before the first lease");
         self.write_marked(self.written_ns, mark)
     }
 
-    /// Ensures that the durable lease reaches `lease_ns`; returns the end of the durable lease,
-    /// which may be later.
+    /// Ensures that the durable lease ends at `lease_ns` or later; returns its end.
     pub(crate) fn reach(&mut self, lease_ns: i64) -> Result<i64> {
         if self.written_ns < lease_ns {
             self.write(lease_ns)?;
@@ -219,7 +221,7 @@ impl Lease {
         Ok(self.written_ns)
     }
 
-    /// Makes a lease durable. After a failure, every later write fails too.
+    /// Makes a lease durable. After a failure, all later writes fail too.
     pub(crate) fn write(&mut self, lease_ns: i64) -> Result<()> {
         self.write_marked(lease_ns, self.mark)
     }
@@ -255,7 +257,7 @@ impl Lease {
     }
 }
 
-/// Sequence, time and mark of the newest lease.
+/// The newest lease in the slots: sequence, end and mark.
 fn newest(slots: &[Slot]) -> Option<(u64, i64, Mark)> {
     debug_assert!(
         !slots.iter().any(|slot| matches!(slot, Slot::Unknown(_))),
@@ -268,7 +270,8 @@ fn newest(slots: &[Slot]) -> Option<(u64, i64, Mark)> {
     written.max()
 }
 
-/// Refuses slots of an unknown version: their lease may be later than the lease of the other slot.
+/// Returns an error if a slot has an unknown version, because its lease may be later than the lease
+/// in the other slot.
 fn check_versions(path: &Path, slots: &[Slot]) -> Result<()> {
     let unknown = slots.iter().find_map(|slot| match slot {
         Slot::Unknown(magic) => Some(*magic),
@@ -295,7 +298,7 @@ fn both_damaged(path: &Path) -> Error {
     )
 }
 
-/// The error when the upper limit of issued times is unknown.
+/// The error if the upper limit of the issued times is unknown.
 fn lost(path: &Path, what: impl fmt::Display) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("clock file {} {what}", path.display()))
         .with_hint(format!(
@@ -325,7 +328,7 @@ fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
     Ok(parse(&record).unwrap_or(Slot::Damaged))
 }
 
-/// The content of a slot; `None` when the checksum does not match.
+/// Parses a slot; `None` if the checksum does not match.
 fn parse(record: &[u8]) -> Option<Slot> {
     debug_assert_eq!(record.len(), RECORD_BYTES, "the record has another length");
     let magic: [u8; 8] = *record.first_chunk()?;
@@ -338,15 +341,15 @@ fn parse(record: &[u8]) -> Option<Slot> {
     };
     let mut numbers = sound(record.get(..length)?)?;
     let (sequence, lease_ns) = (take(&mut numbers)?, take(&mut numbers)?.cast_signed());
-    // Numbers missing in an earlier version are 0.
+    // Numbers that an earlier version did not store are 0.
     let mut next = || take(&mut numbers).unwrap_or(0);
     let mark = Mark { epoch: next(), held_ns: next(), unconfirmed_ns: next() };
     debug_assert!(numbers.is_empty(), "the record has more numbers than its version");
     Some(Slot::Written { sequence, lease_ns, mark })
 }
 
-/// A slot of an unknown version. A known magic with a changed bit is damage instead: with the known
-/// magic, the checksum matches.
+/// Recognizes a slot of an unknown version. A known magic with a flipped bit is damage instead:
+/// with the known magic in its place, the checksum matches.
 fn unknown(record: &[u8], magic: [u8; 8]) -> Option<Slot> {
     debug_assert!(magic.starts_with(MAGIC_STEM), "the record is not a lease of any version");
     debug_assert_ne!(magic, *MAGIC, "the current version counts as unknown");
@@ -360,7 +363,7 @@ fn unknown(record: &[u8], magic: [u8; 8]) -> Option<Slot> {
     Some(Slot::Unknown(magic))
 }
 
-/// The part between the magic and the checksum of a record; `None` for a wrong checksum.
+/// The part of a record between the magic and the checksum; `None` if the checksum does not match.
 fn sound(record: &[u8]) -> Option<&[u8]> {
     debug_assert!(record.len() >= MAGIC.len() + 4, "the record has no room for a checksum");
     let (content, checksum) = record.split_at_checked(record.len().checked_sub(4)?)?;

@@ -1,4 +1,4 @@
-//! An operator's commands for the clock of a database while no server has the database open.
+//! Commands by which an operator changes the clock of a database that no server has open.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{
     source::{TimeSource, read, usable},
 };
 
-/// The end of time before a correction, and the start of time after it.
+/// The end of the lease before and after a correction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Correction {
     /// The old lease, in nanoseconds since 1970.
@@ -19,18 +19,18 @@ pub struct Correction {
     pub to_ns: i64,
 }
 
-/// Lets time continue at the machine's clock, before the issued time: the only exception to CL-8,
-/// by an explicit command. The command begins a new epoch: clients must not compute time from
-/// earlier readings. Stored events stay unchanged.
+/// Sets the time back to the machine's clock, although later times were issued. This explicit
+/// command is the only exception to CL-8. It begins a new epoch: clients must not compute times
+/// from earlier readings. Stored events stay unchanged.
 ///
 /// # Errors
-/// `ObjectNotInPrerequisiteState` when the issued time is not ahead of the machine's clock;
-/// `DatetimeOverflow` when the machine's clock is unusable; `DataCorrupted`, `Io`.
+/// `ObjectNotInPrerequisiteState` if the issued time is not ahead of the machine's clock;
+/// `DatetimeOverflow` if the machine's clock is unusable; `DataCorrupted`, `Io`.
 pub fn correct(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Result<Correction> {
     let now = usable(read(source))?;
     let (mut lease, floor_ns) = Lease::open(disk, directory, true)?;
     let from_ns = floor_ns.unwrap_or(i64::MIN);
-    // A crash leaves the lease this far ahead of a correct machine's clock.
+    // Even with a correct machine's clock, a crash can leave the lease this far ahead.
     if from_ns <= now.wall_ns.saturating_add(AHEAD_NS) {
         return Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,
@@ -44,17 +44,18 @@ pub fn correct(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Re
     Ok(Correction { from_ns, to_ns: now.wall_ns })
 }
 
-/// Confirms the machine's clock, like `CALL stratalog.accept_clock_jump()` on a running server.
-/// Returns the sum of the held and the unconfirmed nanoseconds; `None` if the sum is 0.
+/// Confirms the machine's clock, as `CALL stratalog.accept_clock_jump()` does on a running server.
+/// Returns the sum of the held jump and the unconfirmed lead in nanoseconds; `None` if the sum is
+/// 0.
 ///
 /// # Errors
-/// `DatetimeOverflow` when the machine's clock is unusable; `DataCorrupted`, `Io`.
+/// `DatetimeOverflow` if the machine's clock is unusable; `DataCorrupted`, `Io`.
 pub fn accept(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Result<Option<u64>> {
     let now = usable(read(source))?;
     let (mut lease, floor_ns) = Lease::open(disk, directory, true)?;
     let Some(floor_ns) = floor_ns else { return Ok(None) };
     let before = lease.mark();
-    // The lead of the next start is confirmed too.
+    // Also confirms the lead that the next start would find.
     let confirmed_ns = floor_ns.saturating_sub_unsigned(before.unconfirmed_ns);
     let lead_ns = now.wall_ns.saturating_sub_unsigned(before.held_ns).saturating_sub(confirmed_ns);
     let accepted_ns = before.held_ns.saturating_add(u64::try_from(lead_ns).unwrap_or(0));
@@ -68,7 +69,8 @@ pub fn accept(disk: &dyn Disk, directory: &Path, source: &dyn TimeSource) -> Res
     Ok(Some(accepted_ns))
 }
 
-/// Writes both slots with the same content: damage of a slot does not bring the earlier lease back.
+/// Writes the same content to both slots: if one slot is damaged later, the old lease cannot come
+/// back.
 fn write_both(lease: &mut Lease, lease_ns: i64, mark: Mark) -> Result<()> {
     lease.write_marked(lease_ns, mark)?;
     debug_assert_eq!(lease.mark(), mark, "the first slot has another mark");

@@ -1,27 +1,28 @@
-//! The source of time.
+//! Reads the machine's clocks.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The last wall clock for a possible start, in nanoseconds since 1970: in 2261, a year before the
-/// end of the 64-bit range.
+/// The latest wall clock time with which a start is possible, in nanoseconds since 1970: in 2261, a
+/// year before the end of the 64-bit range.
 const WALL_NS_MAX: i64 = 9_190_000_000 * 1_000_000_000;
 
-/// Two readings of the monotonic clock at most this far apart have the reading of the wall clock
-/// between them at a sufficiently exact instant.
+/// The wall clock is read between two readings of the monotonic clock. If these two readings differ
+/// by at most this number of nanoseconds, the instant of the wall clock reading is known exactly
+/// enough.
 const TOGETHER_NS: u64 = 1_000_000;
 
-/// Maximum number of attempts for a close pair of readings.
+/// Maximum number of attempts to get readings that are close together.
 const TRIES: usize = 8;
 
-/// Both clocks at the same instant.
+/// Readings of both clocks at nearly the same instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instant {
     pub(super) wall_ns: i64,
     pub(super) monotonic_ns: u64,
-    /// Distance between the two readings of the monotonic clock.
+    /// Difference between the two readings of the monotonic clock.
     pub(super) spread_ns: u64,
-    /// True if the readings are close together. A process suspended between two readings sees a
-    /// jump without a step of the clock.
+    /// True if the readings are close together. If the process was suspended between two readings,
+    /// they differ as if the clock had jumped, although it has not.
     pub(super) sure: bool,
 }
 
@@ -48,10 +49,10 @@ pub(super) fn read(source: &dyn TimeSource) -> Instant {
     now
 }
 
-/// Checks that a start can use the clocks.
+/// Checks that a start can use the wall clock.
 ///
 /// # Errors
-/// `DatetimeOverflow` when the wall clock is before 1970 or after 2260.
+/// `DatetimeOverflow` if the wall clock is before 1970 or after 2260.
 pub(super) fn usable(now: Instant) -> Result<Instant> {
     if (0..=WALL_NS_MAX).contains(&now.wall_ns) {
         return Ok(now);
@@ -64,7 +65,7 @@ pub(super) fn usable(now: Instant) -> Result<Instant> {
     .with_hint("correct the machine's clock, and start again; nothing was changed"))
 }
 
-/// The machine's clocks; replaced in tests.
+/// Gives access to the machine's clocks; tests replace it.
 pub trait TimeSource: Send + Sync + std::fmt::Debug {
     /// Nanoseconds since 1970-01-01T00:00:00Z by the machine's wall clock; may jump.
     fn wall_ns(&self) -> i64;
@@ -80,7 +81,7 @@ pub struct SystemTimeSource {
 }
 
 impl SystemTimeSource {
-    /// The clocks of this process; the monotonic one starts at 0 now.
+    /// The clocks for this process; the monotonic clock starts at 0 now.
     #[expect(clippy::disallowed_methods, reason = "the one place where time enters")]
     pub fn new() -> Self {
         Self { start: std::time::Instant::now() }

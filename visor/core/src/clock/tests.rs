@@ -20,7 +20,7 @@ const DIRECTORY: &str = "/visor";
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND;
 
-/// Clocks set by hand.
+/// Clocks that the test sets.
 #[derive(Debug)]
 struct Hands {
     wall_ns: AtomicI64,
@@ -32,13 +32,13 @@ impl Hands {
         Arc::new(Self { wall_ns: AtomicI64::new(wall_ns), monotonic_ns: AtomicU64::new(5) })
     }
 
-    /// Time passes.
+    /// Lets time pass on both clocks.
     fn pass(&self, ns: i64) {
         self.wall_ns.fetch_add(ns, Ordering::Relaxed);
         self.monotonic_ns.fetch_add(ns as u64, Ordering::Relaxed);
     }
 
-    /// The wall clock is set.
+    /// Sets the wall clock.
     fn step(&self, ns: i64) {
         self.wall_ns.fetch_add(ns, Ordering::Relaxed);
     }
@@ -145,7 +145,7 @@ fn a_torn_lease_falls_back_to_the_other_copy() {
     let last = clock.now_ns();
     disk.flip(4096 + 20);
     hands.step(-SECOND);
-    // The first lease went to slot 1; slot 0 was never written.
+    // The first lease was written to slot 1; slot 0 is still unwritten.
     let refused = try_open(&disk, &hands);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::DataCorrupted);
     disk.flip(4096 + 20);
@@ -159,7 +159,7 @@ fn a_torn_lease_falls_back_to_the_other_copy() {
 fn an_epoch_is_not_given_again_though_a_copy_is_damaged() {
     let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
     drop(open(&disk, &hands));
-    // The second start writes to slot 0, and to nothing else.
+    // The second start writes to slot 0 only.
     let before = open(&disk, &hands).reading().line.epoch;
     assert_eq!(before, 2);
     disk.crash();
@@ -191,7 +191,7 @@ fn a_lost_lease_is_reported_until_somebody_lets_time_start_anew() {
         disk.replace(Some(word));
         let clock = existing().unwrap();
         assert_eq!(clock.now_ns(), START - 3600 * SECOND);
-        // From then on a lease exists again, also after a crash.
+        // From then on, a lease exists again, even after a crash.
         disk.crash();
         hands.step(-SECOND);
         assert!(existing().unwrap().now_ns() >= START - 3600 * SECOND);
@@ -278,14 +278,14 @@ fn a_lease_that_is_renewed_in_time_makes_nobody_wait() {
     let (disk, hands) = (Arc::<MemoryDisk>::default(), Hands::at(START));
     let clock = open(&disk, &hands);
     clock.now_ns();
-    // Far enough from its end: nothing to do.
+    // The end of the lease is far enough away: nothing to do.
     clock.renew();
     assert_eq!(clock.state.lock().lease_ns, START + LEASE_NS);
     hands.pass(LEASE_NS / 2);
     clock.renew();
     let lease_ns = START + LEASE_NS / 2 + AHEAD_NS;
     assert_eq!(clock.state.lock().lease_ns, lease_ns);
-    // A holder of the file does not delay time.
+    // A thread that has locked the lease file does not delay time.
     let writing = clock.lease.lock();
     hands.pass(LEASE_NS);
     assert_eq!(clock.now_ns(), START + LEASE_NS * 3 / 2);

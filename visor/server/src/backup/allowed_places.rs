@@ -33,7 +33,8 @@ impl AllowedPlaces {
         Self { folders, stores }
     }
 
-    /// Checks the elements of the setting; returns the problem of the first invalid element.
+    /// Checks all elements of the setting. If one is invalid, returns an error text about the first
+    /// invalid element.
     pub(crate) fn check(list: &str) -> std::result::Result<(), String> {
         for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
             let usable = match Url::parse(text) {
@@ -51,11 +52,11 @@ impl AllowedPlaces {
         Ok(())
     }
 
-    /// The absolute path of `folder`, without symbolic links and `..`, if it lies in an allowed
-    /// folder.
+    /// If `folder` is in an allowed folder, returns its absolute path without symbolic links and
+    /// `..`.
     ///
     /// # Errors
-    /// `InsufficientPrivilege` outside of all allowed folders.
+    /// `InsufficientPrivilege` if `folder` is outside of all allowed folders.
     pub(crate) fn folder(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<PathBuf> {
         let resolved = resolved(disk, folder).filter(|resolved| {
             let mut allowed =
@@ -65,17 +66,17 @@ impl AllowedPlaces {
         resolved.ok_or_else(|| self.refused(&folder.display().to_string()))
     }
 
-    /// True if a folder lies in the folder of backups that the data directory contains.
+    /// True if a folder is in the folder `backups` of the data directory.
     pub(crate) fn is_own(&self, disk: &Arc<dyn Disk>, folder: &Path) -> bool {
         let own = self.folders.first().and_then(|own| resolved(disk, own));
         let folder = std::path::absolute(folder).ok().and_then(|folder| resolved(disk, &folder));
         own.zip(folder).is_some_and(|(own, folder)| folder.starts_with(own))
     }
 
-    /// Checks that the URL of an object store lies below an allowed URL.
+    /// Checks that the URL of an object store is below an allowed URL.
     ///
     /// # Errors
-    /// `InsufficientPrivilege` below no allowed URL.
+    /// `InsufficientPrivilege` if it is not.
     pub(crate) fn remote(&self, url: &str) -> Result<()> {
         let parsed = Url::parse(url).ok().filter(is_plain);
         let allowed =
@@ -101,7 +102,8 @@ impl AllowedPlaces {
     }
 }
 
-/// A path without symbolic links. `None` if a part that does not exist contains `..`.
+/// The path with its symbolic links resolved. `None` if a part of the path that does not exist
+/// contains `..`.
 fn resolved(disk: &Arc<dyn Disk>, path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;

@@ -154,8 +154,8 @@ fn print_summary(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4
     );
 }
 
-/// The settings of object stores for commands: the credentials may come from the operator's
-/// machine.
+/// The settings for object stores that commands use: credentials may also come from the metadata
+/// service of the operator's machine.
 pub(crate) fn operator_remote_settings() -> RemoteSettings {
     RemoteSettings { metadata_service: true, ..RemoteSettings::default() }
 }
@@ -196,7 +196,8 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
 async fn restore_database(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let disk = disk();
     let place = Place::of_url(&arguments.from, &disk, operator_remote_settings())?;
-    // From its first story on, the restored directory owns this place in the object store.
+    // When the restored directory stores its first story, it claims this place in the object store
+    // with this id.
     let id = identity::anew();
     let (stories, own_files): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
         Some(url) => {
@@ -228,7 +229,7 @@ fn disk() -> Arc<dyn Disk> {
     Arc::new(LocalDisk)
 }
 
-/// Runs work that may block, on a thread of its own.
+/// Runs work that may block on a separate thread.
 async fn spawn_worker<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
@@ -237,7 +238,7 @@ async fn spawn_worker<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Error::internal(format!("the command failed: {error}"))))
 }
 
-/// Awaits the work, with a progress bar if the output is a terminal; Ctrl-C cancels the work.
+/// Waits for the work. Shows a progress bar if the output is a terminal; Ctrl-C cancels the work.
 async fn with_progress_bar<T>(
     watch: &Watch,
     work: impl Future<Output = Result<T, Error>>,
@@ -268,7 +269,7 @@ async fn with_progress_bar<T>(
     }
 }
 
-/// An animated sign while the work runs; hidden if the output is not a terminal.
+/// A moving sign that is shown while work runs; hidden if the output is not a terminal.
 fn spinner(message: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -285,7 +286,7 @@ async fn interrupted() {
     }
 }
 
-/// Receives a result of one row, and keeps its values.
+/// Receives a result of one row, and stores the values.
 #[derive(Debug, Default)]
 struct RowReceiver(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! Check of a data directory without a running server.
+//! Checks a data directory that no server has open.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -19,13 +19,14 @@ use crate::{
     embedded::{ShelfPurpose, open_shelf},
 };
 
-/// The report, and the state of the events that the parts were compared with, if it was readable.
+/// The report of the check; and the state of all events with which the parts were compared, if this
+/// state was readable.
 pub(super) struct OfflineFindings {
     pub(super) report: Report,
     pub(super) subject: Option<Subject>,
 }
 
-/// Checks all parts of a data directory. `wrong` is the error of its file FORMAT, if any.
+/// Checks all parts of a data directory. `wrong` is the error of its file FORMAT, if it has one.
 pub(super) fn inspect(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -83,7 +84,7 @@ pub(super) fn inspect(
     Ok(OfflineFindings { report, subject })
 }
 
-/// Reports the files that nothing refers to.
+/// Reports the files without a reference in catalog or manifest.
 fn unnamed(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -140,7 +141,8 @@ fn unnamed(
         );
     }
     if subject.is_none() {
-        // If edits of the manifest were lost, files that nothing refers to may still be needed.
+        // If edits of the manifest were lost, files that it no longer refers to may still be
+        // needed.
         for line in &mut lines {
             line.cure = stratalog_engine::check::Repair::None;
             line.hint = Some("the file stays unchanged until the manifest is repaired".to_string());

@@ -1,4 +1,4 @@
-//! Checks the open files of a running server, for `CALL stratalog.check()`.
+//! Checks the files of a running server, for `CALL stratalog.check()`.
 
 use std::sync::{
     Arc,
@@ -62,8 +62,8 @@ impl Online {
         if let Some(manifest) = parts.manifest(durable(edits, from))? {
             manifest.finish()?;
         }
-        // Reads the visible state before the end of the journal, so that the journal contains all
-        // of the visible state.
+        // Read the visible state before the end of the journal is read, so that the journal
+        // contains everything that the state contains.
         let subject = self.engine.subject(definitions(self.catalog.state()))?;
         parts.events(&subject, durable(events, subject.floor().max(Lsn(1))))?;
         Ok(parts.report)
@@ -96,7 +96,7 @@ impl Inspector for Online {
     }
 }
 
-/// Ends the check when the caller no longer waits.
+/// Ends the check when dropped: the caller no longer waits for the result.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

@@ -44,22 +44,23 @@ impl Folders {
     }
 }
 
-/// A check that is running: its report so far.
+/// A running check, with the report so far.
 pub(super) struct Parts<'a> {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) folders: Folders,
-    /// Receives the number of bytes that were read; returns an error to end the check.
+    /// Is called with the number of bytes that were read; an error ends the check.
     pub(super) progress: &'a mut dyn FnMut(u64) -> Result<()>,
     pub(super) report: Report,
 }
 
 impl Parts<'_> {
-    /// A path relative to the data directory; a path outside of it stays unchanged.
+    /// The path relative to the data directory. A path outside of the data directory is returned
+    /// unchanged.
     fn relative_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.folders.root).unwrap_or(path).display().to_string()
     }
 
-    /// Adds the line for FORMAT; `wrong` is its error, if any.
+    /// Adds the report line for the file FORMAT; `wrong` is its error, if it has one.
     pub(super) fn format(&mut self, wrong: Option<&StartError>) {
         let line = |state| Line::new(PartKind::Format, "FORMAT", state);
         let line = match wrong {
@@ -94,7 +95,8 @@ impl Parts<'_> {
         self.report.push(line);
     }
 
-    /// Checks the journal of the catalog; returns its state, or `None` if it is unreadable.
+    /// Checks the journal of the catalog. Returns the catalog's state, or `None` if it is
+    /// unreadable.
     pub(super) fn catalog(&mut self, scope: Scope) -> Result<Option<CatalogState>> {
         let mut replay = CatalogReplay::default();
         let folder = self.folders.catalog.clone();
@@ -108,13 +110,14 @@ impl Parts<'_> {
         Ok(Some(state))
     }
 
-    /// Checks the journal of the manifest; returns its state, or `None` if it is unreadable.
+    /// Checks the journal of the manifest. Returns the manifest's state, or `None` if it is
+    /// unreadable.
     pub(super) fn manifest(&mut self, scope: Scope) -> Result<Option<ManifestReplay>> {
         let mut replay: Option<ManifestReplay> = None;
         let mut next = Lsn(1);
         let folder = self.folders.manifest.clone();
         let sound = self.journal(PartKind::Manifest, &folder, scope, &mut |lsn, frame| {
-            // The first segments were removed, so the first record is a snapshot.
+            // Earlier segments were released, so the first record is a complete snapshot.
             if lsn != next {
                 replay = Some(ManifestReplay::new(false));
             }
@@ -127,8 +130,7 @@ impl Parts<'_> {
         Ok(Some(replay.unwrap_or_else(|| ManifestReplay::new(true))))
     }
 
-    /// Reads the records of a journal in order, and passes them to `read`; returns `None` after a
-    /// fault.
+    /// Passes the records of a journal to `read`, in order. Returns `None` after a fault.
     fn journal(
         &mut self,
         part: PartKind,
@@ -142,7 +144,7 @@ impl Parts<'_> {
         let summary = check_journal(&disk, folder, &settings, scope, &mut |sight| match sight {
             CheckEvent::Frame { path, offset, lsn, frame } => {
                 (self.progress)(frame.payload.len() as u64)?;
-                // After a fault, further errors would only be its consequences.
+                // After the first fault, errors of `read` would only be consequences of this fault.
                 if sound && let Err(error) = read(lsn, frame) {
                     sound = false;
                     let line = Line::new(part, self.relative_path(path), Severity::Damaged);
@@ -164,7 +166,7 @@ impl Parts<'_> {
         Ok(sound.then_some(summary))
     }
 
-    /// Checks the journal of events against `subject`, the state of all events.
+    /// Compares the journal of events with `subject`, the state of all events.
     pub(super) fn events(&mut self, subject: &Subject, scope: Scope) -> Result<()> {
         let disk = Arc::clone(&self.disk);
         let folder = self.folders.journal.clone();
@@ -223,8 +225,8 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Checks only the checksums of the journal of events, because the manifest does not say which
-    /// events it must have.
+    /// Checks only the checksums of the journal of events: without a readable manifest, the
+    /// required events of the journal are unknown.
     pub(super) fn events_alone(&mut self, scope: Scope) -> Result<()> {
         let folder = self.folders.journal.clone();
         let sound = self.journal(PartKind::Journal, &folder, scope, &mut |_, _| Ok(()))?;
@@ -273,7 +275,7 @@ impl Parts<'_> {
     }
 }
 
-/// The line for a file that the next start will remove.
+/// The report line for a file that the next start will remove.
 pub(super) fn left_over(path: String, what: &str) -> Line {
     Line::new(PartKind::Files, path, Severity::Warning)
         .with_detail(what)
@@ -281,7 +283,7 @@ pub(super) fn left_over(path: String, what: &str) -> Line {
         .with_cure(Repair::Remove)
 }
 
-/// Adds the message of an error to a line.
+/// Adds the message and the details of an error to a report line.
 pub(super) fn of_error(line: Line, error: &Error) -> Line {
     let line = line.with_detail(match error.detail() {
         Some(detail) => format!("{}; {detail}", error.message()),

@@ -1,4 +1,4 @@
-//! Repairs damage from second copies. Damage without a second copy stays.
+//! Repairs damage from second copies. Damage without a second copy remains.
 //!
 //! | what | from |
 //! |---|---|
@@ -22,7 +22,7 @@ use crate::directory::DataDirectory;
 /// The folder in which tablets are rebuilt; otherwise empty.
 const REPAIR: &str = "repair";
 
-/// Repairs what the report of a check allows; returns one text per repair.
+/// Makes the repairs that the report of a check allows. Returns one text for each repair.
 pub(super) fn repair(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -60,7 +60,8 @@ pub(super) fn repair(
     Ok(done)
 }
 
-/// Rebuilds a tablet from the journal; returns false if the journal lacks its events.
+/// Rebuilds a tablet from the journal. Returns false if the journal no longer has the tablet's
+/// events.
 fn tablet(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
@@ -139,17 +140,17 @@ fn tail(
     Ok(())
 }
 
-/// Removes the index; the next start rebuilds it from the tablets.
+/// Removes the index of the tablets; the next start rebuilds it.
 fn index(directory: &DataDirectory, done: &mut Vec<String>) -> Result<()> {
     clear(&directory.index())?;
     done.push("removed the index; the next start rebuilds the index from the tablets".to_string());
     Ok(())
 }
 
-/// Removes a file that nothing refers to.
+/// Removes a file without a reference in catalog or manifest.
 fn remove(root: &Path, path: &str, done: &mut Vec<String>) -> Result<()> {
     let file = root.join(path);
-    // A path in an object store is not a file here; the next start removes the object.
+    // A path in an object store is not a local file; the next start removes the object.
     let Ok(metadata) = std::fs::symlink_metadata(&file) else { return Ok(()) };
     let removed = match metadata.is_dir() {
         true => std::fs::remove_dir_all(&file),

@@ -1,6 +1,6 @@
-//! Generates rows in the shape of TSBS's cpu-only use case: hosts with ten tags report ten metrics
-//! at a fixed interval. The same seed gives the same numbers on every machine, whether one
-//! generator makes all hosts or several generators share them.
+//! Generates rows like the cpu-only use case of the benchmark TSBS: hosts with ten tags report ten
+//! metrics at a fixed interval. The same seed gives the same rows on every machine, and with any
+//! number of generators that share the hosts.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -50,7 +50,7 @@ const ARCHITECTURES: [&str; 2] = ["x64", "x86"];
 const TEAMS: [&str; 4] = ["SF", "NYC", "LON", "CHI"];
 const ENVIRONMENTS: [&str; 3] = ["production", "staging", "test"];
 
-/// The number of rows, and the seed of their content.
+/// How many rows to generate, and the seed that determines their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuShape {
     /// The number of hosts.
@@ -103,11 +103,11 @@ pub fn arrow_schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A host: its tags, its present metrics, and its random generator.
+/// A host: its tags, the current values of its metrics, and its random generator.
 #[derive(Debug, Clone)]
 struct Host {
     tags: [String; 10],
-    /// The tags in a line of COPY, with a tab before and after.
+    /// The tags as they appear in a line of COPY, with a tab before and after.
     tag_text: Vec<u8>,
     metrics: [f64; 10],
     chance: Chance,
@@ -127,16 +127,16 @@ impl CpuGenerator {
         Self::part(shape, 0, 1)
     }
 
-    /// Generates the rows of the hosts whose number is `part` modulo `parts`. All parts together
-    /// are the rows of [`CpuGenerator::new`].
+    /// Generates only the rows of the hosts whose number is `part` modulo `parts`. All parts
+    /// together give the rows of [`CpuGenerator::new`].
     pub fn part(shape: CpuShape, part: usize, parts: usize) -> Self {
         let hosts =
             (part..shape.hosts).step_by(parts.max(1)).map(|number| Host::new(shape.seed, number));
         Self { shape, hosts: hosts.collect(), step: 0 }
     }
 
-    /// Appends the reports of the next `steps` points in time as lines in COPY's text format;
-    /// returns the number of appended rows, 0 at the end.
+    /// Appends the reports of the next `steps` points in time to `lines`, in COPY's text format.
+    /// Returns the number of appended rows; 0 at the end.
     pub fn next_copy(&mut self, steps: usize, lines: &mut Vec<u8>) -> u64 {
         let mut rows = 0;
         for _ in 0..steps {
@@ -195,7 +195,7 @@ impl CpuGenerator {
         RecordBatch::try_new(arrow_schema(), columns).map(Some)
     }
 
-    /// The time of the next reports in nanoseconds since 1970; `None` at the end.
+    /// Moves to the next point in time; returns it in nanoseconds since 1970, or `None` at the end.
     fn advance(&mut self) -> Option<i64> {
         if self.step >= self.shape.steps {
             return None;
@@ -233,7 +233,7 @@ impl Host {
     }
 
     /// Moves each metric one step of a random walk between 0 and 100. The values are integers, so
-    /// that a double holds their sums exactly in any order of summation.
+    /// that their sum is exact as a double in any order of summation.
     fn walk(&mut self) -> [u8; 10] {
         let mut values = [0; 10];
         for (metric, value) in self.metrics.iter_mut().zip(&mut values) {
@@ -270,8 +270,8 @@ impl Chance {
         items.get(usize::try_from(at).ok()?)
     }
 
-    /// A random number with about a normal distribution, mean 0 and deviation 1, from the number of
-    /// ones in 64 bits.
+    /// A random number with about a normal distribution, mean 0 and standard deviation 1. Computed
+    /// from the number of ones in 64 random bits.
     fn bell(&mut self) -> f64 {
         (f64::from(self.bits().count_ones()) - 32.0) / 4.0
     }

@@ -1,10 +1,10 @@
-//! TSBS's fifteen types of queries for cpu-only, in the SQL of Stratalog.
+//! The fifteen query types of the benchmark TSBS for the cpu-only use case, in Stratalog's SQL.
 
 use super::generator::{Chance, CpuShape, METRICS};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// A type of query, with a generator of its queries.
+/// A query type of TSBS, which can generate queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryType {
     /// The name of the type in TSBS.
@@ -75,8 +75,8 @@ impl QueryType {
         }
     }
 
-    /// A query of this type on the table `cpu` with rows of `shape`; `chance` chooses hosts and
-    /// times.
+    /// Generates a query of this type for the table `cpu` with rows of `shape`. `chance` chooses
+    /// hosts and times.
     pub fn sql(&self, shape: &CpuShape, chance: &mut Chance) -> String {
         match self.kind {
             Kind::SingleGroupBy { metrics, hosts, hours } => format!(
@@ -147,7 +147,7 @@ fn window(shape: &CpuShape, hours: i64, chance: &mut Chance) -> String {
     )
 }
 
-/// A random time, in whole seconds, with at least `hours` of data after it.
+/// A random time in whole seconds, such that the data covers at least `hours` hours after it.
 fn start_of_window(shape: &CpuShape, hours: i64, chance: &mut Chance) -> i64 {
     let room = (shape.end_ns() - shape.start_ns - hours * HOUR_NS).max(0) / 1_000_000_000;
     let offset = chance.below(u64::try_from(room + 1).unwrap_or(1));

@@ -1,5 +1,5 @@
-//! Shows the tiers that hold the rows before, during and after moves, and compares the answers of
-//! queries.
+//! Shows which tiers own the rows before, during and after moves, and checks that the answers of
+//! queries stay the same.
 
 use std::{cell::Cell, time::Instant};
 
@@ -13,15 +13,15 @@ use super::{
 };
 use crate::sql::error::SqlError;
 
-/// The types of queries that run again and again during the moves.
+/// The types of queries that run repeatedly during the moves.
 const ASKED: [&str; 4] =
     ["single-groupby-1-1-12", "cpu-max-all-8", "high-cpu-1", "groupby-orderby-limit"];
 
-/// Moves the rows of `cpu` to lower tiers through `client`, while `asking` runs queries, and prints
-/// where the rows are.
+/// Moves the rows of `cpu` to lower tiers through `client`. Meanwhile, `asking` runs queries.
+/// Prints which tiers own the rows.
 ///
 /// # Errors
-/// Errors of the server; an answer that differs from the answer before the moves.
+/// Errors of the server; an answer during the moves that differs from the answer before the moves.
 pub async fn demonstrate(
     client: &Client,
     asking: &Client,
@@ -48,12 +48,12 @@ pub async fn demonstrate(
     Ok(())
 }
 
-/// Observations during a move: where rows were, and how queries did.
+/// What was observed during a move: where rows were, and the results of the queries.
 #[derive(Debug)]
 struct MoveObservations {
     seconds: f64,
     answers: u64,
-    /// The last moment at which several tiers held rows.
+    /// The last observation at which several tiers owned rows.
     during: Option<Places>,
 }
 
@@ -88,7 +88,7 @@ async fn move_by(
     Ok(MoveObservations { seconds, answers, during })
 }
 
-/// Rows and bytes of `cpu` in each tier that holds rows.
+/// For each tier that owns rows of `cpu`: name, rows, bytes.
 #[derive(Debug)]
 struct Places(Vec<(String, u64, u64)>);
 
@@ -118,15 +118,15 @@ async fn places(client: &Client) -> Result<Places, SqlError> {
     Ok(places)
 }
 
-/// A query and its answer before the moves.
+/// A query, with its answer before the moves.
 #[derive(Debug)]
 struct DemoQuery {
     sql: String,
     answer: QueryAnswer,
 }
 
-/// The number of rows, and the sum of their checksums, which does not depend on the order of the
-/// rows.
+/// The number of rows of an answer, and the sum of the checksums of the rows. The sum does not
+/// depend on the order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct QueryAnswer {
     rows: u64,

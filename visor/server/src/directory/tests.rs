@@ -58,7 +58,7 @@ fn parts_without_a_format_have_lost_it() {
     // The complete directory can still be checked.
     let (_, wrong) = DataDirectory::hold(&disk(), path.path()).unwrap();
     assert!(matches!(wrong, Some(StartError::DamagedFormat { .. })));
-    // A directory with only some of the parts has no database.
+    // A directory that has only some of the parts has no database.
     std::fs::remove_dir_all(path.path().join(CLOCK)).unwrap();
     let error = DataDirectory::open(&disk(), path.path()).unwrap_err();
     assert!(matches!(error, StartError::ForeignDirectory { .. }), "{error}");
@@ -103,7 +103,8 @@ fn a_format_of_version_1_beside_data_of_version_2_is_refused_and_nothing_is_chan
     }
 }
 
-/// Stops the disk after each step of a first start in turn: the next start always works.
+/// Stops the disk after each step of a first start, one step per run: the next start must always
+/// work.
 #[test]
 fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts() {
     let settings = small_journals();
@@ -141,8 +142,8 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
     }
 }
 
-/// Stops the disk after each step of completing a directory of version 1 in turn: the next start
-/// always works.
+/// Stops the disk after each step of the upgrade of a directory of version 1, one step per run: the
+/// next start must always work.
 #[test]
 fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_starts() {
     let settings = small_journals();
@@ -189,7 +190,7 @@ fn small_journals() -> JournalSettings {
     }
 }
 
-/// Makes a directory of version 1, which is complete without manifest and tablets.
+/// Makes a complete directory of version 1, which has no manifest and no tablets.
 fn make_version_1(disk: &FaultyDisk, settings: &JournalSettings) {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let root = Path::new("/data");

@@ -55,16 +55,18 @@ impl DataFiles for DirectoryUsage {
     }
 }
 
-/// The treatment of symbolic links in a count.
+/// How a count treats symbolic links.
 #[derive(Clone, Copy)]
 enum Links {
-    /// The file or folder that the link names: a folder of the directory may be on another disk.
+    /// Counts the file or folder to which the link points: a folder of the directory may be on
+    /// another disk.
     Followed,
-    /// The link itself.
+    /// Counts the link itself.
     Counted,
 }
 
-/// Adds up the entries of a folder by their kind; `kind_of` maps the name of an entry to its kind.
+/// Adds the entries of a folder to `usage`, by kind. `kind_of` returns the kind of an entry for its
+/// name.
 fn count(
     usage: &mut [FileUsage],
     folder: &Path,
@@ -98,8 +100,8 @@ fn add(usage: &mut [FileUsage], kind: FileKind, metadata: &Metadata) {
     }
 }
 
-/// Turns an error into `None` for a file that was removed after the listing, and for a folder of
-/// another user, such as `lost+found`.
+/// Converts the error to `None` for a file that was removed after the listing, and for a folder
+/// that only another user may read, such as `lost+found`.
 fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     use io::ErrorKind::{NotFound, PermissionDenied};
     match result {

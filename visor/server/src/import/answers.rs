@@ -1,4 +1,4 @@
-//! Questions to the server about tables, and receivers of their answers.
+//! Queries about tables, and receivers for their results.
 
 use super::TableName;
 use crate::sql::{
@@ -19,7 +19,7 @@ pub(super) async fn exists(
     Ok(answer.0 > 0)
 }
 
-/// The oid of a table. A table that is made again after a drop has another oid.
+/// The oid of a table. A table that is dropped and created again gets another oid.
 pub(super) async fn oid_of(
     table: &TableName,
     connection: &mut Connection,
@@ -34,7 +34,7 @@ pub(super) async fn oid_of(
     }
 }
 
-/// Receives a result of one number; 0 for a result without rows.
+/// Receives a result that is a single number; 0 if the result has no row.
 pub(super) struct NumberReceiver(pub(super) u64);
 
 impl Receiver for NumberReceiver {

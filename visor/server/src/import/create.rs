@@ -5,7 +5,7 @@ use stratalog_model::ColumnType;
 use super::{TableNote, quote};
 use crate::sql::{error::SqlError, rows::ResultColumn};
 
-/// Usual names of a time column, the most likely name first.
+/// Usual names of a time column, the most likely first.
 const TIME_NAMES: [&str; 8] =
     ["time", "timestamp", "ts", "datetime", "date_time", "time_hour", "date", "day"];
 
@@ -21,8 +21,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Adds the properties from the note in a Parquet file, if the file still has the time column
-    /// and the key that the note names. Flags of the command line take precedence.
+    /// Adds the properties in the note of an exported Parquet file, if the file still has the time
+    /// column and the key columns of the note. Flags of the command line take precedence.
     pub fn with_note(mut self, note: Option<TableNote>, columns: &[ResultColumn]) -> Self {
         let has = |name: &String| columns.iter().any(|column| column.name == *name);
         let Some(note) = note.filter(|note| has(&note.time) && note.key.iter().all(has)) else {
@@ -35,7 +35,8 @@ impl Shape {
         }
         self.time.get_or_insert(note.time);
         for (name, value) in options {
-            // With another key, other events would collide, so the rule no longer applies.
+            // With another key, different events have equal keys, so the collision rule of the note
+            // does not apply.
             let applies = is_same_key || name != "collision";
             if applies && !self.options.iter().any(|(given, _)| *given == name) {
                 self.options.push((name, value));
@@ -45,11 +46,11 @@ impl Shape {
     }
 }
 
-/// The CREATE TABLE IF NOT EXISTS statement for an input with `columns`. The caller passes `table`
-/// quoted.
+/// The CREATE TABLE IF NOT EXISTS statement for an input with the columns `columns`. `table` is the
+/// quoted name of the table.
 ///
 /// # Errors
-/// The input has no possible time column, or a flag names an unknown column.
+/// The input has no column that can be the time column, or a flag names an unknown column.
 pub fn create_statement(
     table: &str,
     columns: &[ResultColumn],
@@ -100,7 +101,7 @@ pub fn create_statement(
         .collect();
     let primary: Vec<String> =
         shape.key.iter().chain([&time.name]).map(|name| quote(name)).collect();
-    // Without key columns, rows with the same time are different events, and the table keeps all of
+    // Without key columns, rows with equal times are different events: the table must keep all of
     // them.
     let keeps_all =
         shape.key.is_empty() && !shape.options.iter().any(|(name, _)| name == "collision");
@@ -119,8 +120,8 @@ pub fn create_statement(
     ))
 }
 
-/// The time column: a timestamp column, or else a date column, whose dates mean their midnight.
-/// `None` if there is neither.
+/// Chooses the time column: a timestamp column, or else a date column, whose dates count as
+/// midnight. `None` if the input has neither.
 fn detect_time(columns: &[ResultColumn]) -> Option<&ResultColumn> {
     likeliest(columns, ColumnType::is_timestamp)
         .or_else(|| likeliest(columns, |column_type| *column_type == ColumnType::Date))

@@ -3,15 +3,15 @@
 use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, parse_value};
 
-/// The types that all values so far allow.
+/// The possible types for all values so far.
 #[derive(Debug, Clone)]
 pub(super) struct Guess {
     boolean: bool,
     integer: bool,
-    /// True if all integers fit 64 bits.
+    /// True if all integers so far fit 64 bits.
     narrow: bool,
     double: bool,
-    /// True if a number has more digits than double precision keeps.
+    /// True if a number has more digits than a double can represent.
     long: bool,
     /// The largest numbers of digits before and after the decimal point; `None` after an infinity
     /// or NaN.
@@ -24,9 +24,9 @@ pub(super) struct Guess {
     uuid: bool,
     json: bool,
     seen: bool,
-    /// True if a value is a date or a timestamp.
+    /// True if any value so far is a date or a timestamp.
     any_time: bool,
-    /// The first value that is not a time.
+    /// The first value that is neither a date nor a timestamp.
     odd: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Guess {
 }
 
 impl Guess {
-    /// Considers a value of a format whose values have no types.
+    /// Takes an untyped value into account, for example a CSV value.
     pub(super) fn text(&mut self, text: &str) {
         let text = text.trim();
         self.seen = true;
@@ -64,7 +64,8 @@ impl Guess {
         self.dates(text);
     }
 
-    /// Considers a JSON value. `written` is its source text, with all digits of a number.
+    /// Takes a JSON value into account. `written` is its text in the input, which has all digits of
+    /// a number.
     pub(super) fn json(&mut self, value: &serde_json::Value, written: &str) {
         use serde_json::Value;
         match value {
@@ -121,7 +122,7 @@ impl Guess {
         self.uuid &= text.len() == 36 && parses(ColumnType::Uuid);
     }
 
-    /// A numeric type that holds all digits of the values; text if there is none.
+    /// A numeric type that can store all digits of the values; text if no numeric type can.
     fn exact(&self) -> ColumnType {
         match self.digits {
             Some((whole, scale)) if whole.saturating_add(scale) <= 38 => {
@@ -132,12 +133,12 @@ impl Guess {
         }
     }
 
-    /// The first value that is not a time, if other values are times.
+    /// If some values are times: the first value that is not a time.
     pub(super) fn odd_time(&self) -> Option<&str> {
         self.odd.as_deref().filter(|_| self.any_time)
     }
 
-    /// The narrowest type that holds all values; text if there are no values.
+    /// The smallest type that can store all values; text if no value was seen.
     pub(super) fn column_type(&self) -> ColumnType {
         if !self.seen {
             ColumnType::Text
@@ -169,7 +170,7 @@ impl Guess {
     }
 }
 
-/// True if double precision loses digits of the number.
+/// True if the number has more digits than a double can represent.
 fn is_long(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     let printed = text.parse::<f64>().map(|number| number.to_string());
@@ -177,8 +178,8 @@ fn is_long(text: &str) -> bool {
     digits > 15 && printed.is_ok_and(|printed| significant(&printed) != significant(text))
 }
 
-/// The digits of a number without zeros at both ends, and the power of ten of the first digit;
-/// `None` for other text.
+/// The digits of a number without leading and trailing zeros, and the power of ten of the first
+/// digit; `None` if the text is not a number.
 fn significant(text: &str) -> Option<(String, i64)> {
     let (whole, fraction, exponent) = decimal(text)?;
     let all = format!("{whole}{fraction}");
@@ -191,8 +192,8 @@ fn significant(text: &str) -> Option<(String, i64)> {
     Some((digits.trim_end_matches('0').to_string(), power))
 }
 
-/// The number of digits before and after the decimal point; `None` for text that is not a number
-/// without an exponent.
+/// The number of digits before and after the decimal point; `None` if the text is not a number, or
+/// has an exponent.
 fn digits_of(text: &str) -> Option<(usize, usize)> {
     let (whole, fraction, exponent) = decimal(text)?;
     let moved = |digits: &str, by: i64| {
@@ -202,7 +203,7 @@ fn digits_of(text: &str) -> Option<(usize, usize)> {
     moved(whole, exponent).zip(moved(fraction, exponent.saturating_neg()))
 }
 
-/// The digits before and after the decimal point, and the exponent; `None` for text that is not a
+/// The digits before and after the decimal point, and the exponent; `None` if the text is not a
 /// number.
 fn decimal(text: &str) -> Option<(&str, &str, i64)> {
     let text = text.trim_start_matches('-');
@@ -215,7 +216,8 @@ fn decimal(text: &str) -> Option<(&str, &str, i64)> {
     (digits(whole) && digits(fraction)).then_some((whole, fraction, exponent))
 }
 
-/// True for an integer of at most 38 digits. A text such as `007` is a code, and not an integer.
+/// True for an integer of at most 38 digits. A text with leading zeros, such as `007`, is a code
+/// and not an integer.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     (1..=38).contains(&digits.len())

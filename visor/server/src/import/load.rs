@@ -1,4 +1,4 @@
-//! Loads the batches of an input into a table, and explains a load that has failed.
+//! Sends the batches of an input to a table, and explains errors.
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::sql::{connection::Connection, error::SqlError};
 
-/// COPY data is sent in portions of this many bytes.
+/// Number of bytes of COPY data that are sent at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The rows of an input on their way into a table, and the numbers of rows so far.
+/// A running import: the statement, and the numbers of rows so far.
 pub(super) struct Load {
     /// The COPY statement of each batch.
     pub(super) statement: String,
-    /// Rows that this import has stored.
+    /// Rows that this run of the import has stored.
     pub(super) rows_stored: u64,
     /// Rows of the input that were stored before.
     pub(super) rows_skipped: u64,
@@ -50,7 +50,8 @@ impl Load {
         tokio::task::spawn_blocking(move || {
             let mut skip = before;
             loop {
-                // A batch ends where the stored rows end, because a batch is stored as a whole.
+                // End a batch exactly where the already stored rows end, because a batch is stored
+                // or skipped as a whole.
                 let rows_max = if skip > 0 { batch_rows.min(skip) } else { batch_rows };
                 let item = match source.next_batch(rows_max) {
                     Ok(Some(batch)) => Ok(batch),
@@ -94,7 +95,8 @@ impl Load {
         }
     }
 
-    /// Refuses an input that has fewer rows than the producer has stored: it must be another input.
+    /// Returns an error if the input has fewer rows than the producer has stored: it must be a
+    /// different input.
     pub(super) fn check_end(&self) -> Result<(), SqlError> {
         let (rows, before) = (self.rows_skipped, self.rows_before);
         if rows >= before {
@@ -109,7 +111,7 @@ impl Load {
         .with_hint("for another input, give another --producer, or no --producer"))
     }
 
-    /// Sends a batch; returns the number of stored rows: 0 if the batch was stored before.
+    /// Sends a batch. Returns the number of stored rows; 0 if the batch was stored before.
     async fn one(&self, connection: &mut Connection, batch: Batch) -> Result<u64, SqlError> {
         let sequence = batch.first_row + batch.rows - 1;
         let setting = format!("SET stratalog.producer_sequence = {sequence}");
@@ -126,7 +128,7 @@ impl Load {
             .map_err(|error| lines.relabel(error))
     }
 
-    /// The error with the number of stored rows, and how to continue the import.
+    /// Adds to an error the number of stored rows, and how to continue the import.
     pub(super) fn explained(&self, error: SqlError, arguments: &ImportArguments) -> SqlError {
         let done = self.rows_stored + self.rows_skipped.max(self.rows_before);
         let detail = match (&error.detail, done) {

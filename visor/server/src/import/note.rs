@@ -1,11 +1,11 @@
-//! The note in an exported Parquet file. It preserves the ids of events, because a tick depends on
-//! the base and the granularity of the table.
+//! The note in an exported Parquet file: properties of the exported table. With base and
+//! granularity from the note, an import gives the events the same ticks, and thus the same ids.
 
 use serde::{Deserialize, Serialize};
 
 use super::table::{KeyNames, is_plain};
 
-/// The key of the note in the metadata of a Parquet file.
+/// The key of the note in the key-value metadata of a Parquet file.
 pub const METADATA: &str = "stratalog.table";
 
 /// The properties of a table that its rows do not show.
@@ -24,7 +24,8 @@ pub struct TableNote {
 }
 
 impl TableNote {
-    /// The query for the note of a table, whose name is quoted; its result has one text, or no row.
+    /// The SQL query that returns the note of a table; `quoted` is the quoted name of the table.
+    /// The result is one text, or no row.
     pub fn question(quoted: &str) -> String {
         format!(
             "SELECT jsonb_build_object('time', c.tick_column, 'key', to_jsonb(c.key_columns), \
@@ -37,7 +38,8 @@ impl TableNote {
         )
     }
 
-    /// Parses a note: from the metadata of a file, or from the answer to [`TableNote::question`].
+    /// Parses a note, from the metadata of a file or from the result of the query
+    /// [`TableNote::question`].
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -47,7 +49,7 @@ impl TableNote {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The names and values of the options in WITH.
+    /// The options for WITH (…) in a CREATE TABLE: names and values.
     pub fn options(&self) -> Vec<(String, String)> {
         let option = |name: &str, value: &str| (name.to_string(), value.to_string());
         vec![
@@ -57,7 +59,7 @@ impl TableNote {
         ]
     }
 
-    /// The flags of `import` that make the same table from a file without metadata.
+    /// The flags with which `import` creates the same table from a file without metadata.
     pub fn flags(&self) -> String {
         let word = |text: &str| match text.split(',').all(is_plain) {
             true => text.to_string(),

@@ -1,11 +1,11 @@
-//! The producer that numbers the batches of an import.
+//! The producer of an import. By the producer, the server recognizes batches already stored.
 
 use uuid::Uuid;
 
 use super::answers::NumberReceiver;
 use crate::sql::{connection::Connection, error::SqlError};
 
-/// The producer of an import: it identifies batches that were sent before.
+/// The producer of an import: a name, and the id under which the server knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Producer {
     /// The name from the command line, or a random name.
@@ -22,7 +22,7 @@ impl Producer {
         Self { name, id }
     }
 
-    /// The number of rows that the producer has stored.
+    /// The number of rows that the server has stored for this producer.
     pub(super) async fn rows_stored(&self, connection: &mut Connection) -> Result<u64, SqlError> {
         let question =
             format!("SELECT last_sequence FROM stratalog.producers WHERE producer = '{}'", self.id);

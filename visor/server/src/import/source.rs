@@ -58,9 +58,9 @@ pub struct Batch {
     pub first_row: u64,
     /// The number of rows, at least 1.
     pub rows: u64,
-    /// Maps line numbers of the batch to line numbers of the input.
+    /// For error messages: maps line numbers in the batch to line numbers in the input.
     pub lines: Lines,
-    /// The position after the batch in the input, in the unit of [`Size`].
+    /// The position in the input after the batch, in the unit of [`Size`].
     pub end: u64,
 }
 
@@ -68,17 +68,19 @@ pub struct Batch {
 pub trait Source: Send {
     /// Names and types of the input's columns, inferred from its first rows.
     fn columns(&self) -> Result<Vec<ResultColumn>, SqlError>;
-    /// The note of an exported table, if the input has one.
+    /// The note in the input, if `stratalog export` has written the input from a table.
     fn note(&self) -> Option<TableNote> {
         None
     }
-    /// Columns in which most values are times, and the first value of each that is not.
+    /// Columns in which most values are times: for each, its name and the first value that is not a
+    /// time.
     fn odd_times(&self) -> Vec<(String, String)> {
         Vec::new()
     }
-    /// Tells the source the columns of the table, before the first batch.
+    /// Sets the columns of the table; called before the first batch.
     fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError>;
-    /// The columns of the batches, for COPY; `None` if they are the columns of the table.
+    /// The names of the columns in the batches, for the COPY statement; `None` if they are the
+    /// columns of the table.
     fn names(&self) -> Option<Vec<String>>;
     /// The options of the COPY statement.
     fn copy_options(&self) -> String;
@@ -101,7 +103,7 @@ pub fn open(options: SourceOptions) -> Result<Box<dyn Source>, SqlError> {
     })
 }
 
-/// The bytes of a file or of standard input, with a counter.
+/// Reads a file or standard input, and counts the bytes.
 pub(super) struct Input {
     name: String,
     reader: Box<dyn Read + Send>,

@@ -10,8 +10,8 @@ pub struct TableName {
 }
 
 impl TableName {
-    /// Parses `name` or `schema.name`. Double quotes have SQL's meaning; names without quotes keep
-    /// their case.
+    /// Parses `name` or `schema.name`. Double quotes have the same meaning as in SQL; names without
+    /// quotes keep their case.
     ///
     /// # Errors
     /// An empty name.
@@ -41,12 +41,13 @@ impl TableName {
     }
 }
 
-/// The names of key columns in a flag, separated by commas. Double quotes have SQL's meaning.
+/// The names of key columns in a flag, separated by commas. Double quotes have the same meaning as
+/// in SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyNames(Vec<String>);
 
 impl KeyNames {
-    /// The value of the flag with these names.
+    /// Makes the value of the flag for these names.
     pub fn new(names: &[String]) -> Self {
         Self(names.to_vec())
     }
@@ -92,8 +93,8 @@ pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The first name of a text, and the text after the separator that follows; `None` if a quote is
-/// not closed.
+/// The first name in a text, and the text after the separator that follows the name; `None` if a
+/// quote is not closed.
 fn part_of(text: &str, separator: char) -> Option<(String, Option<&str>)> {
     let Some(quoted) = text.strip_prefix('"') else {
         return Some(match text.split_once(separator) {
@@ -117,7 +118,7 @@ fn part_of(text: &str, separator: char) -> Option<(String, Option<&str>)> {
     }
 }
 
-/// A name in quotes, for SQL.
+/// The name in double quotes, for SQL.
 pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -54,7 +54,7 @@ fn an_export_tells_the_base_of_its_table() {
         own.contains("WITH (base = '7''ns', granularity = '1us', collision = 'last')"),
         "{own}"
     );
-    // A table with another key, and a file that lacks a column of the key.
+    // The note names another key than the new table, or a column that the file lacks.
     let key = Shape { key: vec!["temp".to_string()], ..Shape::default() };
     let other = made(key, &weather());
     assert!(
@@ -99,7 +99,7 @@ fn names_of_keys_may_contain_commas() {
     assert_eq!(flag(&["K ey", "k,2", "host"]), "'\"K ey\",\"k,2\",host'");
     assert_eq!(flag(&["it's", "\"q\""]), "'\"it'\\''s\",\"\"\"q\"\"\"'");
     assert!(note(&[]).flags().starts_with("--create --time 'at time' --with granularity=1us"));
-    // The shell removes the outer quotes.
+    // The shell of the user removes the outer quotes.
     let (key, names) = ("\"K ey\",\"k,2\",host", ["K ey", "k,2", "host"]);
     assert_eq!(KeyNames::parse(key).unwrap().to_string(), key);
     assert_eq!(KeyNames::parse(key).unwrap().names(), names);
@@ -142,7 +142,7 @@ fn a_producers_name_always_gives_the_same_id() {
     assert_ne!(id("nightly", 16385), id("nightly2", 16385));
     assert_ne!(id("nightly", 16385), id("nightly", 16386));
     assert_ne!(Producer::new(None, 16385), Producer::new(None, 16385));
-    // The random name lets the user resume an interrupted import.
+    // With the random name, a later run can resume an interrupted import.
     let random = Producer::new(None, 16385);
     assert_eq!(Producer::new(Some(&random.name), 16385), random);
 }

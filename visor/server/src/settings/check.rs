@@ -17,7 +17,8 @@ const TEXT_BYTES_MIN: u64 = 1 << 10;
 const MESSAGE_BYTES_MAX: u64 = (1 << 31) - 1;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Checks the value of setting `name`. The error says what is wrong and how to correct it.
+/// Checks the value of the setting `name`. The error text says what is wrong, and how to correct
+/// it.
 pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
     match name {
         "data_dir" if settings.data_dir.is_empty() => {
@@ -57,7 +58,8 @@ pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
         )
     };
     let level = |word: &str| LEVELS.contains(&word.trim().to_ascii_lowercase().as_str());
-    // The filter's grammar accepts any word, and takes an unknown word for the name of a crate.
+    // The filter's grammar accepts any word: an unknown word counts for the filter as the name of a
+    // crate.
     let known = |part: &str| match part.rsplit_once('=') {
         Some((target, word)) => !target.trim().is_empty() && level(word),
         None => level(part),

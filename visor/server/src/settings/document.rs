@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{KEYS, Settings};
 
-/// The settings as a TOML file that has each description above its setting.
+/// The settings as a TOML file, with the description of each setting in a comment above it.
 pub fn commented_toml(settings: &Settings) -> String {
     let mut text = String::new();
     for key in KEYS {
@@ -20,7 +20,7 @@ pub fn commented_toml(settings: &Settings) -> String {
     text
 }
 
-/// The content of `docs/settings.md`; a test compares it with the file.
+/// Generates the content of `docs/settings.md`; a test compares it with the file.
 pub fn settings_page() -> String {
     let defaults = Settings::default();
     let mut page = String::from(

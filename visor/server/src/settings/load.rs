@@ -8,8 +8,9 @@ use super::{KEYS, Settings};
 /// The beginning of the names of all environment variables.
 pub(super) const VARIABLE_PREFIX: &str = "STRATALOG_";
 
-/// Variables with this prefix that are not settings, but serve other commands, tests and scripts.
-/// The server ignores them, because a script that sets one may start a server.
+/// Environment variables with this prefix that are not settings, because other commands, tests or
+/// scripts use them. The server ignores these variables, because scripts may set them and then
+/// start a server.
 const OTHER_VARIABLES: [&str; 15] = [
     "STRATALOG_BENCH_DIR",
     "STRATALOG_BIN",
@@ -61,20 +62,20 @@ pub enum SettingsError {
     },
 }
 
-/// The three sources of settings, the strongest last.
+/// The three sources of settings; a later source takes precedence.
 #[derive(Debug, Default, Clone)]
 pub struct Layers {
     /// The path of the TOML file, if given.
     pub file: Option<PathBuf>,
-    /// All environment variables; those without the prefix are ignored.
+    /// All environment variables; variables without the prefix are ignored.
     pub environment: Vec<(String, String)>,
-    /// The flags, as pairs of setting and text.
+    /// The flags given by the user, as pairs of setting name and text.
     pub flags: Vec<(String, String)>,
 }
 
 impl Layers {
-    /// Reads all sources. Also returns warnings about environment variables that an orchestrator
-    /// has made for a service with a similar name.
+    /// Reads all sources. Also returns warnings about ignored environment variables that an
+    /// orchestrator such as Kubernetes has set for a service with a similar name.
     ///
     /// # Errors
     /// An unreadable file, an unknown name, or a value that its setting does not accept.
@@ -151,9 +152,9 @@ fn load_environment(
     Ok(warnings)
 }
 
-/// True for a variable that an orchestrator makes for a service called `stratalog` or
-/// `stratalog-…`: `…SERVICE_HOST`, `…SERVICE_PORT_PG`, `…PORT_5433_TCP_ADDR`, and `…PORT` with a
-/// complete address.
+/// True for a variable that an orchestrator sets for a service called `stratalog` or `stratalog-…`.
+/// The names end with `SERVICE_HOST`, `SERVICE_PORT_PG` or `PORT_5433_TCP_ADDR`; or with `PORT`, if
+/// the value is a complete address.
 fn is_of_a_service(name: &str, text: &str) -> bool {
     let has = |word: &str| name.starts_with(word) || name.contains(&format!("_{word}"));
     let of_a_port = name.split("port_").nth(1).is_some_and(|rest| {
@@ -165,7 +166,8 @@ fn is_of_a_service(name: &str, text: &str) -> bool {
     has("service_host") || has("service_port") || of_a_port || whole
 }
 
-/// The setting whose name is most similar; `None` if no name looks like a typing error of it.
+/// The setting whose name is most similar to `name`; `None` if no name is similar enough for a
+/// typing error.
 fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase().replace('-', "_");
     KEYS.iter()

@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 5] =
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// The number as `usize`; the largest `usize` if it does not fit.
+    /// The number as `usize`; `usize::MAX` if it does not fit.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -60,7 +60,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A part of the machine's memory: a number of bytes, or a percentage.
+/// A memory budget: a number of bytes, or a percentage of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Budget {
     /// A number of bytes.
@@ -70,7 +70,7 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// The bytes of the budget on a machine with `memory_bytes`.
+    /// The number of bytes of the budget on a machine with `memory_bytes` bytes of memory.
     pub fn bytes(self, memory_bytes: u64) -> u64 {
         match self {
             Budget::Fixed(bytes) => bytes.0,
@@ -141,9 +141,9 @@ impl fmt::Display for Listen {
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Time, level, source, message, fields.
+    /// Time, level, source, message and fields.
     Text,
-    /// As `Text`, without the source; for reading at a terminal.
+    /// Like `Text`, but without the source; for reading at a terminal.
     Compact,
 }
 
@@ -168,8 +168,8 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// Implements reading a type from a TOML string, and from a TOML number if it may be one, by its
-/// `FromStr`; and writing it by its `Display`.
+/// Implements `Deserialize` and `Serialize` for a type: reads a TOML string, and if allowed a TOML
+/// number, by `FromStr`; writes by `Display`.
 macro_rules! as_text {
     ($($type:ty),*) => { $(
         impl Serialize for $type {
@@ -204,8 +204,8 @@ macro_rules! as_text {
 
 as_text!(Bytes, Budget, Listen, LogFormat);
 
-/// Bytes of memory that this process may use: the memory of the machine, or the limit of its
-/// control group if lower. 4 GiB if neither is readable.
+/// Number of bytes of memory that this process may use: the memory of the machine, or the limit of
+/// its control group if lower. 4 GiB if neither value is readable.
 pub fn available_memory_bytes() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;

@@ -1,4 +1,4 @@
-//! A connection to a database: to a server, or to a database that this process has opened.
+//! A connection to a server, or to a database that this process has opened.
 
 use std::io;
 
@@ -59,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// The columns of the result that the query `sql` would have.
+    /// The columns that the result of the query `sql` would have.
     pub async fn describe(&mut self, sql: &str) -> Result<Vec<ResultColumn>, SqlError> {
         match self {
             Connection::Wire(wire) => wire.describe(sql).await,
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// The messages of the server since the last call, as lines.
+    /// The messages (NOTICE) that have arrived since the last call, as lines.
     pub fn take_notices(&mut self) -> Vec<String> {
         match self {
             Connection::Wire(wire) => wire.take_notices(),
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// What the connection is connected to, for the greeting.
+    /// A description of the server or directory, for the greeting.
     pub fn place(&self) -> String {
         match self {
             Connection::Wire(wire) => wire.place(),
@@ -110,10 +110,10 @@ pub enum Canceller {
 }
 
 impl Canceller {
-    /// Requests the cancellation; the statement then ends with SQLSTATE 57014.
+    /// Requests the cancellation. The running statement then ends with SQLSTATE 57014.
     pub async fn cancel(&self) {
         match self {
-            // A cancel request has no answer. If it fails, the statement continues.
+            // A cancel request has no answer. If it fails, the statement simply continues.
             Canceller::Wire(token) => {
                 let _ = token.cancel_query(tokio_postgres::NoTls).await;
             }

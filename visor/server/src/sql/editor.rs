@@ -1,4 +1,4 @@
-//! The interactive editor for lines, with a history in a file.
+//! The interactive line editor, whose history is stored in a file.
 
 use std::{
     io::{self, BufRead},
@@ -53,8 +53,8 @@ pub fn converse(shell: &mut Shell) -> io::Result<()> {
     Ok(())
 }
 
-/// The path of the history: `STRATALOG_HISTORY`, or `.stratalog_history` in the home directory.
-/// `None` if the variable is empty, which disables the history.
+/// The path of the history file: the value of `STRATALOG_HISTORY`, or `.stratalog_history` in the
+/// home directory. `None` if the variable is empty, which disables the history.
 fn history_path() -> Option<PathBuf> {
     match std::env::var_os("STRATALOG_HISTORY") {
         Some(path) if path.is_empty() => None,
@@ -63,7 +63,7 @@ fn history_path() -> Option<PathBuf> {
     }
 }
 
-/// The lines that a user types as data of a COPY … FROM STDIN.
+/// The lines that a user types as the data of a COPY … FROM STDIN.
 struct TypedLines<'a> {
     editor: &'a mut DefaultEditor,
     line: Vec<u8>,

@@ -43,12 +43,13 @@ impl SqlError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// True if the reader of a pipe has closed it.
+    /// True if the error is that the reader of a pipe has closed it.
     pub fn is_broken_pipe(&self) -> bool {
         &*self.sqlstate == IO && self.message.contains("Broken pipe")
     }
 
-    /// The error as lines of text, with the marked position in `statement`.
+    /// The error as lines of text. If the position is known, shows the line of `statement` with a
+    /// mark.
     pub fn render(&self, statement: &str) -> String {
         let mut text = match &*self.sqlstate {
             "" => format!("{}:  {}", self.severity, self.message),
@@ -69,8 +70,8 @@ impl SqlError {
         text
     }
 
-    /// The line that contains the error's position, the number of the line from 1, and the column
-    /// from 0.
+    /// The line of the statement that contains the error's position, the number of this line (from
+    /// 1), and the column (from 0).
     fn pointed_line<'a>(&self, statement: &'a str) -> Option<(&'a str, usize, usize)> {
         let mut before = usize::try_from(self.position?).ok()?.checked_sub(1)?;
         for (at, line) in statement.split('\n').enumerate() {

@@ -1,4 +1,4 @@
-//! The output formats of results: for reading, for programs, for files.
+//! The output formats of results: for people, for programs, for files.
 
 use std::{
     collections::HashMap,
@@ -69,10 +69,10 @@ pub struct OutputOptions {
     pub file: Option<PathBuf>,
 }
 
-/// An output with `options` for one result, into `target`.
+/// Makes an output for one result with the given options, which writes to `target`.
 ///
 /// # Errors
-/// The format is Parquet, and no file is given.
+/// The format is Parquet, and the options have no file.
 pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Output>> {
     Ok(match options.format {
         Format::Table => Box::new(table::TableOutput::new(target, options.table)),
@@ -91,17 +91,17 @@ pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Out
     })
 }
 
-/// An output of CSV lines.
+/// Makes an output of CSV lines.
 pub fn csv(target: Target, options: CsvOptions) -> Box<dyn Output> {
     Box::new(delimited::CsvOutput::new(target, options))
 }
 
-/// An output of one JSON object per line.
+/// Makes an output of one JSON object per line.
 pub fn ndjson(target: Target) -> Box<dyn Output> {
     Box::new(json::JsonOutput::lines(target))
 }
 
-/// An output of a Parquet file with additional metadata, as a stream of bytes.
+/// Makes an output of a Parquet file with additional metadata; the file is written to `target`.
 pub fn parquet(target: Target, metadata: HashMap<String, String>) -> Box<dyn Output> {
     Box::new(ParquetOutput::stream(target).with_metadata(metadata))
 }

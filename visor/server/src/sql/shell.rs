@@ -24,10 +24,10 @@ mod command;
 
 pub use command::HELP;
 
-/// COPY data is sent in portions of this number of bytes.
+/// Number of bytes of COPY data that are sent at a time.
 const COPY_BYTES: usize = 64 << 10;
 
-/// What the caller does after a line.
+/// What the caller of the shell does after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextAction {
     /// Pass the next line.
@@ -43,15 +43,16 @@ pub struct Shell {
     options: OutputOptions,
     file: Option<SharedFile>,
     timing: bool,
-    /// True if a user types: the shell then shows tags and times, and continues after errors.
+    /// True if a user types: the shell then shows command tags and times, and continues after
+    /// errors.
     interactive: bool,
     failed: bool,
     splitter: Splitter,
 }
 
 impl Shell {
-    /// A shell that runs its statements on `runtime`. The calling thread must not belong to the
-    /// runtime.
+    /// Makes a shell with `runtime` for the statements. The calling thread must not be a thread of
+    /// the runtime.
     pub fn new(
         connection: Connection,
         runtime: Handle,
@@ -88,12 +89,13 @@ impl Shell {
         format!("{}{}> ", self.connection.database(), self.splitter.prompt_sign())
     }
 
-    /// Drops an incomplete statement.
+    /// Discards an incomplete statement.
     pub fn clear(&mut self) {
         self.splitter.clear();
     }
 
-    /// Handles a line. `rest` has the lines after it, in case they are data of a COPY … FROM STDIN.
+    /// Handles a line. `rest` provides the lines after it, because they may be data of a COPY …
+    /// FROM STDIN.
     pub fn line(&mut self, line: &str, rest: &mut dyn BufRead) -> NextAction {
         let trimmed = line.trim();
         if self.splitter.is_empty() && trimmed.starts_with('\\') {
@@ -141,7 +143,7 @@ impl Shell {
                     say(&tag);
                 }
             }
-            // The reader of a pipe has enough, as in `stratalog sql … | head`.
+            // The reader of a pipe needs no more output, as in `stratalog sql … | head`.
             Err(error) if error.is_broken_pipe() => return NextAction::Stop,
             Err(error) => {
                 self.failed = true;
@@ -160,7 +162,7 @@ impl Shell {
         NextAction::More
     }
 
-    /// Runs a statement; returns the tag to show, or an empty text.
+    /// Runs a statement. Returns the command tag to show, or an empty text.
     fn query(&mut self, sql: &str) -> Result<String, SqlError> {
         let mut receiver =
             ResultPrinter { options: self.options.clone(), file: self.file.clone(), output: None };
@@ -194,7 +196,8 @@ impl Shell {
         if self.interactive {
             eprintln!("Enter the data, then a line with \\. alone.");
         }
-        // A thread reads the lines and fills a channel, from which the statement reads its data.
+        // A separate thread reads the lines and sends them to a channel, from which the statement
+        // gets its data.
         let (sender, receiver) = tokio::sync::mpsc::channel::<io::Result<Bytes>>(4);
         let data: CopyData<'_> = stream::unfold(receiver, |mut receiver| async move {
             receiver.recv().await.map(|item| (item, receiver))
@@ -211,7 +214,7 @@ impl Shell {
         Ok(format!("COPY {rows}"))
     }
 
-    /// Sets the file for results; `None` for standard output.
+    /// Sets the file to which results are written; `None` for standard output.
     fn set_output_file(&mut self, path: Option<PathBuf>, format: Format) -> io::Result<()> {
         self.file = match (&path, format) {
             // A Parquet file is created when its result arrives.
@@ -232,7 +235,7 @@ fn is_word(tag: &str) -> bool {
     matches!(tag, "SHOW" | "EXPLAIN")
 }
 
-/// Sends COPY data up to a line with `\.` alone, or up to the end.
+/// Sends COPY data until a line that consists of `\.`, or until the end of the input.
 fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io::Result<Bytes>>) {
     let (mut bytes, mut line) = (Vec::new(), Vec::new());
     loop {
@@ -246,8 +249,8 @@ fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io:
                 return;
             }
         }
-        // Reads on even if the statement has failed and receives no data, because the lines are not
-        // SQL.
+        // Read all data even if the statement has failed and receives nothing, because these lines
+        // are not SQL.
         if bytes.len() >= COPY_BYTES {
             let _ = sender.blocking_send(Ok(std::mem::take(&mut bytes).into()));
         }
@@ -255,7 +258,7 @@ fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io:
     let _ = sender.blocking_send(Ok(bytes.into()));
 }
 
-/// Shows a result in the chosen format.
+/// Prints a result in the chosen format.
 struct ResultPrinter {
     options: OutputOptions,
     file: Option<SharedFile>,

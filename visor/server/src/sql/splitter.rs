@@ -1,6 +1,6 @@
 //! Splits typed text into statements at semicolons.
 
-/// What the end of the scanned text lies in.
+/// The syntactic element that contains the end of the scanned text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum SplitterState {
     #[default]
@@ -21,18 +21,18 @@ enum SplitterState {
 #[derive(Debug, Default)]
 pub struct Splitter {
     pending: String,
-    /// The state after the complete lines of `pending`, which later lines do not change.
+    /// The scan state after the last complete line of `pending`; later lines do not change it.
     lines: ScanState,
-    /// What the end of `pending` lies in.
+    /// The element that contains the end of `pending`.
     open: SplitterState,
 }
 
-/// How far a scan has come, and what it lies in.
+/// The progress of a scan, and the element that contains its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ScanState {
     /// Number of scanned bytes.
     bytes: usize,
-    /// What the end of these bytes lies in.
+    /// The element at the end of these bytes.
     inside: SplitterState,
 }
 
@@ -43,7 +43,7 @@ impl Splitter {
         self.pending.push_str(text);
         let (mut statements, mut start) = (Vec::new(), 0);
         let mut ends = Vec::new();
-        // Only strings, quoted names and comments extend over the end of a line.
+        // Only strings, quoted names and block comments can continue on the next line.
         let lines = self.pending.rfind('\n').map_or(0, |newline| newline + 1);
         self.lines.scan(&self.pending, lines, &mut ends);
         let mut all = self.lines.clone();
@@ -72,21 +72,22 @@ impl Splitter {
         self.pending.is_empty()
     }
 
-    /// Returns the incomplete statement as complete: the last statement of a file needs no
-    /// semicolon.
+    /// Returns the incomplete statement as if it were complete, because the last statement of a
+    /// file needs no semicolon.
     pub fn finish(&mut self) -> Option<String> {
         let Self { pending: rest, .. } = std::mem::take(self);
         let statement = without_comments(&rest).trim();
         (!statement.is_empty()).then(|| statement.to_string())
     }
 
-    /// Drops the incomplete statement.
+    /// Discards the incomplete statement.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The character that the prompt shows: `=` before a statement, `-` within a statement, and
-    /// `'`, `"`, `$` or `*` within a string, quoted name or comment that began with this character.
+    /// The character that the prompt shows: `=` before a statement, and `-` within a statement.
+    /// Within a string, quoted name or comment: `'`, `"`, `$` or `*`, by the character that began
+    /// it.
     pub fn prompt_sign(&self) -> char {
         if self.pending.is_empty() {
             return '=';

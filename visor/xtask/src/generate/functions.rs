@@ -1,4 +1,5 @@
-//! The page of the SQL functions that Stratalog adds to DataFusion's, made from their declarations.
+//! Generates the page of the SQL functions that Stratalog adds to DataFusion's functions, from
+//! their declarations in the code.
 
 use super::literal;
 use crate::tree::Tree;
@@ -32,7 +33,8 @@ const SOURCES: [(&[&str], &str); 9] = [
     (&["query/pg_catalog/src/functions/"], "About the session and the catalog"),
 ];
 
-/// The descriptions of functions that only casts and printing use; the page omits them.
+/// Phrases in the descriptions of functions that only casts and output use; the page omits these
+/// functions.
 const INTERNAL: [&str; 5] =
     ["what a cast", "is printed as", "what the operator", "as a list", "what SUBSTRING"];
 
@@ -116,7 +118,7 @@ window function), window functions (`row_number`, `rank`, `dense_rank`, `lag`, `
 documentation describes them. Functions that read files are off.
 ";
 
-/// Makes the page.
+/// Generates the page.
 pub(super) fn page(tree: &Tree) -> Result<String, String> {
     let mut page = String::from(HEAD);
     for (sources, title) in SOURCES {
@@ -140,9 +142,9 @@ pub(super) fn page(tree: &Tree) -> Result<String, String> {
     Ok(page)
 }
 
-/// Name and description of each declaration `declare("name", …, "Description.", …)`, for any name
-/// of the declaring function. The description is the one string after the name that ends with a
-/// full stop.
+/// The name and the description of each declared function: `declare("name", …, "Description.", …)`,
+/// where the declaring function may have any name. The description is the only string after the
+/// name that ends with a full stop.
 fn declared(source: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = source;

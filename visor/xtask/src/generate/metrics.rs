@@ -1,4 +1,4 @@
-//! The page of the metrics that `GET /metrics` shows.
+//! Generates the page of the metrics of `GET /metrics`.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ struct Row {
     help: String,
 }
 
-/// Makes the page.
+/// Generates the page.
 ///
 /// # Errors
-/// The source has no metrics, or a histogram without buckets.
+/// The source has no metrics, or a histogram whose buckets are missing.
 pub(super) fn page(tree: &Tree) -> Result<String, String> {
     let source = tree.text(SOURCE)?;
     let (rows, lists) = (rows(source), buckets(source));
@@ -77,7 +77,7 @@ bytes.
     Ok(page)
 }
 
-/// The metrics in the source.
+/// The declared metrics of the source.
 fn rows(source: &str) -> Vec<Row> {
     let block = source.split("\nmetrics! {").nth(1).unwrap_or_default();
     block.lines().take_while(|line| *line != "}").filter_map(row).collect()
@@ -116,7 +116,7 @@ fn buckets(source: &str) -> BTreeMap<String, Vec<u64>> {
         .collect()
 }
 
-/// A bound in a readable unit. The bounds of durations are in nanoseconds in the source.
+/// A bound of a bucket in a readable unit. In the source, bounds of durations are in nanoseconds.
 fn shown(bound: u64, unit: &str) -> String {
     let units: &[(u64, &str)] = match unit {
         "seconds" => {

@@ -1,4 +1,4 @@
-//! The page of Stratalog's system tables, made from their list in the code.
+//! Generates the page of Stratalog's system tables, from their list in the code.
 
 use crate::tree::Tree;
 
@@ -12,7 +12,7 @@ Schema `stratalog` of every database holds what an operator needs to see. The ta
 when they are read. `pg_catalog` and `information_schema` are there for clients, as in PostgreSQL.
 ";
 
-/// Makes the page.
+/// Generates the page.
 pub(super) fn page(tree: &Tree) -> Result<String, String> {
     let tables = tables(tree.text(SOURCE)?);
     if tables.is_empty() {
@@ -50,7 +50,7 @@ fn tables(source: &str) -> Vec<(String, Vec<(String, String)>)> {
         .collect()
 }
 
-/// The long name of a type's short name.
+/// The SQL name of an abbreviated type.
 fn long_name(short: &str) -> String {
     let (base, array) = match short.strip_suffix("[]") {
         Some(base) => (base, "[]"),

@@ -1,10 +1,10 @@
-//! Assertions in storage and in the core of the visor: each promise of the registry, and a least
-//! number for each function.
+//! Checks the assertions in the storage crates and in the core of the visor: each promise of the
+//! registry must be asserted, and the code must have a minimum number of assertions per function.
 
 use super::{Finding, manifest::members};
 use crate::tree::Tree;
 
-/// Least number of assertions for 1,000 functions of the product code.
+/// Minimum number of assertions per 1,000 functions of the product code.
 const ASSERTIONS_MIN: usize = 250;
 
 /// The registry of promises.
@@ -75,7 +75,7 @@ fn defines_function(line: &str) -> bool {
             && line.split_once(") ").is_some_and(|(_, rest)| rest.starts_with("fn "))
 }
 
-/// The promises named by `invariant!`: on the line of the macro, or on the next line.
+/// The promises that `invariant!` names, on the line of the macro or on the next line.
 fn promises<'a>(code: &[&'a str]) -> Vec<&'a str> {
     let mut found = Vec::new();
     for (at, line) in code.iter().enumerate() {
@@ -87,7 +87,7 @@ fn promises<'a>(code: &[&'a str]) -> Vec<&'a str> {
     found
 }
 
-/// The names of the registry: lines of the form `Name = 1: "text";`.
+/// The names of all promises in the registry, which has lines of the form `Name = 1: "text";`.
 fn registered(tree: &Tree) -> Vec<&str> {
     let text = tree.text(REGISTRY).unwrap_or("");
     let lines = text.lines().filter_map(|line| {

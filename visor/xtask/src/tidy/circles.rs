@@ -1,11 +1,12 @@
-//! Circles of files: files of one crate that import each other, directly or through other files.
-//! A reader must know all files of a circle to understand one of them.
+//! Circles of files: files of a crate with mutual imports, direct or indirect. A reader must know
+//! all files of a circle to understand any file of the circle.
 //!
 //! ```text
 //!   `use` and paths with `crate`, `super`, `self` ─► file of the named item ─► edges ─► circles
 //! ```
 //!
-//! A name that a file re-exports leads to the file of the definition. Tests do not count.
+//! If a file re-exports a name, the import leads to the file with the definition. Tests do not
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +16,10 @@ use crate::tree::Tree;
 
 mod imports;
 
-/// The largest circle of files in a crate.
+/// The maximum number of files in a circle of imports.
 const FILES_MAX: usize = 8;
 
-/// Crates with a larger circle, and the measured size of the circle. A size here can only shrink.
+/// Crates with a larger circle, and the size of the circle. The check fails if the circle grows.
 const LARGER: [(&str, usize); 5] = [
     ("flight/client", 15),
     ("query", 55),
@@ -27,13 +28,13 @@ const LARGER: [(&str, usize); 5] = [
     ("storage/story", 15),
 ];
 
-/// Longest chain of re-exports.
+/// Maximum length of a chain of re-exports that the check follows.
 const RE_EXPORTS_MAX: usize = 5;
 
-/// The path of a module from the root of its crate.
+/// The path of a module, from the root of its crate.
 type Module = Vec<String>;
 
-/// The modules that each module imports.
+/// The imported modules of each module.
 type Edges = BTreeMap<Module, BTreeSet<Module>>;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -59,7 +60,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The imports of each product file of a crate.
+/// The imports of each file of a crate, without tests.
 fn source(tree: &Tree, member: &str) -> BTreeMap<Module, Vec<Import>> {
     let folder = format!("{member}/src/");
     let files = tree.ending(&[".rs"]).filter_map(|(path, text)| {
@@ -76,7 +77,7 @@ fn source(tree: &Tree, member: &str) -> BTreeMap<Module, Vec<Import>> {
     files.collect()
 }
 
-/// The module that defines the item at a path, by way of re-exports.
+/// The module that defines the item at a path; follows re-exports.
 fn owner(files: &BTreeMap<Module, Vec<Import>>, path: &[String], depth: usize) -> Module {
     let mut known = 0;
     while known < path.len() && path.get(..=known).is_some_and(|module| files.contains_key(module))
@@ -98,14 +99,14 @@ fn owner(files: &BTreeMap<Module, Vec<Import>>, path: &[String], depth: usize) -
     }
 }
 
-/// The size of the largest circle of the files of a crate `a`.
+/// The size of the largest circle in a crate `a` with the given files.
 #[cfg(test)]
 pub(super) fn largest_of(files: &[(&str, &str)]) -> usize {
     let files = files.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect();
     largest_circle(&source(&Tree { files, ..Tree::default() }, "a")).len()
 }
 
-/// The modules of the largest circle.
+/// The modules of the largest circle of imports.
 fn largest_circle(files: &BTreeMap<Module, Vec<Import>>) -> Vec<Module> {
     let mut edges = Edges::new();
     for (module, imports) in files {
@@ -140,7 +141,7 @@ fn reversed(edges: &Edges) -> Edges {
     reversed
 }
 
-/// A module, and all modules on paths from the module.
+/// The module `from`, and all modules reachable from `from`.
 fn reachable(edges: &Edges, from: &Module) -> BTreeSet<Module> {
     let mut found = BTreeSet::from([from.clone()]);
     let mut open = vec![from];

@@ -1,4 +1,4 @@
-//! Checks the dependencies between crates against docs/ARCHITECTURE.md.
+//! Checks the dependencies between crates: the rules of docs/ARCHITECTURE.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::Finding;
 use crate::tree::Tree;
 
-/// The crates of the workspace that each crate may depend on. Test crates and tools are not
-/// limited, nor is the server, which connects all crates.
+/// The allowed dependencies of each crate, among the crates of the workspace. Test crates, tools
+/// and the server (which connects all crates) have no limits.
 const ALLOWED: [(&str, &[&str]); 20] = [
     ("stratalog-model", &[]),
     ("stratalog-metrics", &["stratalog-model"]),
@@ -74,14 +74,14 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("stratalog-client", &["stratalog-model"]),
 ];
 
-/// Foreign crates that only certain crates may use.
+/// External crates reserved for certain crates.
 const RESERVED: [(&str, &[&str]); 3] = [
     ("sled", &["stratalog-tablet"]),
     ("pgwire", &["stratalog-pgwire"]),
     ("prometheus-client", &["stratalog-metrics"]),
 ];
 
-/// Foreign crates that a crate must not use, by a part of their name.
+/// External crates that a crate must not use, given by a part of their name.
 const BANNED: [(&str, &str); 14] = [
     ("stratalog-journal", "arrow"),
     ("stratalog-model", "datafusion"),
@@ -99,7 +99,7 @@ const BANNED: [(&str, &str); 14] = [
     ("stratalog-flight-wire", "tokio"),
 ];
 
-/// Crates that must not be dependencies of a crate, even indirectly.
+/// Pairs of crates: the first must not depend on the second, not even indirectly.
 const UNREACHABLE: [(&str, &str); 3] = [
     ("stratalog-query", "stratalog-engine"),
     ("stratalog-query", "stratalog-journal"),
@@ -169,7 +169,7 @@ pub(super) fn judge(graph: &Graph, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The crates on a path from `from` to `target`.
+/// The crates on a path of dependencies from `from` to `target`.
 fn path_between(graph: &Graph, from: &str, target: &str) -> Option<Vec<String>> {
     let mut seen = BTreeSet::from([from.to_string()]);
     let mut paths = vec![vec![from.to_string()]];

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A problem to fix.
+/// A problem in a file.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
@@ -11,7 +11,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding in a line, counted from 1; 0 means the whole file.
+    /// Makes a finding in a line, counted from 1; line 0 means the whole file.
     pub fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_string(), line, message: message.into() }
     }

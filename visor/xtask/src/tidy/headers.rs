@@ -1,4 +1,4 @@
-//! Checks that the header of every crate says purpose, limits and data path.
+//! Checks that the header comment of every crate states purpose, limits and data path.
 
 use super::{Finding, manifest::members};
 use crate::tree::Tree;

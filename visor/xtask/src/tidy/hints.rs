@@ -1,4 +1,4 @@
-//! Checks that a setting which the hint of an error names exists.
+//! Checks that all settings named by hints of errors exist.
 
 use super::Finding;
 use crate::tree::Tree;
@@ -6,13 +6,14 @@ use crate::tree::Tree;
 /// The page with a heading for every setting of the server.
 const SETTINGS: &str = "docs/settings.md";
 
-/// The word before a setting's name in a hint.
+/// The word that precedes the name of a setting in a hint.
 const LABEL: &str = "raise ";
 
-/// The endings of the names of limits. A name with a dot is not a setting of the server.
+/// The endings of the names of settings that are limits. A name with a dot is not a setting of the
+/// server.
 const ENDS: [&str; 4] = ["_max", "_min", "_bytes", "_ms"];
 
-/// Prefixes that are crates, and not sections of the settings.
+/// Prefixes that name a crate, and not a section of the settings.
 const SECTIONS: [&str; 6] = ["query.", "pgwire.", "journal.", "engine.", "flight.", "http."];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -36,7 +37,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The settings that the texts in a line name.
+/// The names of settings in the string literals of a line.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let raised = line.match_indices(LABEL).filter_map(|(at, label)| line.get(at + label.len()..));
     let of_sections = SECTIONS
@@ -51,7 +52,7 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     raised.chain(of_sections).map(word).filter(|word| ENDS.iter().any(|end| word.ends_with(end)))
 }
 
-/// The name at the start of a text.
+/// The name at the beginning of a text.
 fn word(text: &str) -> &str {
     let end = text
         .find(|character: char| !(character.is_ascii_alphanumeric() || "_.".contains(character)))

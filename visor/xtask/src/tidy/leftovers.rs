@@ -5,12 +5,12 @@ use std::env;
 use super::Finding;
 use crate::tree::Tree;
 
-/// Words for unfinished work, in any text file. The words here, and the calls and folders below,
-/// are written in two parts, so that this file passes its own check.
+/// Words that mark unfinished work, in any text file. Here, the words and the calls and folders
+/// below are written in two parts: this file must pass the check too.
 pub(super) const MARKS: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
 
-/// Calls that no Rust code may contain, not even tests.
+/// Calls that no Rust code may contain, including tests.
 pub(super) const CALLS: [&str; 3] =
     [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("db", "g!(")];
 
@@ -20,7 +20,7 @@ pub(super) const ALLOWS: [&str; 2] = [concat!("#[al", "low("), concat!("#![al", 
 /// The folders of home directories on the supported systems.
 const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// Files that may contain the words: texts of others, checksums, data.
+/// Exempt files: third-party texts, checksums, data.
 const EXEMPT: [&str; 4] = ["Cargo.lock", "LICENSE", "go.sum", ".slt.part"];
 
 /// Paths of a single machine: home directories, and the folder of this clone.
@@ -55,7 +55,8 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Checks a line of Rust code. The roots of tests and benches may allow lints for their helpers.
+/// Checks a line of Rust code. The root files of tests and benches may allow lints for their
+/// helpers.
 fn check_rust(line: &str, test: bool, found: &mut impl FnMut(String)) {
     for call in CALLS.iter().filter(|call| line.contains(**call)) {
         found(format!("{call}…) must not be left in the code"));
@@ -68,7 +69,7 @@ fn check_rust(line: &str, test: bool, found: &mut impl FnMut(String)) {
     }
 }
 
-/// True if `word` stands alone in `line`.
+/// True if `line` contains the separate word `word`.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
@@ -78,7 +79,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// True if the line contains a path that starts with `place`.
+/// True if the line contains a path that begins with `place`.
 fn names_place(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());

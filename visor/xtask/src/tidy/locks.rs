@@ -1,6 +1,6 @@
 //! Checks the lock files outside of the workspace, for example of fuzzers and of the Python
-//! package. Such a lock file must list the dependencies of the workspace's crates: otherwise a
-//! build with `--locked` fails, which a build of the workspace does not show.
+//! package. These lock files must list the dependencies of the workspace's crates. Otherwise a
+//! build with `--locked` fails, but a build of the workspace does not show the problem.
 
 use std::collections::BTreeMap;
 
@@ -45,14 +45,14 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The value of the first `key = "…"`.
+/// The value of the first line `key = "…"` in a text.
 fn named<'a>(key: &str, text: &'a str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"');
     text.lines().find_map(value)
 }
 
-/// The dependencies of a package in a lock file. If the file has several versions of one, the entry
-/// has the version after a space.
+/// The dependencies of a package in a lock file. If the file has several versions of a dependency,
+/// its entry has the version after a space.
 fn listed(package: &str) -> impl Iterator<Item = &str> {
     let names = package.lines().filter_map(|line| line.strip_prefix(" \"")?.strip_suffix("\","));
     names.filter_map(|name| name.split(' ').next())

@@ -1,11 +1,12 @@
-//! Checks the workspace manifest: every dependency is listed once, has a reason, and is used.
+//! Checks the manifest of the workspace: every dependency is listed once, has a comment with its
+//! reason, and is used.
 
 use super::Finding;
 use crate::tree::Tree;
 
 const ROOT: &str = "Cargo.toml";
 
-/// Folders of the workspace's crates.
+/// The folders of the crates of the workspace.
 pub fn members(tree: &Tree) -> Vec<String> {
     let text = tree.text(ROOT).unwrap_or_default();
     let inside = text.lines().skip_while(|line| !line.starts_with("members")).skip(1);
@@ -56,11 +57,11 @@ pub(super) struct Entry<'a> {
     pub line: usize,
     pub name: &'a str,
     pub text: &'a str,
-    /// True if the dependency is only for the crate's own tests and benches.
+    /// True if only the crate's own tests and benches use the dependency.
     pub dev: bool,
 }
 
-/// Every entry of the dependency tables of a manifest.
+/// All entries of the dependency tables of a manifest.
 pub(super) fn dependencies(manifest: &str) -> impl Iterator<Item = Entry<'_>> {
     let (mut inside, mut dev) = (false, false);
     (1..).zip(manifest.lines()).filter_map(move |(line, text)| {
@@ -76,7 +77,7 @@ pub(super) fn dependencies(manifest: &str) -> impl Iterator<Item = Entry<'_>> {
     })
 }
 
-/// True if a comment stands above the line, with only entries of the same group between them.
+/// True if a comment is above the line; only entries of the same group may be between them.
 fn explained(text: &str, number: usize) -> bool {
     let above: Vec<&str> = text.lines().take(number.saturating_sub(1)).collect();
     above.iter().rev().take_while(|line| !line.trim().is_empty()).any(|line| line.starts_with('#'))

@@ -1,5 +1,5 @@
-//! Checks that no crate defines a type name twice in its product code: a reader who searches for a
-//! type must find one definition.
+//! Checks that no crate defines a type name twice in the product code: a search for a type must
+//! find a single definition.
 
 use std::collections::BTreeMap;
 

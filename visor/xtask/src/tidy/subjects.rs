@@ -1,4 +1,4 @@
-//! Checks the subjects of the last commits with the commit hook of the repository.
+//! Checks the subject lines of the latest commits with the commit hook of the repository.
 
 use std::{
     io::Write,
@@ -9,13 +9,14 @@ use std::{
 use super::Finding;
 use crate::tree::Tree;
 
-/// The path of the hook.
+/// The path of the commit hook.
 pub(super) const HOOK: &str = "scripts/hooks/commit-msg";
 
-/// The number of commits to check, as an option of git.
+/// The number of commits to check, as an option of `git log`.
 const COMMITS: &str = "-10";
 
-/// First words of commits that `git rebase --autosquash` joins with an earlier commit.
+/// First words of the subjects of commits to be joined with an earlier commit by
+/// `git rebase --autosquash`.
 const UNJOINED: [&str; 3] = ["fixup! ", "squash! ", "amend! "];
 
 /// Checks the subjects. Without git, there are no commits to check.
@@ -44,12 +45,13 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), Stri
     Ok(())
 }
 
-/// Whether the hook accepts the first line only until the commit joins an earlier commit.
+/// Whether the hook accepts the subject only temporarily, until the commit is joined with an
+/// earlier commit.
 pub(super) fn is_unjoined(subject: &str) -> bool {
     UNJOINED.iter().any(|word| subject.starts_with(word))
 }
 
-/// The hook's message about a subject; `None` if the hook accepts the subject.
+/// The message of the hook about a subject; `None` if the hook accepts the subject.
 pub(super) fn refusal(root: &Path, subject: &str) -> Result<Option<String>, String> {
     let failed = |error: std::io::Error| format!("cannot run {HOOK}: {error}");
     let mut hook = Command::new(root.join(HOOK))

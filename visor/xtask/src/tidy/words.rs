@@ -4,10 +4,10 @@
 use super::{Finding, manifest::members};
 use crate::tree::Tree;
 
-/// Highest share of pro-forms among the words, in percent.
+/// Maximum share of pro-forms among the words, in percent.
 const SHARE_MAX: usize = 6;
 
-/// A text with fewer words is not checked.
+/// A text with fewer words than this is not checked.
 const WORDS_MIN: usize = 200;
 
 /// The pro-forms.
@@ -25,7 +25,7 @@ struct Count {
 }
 
 impl Count {
-    /// Adds the words of a text; a code span is a single word.
+    /// Adds the words of a text to the count; a code span counts as a single word.
     fn add(&mut self, text: &str) {
         for (number, span) in text.split('`').enumerate() {
             if number % 2 == 1 {
@@ -79,7 +79,7 @@ fn report(path: &str, count: &Count, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The crate that contains a file: the one in the innermost folder.
+/// The crate of a file: the member with the innermost folder around the file.
 fn owner<'a>(members: &'a [String], path: &str) -> Option<&'a str> {
     let inside = |member: &&String| {
         path.strip_prefix(member.as_str()).is_some_and(|rest| rest.starts_with('/'))

@@ -1,4 +1,5 @@
-//! The register beside a naive model: flat lists, searched completely each time.
+//! Compares the register with a simple model, which keeps flat lists and searches them completely
+//! each time.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +84,7 @@ struct Waits {
     claim: Claim,
 }
 
-/// A refusal with its name.
+/// A refusal, reduced to the name of its kind, and its parameter.
 type Said<T> = Result<T, &'static str>;
 
 #[derive(Debug, Default)]
@@ -138,8 +139,8 @@ impl Naive {
         self.writing(chronicle, holder).next().is_some()
     }
 
-    /// The hull of events open to the current writing statements of a holder, and to earlier
-    /// statements without a pause between.
+    /// The smallest range with the ticks to which the running statements of a holder may write, and
+    /// also the statements that ended before without a pause between.
     fn written(&self, chronicle: u32, holder: i32) -> TickRange {
         let known =
             self.written.get(&(chronicle, holder)).filter(|_| self.writes(chronicle, holder));
@@ -150,7 +151,7 @@ impl Naive {
         self.held(chronicle, holder).is_some() || self.writes(chronicle, holder)
     }
 
-    /// The holders in the way of a waiting or possible request.
+    /// The holders with which a waiting or possible request conflicts.
     fn blockers(&self, waits: &Waits) -> Vec<i32> {
         let Waits { ticket, chronicle, holder, claim } = *waits;
         let mut found = Vec::new();
@@ -172,7 +173,8 @@ impl Naive {
         found
     }
 
-    /// True if a holder waits for itself; follows all paths up to the number of holders.
+    /// True if a holder waits for itself; follows all paths up to a length of the number of
+    /// holders.
     fn rings(&self, first: &Waits) -> bool {
         let mut reached = self.blockers(first);
         for _ in 0..HOLDERS {
@@ -310,7 +312,7 @@ impl Naive {
             list.push(line(used.chronicle, used.holder, standing, Mode::Shared, ticks));
         }
         list.sort();
-        // Statements of a holder are listed once.
+        // All statements of one holder appear as one entry in the list.
         list.dedup();
         list.extend(self.waits.iter().map(|waits| {
             line(
@@ -337,7 +339,7 @@ impl Naive {
             .count() as u32
     }
 
-    /// Invariants after every step.
+    /// Checks the invariants after every step.
     fn check(&self) {
         for (at, one) in self.has.iter().enumerate() {
             for other in
@@ -462,7 +464,7 @@ fn carry_out(step: &Step, naive: &mut Naive, register: &mut Register) {
     }
 }
 
-/// All holders that do not wait leave, again and again: at the end no request waits.
+/// Repeatedly lets all holders leave that do not wait; at the end, no request must wait.
 fn ends(naive: &mut Naive, register: &mut Register) {
     for chronicle in 0..CHRONICLES {
         while naive.closing.contains(&chronicle) {

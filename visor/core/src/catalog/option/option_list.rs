@@ -1,20 +1,20 @@
-//! The options of a definition, in the form of WITH (…).
+//! Lists the options of a definition, as WITH (…) would write them.
 
 use super::super::create::default_tick;
 use stratalog_model::{
     ChronicleDefinition, Collision, Durability, Granularity, LatePolicy, TickScale, TickSource,
 };
 
-/// Units of durations, in milliseconds, the longest first.
+/// Units of durations with their length in milliseconds, the longest first.
 const DURATIONS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Units of sizes, in bytes, the largest first.
+/// Units of sizes with their number of bytes, the largest first.
 const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// The options of a table that differ from their defaults: CREATE TABLE with these options makes an
-/// equal table. The default of `base` is the time of creation. [`of_key`] lists the collision rule
-/// of a primary key.
+/// The options of a table that differ from their defaults: a CREATE TABLE with these options makes
+/// an equal table. The default of `base` is the creation time. The collision rule of a primary key
+/// is listed by [`of_key`].
 pub fn of_table(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
     let scale = &definition.scale;
     let mut listed = Vec::new();
@@ -55,14 +55,14 @@ pub fn of_table(definition: &ChronicleDefinition) -> Vec<(&'static str, String)>
     listed
 }
 
-/// The options of a table's PRIMARY KEY: its collision rule, unless the rule is the default.
+/// The options of a table's PRIMARY KEY: its collision rule, unless it is the default rule.
 pub fn of_key(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
     let rule = definition.collision;
     let is_default = rule == Collision::default_of(true);
     if is_default { Vec::new() } else { vec![("collision", rule.to_string())] }
 }
 
-/// Formats a number in the largest unit that divides the number.
+/// Formats a number with the largest unit of which it is a multiple.
 fn with_unit(number: u64, units: &[(&str, u64)]) -> String {
     debug_assert!(
         units.is_sorted_by(|(_, before), (_, after)| before > after),

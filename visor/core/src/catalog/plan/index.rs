@@ -92,7 +92,7 @@ fn column_of<'a>(
     Ok(column)
 }
 
-/// A free index name, by PostgreSQL's naming rule.
+/// A name for an index that is not in use, made by PostgreSQL's naming rule.
 fn free_name(
     definition: &ChronicleDefinition,
     columns: &[String],

@@ -124,7 +124,8 @@ fn keys_that_cannot_be() {
     );
     assert_eq!(refused(&catalog, key(&[])).0, ErrorKind::InvalidTableDefinition);
     assert_eq!(refused(&catalog, key(&["usage", "time"])).0, ErrorKind::InvalidTableDefinition);
-    // The only timestamp of a key is its tick, at any position.
+    // If a key has only one timestamp column, this column is the tick column, at any position in
+    // the key.
     let [swapped, usual] = [&["time", "host"], &["host", "time"]]
         .map(|names| create(&empty(), with_key(cpu(), names)));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Failing, slow and damaged logs.
+//! Tests with logs that fail, are slow, or are damaged.
 
 use std::sync::{
     Arc,
@@ -48,7 +48,7 @@ fn several_commands_are_one_record_or_none() {
     };
     let before = catalog.state();
 
-    // After an error of the second command, or of the log, the first command has no effect.
+    // If the second command or the log fails, the first command has no effect either.
     let error = block_on(catalog.apply_all(drops(&["a", "missing"]))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     log.failing.store(true, Ordering::Relaxed);
@@ -84,7 +84,8 @@ fn a_command_is_visible_once_durable_even_if_nobody_waits() {
     assert!(abandoned.poll_unpin(&mut context).is_pending());
     assert_eq!(catalog.state().version(), 0, "visible before it is durable");
 
-    // The next command waits its turn, although the first command's caller is gone.
+    // The next command waits until the first is complete, although the first command's caller is
+    // gone.
     drop(abandoned);
     let mut second = catalog.apply(Command::CreateChronicle(table("t", Vec::new())));
     assert!(second.poll_unpin(&mut context).is_pending());
@@ -107,7 +108,7 @@ fn dropping_a_command_before_its_turn_frees_the_turn() {
     assert_eq!(log.frames.lock().len(), 1);
 }
 
-/// An append with a commit frame controlled by the test.
+/// An append whose commit frame the test controls.
 struct Prepared {
     statements: Vec<StatementId>,
     chronicles: Vec<ChronicleId>,
@@ -175,7 +176,7 @@ fn a_record_decides_about_prepared_events() {
     let statements = [7, 9].map(StatementId).to_vec();
     assert_eq!(catalog.state().decision(), Some(&Decision { statements, rows: 1 }));
 
-    // An invalid command decides nothing, and a record can decide about events alone.
+    // An invalid command decides nothing. A record can also decide about events alone.
     let events = prepared(&catalog, &[11], Ok(()));
     let error = block_on(catalog.apply_with(make, events)).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DuplicateTable);
@@ -189,7 +190,7 @@ fn a_record_decides_about_prepared_events() {
     assert!(appended.is_some());
     assert_eq!(log.frames.lock().len(), 2, "nothing to decide");
 
-    // Events of a chronicle dropped by another session.
+    // Another session has dropped a chronicle of the events.
     let mut events = append(&catalog, &[13], Ok(()));
     events.chronicles = vec![ChronicleId(77)];
     let make = vec![Command::CreateChronicle(table("gone", Vec::new()))];
@@ -197,7 +198,7 @@ fn a_record_decides_about_prepared_events() {
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     assert_eq!(log.frames.lock().len(), 2);
 
-    // The record of a change without events does not change the last decision.
+    // The record of a change without events keeps the last decision.
     create(&catalog, table("t", Vec::new()));
     assert_eq!(open(&log).state(), catalog.state());
     assert_eq!(catalog.state().decision().map(|decision| decision.statements.len()), Some(1));
@@ -291,7 +292,7 @@ fn columns_of_earlier_versions_whose_names_are_taken_now_have_other_names() {
     apply(&catalog, Command::AddColumn { id, column, key, if_not_exists }).unwrap();
     let (from, to) = ("grp2".to_string(), "grp3".to_string());
     apply(&catalog, Command::RenameColumn { id, from, to }).unwrap();
-    // The state before the names were reserved for system columns.
+    // A state from the time before the names were reserved for system columns.
     for frame in log.frames.lock().iter_mut() {
         let text = String::from_utf8(frame.payload.to_vec()).unwrap();
         let text = text.replace("\"grp\"", "\"_group\"").replace("\"grp2\"", "\"_gsn\"");
@@ -304,7 +305,7 @@ fn columns_of_earlier_versions_whose_names_are_taken_now_have_other_names() {
         cpu.columns.iter().map(|column| column.name.clone()).collect()
     };
     assert_eq!(names(&catalog)[3..], ["_group__", "_group_", "_tick_"]);
-    // The column supports all operations of other columns.
+    // The column supports the same operations as other columns.
     let options = vec![("granularity".to_string(), "1s".to_string())];
     assert!(apply(&catalog, Command::SetOptions { id, options }).unwrap().changed);
     let (from, to) = ("_group__".to_string(), "team".to_string());

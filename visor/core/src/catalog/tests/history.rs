@@ -1,4 +1,4 @@
-//! After any history, a restart finds the same catalog (CL-9).
+//! After any sequence of commands, a restart restores the same catalog (CL-9).
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -90,7 +90,7 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// Invariants of every state.
+/// Checks the invariants of every state.
 fn check(catalog: &Catalog) -> Result<(), TestCaseError> {
     let state = catalog.state();
     let mut ids = BTreeSet::new();

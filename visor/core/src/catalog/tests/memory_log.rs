@@ -1,4 +1,4 @@
-//! A log in memory: a reopened log replays the acknowledged records.
+//! A log in memory. If it is opened again, it replays the acknowledged records.
 
 use std::sync::{
     Arc,
@@ -14,11 +14,11 @@ use stratalog_model::{
 #[derive(Debug, Default)]
 pub(super) struct MemoryLog {
     pub frames: Arc<Mutex<Vec<Frame>>>,
-    /// The next submit fails.
+    /// If true, the next submit fails.
     pub failing: AtomicBool,
-    /// The log has stopped permanently.
+    /// If true, the log has stopped permanently.
     stopped: AtomicBool,
-    /// Completions wait here until `finish`.
+    /// Completion callbacks that wait for `finish`.
     pub holding: AtomicBool,
     held: Mutex<Vec<Held>>,
 }
@@ -32,17 +32,17 @@ impl std::fmt::Debug for Held {
 }
 
 impl MemoryLog {
-    /// Another log over the same frames, like after a restart.
+    /// Makes another log with the same frames, as after a restart.
     pub fn reopened(&self) -> MemoryLog {
         MemoryLog { frames: Arc::clone(&self.frames), ..MemoryLog::default() }
     }
 
-    /// Every submit fails from now on.
+    /// Lets every submit fail from now on.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Completes the submissions held by `holding`.
+    /// Calls the completion callbacks that were kept since `holding`.
     pub fn finish(&self) {
         for Held(done, lsn) in self.held.lock().drain(..) {
             done(Ok(lsn));

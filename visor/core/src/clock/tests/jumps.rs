@@ -1,4 +1,4 @@
-//! The wall clock jumps ahead.
+//! Tests of jumps of the wall clock ahead.
 
 use stratalog_model::clock::{RATE_ONE_PPB, TimeLine};
 
@@ -7,7 +7,7 @@ use super::*;
 const HOUR: i64 = 3600 * SECOND;
 const YEAR: i64 = 8766 * HOUR;
 
-/// Time passes, and the clock's thread reads the clocks.
+/// Lets time pass, and lets the clock's thread compare the clocks.
 fn pass(clock: &MasterClock, hands: &Hands, ns: i64) {
     hands.pass(ns);
     clock.renew();
@@ -75,7 +75,7 @@ fn a_jump_that_is_set_right_leaves_no_trace_but_its_count() {
     pass(&clock, &hands, SECOND);
     assert_eq!(clock.now_ns(), START + 10 * SECOND);
     assert_eq!(clock.status().held_ns, 5 * HOUR as u64);
-    // Back beyond the old position: the same as any step back.
+    // A step back beyond the old position is handled like any step back.
     hands.step(-6 * HOUR);
     pass(&clock, &hands, 4 * SECOND);
     assert_eq!(clock.now_ns(), START + 12 * SECOND);
@@ -93,7 +93,7 @@ fn a_jump_is_held_over_a_restart_and_not_when_the_clock_was_set_right() {
         let last = clock.now_ns();
         drop(clock);
         disk.crash();
-        // An hour without a server.
+        // The server was down for an hour.
         hands.pass(HOUR);
         hands.step(-back);
         let clock = open(&disk, &hands);
@@ -138,7 +138,8 @@ fn jumps_back_of_any_length_never_take_time_back() {
         assert_ne!(after.line, before.line, "those who go by the old rate are told");
         hands.step(jump);
         pass(&clock, &hands, SECOND);
-        // Corrected again: the step is not a jump ahead, because time was already on the way there.
+        // After the correction, a step ahead to the right time is not a jump, because the issued
+        // time was already catching up to it.
         let after = clock.reading();
         assert_eq!(after.now_ns, START + SECOND / 2 + SECOND, "{jump}");
         assert_eq!(after.rate_ppb, RATE_ONE_PPB);
@@ -176,7 +177,7 @@ fn a_lease_of_the_first_version_is_read() {
 
 #[test]
 fn looks_that_are_not_sure_follow_a_jump_no_farther_than_one() {
-    /// Slow clocks.
+    /// Clocks that run slowly.
     #[derive(Debug)]
     struct Slow(Arc<Hands>);
     impl TimeSource for Slow {
@@ -202,7 +203,7 @@ fn looks_that_are_not_sure_follow_a_jump_no_farther_than_one() {
 
 #[test]
 fn a_process_that_was_put_aside_between_two_readings_sees_no_jump() {
-    /// Clocks with an occasional long delay between both readings.
+    /// Clocks with an occasional long delay between the two readings.
     #[derive(Debug)]
     struct Aside(Arc<Hands>, AtomicU64);
     impl TimeSource for Aside {

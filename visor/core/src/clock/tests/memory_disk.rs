@@ -34,7 +34,7 @@ impl MemoryDisk {
         self.0.syncs.load(Ordering::Relaxed)
     }
 
-    /// Behaves like a file system without fallocate.
+    /// Makes the disk behave like a file system without fallocate.
     pub fn reserve_nothing(&self) {
         self.0.reserves_nothing.store(true, Ordering::Relaxed);
     }
@@ -43,7 +43,7 @@ impl MemoryDisk {
         self.0.failing.store(true, Ordering::Relaxed);
     }
 
-    /// The file is overwritten or removed from outside.
+    /// Simulates that another program overwrites or removes the file.
     pub fn replace(&self, bytes: Option<&[u8]>) {
         self.0.exists.store(bytes.is_some(), Ordering::Relaxed);
         *self.0.written.lock() = bytes.unwrap_or_default().to_vec();

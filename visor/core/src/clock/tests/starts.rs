@@ -1,4 +1,4 @@
-//! A start with a wrong wall clock.
+//! Tests of starts with a wrong wall clock.
 
 use super::*;
 use crate::clock::{accept, correct};
@@ -7,7 +7,7 @@ const HOUR: i64 = 3600 * SECOND;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 8766 * HOUR;
 
-/// A clock after a few seconds of running and a crash of its server.
+/// A clock whose server has run for a few seconds and then crashed.
 fn crashed() -> (Arc<MemoryDisk>, Arc<Hands>, i64) {
     let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
     let clock = open(&disk, &hands);
@@ -18,7 +18,7 @@ fn crashed() -> (Arc<MemoryDisk>, Arc<Hands>, i64) {
     (disk, hands, last)
 }
 
-/// A restart after a crash.
+/// Restarts the clock after a crash.
 fn restart(disk: &Arc<MemoryDisk>, hands: &Arc<Hands>) -> Arc<MasterClock> {
     disk.crash();
     open(disk, hands)
@@ -62,7 +62,7 @@ fn a_start_far_ahead_is_followed_and_unconfirmed_until_it_is_accepted() {
     let again = unconfirmed(&clock);
     assert!((again - before).abs() <= 2 * AHEAD_NS, "a crash leaves the lease ahead: {again}");
     assert!(clock.confirmed_ns() < last + 2 * HOUR);
-    // The lease from the crash is in the past.
+    // The lease at the time of the crash is in the past.
     hands.pass(10 * SECOND);
     let epoch = clock.reading().line.epoch;
     assert_eq!(clock.accept_jump().unwrap(), Some(again as u64));
@@ -98,13 +98,13 @@ fn a_wrong_start_that_is_set_right_deletes_nothing_early() {
     }
 }
 
-/// A change of the wall clock.
+/// A change of the wall clock in a test.
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    /// Steps at a start after a crash, or after an orderly end.
+    /// The wall clock has changed at a start, after a crash or after an orderly shutdown.
     Crash(i64),
     End(i64),
-    /// A step while the server runs.
+    /// The wall clock changes while the server runs.
     Step(i64),
 }
 
@@ -169,7 +169,7 @@ fn a_confirmed_clock_is_compared_with_the_confirmed_time_at_the_next_start() {
     let clock = restart(&disk, &hands);
     assert!(clock.confirmed_ns() < last + HOUR);
     assert!(unconfirmed(&clock) > 9 * DAY);
-    // Days later, the wall clock has reached the issued time: nothing of the lead remains.
+    // Days later, the wall clock has reached the issued time: no lead remains.
     hands.step(-10 * DAY);
     for _ in 0..21 * 24 {
         hands.pass(HOUR);
@@ -219,13 +219,13 @@ fn a_lead_of_years_is_held() {
         assert!(clock.status().held_ns as i64 > lead - HOUR);
         hands.pass(7 * SECOND);
         assert_eq!(clock.now_ns(), now + 7 * SECOND);
-        // After the correction, no effect remains.
+        // After the correction, no effect of the wrong clock remains.
         hands.step(-lead);
         clock.renew();
         assert_eq!((clock.status().held_ns, clock.status().alarms), (0, Vec::new()));
         assert!(clock.now_ns() <= last + HOUR);
     }
-    // Or the clock was right.
+    // Alternatively, the clock was right.
     let (disk, hands, last) = crashed();
     hands.pass(2 * YEAR);
     let clock = open(&disk, &hands);
@@ -251,11 +251,11 @@ fn a_start_before_1970_or_at_the_end_of_time_is_refused_and_changes_nothing() {
         hands.wall_ns.store(there, Ordering::Relaxed);
         let now = open(&disk, &hands).now_ns();
         assert!(now >= last && now <= last + 2 * AHEAD_NS);
-        // A new database is not made either.
+        // No new database is created either.
         let (disk, hands) = (Arc::default(), Hands::at(wall_ns));
         assert!(try_open(&disk, &hands).is_err());
     }
-    // Under a running clock, this is an ordinary step.
+    // For a running clock, this is an ordinary step.
     let (disk, hands) = (Arc::default(), Hands::at(START));
     let clock = open(&disk, &hands);
     let now = clock.now_ns();
@@ -276,7 +276,7 @@ fn an_idle_run_is_no_lead() {
     drop(clock);
     let clock = restart(&disk, &hands);
     assert_eq!(unconfirmed(&clock), 0);
-    // After an orderly end too.
+    // The same after an orderly shutdown.
     hands.pass(10 * DAY);
     clock.settle().unwrap();
     drop(clock);
@@ -285,7 +285,7 @@ fn an_idle_run_is_no_lead() {
 
 #[test]
 fn a_correction_continues_at_the_wall_clock_in_a_new_epoch() {
-    // Neither a crash nor a damaged copy brings the earlier time back.
+    // Neither a crash nor a damaged slot restores the earlier time.
     for damaged in [None, Some(20), Some(4096 + 20)] {
         let (disk, hands, last) = crashed();
         let folder = Path::new(DIRECTORY);
@@ -359,7 +359,7 @@ fn versions_of_the_file() {
         disk.replace(Some(&bytes));
         let error = try_open(&disk, &Hands::at(START)).unwrap_err();
         assert!(error.message().contains("unknown to this release"), "{error}");
-        // Refused beside a known slot too: the later lease cannot be determined.
+        // Also refused if the other slot is known, because the later lease cannot be determined.
         let mut both = record(b"SLCLOCK3", &[7, lease, 3, 11, 13]);
         both[4096..].copy_from_slice(&bytes[..4096]);
         assert!(look(&both).is_err());

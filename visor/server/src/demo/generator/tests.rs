@@ -30,7 +30,7 @@ fn the_same_seed_gives_the_same_rows_whole_or_in_parts() {
 
 #[test]
 fn the_first_row_stays_what_it_is() {
-    // The checksums in other files depend on the first line.
+    // The checksums that other files contain depend on the first line.
     let first = lines(CpuGenerator::new(SHAPE)).remove(0);
     assert!(first.starts_with("2016-01-01 00:00:00+00\thost_0\t"), "{first}");
     assert_eq!(first.split('\t').count(), 21);

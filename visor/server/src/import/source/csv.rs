@@ -14,13 +14,13 @@ const READ_BYTES: usize = 1 << 20;
 /// Maximum bytes of a record. A longer record probably has a quote that is not closed.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// A CSV input. The source only finds the ends of the records; COPY parses the values by the types
-/// of the table.
+/// A CSV input. It finds only the ends of the records; the server parses the values in COPY, by the
+/// types of the table.
 pub(super) struct CsvSource {
     input: Input,
     options: SourceOptions,
     buffer: Vec<u8>,
-    /// The number of bytes at the start of the buffer that are already used.
+    /// The number of bytes at the start of the buffer that earlier batches have used.
     start: usize,
     at_end: bool,
     names: Option<Vec<String>>,
@@ -31,7 +31,7 @@ pub(super) struct CsvSource {
     next_line: u64,
 }
 
-/// The names in a header; a column without a name is named by its position.
+/// The column names in a header line. A column without a name gets a name from its position.
 fn named(header: Vec<Option<String>>) -> Vec<String> {
     let given: Vec<String> = header.into_iter().map(Option::unwrap_or_default).collect();
     let name = |(at, name): (usize, &String)| match name.is_empty() {
@@ -107,8 +107,8 @@ impl CsvSource {
         Ok(())
     }
 
-    /// Finds the end of the record that starts at `from`, including its line end. Reads more of the
-    /// input if needed.
+    /// Finds the end of the record that starts at offset `from` of the buffer, and the end of its
+    /// line end. Reads more of the input if needed.
     fn record_end(&mut self, from: usize) -> Result<Option<(usize, usize)>, SqlError> {
         let (mut at, mut quoted) = (from, false);
         // The position of the last opening quote, and the position after the last closing quote.
@@ -148,7 +148,7 @@ impl CsvSource {
         }
     }
 
-    /// Reads more of the input; `false` at its end.
+    /// Reads more of the input into the buffer; returns `false` at the end of the input.
     fn fill(&mut self) -> Result<bool, SqlError> {
         if self.at_end {
             return Ok(false);
@@ -163,7 +163,7 @@ impl CsvSource {
         Ok(!self.at_end)
     }
 
-    /// The values of a record, for the header and for inferring types; `None` is NULL.
+    /// The values of a record, for the header and for inferring types; `None` means NULL.
     fn fields(&self, from: usize, to: usize) -> Result<Vec<Option<String>>, SqlError> {
         let bytes = self.buffer.get(from..to).unwrap_or_default();
         let record = std::str::from_utf8(bytes)
@@ -197,7 +197,7 @@ impl CsvSource {
         Ok(fields)
     }
 
-    /// True for an empty line, if the table has more than one column.
+    /// True for an empty line in a table with more than one column; such a line is skipped.
     fn is_blank(&self, from: usize, to: usize) -> bool {
         let columns = self.names.as_ref().map_or(self.guesses.len().max(self.columns), Vec::len);
         let line = self.buffer.get(from..to).unwrap_or_default();
@@ -214,7 +214,7 @@ impl CsvSource {
         .with_hint(UNTERMINATED_HINT)
     }
 
-    /// The line number of the byte at `at` in the buffer.
+    /// The line number in the input of the byte at offset `at` of the buffer.
     fn line_of(&self, at: usize) -> u64 {
         self.next_line + self.line_ends(self.start, at)
     }
@@ -283,7 +283,8 @@ impl Source for CsvSource {
         self.buffer.drain(..self.start);
         self.start = 0;
         let (mut rows, mut end, mut line) = (0, 0, self.next_line);
-        // The ranges of blank lines to skip, and the line number of each record after a blank line.
+        // The byte ranges of blank lines to skip; and, if there are any, the line number of each
+        // record.
         let (mut blank, mut at) = (Vec::new(), Vec::new());
         while rows < rows_max {
             let Some((from, to)) = self.record_end(end)? else { break };
@@ -305,7 +306,7 @@ impl Source for CsvSource {
         if rows == 0 {
             return Ok(None);
         }
-        // The last line may lack a line end, as in COPY.
+        // The last line may lack a line end; COPY accepts this.
         let mut bytes = Vec::with_capacity(end);
         let mut kept = 0;
         for left_out in blank.iter().chain([&(end..end)]) {

@@ -2,12 +2,12 @@
 
 use crate::sql::error::SqlError;
 
-/// Where the lines of a batch come from.
+/// Maps the lines of a batch to lines of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lines {
     /// Line k of the batch is line `first + k − 1` of the input.
     From {
-        /// What a line is in the input: a line, or a row.
+        /// The word for a line of the input in messages: "line" or "row".
         noun: &'static str,
         /// The number of the batch's first line.
         first: u64,
@@ -17,7 +17,7 @@ pub enum Lines {
 }
 
 impl Lines {
-    /// The number in the input of line `line` of the batch, from 1.
+    /// The line number in the input of the line `line` of the batch, counted from 1.
     pub fn of(&self, line: u64) -> Option<u64> {
         let before = line.checked_sub(1)?;
         match self {
@@ -34,7 +34,7 @@ impl Lines {
     }
 
     /// Replaces the line numbers of the batch in an error of COPY by the line numbers of the input.
-    /// The server writes "line 7" into the context or the message.
+    /// The server writes the number as "line 7" into the context or the message.
     pub fn relabel(&self, error: SqlError) -> SqlError {
         let context = error.context.map(|text| self.replace(&text).into());
         SqlError { message: self.replace(&error.message), context, ..error }

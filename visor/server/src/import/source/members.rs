@@ -1,7 +1,7 @@
-//! The source texts of the values in a JSON text, with all digits of numbers. The JSON must be
+//! Splits a JSON text into the texts of the values: numbers keep all digits. The JSON must be
 //! valid.
 
-/// The source texts of the members of an object, or of the items of an array.
+/// The texts of the members of an object, or of the items of an array.
 pub(super) fn parts(composite: &str) -> Vec<&str> {
     let trimmed = composite.trim();
     let inner = trimmed.get(1..trimmed.len().saturating_sub(1)).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(super) fn parts(composite: &str) -> Vec<&str> {
     parts
 }
 
-/// The name of a member of an object, and the source text of its value.
+/// Splits the text of a member of an object into its name and the text of its value.
 pub(super) fn named(member: &str) -> Option<(String, &str)> {
     let mut names = serde_json::Deserializer::from_str(member).into_iter::<String>();
     let name = names.next()?.ok()?;

@@ -17,8 +17,8 @@ use crate::{
 /// Maximum bytes of a line.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// An object and the source texts of its values. The parsed object alone has lost the order of its
-/// names, and digits of its numbers.
+/// An object with the texts of its values. The parsed object alone has lost the order of its names,
+/// and some digits of its numbers.
 struct Object {
     values: Map<String, Value>,
     texts: HashMap<String, (usize, String)>,
@@ -32,23 +32,23 @@ impl Object {
         Self { values, texts: placed.collect() }
     }
 
-    /// The names in the order of the line.
+    /// The names of the members, in the order of the line.
     fn names(&self) -> Vec<&String> {
         let mut names: Vec<&String> = self.values.keys().collect();
         names.sort_by_key(|name| self.texts.get(*name).map(|(at, _)| *at));
         names
     }
 
-    /// The source text of a value.
+    /// The text of a value as it was in the line.
     fn text(&self, name: &str) -> &str {
         self.texts.get(name).map_or("null", |(_, text)| text.as_str())
     }
 }
 
-/// An input with one object per line; blank lines are skipped.
+/// An input that has one JSON object per line; blank lines are skipped.
 pub(super) struct NdjsonSource {
     input: BufReader<Input>,
-    /// Objects that were read for inferring types, with their line numbers.
+    /// Objects that were already read to infer types, with their line numbers.
     sampled: std::vec::IntoIter<(u64, Object)>,
     guesses: Vec<(String, Guess)>,
     table: Vec<ResultColumn>,
@@ -202,7 +202,8 @@ impl Source for NdjsonSource {
     }
 }
 
-/// The text of a value for its column. `written` is the source text of the value.
+/// The text of a value for a column of type `column_type`. `written` is the text of the value in
+/// the input.
 fn text_of(value: &Value, written: &str, column_type: &ColumnType) -> String {
     match (value, column_type) {
         (_, ColumnType::Jsonb) => written.to_string(),
@@ -225,7 +226,7 @@ fn text_of(value: &Value, written: &str, column_type: &ColumnType) -> String {
     }
 }
 
-/// Appends a value in COPY's text format.
+/// Appends a value to `bytes`, escaped for COPY's text format.
 pub(super) fn escape(text: &str, bytes: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {

@@ -21,15 +21,15 @@ pub(super) struct ParquetSource {
     schema: SchemaRef,
     rows: u64,
     next_row: u64,
-    /// The rows of a batch that are not used yet.
+    /// The rows of the current record batch that no COPY batch contains yet.
     remaining: Option<RecordBatch>,
     style: TextStyle,
 }
 
 impl ParquetSource {
     pub(super) fn open(mut input: Input) -> Result<Self, SqlError> {
-        // Reading Parquet starts at the end of the file, so a pipe is first copied to an unnamed
-        // file.
+        // A reader of Parquet starts at the end of the file. Therefore the content of a pipe is
+        // first copied to an unnamed temporary file.
         let file: File = match input.file.take() {
             Some(file) => file,
             None => {

@@ -269,7 +269,7 @@ fn blank_lines_are_no_records_and_lines_keep_their_numbers() {
     let lines: Vec<Lines> =
         self::batches(source.as_mut(), 2).into_iter().map(|batch| batch.lines).collect();
     assert_eq!(lines, [Lines::At(vec![3, 5, 6]), Lines::At(vec![8])]);
-    // The value of an only column may be empty.
+    // An empty line in a table with a single column is an empty value.
     let file = written("a\n1\n\n2\n");
     let mut source = open(options(&file, FileFormat::Csv)).unwrap();
     source.bind(&source.columns().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! A connection over the Postgres protocol.
+//! A connection to a server over the Postgres protocol.
 
 use std::{
     pin::pin,
@@ -16,7 +16,7 @@ use crate::sql::{
     splitter::leading_words,
 };
 
-/// Rows are passed to the receiver in portions of this number.
+/// Number of rows that are passed to the receiver at a time.
 const ROWS_AT_A_TIME: usize = 1024;
 
 /// A client of a server.
@@ -37,7 +37,7 @@ impl WireConnection {
     /// Connects to a server.
     ///
     /// # Errors
-    /// The error of the server, or of reaching the server.
+    /// The error of the server, or an error of the connection.
     pub async fn connect(config: &Config) -> Result<Self, SqlError> {
         let place = place_of(config);
         let (client, mut connection) = config.connect(NoTls).await.map_err(|error| {
@@ -128,7 +128,7 @@ impl WireConnection {
         let mut data = pin!(data);
         while let Some(bytes) = data.try_next().await? {
             if let Err(error) = sink.send(bytes).await {
-                // The server reports the reason after the client has ended the data.
+                // The server reports the reason only after the client has ended the data.
                 sink.finish().await?;
                 return Err(error.into());
             }
@@ -195,7 +195,7 @@ fn may_return_rows(words: &[String], sql: &str) -> bool {
     }
 }
 
-/// The command tag of a statement; the client library passes on only the number of rows.
+/// The command tag of a statement. The client library passes on only the number of rows.
 fn tag(words: &[String], rows: u64) -> String {
     let first = words.first().map_or("", String::as_str);
     match first {
@@ -207,7 +207,7 @@ fn tag(words: &[String], rows: u64) -> String {
     }
 }
 
-/// The column type for a type of the protocol; text for an unknown type.
+/// The column type for a type of the Postgres protocol; text for an unknown type.
 fn column_type(pg: &Type, modifier: i32) -> ColumnType {
     let precision = || u8::try_from(modifier).ok().filter(|digits| matches!(digits, 0 | 3 | 6 | 9));
     let element = |inner: ColumnType| ColumnType::Array(Box::new(inner));

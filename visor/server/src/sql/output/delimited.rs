@@ -45,7 +45,8 @@ impl CsvOutput {
                 self.line.extend_from_slice(self.options.null.as_bytes());
                 continue;
             };
-            // Some readers take a line with `\.` alone for the end of the data.
+            // A line that consists of `\.` must be quoted, because some readers treat it as the end
+            // of the data.
             let special =
                 |byte| matches!(byte, b'"' | b'\n' | b'\r') || byte == self.options.delimiter;
             let quoted = value == self.options.null || value == "\\." || value.bytes().any(special);

@@ -1,4 +1,4 @@
-//! Writes a file that appears under its name only when it is complete.
+//! Writes a file under a temporary name, and renames the complete file.
 
 use std::{
     fs::File,
@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file under a temporary name. Dropping the value before [`Self::keep`] removes the file.
+/// A file under a temporary name. If the value is dropped before [`Self::keep`], the file is
+/// removed.
 pub struct NewFile {
     /// The temporary path, in the folder of the final path; `None` for a special file, such as a
     /// pipe, which is written directly.
@@ -19,7 +20,7 @@ impl NewFile {
     /// Creates a temporary file that will replace the file at `path`.
     ///
     /// # Errors
-    /// The folder does not allow a new file.
+    /// No new file can be created in the folder.
     pub fn create(path: &Path) -> io::Result<(Self, File)> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let existing = path.metadata().ok();
@@ -38,10 +39,10 @@ impl NewFile {
         Ok((new, file))
     }
 
-    /// Gives the complete file its final name.
+    /// Makes the file durable, and renames it to its final name.
     ///
     /// # Errors
-    /// Errors of the disk; the final name then does not exist, or still belongs to the old file.
+    /// Errors of the disk. Then the final name does not exist, or still belongs to the old file.
     pub fn keep(mut self, file: &File) -> io::Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         // After a crash, the name must refer to the old file or to the complete new file.

@@ -25,12 +25,12 @@ use stratalog_text::{ColumnBuilder, TextStyle};
 use super::{NewFile, Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// Maximum bytes of a row group. The row group is in memory until it is complete.
+/// Maximum bytes of a row group, which is kept in memory until it is complete.
 const ROW_GROUP_BYTES_MAX: usize = 64 << 20;
 
 enum OutputFile {
     File(PathBuf),
-    /// A stream of bytes; `None` after the writer has taken it.
+    /// A stream of bytes; `None` after Parquet's writer has taken the stream.
     Stream(Option<Target>),
 }
 
@@ -157,8 +157,8 @@ impl Output for ParquetOutput {
     }
 }
 
-/// The field with a type that every tool can read: Parquet has no timestamps in seconds, and string
-/// views exist only in memory.
+/// The field with a type that every tool can read: Parquet has no timestamps in seconds, and
+/// Arrow's string views exist only in memory.
 fn storable(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Utf8View => DataType::Utf8,
@@ -171,7 +171,7 @@ fn storable(field: &Field) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// The error of the disk or pipe that caused a Parquet error.
+/// The disk or pipe error that caused a Parquet error.
 fn io_error_of(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {

@@ -1,4 +1,4 @@
-//! The output format for reading: columns side by side if they fit, otherwise one line per value.
+//! The table format for people: columns side by side if they fit, otherwise one line per value.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use unicode_width::UnicodeWidthChar;
 use super::{Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// The column widths are chosen from this number of rows; later rows use the same widths.
+/// The column widths are computed from this number of rows; later rows use the same widths.
 const ROWS_MEASURED: usize = 1000;
-/// Maximum bytes of rows that are held back for this choice.
+/// Maximum bytes of rows that are kept in memory for this computation.
 const BYTES_MEASURED: usize = 8 << 20;
-/// A column that is cut keeps at least this width, in characters.
+/// A column that is cut has at least this width, in characters.
 const WIDTH_MIN: usize = 6;
 
 /// The options of the table format.
@@ -29,7 +29,7 @@ pub fn display_width(text: &str) -> usize {
     text.chars().map(|character| character.width().unwrap_or(0)).sum()
 }
 
-/// Writes a table. Holds rows back until the widths are known.
+/// Writes a table. Keeps the first rows in memory until the widths are known.
 pub(super) struct TableOutput {
     target: Target,
     options: TableOptions,
@@ -58,7 +58,7 @@ impl TableOutput {
         }
     }
 
-    /// Chooses the layout from the rows held back, and writes these rows.
+    /// Chooses the layout from the rows kept so far, and writes these rows.
     fn start(&mut self) -> io::Result<()> {
         let layout = self.choose();
         if let Layout::Side(widths) = &layout {

@@ -132,7 +132,7 @@ LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attn
 WHERE n.nspname = {schema} AND c.relname = {name} AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum"#
         ));
-        // Only people need the properties of the chronicle, so other formats omit them.
+        // The properties of the chronicle are only for people: other formats omit them.
         if columns == NextAction::Stop || self.options.format != Format::Table {
             return columns;
         }

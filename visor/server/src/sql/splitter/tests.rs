@@ -79,6 +79,6 @@ fn each_line_of_a_long_statement_is_scanned_once() {
         assert!(splitter.push("('2024-01-01', 'abcdefgh', 1),\n").is_empty());
     }
     assert_eq!(splitter.push("('2024-01-01', 'abcdefgh', 1);\n").len(), 1);
-    // To scan all text again at each line would take hours.
+    // A scan of all text again at each line would take hours.
     assert!(start.elapsed().as_secs() < 60);
 }

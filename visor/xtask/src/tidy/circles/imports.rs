@@ -1,15 +1,16 @@
-//! The paths of a file to other modules of its crate.
+//! Finds the paths in a file to the modules of the same crate.
 
 /// A path to an item, from the root of the crate.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Import {
-    /// Modules, and the item.
+    /// The modules on the path, and the item.
     pub path: Vec<String>,
-    /// The name that the file gives to the item; `None` for a path outside of `use`.
+    /// The name of the item in the file; `None` for a path outside of a `use`.
     pub name: Option<String>,
 }
 
-/// The imports of a file. The paths begin with `crate`, `super`, `self`, or a child of the module.
+/// The imports of a file. Only paths that begin with `crate`, `super`, `self` or a child module
+/// count.
 pub fn imports(text: &str, module: &[String]) -> Vec<Import> {
     let tokens = tokens(text);
     let children: Vec<&str> = tokens
@@ -45,7 +46,7 @@ pub fn imports(text: &str, module: &[String]) -> Vec<Import> {
     found
 }
 
-/// The path from the root of the crate; `None` for paths into other crates.
+/// The path from the root of the crate; `None` for a path into another crate.
 fn absolute(path: &[String], module: &[String], children: &[&str]) -> Option<Vec<String>> {
     let (first, mut rest) = path.split_first()?;
     let base = match first.as_str() {
@@ -72,7 +73,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|letter: char| letter.is_alphabetic() || letter == '_')
 }
 
-/// Reads tokens one by one.
+/// Reads the tokens of a file in order.
 struct Reader<'a> {
     tokens: &'a [&'a str],
     at: usize,
@@ -89,7 +90,8 @@ impl<'a> Reader<'a> {
         token
     }
 
-    /// Reads one tree of a `use`: adds each path, and the name of its item in the file.
+    /// Reads one tree of a `use`. For each path in the tree, adds the path, and the name of the
+    /// path's item in the file.
     fn tree(&mut self, prefix: &[String], found: &mut Vec<(Vec<String>, String)>) {
         let mut path = prefix.to_vec();
         while let Some(token) = self.next() {
@@ -124,7 +126,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Names and signs, without comments and the contents of texts.
+/// The tokens of a file: names and punctuation, without comments and contents of string literals.
 fn tokens(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -152,7 +154,7 @@ fn tokens(text: &str) -> Vec<&str> {
     found
 }
 
-/// The bytes of a text or character at the beginning of `rest`.
+/// The length in bytes of the string or character literal at the beginning of `rest`.
 fn text_length(rest: &str) -> Option<usize> {
     let raw = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r')).unwrap_or_default();
     let signs = raw.len() - raw.trim_start_matches('#').len();
@@ -168,7 +170,7 @@ fn text_length(rest: &str) -> Option<usize> {
         if letter == quote {
             return Some(at + 1);
         }
-        // A lifetime has no second quote after one character.
+        // A lifetime, unlike a character literal, has no second quote after one character.
         if quote == '\''
             && letter != '\\'
             && passed == 0
