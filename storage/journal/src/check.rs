@@ -19,9 +19,9 @@ use stratalog_model::{Disk, DiskFile, Error, Frame, Lsn, Result, SegmentId};
 use crate::{
     JournalSettings,
     frame::{self, Header, ParsedRecord, Record},
-    journal::RequiredSegments,
     reader::{FrameReader, Step, Stop, frame_of},
     recovery,
+    required_segments::RequiredSegments,
     rotation::JournalPlace,
     segment::{self, Segment},
     tail::{self, unreadable},

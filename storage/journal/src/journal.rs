@@ -11,13 +11,14 @@ use stratalog_model::{
 
 use crate::{
     JournalSettings,
+    defects::sabotaged,
     extent::{self, Extent},
     frame,
     queue::{FrameCompletion, PendingFrame, SharedQueue},
     reader::{FrameReader, frame_of},
     recovery,
+    required_segments::RequiredSegments,
     rotation::JournalPlace,
-    sabotaged,
     segment::Segment,
     tail::{self, Tail, unreadable},
     writer::Writer,
@@ -34,17 +35,6 @@ pub struct Journal {
     tail: Tail,
     /// Keeps other processes out until `close`.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
-}
-
-/// The segments that must exist when a journal is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequiredSegments {
-    /// All segments, from the first frame on.
-    First,
-    /// The segments with frames from this lsn on.
-    At(Lsn),
-    /// Whatever segments exist: the caller decides whether they suffice.
-    Any,
 }
 
 impl fmt::Debug for Journal {

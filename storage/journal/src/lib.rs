@@ -24,6 +24,7 @@
 mod aligned;
 mod check;
 mod continuation;
+mod defects;
 mod direct;
 mod extent;
 mod frame;
@@ -33,6 +34,7 @@ mod local_disk;
 mod queue;
 mod reader;
 mod recovery;
+mod required_segments;
 mod rotation;
 #[cfg(feature = "sabotage")]
 mod sabotage;
@@ -44,26 +46,10 @@ mod writer;
 pub use check::{CheckEvent, JournalFault, LostFrames, Scope, Summary, check};
 pub use extent::Extent;
 pub use frame::FRAME_OVERHEAD_BYTES;
-pub use journal::{Journal, RequiredSegments};
+pub use journal::Journal;
 pub use local_disk::LocalDisk;
+pub use required_segments::RequiredSegments;
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
 pub use segment::{FORMAT_VERSION, SPARE_NAME};
 pub use settings::JournalSettings;
-
-/// Whether a deliberate defect is active; always `false` in a product build, which does not even
-/// contain the name of the defect.
-#[cfg(feature = "sabotage")]
-macro_rules! sabotaged {
-    ($settings:expr, $name:ident) => {
-        $settings.sabotage == Some(crate::sabotage::Sabotage::$name)
-    };
-}
-#[cfg(not(feature = "sabotage"))]
-macro_rules! sabotaged {
-    ($settings:expr, $name:ident) => {{
-        let _ = &$settings;
-        false
-    }};
-}
-pub(crate) use sabotaged;

@@ -24,7 +24,8 @@ use stratalog_model::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    extent::Extent, frame, gather::Gather, rotation::JournalPlace, sabotaged, writer::Writer,
+    defects::sabotaged, extent::Extent, frame, gather::Gather, rotation::JournalPlace,
+    writer::Writer,
 };
 
 mod serve;

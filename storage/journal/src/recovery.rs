@@ -8,9 +8,9 @@ use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
 use crate::{
     aligned,
     continuation::Continuation,
-    journal::RequiredSegments,
+    defects::sabotaged,
+    required_segments::RequiredSegments,
     rotation::{self, JournalPlace, WriterFailure},
-    sabotaged,
     segment::{self, Segment, SegmentHeader},
     tail::{self, Tail, unreadable},
 };

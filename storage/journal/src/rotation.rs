@@ -17,7 +17,8 @@ use stratalog_metrics::JournalMetrics;
 use stratalog_model::{Disk, DiskFile, Error};
 
 use crate::{
-    JournalSettings, sabotaged,
+    JournalSettings,
+    defects::sabotaged,
     segment::{self, Segment, SegmentHeader},
 };
 

@@ -23,9 +23,9 @@ use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId, invari
 
 use crate::{
     JournalSettings, aligned,
+    defects::sabotaged,
     frame::{self, Header, ParsedRecord, Record},
     reader::{FrameReader, Step, Stop},
-    sabotaged,
     segment::{self, Segment},
 };
 

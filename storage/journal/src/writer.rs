@@ -21,12 +21,12 @@ use stratalog_model::{DiskFile, Durability, Error, Lsn, SegmentId, invariant};
 use crate::{
     aligned::zeros,
     continuation::Continuation,
+    defects::sabotaged,
     direct::{Direct, Staging},
     frame::{self, Header},
     queue::PendingFrame,
     recovery::{RecoveredJournal, erase},
     rotation::{self, JournalPlace, Preallocator, WriterFailure, poisoned},
-    sabotaged,
     segment::{self, Segment, SegmentHeader},
 };
 

@@ -2,7 +2,7 @@
 //! Other Parquet readers do not see the annex. The annex has one row group for each row group of
 //! the story that has additional data.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
@@ -24,42 +24,18 @@ use parquet::{
     },
     schema::types::ColumnPath,
 };
-use serde::{Deserialize, Serialize};
 use stratalog_model::{Error, Result};
 
 use crate::{
-    build::StorySettings,
+    description::AnnexPlace,
     encoding::{self, EncodingChoice},
     read::VerifiedParts,
+    settings::StorySettings,
     story::Story,
 };
 
 /// Metadata key: the numbers of the story's row groups that have a row group in the annex.
 const GROUPS: &str = "stratalog.groups";
-
-/// Where an annex is in the file of its story.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct AnnexPlace {
-    /// File offset.
-    pub(crate) at: u64,
-    /// Length in bytes.
-    pub(crate) bytes: u64,
-    /// Length of the footer at the end of the annex.
-    pub(crate) footer_bytes: u64,
-}
-
-impl AnnexPlace {
-    /// Whether the annex ends at or before the offset `end`, and is at least as long as its footer.
-    pub(crate) fn is_before(&self, end: u64) -> bool {
-        self.at.checked_add(self.bytes).is_some_and(|own| own <= end)
-            && self.footer_bytes <= self.bytes
-    }
-
-    pub(crate) fn range(&self) -> Range<u64> {
-        debug_assert!(self.at.checked_add(self.bytes).is_some(), "the annex ends nowhere");
-        self.at..self.at.saturating_add(self.bytes)
-    }
-}
 
 /// Builds an annex in memory.
 #[derive(Debug)]

@@ -11,7 +11,6 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
     datatypes::{Float32Type, Float64Type, Int64Type},
 };
-use bytes::Bytes;
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
     basic::Encoding,
@@ -19,20 +18,18 @@ use parquet::{
     file::metadata::SortingColumn,
     schema::types::{ColumnPath, SchemaDescriptor},
 };
-use serde::{Deserialize, Serialize};
-use stratalog_model::{
-    ChronicleId, ColumnId, ColumnType, Disk, Error, ErrorKind, IndexKind, Result, SchemaVersion,
-    Tick, TickRange,
-};
+use stratalog_model::{ColumnId, ColumnType, Disk, Error, ErrorKind, IndexKind, Result};
 
 use crate::{
-    annex::{AnnexPlace, AnnexWriter},
-    cells::{self, CellsPlace},
+    annex::AnnexWriter,
+    cells,
     decoded_columns::DecodedColumns,
+    description::{AnnexPlace, BuiltStory, CellsPlace, GroupSummary},
     digest::Digest,
     encoding::{self, EncodingChoice},
     footer, form, sabotage,
     schema::{Source, StorySchema},
+    settings::StorySettings,
     shelf::{Shelf, Spool, StoryId, StoryName},
     sink::Sink,
     story::Story,
@@ -41,94 +38,6 @@ use crate::{
 
 /// Maximum bytes of a key in a group summary.
 const KEY_BYTES_MAX: usize = 64 << 10;
-
-/// Compression and layout of stories. The defaults result from measurements (RFC 8).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct StorySettings {
-    /// Level of zstd, 1 … 22.
-    pub zstd_level: i32,
-    /// Maximum rows of a page, the smallest part of a column that can be read. Pages of wide
-    /// columns have fewer rows.
-    pub page_rows_max: usize,
-    /// Approximate uncompressed bytes of a page; also the maximum size of a dictionary.
-    pub page_bytes_max: usize,
-    /// Rate of false positives of the Bloom filters.
-    pub bloom_false_positives: f64,
-    /// Target number of rows per cell (precomputed aggregate). A row group whose series have on
-    /// average less than a quarter of this number of rows has no cells.
-    pub cell_rows: usize,
-}
-
-impl Default for StorySettings {
-    fn default() -> Self {
-        Self {
-            zstd_level: 5,
-            page_rows_max: 8_192,
-            page_bytes_max: 1 << 20,
-            bloom_false_positives: 0.01,
-            cell_rows: 240,
-        }
-    }
-}
-
-/// The summary of a row group. All values are exact.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct GroupSummary {
-    /// Events, at least one.
-    pub rows: u64,
-    /// Lowest and highest tick.
-    pub ticks: (i64, i64),
-    /// Lowest and highest gsn.
-    pub gsns: (u64, u64),
-    /// Keys of the first and the last event, as the builder's caller encodes them.
-    pub keys: (Bytes, Bytes),
-}
-
-impl GroupSummary {
-    /// The smallest range around the ticks.
-    pub fn hull(&self) -> TickRange {
-        TickRange::new(Tick(self.ticks.0), Tick(self.ticks.1).next())
-    }
-}
-
-/// The manifest's description of a complete story. Readers compare the file with this description.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuiltStory {
-    /// Number of the story.
-    pub id: StoryId,
-    /// Chronicle of the events.
-    pub chronicle: ChronicleId,
-    /// Schema version of the events.
-    pub schema_version: SchemaVersion,
-    /// Length of the file.
-    pub bytes: u64,
-    /// File offset where the rows end, and page index, footer and block checksums begin.
-    pub tail_at: u64,
-    /// Number of events.
-    pub rows: u64,
-    /// Number of row groups.
-    pub groups: u32,
-    /// Lowest and highest tick.
-    pub ticks: (i64, i64),
-    /// Lowest and highest gsn.
-    pub gsns: (u64, u64),
-    /// CRC32C of the bytes from `tail_at` on. These bytes contain the checksums of all earlier
-    /// bytes.
-    pub checksum: u32,
-}
-
-impl BuiltStory {
-    /// The name of the story on its shelf.
-    pub fn name(&self) -> StoryName {
-        StoryName { chronicle: self.chronicle, id: self.id }
-    }
-
-    /// The smallest range around the ticks.
-    pub fn hull(&self) -> TickRange {
-        TickRange::new(Tick(self.ticks.0), Tick(self.ticks.1).next())
-    }
-}
 
 /// Builds a story. If the builder is dropped before [`Builder::finish`], it removes its file from
 /// the spool folder; after a crash, the next start removes the file.

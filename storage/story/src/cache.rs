@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{build::BuiltStory, shelf::StoryName, story::Story};
+use crate::{description::BuiltStory, shelf::StoryName, story::Story};
 
 /// The open stories that were used most recently.
 #[derive(Debug)]

@@ -17,7 +17,6 @@ mod read;
 mod tests;
 
 use arrow::datatypes::{DataType, Field};
-use serde::{Deserialize, Serialize};
 use stratalog_model::{
     ColumnId,
     aggregate::{ColumnStatistic, Statistic, WHOLE_SUM},
@@ -26,7 +25,6 @@ use stratalog_model::{
 pub(crate) use build::{agree, cells_of, schema_of};
 
 use crate::{
-    annex::AnnexPlace,
     form,
     schema::{Source, StorySchema},
 };
@@ -51,17 +49,6 @@ pub enum CellColumn {
     Min(ColumnId),
     /// The maximum: Float64 or Int64; NULL if all values are NULL. NaN is above all numbers.
     Max(ColumnId),
-}
-
-/// Where the cells are in the file of a story, and how they were built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CellsPlace {
-    #[serde(flatten)]
-    pub(crate) annex: AnnexPlace,
-    /// The value of [`crate::StorySettings::cell_rows`] when the story was written.
-    pub(crate) cell_rows: usize,
-    /// Version of the columns of the cells: [`LAYOUT`].
-    pub(crate) layout: u32,
 }
 
 /// The current version of the columns of cells. Readers ignore cells of other versions.

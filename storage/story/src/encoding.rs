@@ -15,7 +15,7 @@ use parquet::{
 };
 use stratalog_model::{Error, Result};
 
-use crate::build::StorySettings;
+use crate::settings::StorySettings;
 
 /// Maximum number of rows in the sample, which comes from the first row group.
 const SAMPLE_ROWS: usize = 1 << 17;

@@ -8,10 +8,8 @@ use parquet::file::metadata::KeyValue;
 use stratalog_model::{ChronicleId, ColumnId, Granularity, SchemaVersion, TickScale};
 
 use crate::{
-    annex::AnnexPlace,
     block::{BLOCK_BYTES, Blocks},
-    build::{BuiltStory, GroupSummary},
-    cells::CellsPlace,
+    description::{AnnexPlace, BuiltStory, CellsPlace, GroupSummary},
     schema::StorySchema,
     shelf::StoryId,
 };

@@ -27,6 +27,7 @@ mod build;
 mod cache;
 mod cells;
 mod decoded_columns;
+mod description;
 mod digest;
 mod encoding;
 mod footer;
@@ -41,6 +42,7 @@ mod runs_of_text;
 mod sabotage;
 mod schema;
 mod select;
+mod settings;
 mod sharing;
 mod shelf;
 mod sink;
@@ -49,9 +51,10 @@ mod story;
 mod values;
 mod words;
 
-pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
+pub use build::Builder;
 pub use cells::CellColumn;
 pub use decoded_columns::{CHUNK_ROWS, Columns, Finding, FindingKey, StoryEdge};
+pub use description::{BuiltStory, GroupSummary};
 pub use key::KeyValues;
 pub use objects::{Content, ObjectStatus, Objects, RemoteSettings, environment, without_secrets};
 pub use read::{FetchedColumns, Rows};
@@ -59,6 +62,7 @@ pub use read::{FetchedColumns, Rows};
 pub use sabotage::FAULTS;
 pub use schema::{Source, StoryColumn, StorySchema};
 pub use select::Selection;
+pub use settings::StorySettings;
 pub use shelf::{
     LocalShelf, ReadShape, RemoteShelf, Shelf, Spool, StoryId, StoryName, make_folder,
 };

@@ -15,10 +15,12 @@ use parking_lot::Mutex;
 use stratalog_model::{Disk, Error, ErrorKind, Result};
 
 use crate::{
-    build::{Builder, BuiltStory, StorySettings},
+    build::Builder,
     cache::Cache,
     decoded_columns::DecodedColumns,
+    description::BuiltStory,
     schema::StorySchema,
+    settings::StorySettings,
     shelf::{Shelf, StoryId, StoryName, make_folder},
     story::Story,
 };

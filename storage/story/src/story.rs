@@ -15,11 +15,10 @@ use parquet::{
 use stratalog_model::{ColumnId, Error, ErrorKind, Result};
 
 use crate::{
-    annex::AnnexPlace,
     block::Blocks,
-    build::{BuiltStory, GroupSummary},
-    cells::{self, CellsPlace},
+    cells,
     decoded_columns::DecodedColumns,
+    description::{AnnexPlace, BuiltStory, CellsPlace, GroupSummary},
     digest::Digest,
     footer,
     schema::{Source, StorySchema},

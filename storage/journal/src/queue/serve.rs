@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{PendingFrame, SharedQueue, Task, WriterContext};
 #[cfg(feature = "sabotage")]
-use crate::{queue::FrameCompletion, sabotaged};
+use crate::{defects::sabotaged, queue::FrameCompletion};
 use crate::{rotation::WriterFailure, writer::Writer};
 
 /// Which waiting frames a group takes.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::{CellColumn, CellsPlace, build, layout};
+use super::{CellColumn, build, layout};
 use crate::{
     annex::Annex,
     decoded_columns::{Finding, FindingKey},
+    description::CellsPlace,
     form,
     story::Story,
 };
