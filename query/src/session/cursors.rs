@@ -26,16 +26,16 @@ struct OpenCursors {
     declared: u64,
 }
 
-/// The session's information about a cursor.
+/// An open cursor, and its properties for `pg_cursors`.
 #[derive(Debug, Clone)]
 pub struct OpenCursor {
     /// The cursor.
     pub cursor: SharedCursor,
     /// Schema of the rows.
     pub schema: SchemaRef,
-    /// The work of the query.
+    /// The running query of the cursor, for cancellation.
     pub work: Arc<Work>,
-    /// The statement that declared it.
+    /// The text of the statement that declared the cursor.
     pub statement: String,
     /// WITH HOLD.
     pub holds: bool,
