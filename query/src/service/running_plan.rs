@@ -2,7 +2,7 @@
 //! threads of [`Execution`](super::execution::Execution).
 //!
 //! ```text
-//!   plan ─► at most 4 MB of batches that wait ─► the batch of the reader
+//!   plan ─► queue: at most 4 MB of batches ─► the last batch at the reader
 //!           └──────────── charged to the statement ───────────────────┘
 //! ```
 //! A stop of the statement immediately frees the plan and the queued batches, even while the client

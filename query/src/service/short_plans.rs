@@ -2,8 +2,8 @@
 //! that the transfer to another thread and back would take longer than the plan.
 //!
 //! ```text
-//!   short plan ─► polled by its reader, so many times ─► done, mostly
-//!                                └─► not done: the rest of it on the threads of plans (CL-10)
+//!   short plan ─► polled by its reader, at most TURNS times ─► usually done
+//!                                └─► not done: continues on the threads of plans (CL-10)
 //! ```
 //! The number of rows is an estimate. If the estimate is wrong, the limit on polls and tokio's
 //! budget within each poll limit the harm. The computation for a row must take about as long as the

@@ -40,7 +40,7 @@ impl CopyProgress {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    /// Sets the number of rows excluded so far by a WHERE clause or skipped as invalid.
+    /// Sets the number of input rows that the COPY has skipped so far.
     pub fn set_excluded(&self, rows: u64) {
         self.excluded.store(rows, Ordering::Relaxed);
     }

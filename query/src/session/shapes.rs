@@ -145,7 +145,8 @@ impl Session {
         Ok(Arc::new(Parsed::new(tree)))
     }
 
-    /// Plans a shape; `None` if the constants are not all parameters of filters in scans.
+    /// Plans a shape; `None` if the type of a parameter is undetermined, or if the plan cannot be
+    /// reused with other constants.
     async fn plan_shape(&self, text: &str) -> Option<Arc<Prepared>> {
         let most = self.settings().statement_bytes_max;
         let [tree] = <[_; 1]>::try_from(parse::statements(text, most).ok()?).ok()?;

@@ -1,11 +1,11 @@
 //! The transaction block of a session.
 //!
 //! ```text
-//!   BEGIN ─► reads: one snapshot ─────────────────┐
-//!            writes: one append, lent to each ────┴► read of a table written to: both
+//!   BEGIN ─► reads: one snapshot ─────────────────────────────┐
+//!            writes: one append, lent to each statement ──────┴► read of a written table: both
 //!            deletes: in the same append
 //!            SAVEPOINT: a mark in the append
-//!   COMMIT ─► the append, at once and whole
+//!   COMMIT ─► commits the whole append at once
 //! ```
 //! Until COMMIT, the definitions (DDL) of a block are visible only inside the block. COMMIT writes
 //! a single record to the catalog; the record commits both the definitions and the rows (RFC 0023).

@@ -1,9 +1,9 @@
 //! ACQUIRE and RELEASE of chronicles (F8–F11).
 //!
 //! ```text
-//!   RANGE FROM e TO e ─► planned as SELECT e, e ─► as the tick column is compared with them ─► ticks
-//!   FOR interval ────────────────────────────────► nanoseconds                                   │
-//!                                    Acquisitions::ask ─► waits in its turn ─► held ◄────────────┘
+//!   RANGE FROM e TO e ─► planned as SELECT e, e ─► compared like the tick column ─► range of ticks
+//!   FOR interval ────────────────────────────────► nanoseconds of the lease              │
+//!                          Acquisitions::ask ─► wait in the queue ─► acquired ◄──────────┘
 //! ```
 
 use std::{sync::Arc, time::Duration};

@@ -2,8 +2,8 @@
 //! F24).
 //!
 //! ```text
-//!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► taken off when the query is planned
-//!     (tokens)         (the parser knows that)                 ─► EventStore::seal ─► snapshot, confined
+//!   AS OF SEALED ─► parser input: FOR SHARE OF a reserved name ─► planning removes the clause
+//!     (tokens)                                 EventStore::seal ─► snapshot, only sealed ticks
 //! ```
 
 use std::sync::Arc;

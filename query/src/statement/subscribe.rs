@@ -2,9 +2,9 @@
 //! then new events as they are committed (F104, F105).
 //!
 //! ```text
-//!   SUBSCRIBE t FROM GSN 7 WHERE a > 1 ─► its query ─► WHERE, compiled once; where it begins
-//!   EventStore::subscribe ─► batches by gsn ─► part ─► WHERE ─► _gsn, _gap, columns of the table
-//!                            gap ──────────────────────────► one row: _gsn, what is missing, NULL …
+//!   SUBSCRIBE t FROM GSN 7 WHERE a > 1 ─► query ─► start position, and WHERE, compiled once
+//!   EventStore::subscribe ─► batches by gsn ─► acquired range ─► WHERE ─► rows: _gsn, _gap, columns
+//!                            gap ───────────────────────────────────────► row: _gsn, _gap, NULL …
 //! ```
 //! The acquired range is the session's range of ticks at the start of the SUBSCRIBE. The SUBSCRIBE
 //! marks the table as in use until the end, and sends each batch only if the session may still

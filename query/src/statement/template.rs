@@ -3,10 +3,10 @@
 //! the scans, with scans for the present values.
 //!
 //! ```text
-//!   optimized plan, parameters open ─► filters of its scans ─────┐
-//!   physical plan of some values ─► kept, its leaves of nothing ─┤
-//!                                                                ▼
-//!   values, snapshot ─► ticks and keys ─► new leaves ─► the kept plan over them
+//!   optimized plan with open parameters ─► filters of its scans ─────────────┐
+//!   physical plan for some values ─► stored plan, whose scans read nothing ──┤
+//!                                                                            ▼
+//!   values, snapshot ─► ticks and keys of each scan ─► new scans ─► stored plan with the new scans
 //! ```
 
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   KeyLookup: column=tags_id
-//!     ├─ values    run first: what the key may be ─► keys=tags_id in 8 value(s) ─┐
-//!     └─ leaf      ChronicleScan, ChronicleAggregate  ◄──────────────────────────┘
+//!     ├─ values    runs first: returns the keys ─► keys=tags_id in 8 value(s) ───┐
+//!     └─ leaf      ChronicleScan or ChronicleAggregate  ◄────────────────────────┘
 //! ```
 
 use std::{

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   read_record($1, 'cpu') ─► (SELECT * FROM $record('cpu') WHERE "$gsn" = $1)
-//!                             scan: gsn from the filter ─► waits until ordered ─► snapshot ─► event
+//!                             gsn from the filter ─► wait for the commit ─► snapshot ─► event
 //! ```
 //! The gsn is a filter, and may therefore be a parameter. The event may be newer than the
 //! statement's snapshot. The function reads a newer snapshot, and uses the statement's snapshot

@@ -2,8 +2,8 @@
 //! released the table (F7).
 //!
 //! ```text
-//!   mark: nobody acquires it, or begins to write ─► released by all ─► dropped, before the answer
-//!                                                        └ not yet ─► a task waits for that
+//!   mark the table: no new acquisitions or writes ─► all released ─► dropped before the answer
+//!                                                 └► not yet ─► a task waits, then drops the table
 //! ```
 //! The mark exists only in memory, like the acquisitions. If the server stops before the release,
 //! the table is not dropped.

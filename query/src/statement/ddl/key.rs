@@ -1,8 +1,8 @@
 //! ALTER TABLE … ADD PRIMARY KEY.
 //!
 //! ```text
-//!   alone with the table ─► an id is set aside ─► its rows, in the order of commits ─► stored under the id
-//!       one record of the catalog: the old chronicle goes, the new one takes its name ◄──────┘
+//!   exclusive access ─► new id reserved ─► rows copied in order of commits ─► stored under the id
+//!       one record of the catalog: drops the old chronicle, gives the new one its name ◄───┘
 //! ```
 //! The storage layout of a chronicle depends on the key, so the statement creates a new chronicle
 //! with the key and copies all rows. One record of the catalog then replaces the old chronicle.

@@ -84,7 +84,7 @@ impl ValuesClause {
         self.rows.len() > ROWS_MAX && expressions(&self.rows).next().is_some()
     }
 
-    /// The rows in chunks of at most [`ROWS_MAX`], for [`Self::arrays`].
+    /// The rows in chunks of at most 8,192 rows, for [`Self::arrays`].
     pub fn pieces(&self) -> impl Iterator<Item = &[Vec<Cell>]> {
         self.rows.chunks(ROWS_MAX)
     }
