@@ -1,5 +1,6 @@
-//! Assignment casts: PostgreSQL's conversion of a value into a column of another type. The cast is
-//! exact where the types are exact; an out-of-range value is an error, never a wrapped number.
+//! Assignment casts: the conversion of a value to the type of a column in INSERT and COPY, as in
+//! PostgreSQL. The cast is exact where both types are exact. An out-of-range value is an error,
+//! never a wrapped number.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::Session;
 const CAST: CastOptions<'static> =
     CastOptions { safe: false, format_options: FormatOptions::new() };
 
-/// The session's text style, with the meaning of `now`.
+/// The session's format of text values, with the current time as the meaning of `now`.
 pub fn style(session: &Session) -> TextStyle {
     TextStyle { now_ns: Some(session.parts().clock.now_ns()), ..session.text_style() }
 }
@@ -30,11 +31,11 @@ pub struct Assignment<'a> {
     pub column_type: &'a ColumnType,
     /// The column's name, for messages.
     pub name: &'a str,
-    /// The style for text values.
+    /// The format of text values.
     pub style: &'a TextStyle,
 }
 
-/// The error of a type that cannot be assigned.
+/// The error for a type that cannot be assigned to the column.
 pub fn mismatch(name: &str, column_type: &ColumnType, from: &str) -> Error {
     Error::new(
         ErrorKind::DatatypeMismatch,
@@ -43,7 +44,7 @@ pub fn mismatch(name: &str, column_type: &ColumnType, from: &str) -> Error {
     .with_hint("You will need to rewrite or cast the expression.")
 }
 
-/// Checks that a field may be assigned at all.
+/// Checks that values of a field's type may be assigned to a column type.
 ///
 /// # Errors
 /// `DatatypeMismatch`.
@@ -61,8 +62,8 @@ pub fn check(field: &Field, column_type: &ColumnType, name: &str) -> Result<()> 
     }
 }
 
-/// Checks that numerics have no more digits than their type: sums and Arrow data from a client may
-/// have more.
+/// Checks that no numeric value has more digits than its type allows: sums, and Arrow data from a
+/// client, may have more.
 ///
 /// # Errors
 /// `NumericOutOfRange`.
@@ -93,7 +94,7 @@ fn allowed(from: &ColumnType, to: &ColumnType) -> bool {
         )
     };
     match (from, to) {
-        // Text stands for an untyped constant, which takes any type.
+        // A text constant may have no type of its own, so text can be assigned to any type.
         (T::Text, _) | (_, T::Text) => true,
         (
             T::Timestamp { .. } | T::TimestampTz { .. },
@@ -108,7 +109,7 @@ fn allowed(from: &ColumnType, to: &ColumnType) -> bool {
 }
 
 impl Assignment<'_> {
-    /// The values of `array` in the column's type.
+    /// Converts the values of `array` to the column's type.
     ///
     /// # Errors
     /// `DatatypeMismatch`; the parse or range error of a value.
@@ -125,7 +126,7 @@ impl Assignment<'_> {
             return Ok(Arc::clone(array));
         }
         match (&from, self.column_type) {
-            // The words are `true` and `false`; the output of a boolean is `t` and `f`.
+            // The assigned text is `true` or `false`; only the output of a boolean is `t` or `f`.
             (ColumnType::Text | ColumnType::Boolean, ColumnType::Text) => {
                 cast_with_options(array, &wanted, &CAST).map_err(from_arrow)
             }
@@ -203,13 +204,14 @@ impl Assignment<'_> {
         }
     }
 
-    /// Converts to the column's unit and zone; a coarser unit rounds to the nearest value.
+    /// Converts timestamps to the column's unit and time zone. A coarser unit rounds to the nearest
+    /// value.
     fn to_timestamp(self, array: &ArrayRef) -> Result<ArrayRef> {
         self.timestamp(array, true)
     }
 
-    /// Like the assignment of a timestamp, but a coarser unit cuts off: the clock's time is never
-    /// rounded into the future.
+    /// Converts timestamps like an assignment, but truncates to a coarser unit: the current time
+    /// must never be rounded into the future.
     ///
     /// # Errors
     /// `DatetimeOverflow`.
@@ -290,7 +292,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// The whole number nearest to a decimal constant, half away from zero.
+/// Rounds a decimal constant to the nearest whole number, and halves away from zero.
 ///
 /// # Errors
 /// `NumericOutOfRange` when it has more digits than any integer.

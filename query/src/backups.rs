@@ -1,4 +1,4 @@
-//! The service's interface for backups of its database, for CALL.
+//! The interface through which CALL makes backups of the database.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use stratalog_model::{BoxFuture, Result};
 
 /// Makes backups.
 pub trait Backups: Send + Sync + fmt::Debug {
-    /// Makes a backup at a URL or path. The backup ends soon after the returned future is dropped.
+    /// Makes a backup at a URL or path. If the returned future is dropped, the backup stops soon.
     ///
     /// # Errors
     /// `InvalidParameterValue` if the text is no URL or path; `ObjectInUse` while another backup to
@@ -23,7 +23,7 @@ pub struct FinishedBackup {
     pub files: u64,
     /// The total size of the backup's files, in bytes.
     pub bytes: u64,
-    /// The number of files that the place did not have before.
+    /// The number of new files, which the destination did not have before.
     pub stored_files: u64,
     /// The total size of the new files, in bytes.
     pub stored_bytes: u64,

@@ -1,8 +1,9 @@
-//! The complete first row of each group, for DISTINCT ON and for `first_value` of many columns.
+//! An operator that finds the complete first row of each group, for DISTINCT ON and for
+//! `first_value` of many columns.
 //!
-//! DataFusion has one aggregate for each column, and each aggregate compares all rows again. Here
-//! one comparison decides about a whole row, and the output order is already the order of DISTINCT
-//! ON.
+//! DataFusion would use one aggregate for each column, and each aggregate would compare all rows
+//! again. In this operator, one comparison decides about a whole row, and the output already has
+//! the order of DISTINCT ON.
 //!
 //! ```text
 //!   FirstRowsExec: mode=Final          one row of each run of equal groups
@@ -39,8 +40,8 @@ use futures::{StreamExt, TryStreamExt};
 
 use self::{candidates::Candidates, runs::Runs};
 
-/// True if the type can be a group key: two values are equal if and only if their bytes are equal,
-/// and a sort brings equal values together.
+/// True if a column of this type can be a group key: two values are equal if and only if their
+/// bytes are equal, and a sort puts equal values next to each other.
 pub fn groups_by(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -61,10 +62,11 @@ pub fn groups_by(data_type: &DataType) -> bool {
 /// The group keys of rows, and the order that decides the first row of a group.
 #[derive(Debug)]
 pub struct First {
-    /// The sort order of the groups, at least one expression; for the type of each expression,
+    /// The group expressions with a sort order; at least one. For the type of each expression,
     /// [`groups_by`] returns true.
     pub groups: Vec<PhysicalSortExpr>,
-    /// The order within a group. Any of several equal rows may be first.
+    /// The sort order within a group. If several rows of a group are equal in this order, any of
+    /// them may be first.
     pub order: Vec<PhysicalSortExpr>,
 }
 
@@ -74,7 +76,7 @@ impl First {
     }
 }
 
-/// The stage of the search: reduce the rows, or keep exactly one row of each group.
+/// The stage of the operator: reduce the rows, or keep exactly one row of each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstRowsMode {
     /// Keeps at least the first row of each group within a partition; the output has no order.
@@ -83,7 +85,7 @@ pub enum FirstRowsMode {
     Final,
 }
 
-/// Keeps the first row of each group of its input. The columns are the input's columns.
+/// Keeps the first row of each group of its input. The output has the columns of the input.
 #[derive(Debug)]
 pub struct FirstRowsExec {
     mode: FirstRowsMode,
@@ -94,7 +96,7 @@ pub struct FirstRowsExec {
 }
 
 impl FirstRowsExec {
-    /// Makes the node over `input`; `first` refers to columns of `input`.
+    /// Creates the node over `input`; `first` refers to columns of `input`.
     pub fn new(mode: FirstRowsMode, first: Arc<First>, input: Arc<dyn ExecutionPlan>) -> Self {
         let (order, emission) = match mode {
             FirstRowsMode::Partial => {
@@ -216,12 +218,12 @@ impl ExecutionPlan for FirstRowsExec {
     }
 }
 
-/// The values of the sort expressions.
+/// Evaluates the sort expressions for a batch.
 fn values(by: &[PhysicalSortExpr], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
     by.iter().map(|by| by.expr.evaluate(batch)?.into_array(batch.num_rows())).collect()
 }
 
-/// Converts values to bytes with the same order.
+/// A converter of sort values to bytes that have the same order.
 fn converter(by: &[PhysicalSortExpr], schema: &arrow::datatypes::Schema) -> Result<RowConverter> {
     let fields =
         by.iter().map(|by| Ok(SortField::new_with_options(by.expr.data_type(schema)?, by.options)));

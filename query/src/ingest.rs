@@ -30,7 +30,7 @@ use crate::{
     table::projection,
 };
 
-/// A target table and the incoming columns.
+/// A table that receives rows without SQL, and the schema of the incoming batches.
 #[derive(Debug)]
 pub struct Ingest {
     session: Arc<Session>,
@@ -38,7 +38,7 @@ pub struct Ingest {
     incoming: Arc<Schema>,
 }
 
-/// One append of a protocol without SQL: rows of any tables, all or nothing. A drop without a
+/// An atomic append of a protocol without SQL, with rows of any number of tables. A drop without a
 /// commit stores nothing.
 pub struct ProtocolAppend {
     session: Arc<Session>,
@@ -63,7 +63,8 @@ pub struct IngestStatement<'a> {
 }
 
 impl Session {
-    /// The table of a stored name (not SQL syntax), in a schema or on the search path.
+    /// Finds a table by its name as stored in the catalog, without SQL quoting or case folding, in
+    /// `schema` or else on the search path.
     ///
     /// # Errors
     /// `UndefinedTable`; `InsufficientPrivilege` for a system table.
@@ -71,20 +72,20 @@ impl Session {
         self.chronicle_named(schema, name)
     }
 
-    /// The stored schema and name of each table of the database.
+    /// The schema and the name of each table of the database, as stored in the catalog.
     pub fn visible_tables(&self) -> Vec<(String, String)> {
         let catalog = self.catalog();
         let tables = catalog.chronicles(&self.login().database);
         tables.map(|table| (table.schema.clone(), table.name.clone())).collect()
     }
 
-    /// The stored names of the database's schemas.
+    /// The names of the database's schemas, as stored in the catalog.
     pub fn schemas(&self) -> Vec<String> {
         let catalog = self.catalog();
         catalog.schemas(&self.login().database).map(|schema| schema.name.clone()).collect()
     }
 
-    /// The schema for a new table without a schema in its name.
+    /// The schema that receives a new table if the client gives no schema.
     ///
     /// # Errors
     /// `UndefinedSchema` if no schema of the search path exists.
@@ -92,8 +93,9 @@ impl Session {
         self.creation_schema()
     }
 
-    /// Makes objects that a protocol needs, such as a table for its rows; in a block, the objects
-    /// belong to the block. Returns the notices.
+    /// Runs DDL commands for a protocol, for example to create a table for incoming rows. In a
+    /// block, the objects belong to the block. `what` is the text in pg_stat_activity. Returns the
+    /// notices.
     ///
     /// # Errors
     /// The errors of the equivalent statements.
@@ -105,7 +107,7 @@ impl Session {
         work.guard(Box::pin(carried_out)).await
     }
 
-    /// Prepares a table for batches of the shape `incoming`; columns match by name.
+    /// Prepares a table for batches with the schema `incoming`; columns match by name.
     ///
     /// # Errors
     /// `UndefinedColumn`, `DuplicateColumn`; `DatatypeMismatch` for a column without a conversion
@@ -152,7 +154,7 @@ impl Session {
         })
     }
 
-    /// The parameters of a statement for each row of a batch: column n holds parameter n.
+    /// Converts each row of a batch to the parameters of a statement: column n holds parameter n.
     ///
     /// # Errors
     /// `ProtocolViolation` for a wrong number of columns; the error of an invalid value.
@@ -189,8 +191,9 @@ impl Session {
             .collect()
     }
 
-    /// The parameter types according to a batch, if a batch has better types than the guesses of
-    /// the prepared statement. The caller then prepares the statement again.
+    /// The parameter types derived from the columns of a batch; `None` if the batch adds nothing to
+    /// the types of the prepared statement. The caller prepares the statement again with the new
+    /// types.
     pub fn types_from_batch(
         prepared: &Prepared,
         incoming: &Schema,
@@ -207,10 +210,10 @@ impl Session {
         more.then_some(declared_types)
     }
 
-    /// Another session of the same client, for a transaction beside other transactions. The twin
-    /// has the same settings and the same acquisitions. The twin takes over the producer sequence
-    /// that this session set for its next write: the store would take two writes with one number
-    /// for one write.
+    /// Opens another session of the same client, for a second transaction at the same time. This
+    /// twin has the same settings and shares the acquisitions. The twin takes over the producer
+    /// sequence that this session set for its next write: the store treats two writes with the same
+    /// number as one write.
     ///
     /// # Errors
     /// As [`QueryService::connect`](crate::QueryService::connect).
@@ -227,7 +230,8 @@ impl Session {
         Ok(twin)
     }
 
-    /// Refuses rows with time values for a table that takes its times from the server.
+    /// Checks that a client may give the times of rows. A table whose times come from the server
+    /// refuses times.
     ///
     /// # Errors
     /// `GeneratedAlways`.
@@ -256,12 +260,12 @@ impl Ingest {
         &self.targets.chronicle
     }
 
-    /// Completes a batch to all columns of the table: values in the table's types, and defaults for
-    /// missing columns.
+    /// Converts a batch to rows with all columns of the table: converts values to the table's
+    /// types, and fills missing columns with defaults.
     ///
     /// # Errors
-    /// `DatatypeMismatch` for another shape than the announced shape; `NotNullViolation`; the error
-    /// of an invalid value.
+    /// `DatatypeMismatch` if the schema of the batch differs from the announced schema;
+    /// `NotNullViolation`; the error of an invalid value.
     pub async fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         if batch.schema().fields() != self.incoming.fields() {
             return Err(Error::new(
@@ -275,7 +279,8 @@ impl Ingest {
         self.targets.fill(&computing, given, batch.num_rows()).await
     }
 
-    /// Begins a statement that takes batches, as part of the session's open block, if any.
+    /// Begins a statement that receives rows as batches. An open block of the session includes the
+    /// statement.
     ///
     /// # Errors
     /// The errors of an INSERT into the table.
@@ -288,7 +293,7 @@ impl Ingest {
 }
 
 impl IngestStatement<'_> {
-    /// Takes a batch. After an error the statement can only be dropped.
+    /// Adds a batch. After an error, the statement can only be dropped.
     ///
     /// # Errors
     /// As [`Ingest::rows`] and `Append::push`; `QueryCanceled`.
@@ -301,7 +306,7 @@ impl IngestStatement<'_> {
         .await
     }
 
-    /// Commits the rows or leaves them to the block; returns the number of rows.
+    /// Commits the rows, or, in a block, leaves the rows to the block. Returns the number of rows.
     ///
     /// # Errors
     /// The errors of the commit; after an error nothing is stored.
@@ -313,7 +318,8 @@ impl IngestStatement<'_> {
 }
 
 impl ProtocolAppend {
-    /// Takes rows with all columns of a table; returns the number of rows to store.
+    /// Adds rows with all columns of a table; returns the number of rows that the commit will
+    /// store.
     ///
     /// # Errors
     /// As `Append::push`; `QueryCanceled`; `LockNotAvailable` if another session has acquired the
@@ -330,7 +336,7 @@ impl ProtocolAppend {
         Ok(admitted.events.rows.num_rows() as u64)
     }
 
-    /// Like [`Self::push`], with a choice for rows with an existing key.
+    /// Like [`Self::push`]; `on_conflict` decides about rows whose key already exists.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -374,7 +380,8 @@ impl ProtocolAppend {
         self.session.commit_task(uses, self.append.commit())?.await
     }
 
-    /// The ticks of a chronicle that the append may write; marks the chronicle as in use.
+    /// Marks a chronicle as in use by the append. Returns the range of ticks that the append may
+    /// write.
     fn enter(&mut self, chronicle: &ChronicleDefinition) -> Result<TickRange> {
         if let Some((_, entered)) = self.entered.iter().find(|(id, _)| *id == chronicle.id) {
             return Ok(entered.ticks);
@@ -387,7 +394,8 @@ impl ProtocolAppend {
     }
 }
 
-/// The type of a parameter with all digits of the numerics in `array` (numbers or texts).
+/// The type of a parameter, widened from `known` where the numeric values in `array` (numbers or
+/// texts) have more digits.
 fn with_digits(array: &ArrayRef, known: &ColumnType) -> ColumnType {
     let with = |known: ColumnType, text: &str| exact_type(text, &known).unwrap_or(known);
     match (known, array.data_type()) {

@@ -1,15 +1,15 @@
 //! SQL over chronicles: sessions, planning, execution.
 //!
-//! *What it is*: a [`QueryService`] for all protocols; DataFusion plans and runs statements,
-//! chronicles are its tables, the catalog answers DDL, and an
-//! [`EventStore`](stratalog_model::EventStore) takes appends and returns snapshots.
+//! *What it is*: a [`QueryService`] that runs SQL for all protocols. DataFusion plans and runs
+//! statements, chronicles are the tables, the catalog executes DDL, and an
+//! [`EventStore`](stratalog_model::EventStore) accepts appends and returns snapshots.
 //!
-//! *What it deliberately is not*: the crate speaks no protocol, stores no data and does not know
-//! the engine behind the `EventStore` trait.
+//! *What it deliberately is not*: the crate implements no protocol, stores no data and does not
+//! know the storage engine behind the `EventStore` trait.
 //!
 //! *Data path*: `QueryService::connect` → [`Session`]; `parse` → [`Parsed`]; `prepare` →
-//! [`Prepared`]; `execute` → [`Outcome`]: rows that stream, a command tag, or one side of
-//! a COPY. A read pins one snapshot, a write fills one append.
+//! [`Prepared`]; `execute` → [`Outcome`]: a stream of rows, a command tag, or one side of a COPY. A
+//! read uses one snapshot, a write fills one append.
 
 mod as_of;
 mod assign;

@@ -3,37 +3,37 @@
 use stratalog_metrics::{QueryMetrics, StatementClass, Stopwatch};
 use stratalog_model::Error;
 
-/// Measures a statement from the start of its execution to its last row. The drop records the
+/// Measures a statement from the start of its execution to its last row. A drop records the
 /// duration.
 #[derive(Debug)]
 pub(crate) struct Measurement {
     metrics: Option<QueryMetrics>,
     class: StatementClass,
     stopwatch: Stopwatch,
-    /// `None` for a statement without a result.
+    /// Number of result rows; `None` for a statement without rows.
     rows: Option<u64>,
 }
 
 impl Measurement {
-    /// Begins now.
+    /// Starts a measurement now.
     pub(crate) fn start(metrics: &QueryMetrics, class: StatementClass) -> Self {
         let metrics = Some(metrics.clone());
         Self { metrics, class, stopwatch: Stopwatch::start(), rows: None }
     }
 
-    /// Counts rows of the result.
+    /// Adds to the number of result rows.
     pub(crate) fn add_rows(&mut self, rows: u64) {
         self.rows = Some(self.rows.unwrap_or(0).saturating_add(rows));
     }
 
-    /// Records the end with an error.
+    /// Records that the statement failed with `error`.
     pub(crate) fn fail(self, error: &Error) {
         if let Some(metrics) = &self.metrics {
             metrics.failed(error.kind());
         }
     }
 
-    /// Records nothing.
+    /// Ends the measurement without recording anything.
     pub(crate) fn discard(mut self) {
         self.metrics = None;
     }

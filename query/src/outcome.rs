@@ -23,15 +23,15 @@ pub enum Outcome {
     Done(String),
     /// The statement waits for rows: COPY … FROM STDIN.
     CopyIn(Box<CopyIn>),
-    /// Rows to be written in a COPY format: COPY … TO STDOUT.
+    /// Rows that the protocol writes in a COPY format: COPY … TO STDOUT.
     CopyOut(CopyOut),
-    /// The string held no statement.
+    /// The SQL string contained no statement.
     Empty,
 }
 
 impl Outcome {
-    /// Continues the measurement of the statement with the rows of the result; without a result,
-    /// records the end of the statement.
+    /// Measures the duration of the statement until the last row of its result; for a result
+    /// without rows, the measurement ends now.
     pub(crate) fn measured_by(self, measurement: Measurement) -> Self {
         match self {
             Outcome::Rows(rows) => Outcome::Rows(rows.measured_by(measurement)),
@@ -39,7 +39,7 @@ impl Outcome {
                 let rows = rows.measured_by(measurement);
                 Outcome::CopyOut(CopyOut { options, is_table, rows, progress })
             }
-            // The client decides on the duration.
+            // The duration of a COPY FROM STDIN depends on the client.
             Outcome::CopyIn(copy) => {
                 measurement.discard();
                 Outcome::CopyIn(copy)
@@ -49,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// The form of the command tag of a statement with rows.
+/// The form of the command tag that ends a statement with rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowsTag {
     /// `SELECT n`
@@ -77,7 +77,7 @@ impl RowsTag {
     }
 }
 
-/// A stream of batches of one schema.
+/// The rows of a result: a stream of batches with one schema.
 pub struct Rows {
     schema: SchemaRef,
     stream: BoxStream<'static, Result<RecordBatch>>,
@@ -99,14 +99,15 @@ impl Rows {
         Self { schema, stream, tag, rows: 0, binary: false, endless: false, measurement: None }
     }
 
-    /// Marks the rows as endless: a protocol must send available rows without a wait for more rows.
+    /// Marks the rows as endless: a protocol must send available rows immediately, without waiting
+    /// for more rows.
     #[must_use]
     pub fn without_end(mut self) -> Self {
         self.endless = true;
         self
     }
 
-    /// Records the duration and the number of the rows, unless the rows have no end.
+    /// Records the duration and the number of rows in the metrics, unless the rows are endless.
     #[must_use]
     fn measured_by(mut self, mut measurement: Measurement) -> Self {
         if self.endless {
@@ -190,15 +191,15 @@ pub struct CopyIn {
     pub table: String,
     /// Format of the data.
     pub options: CopyOptions,
-    /// Columns of the data in order.
+    /// Name and type of each column of the data, in order.
     pub columns: Vec<(String, ColumnType)>,
-    /// Names of the columns without NULL.
+    /// Names of the NOT NULL columns.
     pub required: Vec<String>,
     /// True if `columns` are all columns of the table in the table's order.
     pub whole_rows: bool,
     /// True if the data may omit its last column, for all rows.
     pub last_is_optional: bool,
-    /// Takes the rows.
+    /// Receives the rows and stores them.
     pub sink: CopySink,
     /// The progress counters: the protocol counts bytes, the sink counts rows.
     pub progress: Arc<CopyProgress>,

@@ -1,7 +1,7 @@
-//! Rules over physical plans that use storage: aggregates, orders and keys go down into the scan, and
-//! large or long work stays within limits.
+//! Optimizer rules for physical plans. Some rules move aggregates, orders and keys into scans;
+//! others keep large or long computations within limits.
 //!
-//! The rules for PostgreSQL's answers are in [`stratalog_postgres::rules`].
+//! The rules for PostgreSQL compatibility are in [`stratalog_postgres::rules`].
 
 pub mod aggregate_pushdown;
 pub mod first_rows;

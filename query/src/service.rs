@@ -1,4 +1,4 @@
-//! The service that protocols call.
+//! The service through which all protocols run SQL.
 
 pub(crate) mod base;
 mod execution;
@@ -40,7 +40,7 @@ use crate::{
     session::{SessionOwner, work::Stop},
 };
 
-/// Length of a short secret, in bytes.
+/// Length of a short secret of a [`CancelKey`], in bytes.
 const SHORT_SECRET_BYTES: usize = 4;
 
 /// The components that the service uses.
@@ -54,15 +54,15 @@ pub struct Parts {
     pub acquisitions: Arc<Acquisitions>,
     /// The clock for `now()` and for events without a time.
     pub clock: Arc<dyn Clock>,
-    /// Limits.
+    /// The limits of statements and sessions.
     pub settings: QuerySettings,
-    /// The inspector of the files; `None` without files.
+    /// Checks the stored files; `None` without files.
     pub inspector: Option<Arc<dyn Inspector>>,
     /// Makes backups; `None` if nothing can be backed up.
     pub backups: Option<Arc<dyn Backups>>,
     /// The files of the data directory; `None` without a directory.
     pub files: Option<Arc<dyn DataFiles>>,
-    /// The metrics of all parts, also of the protocols.
+    /// The metrics of all components, including the protocols.
     pub metrics: Arc<Metrics>,
 }
 
@@ -73,11 +73,11 @@ pub struct Login {
     pub user: String,
     /// Database.
     pub database: String,
-    /// The client's name for itself.
+    /// The application name that the client sent.
     pub application_name: String,
     /// The client's address; `None` for an in-process client.
     pub client_address: Option<String>,
-    /// Settings of the start-up message.
+    /// Initial settings from the start-up message: names and values.
     pub settings: Vec<(String, String)>,
     /// True if the secret of the [`CancelKey`] has 32 bytes, not 4.
     pub long_secret: bool,
@@ -109,16 +109,16 @@ impl std::fmt::Debug for CancelKey {
     }
 }
 
-/// SQL for every protocol; one per server.
+/// Runs SQL for all protocols; a server has one service.
 pub struct QueryService {
     parts: Parts,
     base: SessionState,
     execution: Execution,
     sessions: Arc<Sessions>,
     closing: AtomicBool,
-    /// True once endless statements must end.
+    /// True when endless statements (SUBSCRIBE) must end.
     ending: watch::Sender<bool>,
-    /// The subscribers' shared batches of the last commits.
+    /// Batches of the last commits, shared by all subscribers.
     pub(crate) subscription_batches: BatchResults<Option<RecordBatch>>,
     next_id: AtomicI32,
     started_ns: i64,
@@ -137,7 +137,7 @@ impl Sessions {
         open
     }
 
-    /// The open session of a process id.
+    /// The open session with a process id.
     pub(crate) fn get(&self, process_id: i32) -> Option<Arc<Session>> {
         self.0.lock().get(&process_id).and_then(Weak::upgrade)
     }
@@ -154,7 +154,7 @@ impl std::fmt::Debug for QueryService {
 }
 
 impl QueryService {
-    /// A service over `parts`.
+    /// Creates the service from its components.
     ///
     /// # Errors
     /// `Io` if the spill directory is not usable.
@@ -183,8 +183,8 @@ impl QueryService {
         self.connect_as(login, SessionOwner::default())
     }
 
-    /// Like [`Self::connect`], for a request of a client without a lasting session: the events of
-    /// the request may be older than the session, within the acceptance windows.
+    /// Like [`Self::connect`], for one request of a client without a lasting session. The request
+    /// may write events older than the session, within the acceptance windows.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -192,7 +192,8 @@ impl QueryService {
         self.connect_as(login, SessionOwner { since_ns: Some(i64::MIN), ..SessionOwner::default() })
     }
 
-    /// Like [`Self::connect`], with the given holder of acquisitions and start of acceptance.
+    /// Like [`Self::connect`]; `owner` gives the holder of the acquisitions and the earliest
+    /// accepted time of events.
     pub(crate) fn connect_as(
         self: &Arc<Self>,
         login: Login,
@@ -237,13 +238,13 @@ impl QueryService {
         }
     }
 
-    /// Ends all present and future subscriptions and waits for other statements: otherwise a
-    /// shutdown that lets statements finish would never end.
+    /// Ends all present and future subscriptions, and all waits of statements for other sessions.
+    /// Call before a shutdown that lets statements finish: these statements might never finish.
     pub fn end_subscriptions(&self) {
         self.ending.send_replace(true);
     }
 
-    /// Resolves at the end of subscriptions, with the error for the client.
+    /// Waits until the service ends its subscriptions; returns the error for the client.
     pub(crate) fn subscriptions_end(&self) -> impl Future<Output = Error> + Send + use<> {
         let mut ending = self.ending();
         async move {
@@ -253,7 +254,7 @@ impl QueryService {
         }
     }
 
-    /// The signal to end endless statements.
+    /// A channel whose value becomes true when endless statements must end.
     pub(crate) fn ending(&self) -> watch::Receiver<bool> {
         self.ending.subscribe()
     }
@@ -304,7 +305,7 @@ impl QueryService {
         })
     }
 
-    /// The memory share of one more client.
+    /// Creates the memory account of a new client, within the memory budget of the server.
     pub fn client_share(&self) -> Arc<Share> {
         Share::new("messages and statements of a client", &self.base.runtime_env().memory_pool)
     }

@@ -72,7 +72,7 @@ pub enum TransactionState {
     Failed,
 }
 
-/// A message beside the result.
+/// A message to the client that accompanies the result of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// `NOTICE` or `WARNING`.
@@ -81,7 +81,7 @@ pub struct Notice {
     pub sqlstate: &'static str,
     /// The text of the message.
     pub message: String,
-    /// The values concerned.
+    /// Details, such as the values that caused the message.
     pub detail: Option<String>,
     /// Advice to the user.
     pub hint: Option<String>,
@@ -111,13 +111,13 @@ pub struct Session {
     service: Arc<QueryService>,
     key: CancelKey,
     login: Login,
-    /// The client's name for the database.
+    /// The name under which the client connected to the database.
     connected_to: String,
     /// The holder of acquired chronicles: the session, or the original session of a twin.
     holder: HolderId,
     opened_ns: i64,
-    /// Earlier events are not accepted: the opening time of the session, or of the original session
-    /// of a twin.
+    /// The session accepts no events before this time, in nanoseconds since 1970: the opening time
+    /// of the session, or of the original session of a twin.
     since_ns: i64,
     variables: Arc<Variables>,
     pub(crate) transaction: Arc<Transaction>,
@@ -125,7 +125,8 @@ pub struct Session {
     cursors: Arc<Cursors>,
     /// Created on demand.
     planner: tokio::sync::Mutex<Option<Planner>>,
-    /// Outlives the planner, because the tables of prepared statements read the pin.
+    /// The snapshot of the statement that the planner plans. Separate from the planner: tables of
+    /// prepared statements also read the snapshot.
     pin: Arc<SnapshotPin>,
     statements: Arc<Statements>,
     copying: Mutex<Weak<CopyProgress>>,
@@ -136,18 +137,18 @@ pub struct Session {
     activity: Mutex<Activity>,
     waits: Arc<Waits>,
     closed: AtomicBool,
-    /// True if the session may only read, see [`Self::confine`].
+    /// True after [`Self::confine`]: the session may only read.
     confined: Arc<AtomicBool>,
     terminated: AtomicBool,
     on_termination: Notify,
 }
 
-/// The owner of a session, if not the session itself.
+/// Values that a new session takes over from another session; all `None` for an ordinary session.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SessionOwner {
     /// The holder of the chronicles acquired by the session.
     pub(crate) holder: Option<HolderId>,
-    /// Start of the accepted events: nanoseconds since 1970.
+    /// The earliest time of accepted events: nanoseconds since 1970.
     pub(crate) since_ns: Option<i64>,
 }
 
@@ -236,17 +237,17 @@ impl Session {
         Weak::clone(&self.itself)
     }
 
-    /// The key for a cancel request from another connection.
+    /// The key with which a client cancels the running statement through another connection.
     pub fn key(&self) -> &CancelKey {
         &self.key
     }
 
-    /// Number of the session.
+    /// The number of the session, the process id of the PostgreSQL protocol.
     pub fn process_id(&self) -> i32 {
         self.key.process_id
     }
 
-    /// The login of the user.
+    /// The identity of the client, from the start of the connection.
     pub fn login(&self) -> &Login {
         &self.login
     }
@@ -256,13 +257,13 @@ impl Session {
         self.opened_ns
     }
 
-    /// The owner of a twin of this session.
+    /// The values that a twin takes over from this session.
     pub(crate) fn twin_owner(&self) -> SessionOwner {
         SessionOwner { holder: Some(self.holder), since_ns: Some(self.since_ns) }
     }
 
-    /// The ticks accepted from the session, for chronicles with ticks by the clock (F24). For an
-    /// acquired chronicle, ticks from before the acquisition are not accepted.
+    /// The times that chronicles with ticks by the clock accept from the session (F24). An acquired
+    /// chronicle also refuses times before the acquisition.
     pub fn acceptance(&self) -> Acceptance {
         let round_trip_us = self.variables.parsed().round_trip_us;
         Acceptance {
@@ -298,7 +299,7 @@ impl Session {
         self.transaction.state()
     }
 
-    /// Fails an open block after an error found by the protocol.
+    /// Marks an open block as failed after an error in the protocol layer.
     pub fn fail_transaction(&self) {
         self.transaction.fail();
     }
@@ -313,13 +314,13 @@ impl Session {
         &self.variables
     }
 
-    /// The text form of values.
+    /// The format of values as text, for example of dates and numbers.
     pub fn text_style(&self) -> TextStyle {
         self.variables.parsed().style
     }
 
-    /// The text form of values in results: like [`Self::text_style`], with the digits of
-    /// `stratalog.fraction_digits`.
+    /// The format of values as text in results: like [`Self::text_style`], with the number of
+    /// fraction digits from `stratalog.fraction_digits`.
     pub fn result_style(&self) -> TextStyle {
         let parsed = self.variables.parsed();
         TextStyle { fraction_digits: parsed.fraction_digits, ..parsed.style }
@@ -335,17 +336,18 @@ impl Session {
         (limit_ms > 0).then(|| Duration::from_millis(limit_ms))
     }
 
-    /// How long a request for some rows of a SUBSCRIBE waits for the first row.
+    /// The maximum time that a FETCH of rows of a SUBSCRIBE waits for the first row.
     pub fn subscribe_wait(&self) -> Duration {
         Duration::from_millis(self.variables.parsed().subscribe_wait_ms)
     }
 
-    /// Reported settings that changed since the last call, for the client.
+    /// The settings that changed since the last call, of the settings that the protocol reports to
+    /// the client.
     pub fn take_parameter_changes(&self) -> Vec<(String, String)> {
         self.variables.take_changes()
     }
 
-    /// Messages since the last call that pass the client's `client_min_messages`.
+    /// The notices since the last call, filtered by the client's `client_min_messages`.
     pub fn take_notices(&self) -> Vec<Notice> {
         let from = self.variables.parsed().messages_from;
         let mut notices = std::mem::take(&mut *self.notices.lock());
@@ -382,7 +384,7 @@ impl Session {
         self.statements.forget_all();
     }
 
-    /// Begins a COPY. The session lists the COPY for the lifetime of the returned value.
+    /// Begins a COPY. [`Self::copying`] returns the progress until the returned value drops.
     pub(crate) fn begin_copy(
         &self,
         command: &'static str,
@@ -393,7 +395,7 @@ impl Session {
         progress
     }
 
-    /// The running COPY.
+    /// The progress of the running COPY; `None` if no COPY runs.
     pub(crate) fn copying(&self) -> Option<Arc<CopyProgress>> {
         self.copying.lock().upgrade()
     }
@@ -417,8 +419,8 @@ impl Session {
         self.service.sessions().remove(self.key.process_id);
     }
 
-    /// Confines the session to reading: blocks are read-only by default, and statements cannot cancel
-    /// or end other sessions.
+    /// Makes the session read-only: blocks are read-only by default, and statements cannot cancel
+    /// or terminate other sessions.
     ///
     /// # Errors
     /// The errors of [`Variables::set`].
@@ -446,7 +448,7 @@ impl Session {
         }
     }
 
-    /// Waits for the termination of this session by another session.
+    /// Waits until another session terminates this session; returns the error for the client.
     pub async fn terminated(&self) -> Error {
         loop {
             let notified = self.on_termination.notified();
@@ -471,7 +473,7 @@ impl Session {
         &self.cursors
     }
 
-    /// The schema of the rows of an open SQL cursor, a portal for protocols.
+    /// The schema of the rows of an open SQL cursor. Protocols treat a cursor as a portal.
     pub fn cursor_schema(&self, name: &str) -> Option<SchemaRef> {
         self.cursors.find(name).ok().map(|cursor| cursor.schema)
     }
@@ -481,7 +483,7 @@ impl Session {
         self.cursors.close(name)
     }
 
-    /// Ends the settings and the cursors that last as long as the block.
+    /// Ends the settings (SET LOCAL) and the cursors of the block.
     pub(crate) fn end_block(&self, committed: bool) {
         self.variables.end(committed);
         self.cursors.end(committed);
@@ -491,7 +493,7 @@ impl Session {
         self.service.parts()
     }
 
-    /// The share of the memory budget held by messages and statements of this client.
+    /// This client's account in the memory budget, for messages and statements.
     pub fn share(&self) -> &Arc<Share> {
         &self.share
     }
@@ -509,7 +511,7 @@ impl Session {
         &self.service.parts().store
     }
 
-    /// The client's name for the database: the database's own name, or an alias.
+    /// The name under which the client connected: the name of the database, or an alias.
     pub(crate) fn connected_to(&self) -> &str {
         &self.connected_to
     }

@@ -50,7 +50,7 @@ pub enum StatementKind {
 }
 
 impl StatementKind {
-    /// The kind in the metrics.
+    /// The class under which metrics count the statement.
     pub(crate) fn class(self) -> StatementClass {
         match self {
             Self::Read => StatementClass::Read,
@@ -74,13 +74,13 @@ pub struct Parsed {
 /// The content of a statement.
 #[derive(Debug)]
 enum Body {
-    /// The tree of the parser.
+    /// The syntax tree from the parser.
     Whole(Box<parse::Tree>),
-    /// A query with the same shape as a planned query.
+    /// An unparsed query whose text differs from an already planned query only in its constants.
     Shaped {
         /// The text of the query, without the `;`.
         text: String,
-        /// The query of the same shape, with parameters in place of the constants.
+        /// The already planned query, with parameters in place of the constants.
         like: Arc<Prepared>,
         /// The constants, in the order of the parameters.
         constants: Vec<String>,
@@ -100,18 +100,20 @@ impl Parsed {
         Self { kind, body: Body::Whole(Box::new(tree)), _held: None }
     }
 
-    /// The statement, together with the reserved memory of the text.
+    /// Attaches the reserved memory of the text to the statement.
     pub(crate) fn holding(self, held: Option<Arc<ShareReservation>>) -> Self {
         Self { _held: held, ..self }
     }
 
-    /// A query with the shape of `like` and its own constants. The parser does not read the query.
+    /// A query whose text differs from `like` only in the constants. The parser does not read the
+    /// query.
     pub(crate) fn shaped(text: &str, like: Arc<Prepared>, constants: Vec<String>) -> Self {
         let text = text.trim_end().trim_end_matches(';').trim_end().to_string();
         Self { kind: like.parsed.kind, body: Body::Shaped { text, like, constants }, _held: None }
     }
 
-    /// The query of the same shape, and the constants; `None` if the parser read the statement.
+    /// The planned query that differs only in the constants, and the constants of this query;
+    /// `None` if the parser read the statement.
     pub(crate) fn shape(&self) -> Option<(&Arc<Prepared>, &[String])> {
         match &self.body {
             Body::Shaped { like, constants, .. } => Some((like, constants)),
@@ -119,7 +121,8 @@ impl Parsed {
         }
     }
 
-    /// The tree of the parser; for an unparsed query, the tree of the query of the same shape.
+    /// The syntax tree from the parser. An unparsed query uses the tree of the planned query with
+    /// the same shape.
     fn tree(&self) -> &parse::Tree {
         match &self.body {
             Body::Whole(tree) => tree,
@@ -127,7 +130,7 @@ impl Parsed {
         }
     }
 
-    /// Adds the place in the string to an error of planning or execution.
+    /// Adds the position in the SQL string to an error of planning or execution.
     pub(crate) fn place(&self, error: Error) -> Error {
         let before = match &self.body {
             Body::Whole(tree) => tree.before,
@@ -144,7 +147,8 @@ impl Parsed {
         }
     }
 
-    /// The name of the cursor of a FETCH. The rows have the present shape of the cursor.
+    /// The name of the cursor that a FETCH reads; `None` for other statements. The rows have the
+    /// schema that the cursor has at execution.
     pub fn fetches(&self) -> Option<String> {
         match self.statement() {
             Statement::Fetch { name, into: None, .. } => Some(names::fold(name)),
@@ -158,7 +162,7 @@ impl Parsed {
         cursor::moves_forward(self.statement())
     }
 
-    /// True if the rows come in a requested order.
+    /// True if the statement defines the order of its rows.
     pub fn is_ordered(&self) -> bool {
         self.is_endless()
             || matches!(self.statement(), Statement::Query(query) if query.order_by.is_some())
@@ -181,14 +185,15 @@ impl Parsed {
         self.kind
     }
 
-    /// The tree of the statement. An unparsed query has the tree of the query of the same shape,
-    /// with parameters in place of the constants. Code that plans from a tree uses
-    /// [`Session::whole`].
+    /// The syntax tree of the statement. An unparsed query has the tree of the planned query with
+    /// the same shape, with parameters in place of the constants. Code that plans from a tree must
+    /// call [`Session::whole`].
     pub(crate) fn statement(&self) -> &Statement {
         &self.tree().statement
     }
 
-    /// The form of the statement, if the parser's tree cannot express the form.
+    /// The parsed form of a Stratalog statement that the syntax tree of the SQL parser cannot
+    /// express; `None` for standard statements.
     pub(crate) fn own(&self) -> Option<&parse::OwnStatement> {
         self.tree().own.as_ref()
     }
@@ -213,17 +218,17 @@ impl Parsed {
     }
 }
 
-/// A statement with known parameters and a known result.
+/// A planned statement: the types of its parameters and the schema of its result are known.
 #[derive(Debug)]
 pub struct Prepared {
     pub(crate) parsed: Arc<Parsed>,
-    /// The types from the client.
+    /// The parameter types that the client declared; `None` for an undeclared type.
     pub(crate) declared_types: Vec<Option<ColumnType>>,
     pub(crate) parameter_types: Vec<ColumnType>,
-    /// Names of the parameters' PostgreSQL types, where a type of ours stands for a PostgreSQL
-    /// type.
+    /// For each parameter, the name of its PostgreSQL type if a Stratalog type represents a
+    /// different PostgreSQL type.
     pub(crate) parameter_type_names: Vec<Option<&'static str>>,
-    /// Positions of the parameters with an undetermined type.
+    /// Parameters with a guessed type, counted from 0.
     pub(crate) guessed_parameters: Vec<usize>,
     pub(crate) result: Option<SchemaRef>,
     pub(crate) plan: Plan,
@@ -231,13 +236,15 @@ pub struct Prepared {
     /// under other versions.
     pub(crate) catalog_version: u64,
     pub(crate) settings_version: u64,
-    /// The zone of constants without a written zone.
+    /// The session's time zone at planning, for constants without a zone.
     pub(crate) zone: TimeZone,
-    /// The bytes that planning allocated and did not free; 0 for the plan of another statement.
+    /// The bytes that planning allocated and did not free; 0 if the statement reuses the plan of
+    /// another statement.
     pub(crate) planned_bytes: usize,
 }
 
-/// Planning may fill shared caches: the measured bytes count up to this multiple of the estimate.
+/// The limit of the measured bytes of a plan, as a multiple of the estimate: planning may also
+/// allocate memory of shared caches.
 const MEASURED_MULTIPLE_MAX: usize = 16;
 
 /// The way to execute a statement.
@@ -245,7 +252,8 @@ const MEASURED_MULTIPLE_MAX: usize = 16;
 pub(crate) enum Plan {
     /// A query.
     Query(query::Query),
-    /// A query with the plan of a query of the same shape, and its own constants.
+    /// A query that reuses the plan of a query with the same shape, with its own constants as
+    /// parameters.
     Shaped(Arc<Prepared>, Vec<ScalarValue>),
     /// DECLARE of a cursor for a query.
     Declare(query::Query),
@@ -261,7 +269,7 @@ pub(crate) enum Plan {
     Call(call::Call),
     /// ACQUIRE.
     Acquire(Box<acquire::Acquire>),
-    /// Any other statement: the execution reads the tree.
+    /// Any other statement: executed directly from the syntax tree.
     Tree,
 }
 
@@ -271,8 +279,8 @@ impl Prepared {
         &self.parameter_types
     }
 
-    /// The name of a parameter's PostgreSQL type, where a type of ours stands for a PostgreSQL
-    /// type: `oid` …
+    /// The name of a parameter's PostgreSQL type, such as `oid`, if a Stratalog type represents a
+    /// different PostgreSQL type; otherwise `None`.
     pub fn shown_type(&self, parameter: usize) -> Option<&'static str> {
         self.parameter_type_names.get(parameter).copied().flatten()
     }
@@ -283,16 +291,17 @@ impl Prepared {
         self.guessed_parameters.contains(&parameter)
     }
 
-    /// Adds parameters of functions with several possible types to the guesses.
+    /// Marks parameters, counted from 0, as guessed: arguments of functions that accept several
+    /// types.
     pub(crate) fn guess(&mut self, guesses: &[usize]) {
         self.guessed_parameters.extend(guesses);
     }
 
-    /// The types under which the statement loses no digit of the values; `None` if the known types
-    /// lose no digit.
+    /// Parameter types wide enough for all digits of the given numeric values; `None` if the
+    /// present types are wide enough.
     ///
     /// # Errors
-    /// When the plan cannot be walked.
+    /// An error in the traversal of the plan.
     pub fn exact(&self, values: &[ScalarValue]) -> Result<Option<Vec<Option<ColumnType>>>> {
         let plan = match &self.plan {
             Plan::Query(query) | Plan::Declare(query) => Some(&query.plan),
@@ -312,19 +321,19 @@ impl Prepared {
             parameters::parameter_type_names(self.parsed.statement(), self.parameter_types.len());
     }
 
-    /// The shape of the rows; `None` for a statement without rows.
+    /// The schema of the rows; `None` for a statement without rows.
     pub fn result(&self) -> Option<&SchemaRef> {
         self.result.as_ref()
     }
 
-    /// The approximate memory of the statement and the plan, in bytes. The plan of a long text has
-    /// many copies of the text: names of columns contain the expressions.
+    /// The approximate memory of the statement and its plan, in bytes. The plan of a long text
+    /// contains many copies of the text, because column names contain the text of expressions.
     pub fn memory_bytes(&self) -> usize {
         let estimate = statement_bytes(self.parsed.text());
         self.planned_bytes.min(estimate.saturating_mul(MEASURED_MULTIPLE_MAX)).max(estimate)
     }
 
-    /// The statement.
+    /// The parsed statement.
     pub fn parsed(&self) -> &Arc<Parsed> {
         &self.parsed
     }

@@ -31,7 +31,7 @@ pub use lookup::KeyLookup;
 pub use provider::{ChronicleTable, SnapshotPin};
 pub use scan::ChronicleScan;
 
-/// The chronicle behind a table of a plan, if any.
+/// The chronicle that a table of a plan represents; `None` for other tables.
 pub fn chronicle_of(table: &Arc<dyn TableProvider>) -> Option<&Arc<ChronicleDefinition>> {
     match table.downcast_ref::<ChronicleTable>() {
         Some(table) => Some(table.definition()),
@@ -39,7 +39,7 @@ pub fn chronicle_of(table: &Arc<dyn TableProvider>) -> Option<&Arc<ChronicleDefi
     }
 }
 
-/// With fewer rows, a second stream brings no benefit.
+/// A scan of fewer rows uses one stream.
 const FEW_ROWS: u64 = 2 * scan::ROWS_PER_STREAM;
 
 /// True if a leaf reads too few rows for a second stream.

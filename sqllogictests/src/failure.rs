@@ -15,7 +15,7 @@ impl Failure {
         Self { sqlstate: "-----".to_string(), message: message.into() }
     }
 
-    /// The five-character SQLSTATE; `-----` without an answer of the server.
+    /// The five-character SQLSTATE; `-----` if the server did not answer.
     pub fn sqlstate(&self) -> &str {
         &self.sqlstate
     }

@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, Field};
 use stratalog_model::ColumnType;
 
-/// A column type in a record's header.
+/// A column type in the header of a `query` record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Letter {
     /// `B`
@@ -18,7 +18,7 @@ pub enum Letter {
     Timestamp,
     /// `T`: everything else
     Text,
-    /// `?`: not known, or not checked
+    /// `?`: an unknown type, or a type that is not checked
     Any,
 }
 

@@ -1,4 +1,4 @@
-//! The ways to send a file's statements to a database.
+//! The modes: the ways in which the tests send the statements of a file to a database.
 
 pub mod in_process;
 pub mod tiers;
@@ -12,29 +12,31 @@ use sqllogictest::{AsyncDB, DBOutput};
 use self::tiers::{Mover, Moves};
 use crate::{Failure, Letter};
 
-/// Timeout of a record.
+/// Maximum time for one record (a statement or query of a test file), in seconds.
 const RECORD_SECONDS_MAX: u64 = 60;
 
-/// A way to run the files. Every file runs in each mode; `skipif` and `onlyif` use the labels.
+/// A way to run the test files. Every file runs in each mode. `skipif` and `onlyif` in the files
+/// refer to the labels of modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Through a session of the query service, in this process.
     InProcess,
-    /// Through a server's Postgres port.
+    /// Over the PostgreSQL protocol, through a port of a server.
     Wire,
-    /// In this process; after each statement the committed events move into a lower tier.
+    /// In this process. After each statement, the committed events move from the journal into a
+    /// lower storage tier.
     Tier(Moves),
 }
 
 impl Mode {
-    /// Every mode; `seed` determines the random choices.
+    /// All modes; `seed` determines the random choices.
     pub fn all(seed: u64) -> [Mode; 5] {
         let moved = [Moves::Tablet, Moves::Story, Moves::Mixed { seed }].map(Mode::Tier);
         let [tablet, story, mixed] = moved;
         [Mode::InProcess, Mode::Wire, tablet, story, mixed]
     }
 
-    /// The name in reports and on the command line.
+    /// The name of the mode in reports and on the command line.
     pub fn label(self) -> &'static str {
         match self {
             Mode::InProcess => "in-process",
@@ -43,7 +45,8 @@ impl Mode {
         }
     }
 
-    /// The tier of the events: `onlyif journal` marks records that depend on the tier.
+    /// The storage tier of the events. `onlyif journal` marks records whose results depend on the
+    /// tier.
     pub fn tier(self) -> &'static str {
         match self {
             Mode::InProcess | Mode::Wire => "journal",
@@ -51,7 +54,7 @@ impl Mode {
         }
     }
 
-    /// The seed for reproducing a run; `None` without random choices.
+    /// The seed that reproduces the random choices of a run; `None` without random choices.
     pub fn seed(self) -> Option<u64> {
         match self {
             Mode::Tier(Moves::Mixed { seed }) => Some(seed),
@@ -78,14 +81,14 @@ impl Mode {
     }
 }
 
-/// An open database. Close it before deleting its directory.
+/// An open database. Call [`Self::close`] before the deletion of the database's directory.
 #[derive(Debug)]
 pub enum Database {
     /// In this process.
     InProcess(in_process::InProcessInstance),
     /// Through a Postgres port.
     Wire(wire::WireInstance),
-    /// In this process, with a mover for its events.
+    /// In this process, with a mover that moves events between tiers.
     Tier(in_process::InProcessInstance, Arc<Mover>),
 }
 
@@ -110,14 +113,14 @@ impl Database {
     }
 }
 
-/// A connection, as used by the runner.
+/// A connection on which the test runner runs statements.
 #[derive(Debug)]
 pub enum Connection {
-    /// A session.
+    /// A session in this process.
     InProcess(in_process::InProcessClient),
-    /// A socket.
+    /// A socket to a server.
     Wire(wire::WireClient),
-    /// A session, and a mover that runs after each statement.
+    /// A session in this process, and a mover that moves events after each statement.
     Tier(in_process::InProcessClient, Arc<Mover>),
 }
 
@@ -166,7 +169,7 @@ impl AsyncDB for Connection {
     }
 }
 
-/// A value in the format of results: NULL, empty text and line ends become visible.
+/// A value as written in the expected results: NULL, empty text and line ends become visible.
 pub(crate) fn cell_text(value: Option<&str>) -> String {
     match value {
         None => "NULL".to_string(),

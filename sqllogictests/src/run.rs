@@ -1,4 +1,4 @@
-//! Runs the records of a file.
+//! Runs the records (statements and queries) of a test file.
 
 use std::{fmt, path::Path};
 
@@ -9,13 +9,13 @@ use crate::{Connection, Failure, Letter, Mode, letter::letters_match};
 /// The results of the records of one or more files.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Files run.
+    /// Number of files that ran.
     pub files: usize,
-    /// Statements and queries with the expected result.
+    /// Number of statements and queries with the expected result.
     pub passed: usize,
-    /// Statements and queries skipped by a condition or a skip list.
+    /// Number of statements and queries skipped by a condition or a skip list.
     pub skipped: usize,
-    /// The differences, each with its file, line and SQL.
+    /// The differences from the expected results, each with its file, line and SQL.
     pub failures: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs a file in a mode, with a new database directory. A failed record does not stop the file,
+/// Runs a file in a mode, with a new database directory. The run continues after a failed record,
 /// because the later records give further information.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ pub async fn run_file(path: &Path, mode: Mode) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Runs records over connections from `connect`.
+/// Runs records over connections that `connect` opens.
 async fn run_records<F>(
     records: Vec<Record<Letter>>,
     mode: Mode,

@@ -1,7 +1,7 @@
-//! DataFusion's own `.slt` files, run through Stratalog's sessions.
+//! Runs DataFusion's own `.slt` test files through Stratalog's sessions.
 //!
-//! DataFusion tests its own computations; the tests here check that Stratalog's sessions, types,
-//! catalog and rewrites do not change the results. The files come from the crate
+//! DataFusion's own tests cover the computations. This module checks that Stratalog's sessions,
+//! types, catalog and rewrites do not change the results. The files come from the crate
 //! `datafusion-sqllogictest`: `upstream/Cargo.toml` names the crate and cargo fetches it.
 //! `upstream/list.txt` lists the files to run, and the skipped records with their reasons.
 
@@ -21,7 +21,7 @@ use sqllogictest::{
 use self::{list::List, session::UpstreamSession};
 use crate::{Failure, Letter, Report, mode::in_process};
 
-/// Runs every listed file whose path is `wanted`.
+/// Runs every listed file for whose path `wanted` returns true.
 ///
 /// # Errors
 /// If the files cannot be found or the list cannot be read.
@@ -49,7 +49,7 @@ async fn run_file(path: &Path, name: &str, list: &List) -> Result<Report, Failur
     let mut report = Report { files: 1, ..Report::default() };
     let mut runner = Runner::new(async || instance.connect().map(UpstreamSession::new));
     runner.with_normalizer(|value| without_utc(value.trim_end()));
-    // Tables and views that do not exist, because their statements were skipped.
+    // Names of tables and views that do not exist, because their CREATE statements were skipped.
     let mut absent: Vec<String> = Vec::new();
     for record in records {
         let record = insert_as_statement(any_error(record));
@@ -82,7 +82,8 @@ async fn run_file(path: &Path, name: &str, list: &List) -> Result<Report, Failur
     Ok(report)
 }
 
-/// Accepts any error where DataFusion's message is expected: Stratalog's messages are PostgreSQL's.
+/// Accepts any error where DataFusion's message is expected, because Stratalog's messages follow
+/// PostgreSQL.
 fn any_error(mut record: Record<Letter>) -> Record<Letter> {
     match &mut record {
         Record::Statement { expected: StatementExpect::Error(error), .. }
@@ -94,8 +95,8 @@ fn any_error(mut record: Record<Letter>) -> Record<Letter> {
     record
 }
 
-/// Times without the `Z` of UTC: a timestamp in DataFusion is often a timestamptz in Stratalog, and
-/// only the instant is compared.
+/// Removes the `Z` of UTC from times: a timestamp in DataFusion is often a timestamptz in
+/// Stratalog, and the comparison concerns only the instant.
 fn without_utc(row: &str) -> String {
     let cut = |word: &str| match word.strip_suffix('Z') {
         Some(time) if time.contains('T') && time.contains(':') => time.to_string(),
@@ -104,7 +105,8 @@ fn without_utc(row: &str) -> String {
     row.split(' ').map(cut).collect::<Vec<_>>().join(" ")
 }
 
-/// INSERT answers with a command tag in Stratalog, and with a count row in DataFusion.
+/// Changes the expected result of an INSERT: Stratalog returns a command tag, DataFusion returns a
+/// row with the count.
 fn insert_as_statement(record: Record<Letter>) -> Record<Letter> {
     match record {
         Record::Query {
@@ -122,8 +124,8 @@ fn insert_as_statement(record: Record<Letter>) -> Record<Letter> {
     }
 }
 
-/// True if the outer query orders its rows; some files omit `rowsort` although their query does
-/// not.
+/// True if the outer query orders its rows. Some files omit `rowsort` although their query has no
+/// order.
 fn orders_rows(sql: &str) -> bool {
     let end = sql.rfind(')').unwrap_or(0);
     sql.get(end..).is_some_and(|end| end.to_ascii_lowercase().contains("order by"))

@@ -1,4 +1,4 @@
-//! The physical as-of node: the requirements on its inputs, and its streams.
+//! The physical plan node of an as-of join.
 
 use std::{fmt, sync::Arc};
 
@@ -25,7 +25,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::merge::Merge;
 
-/// [`Until`](super::Until) with expressions to evaluate.
+/// The physical form of [`Until`](super::Until), the time condition of the join.
 #[derive(Debug)]
 pub struct PhysicalUntil {
     pub left: Arc<dyn PhysicalExpr>,
@@ -38,7 +38,7 @@ pub struct PhysicalUntil {
 pub struct Sides {
     pub on: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
     pub until: Option<PhysicalUntil>,
-    /// The reversed order of the right side, with the wanted rows at the end.
+    /// The reversed sort order of the right side: the wanted rows come last.
     pub reversed: Vec<PhysicalSortExpr>,
     pub rows: usize,
 }
@@ -64,7 +64,7 @@ impl Sides {
     }
 }
 
-/// Merges two sorted inputs. See [`AsOf`](super::AsOf).
+/// Executes an as-of join by a merge of two sorted inputs. See [`AsOf`](super::AsOf).
 #[derive(Debug)]
 pub struct AsOfExec {
     left: Arc<dyn ExecutionPlan>,
@@ -93,12 +93,12 @@ impl AsOfExec {
         Self { left, right, sides, schema, properties, metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// The left side. The join keeps the rows of this side.
+    /// The left side, whose rows the join keeps.
     pub fn left(&self) -> &Arc<dyn ExecutionPlan> {
         &self.left
     }
 
-    /// The right side. A few rows of this side belong to each left row.
+    /// The right side. Each left row is joined with a few rows of this side.
     pub fn right(&self) -> &Arc<dyn ExecutionPlan> {
         &self.right
     }

@@ -1,4 +1,4 @@
-//! One pass over two sorted inputs.
+//! The merge algorithm of an as-of join: one pass over two sorted inputs.
 
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
@@ -15,29 +15,32 @@ use futures::{StreamExt, TryStreamExt, stream::Fuse};
 
 use super::execution::Sides;
 
-/// The maximum number of earlier right batches that wait for copies of their rows.
+/// The maximum number of earlier batches of the right side that stay in memory until their rows are
+/// copied to the output.
 const HELD_MAX: usize = 32;
 
-/// The state of the pass.
+/// The state of a merge.
 pub struct Merge {
     left: Input,
     right: Input,
     inclusive: bool,
     rows: usize,
     batch_rows: usize,
-    /// The last rows of the right side within the group of the left row, oldest first.
+    /// The last rows of the right side that precede the current left row in its group (the rows
+    /// with an equal join key), oldest first.
     last: VecDeque<RowPosition>,
     /// The join key of the current group.
     group: Option<OwnedRow>,
-    /// Rows of the current left batch, each with a right row beside it.
+    /// Output rows that are not copied yet: the index of a row of the current left batch, and the
+    /// matching right row.
     pairs: Vec<(u32, RowPosition)>,
-    /// Batches of the right side before the current batch that some place refers to, oldest first.
+    /// Earlier batches of the right side with rows that `last` or `pairs` still uses, oldest first.
     right_batches: Vec<(u64, RecordBatch)>,
     done: BatchCoalescer,
     finished: bool,
 }
 
-/// A row of the right side.
+/// The position of a row of the right side.
 #[derive(Debug, Clone, Copy)]
 struct RowPosition {
     batch: u64,
@@ -100,7 +103,7 @@ impl Merge {
         })
     }
 
-    /// The next rows; `None` after the last.
+    /// The next batch of the output; `None` at the end.
     ///
     /// # Errors
     /// The errors of the inputs.
@@ -122,10 +125,10 @@ impl Merge {
         }
     }
 
-    /// Finds the right rows for the rows of the current left batch, up to the limits on rows and
-    /// batches.
+    /// Finds the matching right rows for the rows of the current left batch, up to the limits on
+    /// rows and batches.
     async fn pair(&mut self) -> Result<()> {
-        // At least one left row is complete, in however many batches its right rows lie.
+        // Complete at least one left row, even if its right rows lie in many batches.
         while self.pairs.is_empty()
             || self.pairs.len() < self.batch_rows && self.right_batches.len() < HELD_MAX
         {
@@ -150,7 +153,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Advances to the first row of the right side that is too late for the left row.
+    /// Advances the right side to the first row that comes too late for the current left row.
     async fn advance(&mut self) -> Result<()> {
         loop {
             if !self.right.has_row() {
@@ -193,7 +196,7 @@ impl Merge {
         }
     }
 
-    /// Keeps the current right batch if some place refers to a row of the batch.
+    /// Stores the current right batch if `last` or `pairs` refers to one of its rows.
     fn hold(&mut self) {
         let Some(right) = self.right.current.take() else { return };
         let mut positions = self.last.iter().chain(self.pairs.iter().map(|(_, place)| place));
@@ -202,7 +205,7 @@ impl Merge {
         }
     }
 
-    /// Copies the paired rows to the output.
+    /// Copies the rows in `pairs` to the output.
     fn copy(&mut self) -> Result<()> {
         if let Some(left) = &self.left.current
             && !self.pairs.is_empty()
@@ -231,7 +234,7 @@ impl Merge {
     }
 }
 
-/// The key expressions of one side, with their converter to comparable bytes.
+/// The key expressions of one side, and a converter of their values to comparable bytes.
 struct MergeKey {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     rows: RowConverter,
@@ -259,7 +262,7 @@ struct Current {
     batch: RecordBatch,
     on: Option<Rows>,
     until: Option<Rows>,
-    /// The next row.
+    /// Index of the next row in the batch.
     row: usize,
 }
 
@@ -269,7 +272,7 @@ impl Input {
         self.current.as_ref().is_some_and(|current| current.row < current.batch.num_rows())
     }
 
-    /// Takes the next batch; `false` after the last.
+    /// Loads the next batch of the input; returns false at the end.
     async fn load(&mut self) -> Result<bool> {
         self.current = None;
         while let Some(batch) = self.stream.try_next().await? {

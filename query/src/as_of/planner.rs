@@ -1,4 +1,4 @@
-//! Translates the logical as-of node to the physical one.
+//! Translates the logical node of an as-of join to the physical node.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl ExtensionPlanner for AsOfPlanner {
             }),
             None => None,
         };
-        // The first row of an order is the last row of the reversed order.
+        // Reverse the order: the first row of an order is the last row of the reversed order.
         let reversed = node.order.iter().map(|by| {
             let options = SortOptions { descending: by.asc, nulls_first: !by.nulls_first };
             Ok(PhysicalSortExpr::new(of_right(&by.expr)?, options))

@@ -1,4 +1,4 @@
-//! The first row of each group among the rows read so far.
+//! A set of candidates: the best row of each group among the rows read so far.
 
 use std::sync::Arc;
 
@@ -23,17 +23,17 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::{First, converter, values};
 
-/// The limit on the bytes of candidates. Past the limit the operator emits its candidates, because
-/// the sort behind the operator can spill to disk.
+/// The maximum memory of the candidates, in bytes. Past the limit, the operator emits its
+/// candidates, because the sort above the operator can spill to disk.
 const BYTES_MAX: usize = 32 << 20;
 
-/// The operator emits later rows unchanged if at least one of so many rows was a candidate.
+/// The operator stops reducing rows if at least one in this number of rows was a candidate.
 const FEW_SHARE: usize = 2;
 
-/// The maximum number of superseded candidates that stay in memory.
+/// The maximum number of rows in memory that are no longer candidates.
 const BEATEN_MAX: usize = 1 << 16;
 
-/// The best row of a group so far.
+/// The best row of a group so far, that is, the first row in the sort order.
 struct BestRow {
     /// The row's sort key, as comparable bytes.
     order: Box<[u8]>,
@@ -41,28 +41,28 @@ struct BestRow {
     row: usize,
 }
 
-/// The best rows so far, by group.
+/// The best row so far of each group.
 pub struct Candidates {
     first: Arc<First>,
     schema: SchemaRef,
     groups: Box<dyn GroupValues>,
     order: Option<RowConverter>,
-    /// Indexed by group number.
+    /// The best rows, indexed by group number.
     known: Vec<BestRow>,
     order_bytes: usize,
     batches: Vec<RecordBatch>,
-    /// The rows of all batches.
+    /// The number of rows in `batches`.
     rows: usize,
     bytes: usize,
     /// The number of rows read since the operator last emitted candidates.
     read: usize,
     memory: MemoryReservation,
     batch_rows: usize,
-    /// True if there are too many groups for candidates to save work.
+    /// True if the input has so many groups that candidates save no work.
     gave_up: bool,
 }
 
-/// An empty set of group keys.
+/// Creates an empty set of group keys.
 fn group_values(first: &First, schema: &Schema) -> Result<Box<dyn GroupValues>> {
     let fields = first
         .groups
@@ -73,7 +73,7 @@ fn group_values(first: &First, schema: &Schema) -> Result<Box<dyn GroupValues>> 
     new_group_values(schema, &GroupOrdering::None)
 }
 
-/// Copies the rows out of buffers that they share with dropped rows.
+/// Copies view arrays out of buffers that are shared with dropped rows.
 fn own(rows: &RecordBatch) -> Result<RecordBatch> {
     let columns = rows.columns().iter().map(|column| -> ArrayRef {
         match column.data_type() {
@@ -112,7 +112,7 @@ impl Candidates {
         })
     }
 
-    /// The candidates of the whole `input`.
+    /// Reads `input` to the end, and returns the candidates as a stream.
     pub fn of(
         self,
         input: SendableRecordBatchStream,
@@ -135,7 +135,7 @@ impl Candidates {
         steps.map_ok(|batches| stream::iter(batches).map(Ok)).try_flatten()
     }
 
-    /// Reads more rows. Returns the rows to emit when the memory is full.
+    /// Adds the rows of a batch. Returns the rows to emit if the memory is full.
     fn add(&mut self, batch: RecordBatch) -> Result<Vec<RecordBatch>> {
         if self.gave_up {
             return Ok(vec![batch]);
@@ -145,19 +145,19 @@ impl Candidates {
             let best = self.best()?;
             self.keep(best);
         }
-        // Each group needs a place and a pointer, in addition to the group key.
+        // Each group also needs an entry in `known`, in addition to its key.
         let own = self.known.capacity() * size_of::<BestRow>() + self.order_bytes;
         let bytes = self.bytes + own + self.groups.size();
         if bytes <= BYTES_MAX && self.memory.try_resize(bytes).is_ok() {
             return Ok(Vec::new());
         }
-        // A few rows are no sample of the rows behind them.
+        // Judge the number of groups only after enough rows: a few rows are not representative.
         let said = self.read >= self.batch_rows;
         self.gave_up = said && self.known.len() * FEW_SHARE > self.read;
         self.hand_on()
     }
 
-    /// Keeps the rows that precede the best known row of their group.
+    /// Updates the best row of each group with the rows of a batch.
     fn improve(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut groups = Vec::with_capacity(batch.num_rows());
         self.groups.intern(&values(&self.first.groups, batch)?, &mut groups)?;
@@ -205,7 +205,7 @@ impl Candidates {
         Ok(())
     }
 
-    /// The first row of each group, by number of the group.
+    /// The best row of each group, in the order of group numbers.
     fn best(&self) -> Result<Vec<RecordBatch>> {
         let places: Vec<(usize, usize)> =
             self.known.iter().map(|known| (known.batch, known.row)).collect();
@@ -214,7 +214,7 @@ impl Candidates {
         chunks.map(|places| Ok(interleave_record_batch(&batches, places)?)).collect()
     }
 
-    /// Drops all rows but the best rows.
+    /// Replaces the stored batches with `best`, the best rows.
     fn keep(&mut self, best: Vec<RecordBatch>) {
         for (at, known) in self.known.iter_mut().enumerate() {
             (known.batch, known.row) = (at / self.batch_rows, at % self.batch_rows);
@@ -224,7 +224,7 @@ impl Candidates {
         self.batches = best;
     }
 
-    /// Takes the candidates out and starts again without groups.
+    /// Returns the candidates, and resets the set to no groups.
     fn hand_on(&mut self) -> Result<Vec<RecordBatch>> {
         let best = self.best()?;
         self.groups = group_values(&self.first, &self.schema)?;

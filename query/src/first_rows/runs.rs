@@ -1,4 +1,4 @@
-//! The first row of each run of rows of one group.
+//! Finds the first row of each run of rows with the same group, in sorted input.
 
 use arrow::{
     array::{BooleanArray, RecordBatch},
@@ -10,7 +10,7 @@ use datafusion::{common::Result, physical_expr::PhysicalSortExpr};
 
 use super::{First, converter, values};
 
-/// The current position in rows sorted by group.
+/// The state after the rows read so far, which are sorted by group.
 pub struct Runs {
     groups: Vec<PhysicalSortExpr>,
     converter: RowConverter,
@@ -19,13 +19,13 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The position before the first row.
+    /// The state before the first row.
     pub fn new(first: &First, schema: &Schema) -> Result<Self> {
         let groups = first.groups.clone();
         Ok(Self { converter: converter(&groups, schema)?, groups, last: None })
     }
 
-    /// The first rows of their groups.
+    /// The rows of a batch that are the first rows of their groups.
     pub fn firsts(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = self.converter.convert_columns(&values(&self.groups, batch)?)?;
         let before = std::iter::once(self.last.as_ref().map(OwnedRow::row));

@@ -1,5 +1,5 @@
-//! Aggregates over one chronicle, computed by storage: by key columns and time windows, with the
-//! filters of the scan.
+//! An optimizer rule that lets storage compute aggregates over one chronicle. Storage groups by key
+//! columns and time windows, and applies the filters of the scan.
 //!
 //! ```text
 //!   AggregateExec: partial                                    ChronicleAggregate
@@ -47,10 +47,10 @@ use crate::table::{
     aggregate::{ChronicleAggregate, Output},
 };
 
-/// Asks storage for the aggregates that storage can compute.
+/// Moves aggregates into storage where possible.
 pub const AGGREGATE_PUSHDOWN: EachNode = EachNode::new("told_aggregates", push_down);
 
-/// Asks storage for only the newest windows, if a LIMIT needs no other windows.
+/// Reads only the newest windows from storage, if a LIMIT needs no other windows.
 pub const NEWEST_WINDOWS: EachNode = EachNode::new("newest_windows", newest);
 
 /// Nanoseconds of a day.
@@ -114,7 +114,7 @@ fn leaf(
     Arc::new(ChronicleAggregate::new(snapshot, request, outputs, schema, partitions))
 }
 
-/// The key lookup below a node.
+/// The key lookup directly below a node, if any.
 fn lookup_of(input: &Arc<dyn ExecutionPlan>) -> Option<&KeyLookup> {
     match input.downcast_ref::<CooperativeExec>() {
         Some(cooperative) => cooperative.input().downcast_ref::<KeyLookup>(),
@@ -122,7 +122,7 @@ fn lookup_of(input: &Arc<dyn ExecutionPlan>) -> Option<&KeyLookup> {
     }
 }
 
-/// The scan below a node, if the scan has no order, no limit and no conditions on values.
+/// The scan directly below a node, if the scan has no order, no limit and no conditions on values.
 pub fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&ChronicleScan> {
     let scan = match input.downcast_ref::<CooperativeExec>() {
         Some(cooperative) => cooperative.input().downcast_ref::<ChronicleScan>()?,
@@ -133,7 +133,7 @@ pub fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&ChronicleScan> {
         .then_some(scan)
 }
 
-/// The request to storage, the columns made from the answer, and the schema of the columns.
+/// The request to storage, the output columns made from the storage result, and their schema.
 type PushedAggregate = (AggregateRequest, Vec<Output>, SchemaRef);
 
 fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<PushedAggregate>> {
@@ -187,7 +187,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Pus
                 wanted.push(one);
                 wanted.len() - 1
             });
-            // The first of an average's two parts is the number of values.
+            // The state of an average has two fields; the first field is the number of values.
             outputs.push(match one.statistic == Statistic::Count && states.len() == 2 {
                 true => Output::NonzeroCount(first + place),
                 false => Output::Answer(first + place),
@@ -199,14 +199,16 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Pus
     Ok(Some((request, outputs, Arc::new(Schema::new(fields)))))
 }
 
-/// The position of the user's column that an expression names.
+/// The position in the table of the column that an expression names; `None` for system columns and
+/// other expressions.
 pub fn column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize> {
     let column = expr.downcast_ref::<Column>()?;
     let at = read.projection.get(column.index()).copied()?;
     (at < read.chronicle.columns.len()).then_some(at)
 }
 
-/// The statistics for the state of a function.
+/// The statistics that storage must compute for the state of an aggregate function; `None` if
+/// storage cannot compute the function.
 fn statistics_of(
     function: &AggregateFunctionExpr,
     read: &ScanRequest,
@@ -257,7 +259,8 @@ fn statistics_of(
     needed.iter().all(|one| ColumnStatistic::of_type(one.statistic, &data_type)).then_some(needed)
 }
 
-/// The time windows of an expression, if the windows have a constant width in whole ticks.
+/// The time windows of a group expression, such as `date_bin` or `date_trunc`, if the windows have
+/// a constant width in whole ticks.
 fn windows_of(expr: &Arc<dyn PhysicalExpr>, scan: &ChronicleScan) -> Result<Option<Windows>> {
     let read = scan.request();
     let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else { return Ok(None) };
@@ -303,7 +306,7 @@ fn is_utc(call: &ScalarFunctionExpr) -> bool {
     zone.is_none_or(|zone| matches!(zone, "UTC" | "Etc/UTC" | "+00:00" | "GMT" | "Z"))
 }
 
-/// Nanoseconds of the units of `date_trunc`, if the unit has a constant length.
+/// Length of a `date_trunc` unit in nanoseconds; `None` if the length of the unit varies.
 fn truncation_ns(unit: &str) -> Option<i64> {
     Some(match unit.to_ascii_lowercase().as_str() {
         "second" => 1_000_000_000,
@@ -315,13 +318,13 @@ fn truncation_ns(unit: &str) -> Option<i64> {
     })
 }
 
-/// Nanoseconds of the column's time unit.
+/// Length of the tick column's time unit in nanoseconds.
 fn unit_of(scan: &ChronicleScan, tick: usize) -> Option<i64> {
     scan.request().chronicle.columns.get(tick)?.column_type.timestamp_unit_ns()
 }
 
-/// Windows in ticks; `None` if a window would start between ticks, or between the times shown by
-/// the column.
+/// Converts windows to ticks; `None` if a window would start between two ticks, or between two
+/// times that the column can show.
 fn in_ticks(
     chronicle: &ChronicleDefinition,
     width_ns: i64,
@@ -341,7 +344,8 @@ fn in_ticks(
     Some(Windows { width: width_ns / granularity, origin: from_base / granularity })
 }
 
-/// The start of the window of a time, in nanoseconds since 1970, computed by the function itself.
+/// The start of the window that contains the tick `some`, in nanoseconds since 1970, computed by
+/// the SQL function itself.
 fn start_of(
     expr: &Arc<dyn PhysicalExpr>,
     scan: &ChronicleScan,
@@ -369,7 +373,7 @@ fn start_of(
         row.collect::<Result<_>>()?,
         &options,
     )?;
-    // The execution reports the errors of the expression.
+    // Ignore errors here: the execution reports the errors of the expression.
     let Ok(found) = expr.evaluate(&row).and_then(|found| found.into_array(1)) else {
         return Ok(None);
     };
@@ -395,7 +399,7 @@ fn newest(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
     replace_children_if_necessary(Arc::clone(node), vec![input]).map(Some)
 }
 
-/// `plan` with only the newest windows, if `expr` is the start of the window.
+/// Restricts `plan` to its newest `rows` windows, if `expr` is the start of the window.
 fn newest_below(
     plan: &Arc<dyn ExecutionPlan>,
     expr: &Arc<dyn PhysicalExpr>,
@@ -421,7 +425,7 @@ fn newest_below(
             None => return Ok(None),
         }
     } else if plan.downcast_ref::<AggregateExec>().is_some_and(|aggregate| {
-        // The groups come first, also in the input.
+        // The group columns come first in the output and in the input.
         aggregate.group_expr().is_single()
             && column.index() < aggregate.group_expr().expr().len()
             && matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned)

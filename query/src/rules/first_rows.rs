@@ -1,5 +1,6 @@
-//! Aggregates rows instead of columns: if all columns of an aggregation come from the first row of
-//! a group, the plan finds the first row once for all columns.
+//! An optimizer rule that finds whole rows instead of aggregating columns. If all columns of an
+//! aggregation come from the first row of a group, the plan finds the first row once for all
+//! columns.
 //!
 //! ```text
 //!   AggregateExec: first_value(a), first_value(b), …     ProjectionExec: a, b, …
@@ -25,18 +26,19 @@ use stratalog_postgres::rules::each_node::EachNode;
 use super::newest_rows::{first_stage, projected};
 use crate::first_rows::{First, FirstRowsExec, FirstRowsMode, groups_by};
 
-/// Finds the rows of DISTINCT ON instead of an aggregation of columns. Runs after [`NEWEST_ROWS`],
-/// and before the rules that sort and distribute rows.
+/// Finds the rows of DISTINCT ON instead of aggregating each column. The rule runs after
+/// [`NEWEST_ROWS`], and before the rules that sort and distribute rows.
 ///
 /// [`NEWEST_ROWS`]: super::newest_rows::NEWEST_ROWS
 pub const FIRST_ROWS: EachNode = EachNode::new("first_rows", first_rows);
 
-/// Fewer columns are aggregated, because the aggregation needs no sorted groups.
+/// Minimum number of columns for the rule. For fewer columns, the aggregation is faster, because it
+/// needs no sorted groups.
 const COLUMNS_MIN: usize = 3;
 
 fn first_rows(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return Ok(None) };
-    // Partial states are no rows.
+    // A partial aggregation returns states, not rows.
     let Some(rows) = first_stage(aggregate).filter(|_| !is_partial(aggregate)) else {
         return Ok(None);
     };
@@ -52,7 +54,7 @@ fn is_partial(aggregate: &AggregateExec) -> bool {
     *aggregate.mode() == AggregateMode::Partial
 }
 
-/// The groups and the order that choose the first row of each group. `None` if an aggregate reads
+/// The groups and the order that define the first row of each group. `None` if an aggregate reads
 /// other rows, or if this rule does not support the aggregation.
 fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     let groups = aggregate.group_expr();
@@ -76,7 +78,8 @@ fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     if order.is_empty() || !orders.all(|other| other.as_ref() == Some(&order)) {
         return Ok(None);
     }
-    // DataFusion's aggregates fail if a computed order implies another order.
+    // For computed orders, always apply the rule: DataFusion's aggregates fail if a computed order
+    // implies another order.
     let plain = order.iter().all(|by| by.expr.downcast_ref::<Column>().is_some());
     if plain && functions.len() < COLUMNS_MIN {
         return Ok(None);
@@ -94,8 +97,7 @@ fn wanted_by(aggregate: &AggregateExec) -> Result<Option<First>> {
     Ok(Some(First { groups: by_group, order }))
 }
 
-/// The order in which the row used by a function comes first; `None` if the function uses other
-/// rows.
+/// The sort order whose first row a function uses; `None` if the function uses other rows.
 fn order_of(function: &AggregateFunctionExpr) -> Option<Vec<PhysicalSortExpr>> {
     let one = function.expressions().len() == 1;
     if !one || function.is_distinct() || function.ignore_nulls() || function.is_reversed() {

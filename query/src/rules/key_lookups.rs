@@ -1,6 +1,6 @@
-//! Narrows a chronicle to the series that a join needs. If the other side of the join has few rows,
-//! or only restricts the rows, the plan first finds the keys on the other side, and then reads only
-//! the series with these keys (F38).
+//! An optimizer rule that restricts the scan of a chronicle to the series that a join needs. If the
+//! other side of the join has few rows, or only filters the chronicle's rows, the plan first
+//! computes the keys on the other side, and then reads only the series with these keys (F38).
 //!
 //! ```text
 //!   WHERE tags_id IN (SELECT id FROM tags …)
@@ -42,15 +42,17 @@ use stratalog_postgres::rules::each_node::{EachNode, PlanRef};
 
 use crate::table::{ChronicleScan, KeyLookup, aggregate::ChronicleAggregate, lookup::request_of};
 
-/// Subqueries that name the series: a key lookup replaces the join. Runs before the rule for
-/// aggregates computed by storage, because these aggregates can also use a key lookup.
+/// Semi joins with a subquery that returns keys: a key lookup replaces the join. The rule runs
+/// before the rule for aggregates computed by storage, because these aggregates can also use a key
+/// lookup.
 pub const SUBQUERY_KEYS: EachNode = EachNode::new("subquery_keys", semi_join);
 
-/// Joins with a small side that names the series of the large side.
+/// Joins in which the keys of the small side restrict the large side: a key lookup is added to the
+/// large side.
 pub const JOINED_KEYS: EachNode = EachNode::new("joined_keys", join);
 
-/// Maximum rows of the small side. The plan reads the small side twice: for the keys, and for the
-/// join.
+/// Maximum number of rows of the small side. The plan reads the small side twice: for the keys, and
+/// for the join.
 const SMALL_ROWS_MAX: u64 = 100_000;
 
 /// Minimum ratio between the rows of the large side and of the small side.
@@ -75,7 +77,8 @@ fn semi_join(node: &PlanRef) -> Result<Option<PlanRef>> {
     as_distributed(looked_up, node)
 }
 
-/// Some columns of a plan; a scan then reads no other columns.
+/// The plan with only some of its columns. If the plan is a scan under a key lookup, the scan does
+/// not read the other columns.
 fn projected(plan: &PlanRef, columns: &[usize]) -> Result<PlanRef> {
     if let Some(lookup) = plan.downcast_ref::<KeyLookup>()
         && let Some(scan) = lookup.leaf().downcast_ref::<ChronicleScan>()
@@ -92,8 +95,8 @@ fn projected(plan: &PlanRef, columns: &[usize]) -> Result<PlanRef> {
     Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(plan))?))
 }
 
-/// The plan in place of `like`; `None` if neither the plan nor its merged partitions have the
-/// distribution and the order of `like`.
+/// Adapts `plan` to the partitioning and the order of `like`, which `plan` replaces; `None` if this
+/// is impossible.
 fn as_distributed(plan: PlanRef, like: &PlanRef) -> Result<Option<PlanRef>> {
     let wanted = like.output_partitioning();
     let fits = match wanted {
@@ -114,7 +117,7 @@ fn join(node: &PlanRef) -> Result<Option<PlanRef>> {
     if nulls_are_equal(join) || join.null_aware {
         return Ok(None);
     }
-    // Sides whose rows are useless without a partner.
+    // For each side: whether the join drops rows without a match on the other side.
     let (of_left, of_right) = match join.join_type() {
         JoinType::Inner => (true, true),
         JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => (false, true),
@@ -140,7 +143,7 @@ fn nulls_are_equal(join: &HashJoinExec) -> bool {
     join.null_equality() != NullEquality::NullEqualsNothing
 }
 
-/// The large side of a join, narrowed to the series that the small side names.
+/// Restricts the large side of a join to the series whose keys the small side contains.
 fn with_key_lookup(
     large: &PlanRef,
     key: &Arc<dyn PhysicalExpr>,
@@ -158,7 +161,7 @@ fn with_key_lookup(
     narrowed(large, key, &values)
 }
 
-/// A single column of a plan, in a single partition.
+/// A plan that returns only the column `value`, in a single partition.
 fn key_values(plan: &PlanRef, value: &Arc<dyn PhysicalExpr>) -> Result<Option<PlanRef>> {
     if value.downcast_ref::<Column>().is_none() {
         return Ok(None);
@@ -171,7 +174,8 @@ fn key_values(plan: &PlanRef, value: &Arc<dyn PhysicalExpr>) -> Result<Option<Pl
     }))
 }
 
-/// Whether a node passes on all rows of its only child unchanged.
+/// Whether a node returns all rows of its only child unchanged, perhaps in another order or other
+/// partitions.
 fn hands_on(plan: &PlanRef) -> bool {
     let sort = plan.downcast_ref::<SortExec>().map(SortExec::fetch);
     let merge = plan.downcast_ref::<SortPreservingMergeExec>().map(|merge| merge.fetch());
@@ -182,9 +186,9 @@ fn hands_on(plan: &PlanRef) -> bool {
         || merge == Some(None)
 }
 
-/// Maximum number of events read by the leaf of a chain of nodes. `None` without a selection among
-/// the events of a chronicle, because all events together name every series. `None` also if a
-/// second read may return other events.
+/// The maximum number of events that the leaf of a chain of nodes reads. `None` if the leaf reads a
+/// whole chronicle without filters: its keys would select every series. `None` also if a second
+/// read may return other events.
 fn chosen_rows(plan: &PlanRef) -> Option<u64> {
     let mut chosen = false;
     let mut node = plan;
@@ -215,7 +219,7 @@ fn rows_of(scan: &ChronicleScan, request: &ScanRequest) -> Option<u64> {
     Some(scan.snapshot().extent(&request.chronicle, &request.ticks)?.rows)
 }
 
-/// Events of the only leaf of a plan; `None` for several leaves.
+/// The estimated number of events that the only leaf of a plan reads; `None` for several leaves.
 fn leaf_rows(plan: &PlanRef) -> Option<u64> {
     let mut node = plan;
     loop {
@@ -233,7 +237,7 @@ fn leaf_rows(plan: &PlanRef) -> Option<u64> {
     }
 }
 
-/// A copy of a plan accepted by [`chosen_rows`], for a separate run in one partition.
+/// A copy of a plan that [`chosen_rows`] accepts. The copy runs separately, in one partition.
 fn plan_copy(plan: &PlanRef) -> Result<PlanRef> {
     let plan = Arc::clone(plan).transform_up(|node| {
         let spreads = node.downcast_ref::<RepartitionExec>().is_some()
@@ -253,8 +257,9 @@ fn plan_copy(plan: &PlanRef) -> Result<PlanRef> {
     reset_plan_states(plan.data()?)
 }
 
-/// The plan with a key lookup in place of its leaf. `None` if the join key is not a key column of
-/// the chronicle, or if a narrower leaf would change more than the rows of other series.
+/// Replaces the leaf of a plan with a key lookup over the leaf. `None` if the join key is not a key
+/// column of the chronicle, or if fewer series in the leaf would also change the results of other
+/// series.
 fn narrowed(
     plan: &PlanRef,
     key: &Arc<dyn PhysicalExpr>,
@@ -311,8 +316,8 @@ fn narrowed(
     }
 }
 
-/// Whether a request keeps its meaning for a subset of the series, selected by the values of
-/// `column`.
+/// Whether a request returns the same rows for each remaining series if only series with certain
+/// values of `column` are read.
 fn may_be_looked_up(request: &ScanRequest, column: usize) -> bool {
     let chronicle = &request.chronicle;
     let id = chronicle.columns.get(column).map(|column| column.id);

@@ -1,6 +1,6 @@
-//! Reads only the first or last row of each series, if the plan needs no other row: DISTINCT ON,
-//! `last_value` and `first_value`, `max(time)`, row number 1 and LATERAL … LIMIT 1, all by key.
-//! Storage finds this row directly (F28, F50).
+//! An optimizer rule that reads only the first or last row of each series, if the plan needs no
+//! other row. The rule applies to DISTINCT ON, `last_value` and `first_value`, `max(time)`, row
+//! number 1 and LATERAL … LIMIT 1, grouped by key. Storage finds these rows directly (F28, F50).
 //!
 //! ```text
 //!   AggregateExec: last_value(x) ORDER BY time          ProjectionExec: x
@@ -34,8 +34,8 @@ use stratalog_postgres::rules::each_node::EachNode;
 use super::aggregate_pushdown::{column, scan_of};
 use crate::{as_of::AsOfExec, table::ChronicleScan};
 
-/// Reads a single row of each series if the plan uses no other row. Runs before the rules that sort
-/// and distribute rows, because the plan then needs fewer sorts and distributions.
+/// Reads only one row of each series if the plan uses no other row. The rule runs before the rules
+/// that add sorts and repartitions, because the changed plan needs fewer.
 pub const NEWEST_ROWS: EachNode = EachNode::new("newest_rows", newest_rows);
 
 fn newest_rows(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -74,7 +74,8 @@ fn of_aggregate(
     projected(aggregate, first, Arc::new(scan.newest_of(of)))
 }
 
-/// The aggregation over rows: `aggregate` itself, or the partial aggregation below.
+/// The aggregation that reads the rows: `aggregate` itself, or the partial aggregation below
+/// `aggregate`.
 pub fn first_stage(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     match aggregate.mode() {
         AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned => {
@@ -88,8 +89,8 @@ pub fn first_stage(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     }
 }
 
-/// The columns of `aggregate`, from one row of each group. `first` is the [`first_stage`] of
-/// `aggregate`.
+/// Replaces `aggregate` with a projection of `rows`, a plan that returns one row of each group.
+/// `first` is the [`first_stage`] of `aggregate`.
 pub fn projected(
     aggregate: &AggregateExec,
     first: &AggregateExec,
@@ -113,7 +114,8 @@ pub fn projected(
     Ok(same.then(|| Arc::new(projection) as _))
 }
 
-/// The events needed by an aggregation.
+/// The events that an aggregation needs from each group; `None` if the aggregation needs more than
+/// one.
 fn wanted_by(aggregate: &AggregateExec, scan: &ChronicleScan) -> Option<NewestOf> {
     let groups = aggregate.group_expr();
     if !groups.is_single()
@@ -137,8 +139,8 @@ fn newest_of(mut keys: Vec<usize>, oldest: bool) -> NewestOf {
     NewestOf { keys, oldest }
 }
 
-/// Whether a function uses the oldest row of a group, and not the newest row; `None` if the
-/// function uses other rows.
+/// True if a function needs only the oldest row of a group, false if only the newest row; `None` if
+/// the function needs other rows.
 fn end_of(function: &AggregateFunctionExpr, read: &ScanRequest, keys: &[usize]) -> Option<bool> {
     if function.is_distinct() || function.ignore_nulls() || function.is_reversed() {
         return None;
@@ -156,13 +158,14 @@ fn end_of(function: &AggregateFunctionExpr, read: &ScanRequest, keys: &[usize]) 
     }
 }
 
-/// Whether the order within a group is by descending time; `None` for any other order.
+/// True if the rows of a group are sorted by descending time, false for ascending time; `None` for
+/// any other order.
 fn first_in(order: &[PhysicalSortExpr], read: &ScanRequest, keys: &[usize]) -> Option<bool> {
     let mut rest = order.iter();
     for by in rest.by_ref() {
         let at = column(&by.expr, read)?;
         if is_tick(at, &read.chronicle) {
-            // Another column would choose among the rows of one time.
+            // A further sort column would choose among rows with the same time.
             let same = |by: &PhysicalSortExpr| {
                 column(&by.expr, read)
                     .is_some_and(|at| keys.contains(&at) || is_tick(at, &read.chronicle))
@@ -180,20 +183,21 @@ fn is_tick(at: usize, chronicle: &ChronicleDefinition) -> bool {
     chronicle.position(chronicle.tick_column) == Some(at)
 }
 
-/// The position of the key column that an expression names.
+/// The position in the table of the key column that an expression names; `None` for other
+/// expressions.
 fn key_column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize> {
     let at = column(expr, read)?;
     let id = read.chronicle.columns.get(at)?.id;
     read.chronicle.key_columns.contains(&id).then_some(at)
 }
 
-/// Whether the request reads more than the user's columns. Storage finds rows at the ends of series
-/// without their numbers.
+/// Whether the request reads system columns. When storage reads only the ends of series, it does
+/// not know the sequence numbers of the rows.
 fn reads_system_columns(read: &ScanRequest) -> bool {
     read.projection.iter().any(|at| *at >= read.chronicle.columns.len())
 }
 
-// Row number 1
+// Plans with row_number() = 1
 
 fn of_filter(
     node: &Arc<dyn ExecutionPlan>,
@@ -205,7 +209,7 @@ fn of_filter(
     replace_children_if_necessary(Arc::clone(node), vec![window]).map(Some)
 }
 
-/// The column that a condition restricts to 1.
+/// The column that a condition compares with 1, for conditions that only 1 satisfies.
 fn first_of(condition: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     let compared = condition.downcast_ref::<BinaryExpr>()?;
     let (left, right) = (compared.left(), compared.right());
@@ -226,7 +230,8 @@ fn first_of(condition: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     }
 }
 
-/// The plan over a scan of the rows with 1 in the column `number`.
+/// Changes the plan so that the scan returns only rows with the value 1 in the column `number`;
+/// `None` if impossible.
 fn below(plan: &Arc<dyn ExecutionPlan>, number: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let source = projection.expr().get(number).map(|projected| &projected.expr);
@@ -262,7 +267,7 @@ fn below(plan: &Arc<dyn ExecutionPlan>, number: usize) -> Result<Option<Arc<dyn 
     replace_children_if_necessary(Arc::clone(plan), vec![scan]).map(Some)
 }
 
-// LATERAL … LIMIT 1
+// Plans of LATERAL … LIMIT 1
 
 fn of_as_of(
     node: &Arc<dyn ExecutionPlan>,

@@ -1,5 +1,5 @@
-//! Runs plans over a leaf with few rows in a single stream: a repartition and the later merge need
-//! tasks and queues, and take longer than the work on the rows.
+//! An optimizer rule that runs plans over a leaf with few rows in a single stream. A repartition
+//! and the later merge need tasks and queues, which take longer than the work on the rows.
 //!
 //! ```text
 //!   SortPreservingMergeExec                   SortPreservingMergeExec
@@ -24,7 +24,7 @@ use datafusion::{
 
 use crate::table::few_rows;
 
-/// Removes nodes that distribute the rows of one stream to several streams.
+/// Removes nodes that distribute the rows of one stream among several streams.
 #[derive(Debug)]
 pub struct OneStream;
 
@@ -58,8 +58,8 @@ impl PhysicalOptimizerRule for OneStream {
     }
 }
 
-/// Whether a plan is a chain over a leaf with few rows. Nodes with several children may need equal
-/// numbers of partitions in all children.
+/// Whether a plan is a chain of nodes with one child each, over a leaf with few rows. Nodes with
+/// several children may need equal numbers of partitions in all children.
 fn is_chain(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut node = plan;
     loop {

@@ -1,5 +1,5 @@
-//! Removes a sort by time above filters and projections of one chronicle: the scan itself delivers
-//! the order (CL-4).
+//! An optimizer rule that removes a sort by time over filters and projections of one chronicle: the
+//! scan itself returns the rows in order (CL-4).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use stratalog_postgres::rules::each_node::EachNode;
 
 use crate::table::scan::ChronicleScan;
 
-/// Removes sorts made unnecessary by a scan.
+/// Removes sorts whose order a scan can provide.
 pub const ORDERED_SCAN: EachNode = EachNode::new("ordered_scan", unsorted);
 
 fn unsorted(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -29,7 +29,8 @@ fn unsorted(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPla
     }))
 }
 
-/// `plan` over a scan that delivers `order`; `None` if the scan cannot.
+/// Changes the scan below `plan` so that `plan` returns rows in `order`; `None` if the scan cannot
+/// provide the order.
 fn ordered(
     plan: &Arc<dyn ExecutionPlan>,
     order: &[PhysicalSortExpr],
@@ -58,8 +59,8 @@ fn ordered(
     }
 }
 
-/// The order in the columns of a filter's input. `None` for a filter with a row limit: another row
-/// order would change the result.
+/// Translates an order of a filter's output to the columns of its input. `None` for a filter with a
+/// row limit: another row order would change the result.
 fn through_filter(
     filter: &FilterExec,
     order: &[PhysicalSortExpr],
@@ -78,7 +79,7 @@ fn through_filter(
         .collect()
 }
 
-/// The order in the columns of a projection's input.
+/// Translates an order of a projection's output to the columns of its input; `None` if impossible.
 fn order_below_projection(
     projection: &ProjectionExec,
     order: &[PhysicalSortExpr],

@@ -1,4 +1,4 @@
-//! The rules over physical plans.
+//! The list of optimizer rules for physical plans.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ use super::{
     ordered_scan::ORDERED_SCAN,
 };
 
-/// DataFusion's rules and our rules, without DataFusion's rules for filter pushdown: these rules
-/// look up the columns of a projection by name, but a join may have two columns of one name. The
-/// optimizer of the logical plan has already pushed down all possible filters.
+/// DataFusion's rules and Stratalog's rules, without DataFusion's rules for filter pushdown. These
+/// rules look up the columns of a projection by name, but a join may have two columns of one name.
+/// The optimizer of the logical plan has already pushed down all possible filters.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
@@ -43,7 +43,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             *rule = Arc::clone(&counted);
         }
     }
-    // Before the last rule, which checks the plan.
+    // Insert before the last rule, which checks the plan.
     let last = rules.len().saturating_sub(1);
     rules.insert(last, Arc::new(RESTORED_SORTS));
     rules.insert(last + 1, Arc::new(ENDLESS_SORTS));
@@ -64,8 +64,8 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 }
 
 /// DataFusion's rule that computes aggregates from statistics, restricted to plans without FILTER.
-/// The rule would go past an aggregate with a FILTER to an aggregate below, and replace both
-/// aggregates by the value of the lower aggregate.
+/// The original rule ignores an aggregate with a FILTER, finds an aggregate below, and replaces
+/// both aggregates by the value of the lower aggregate.
 #[derive(Debug)]
 struct UnfilteredAggregateStatistics(AggregateStatistics);
 

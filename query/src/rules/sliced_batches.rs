@@ -1,8 +1,8 @@
-//! Splits batches with long rows.
+//! Splits batches whose rows are long, so that the values computed from a batch fit in memory.
 //!
-//! A batch has thousands of rows, and an expression computes the values of all rows at once. These
-//! nodes split a batch until the values of a part fit in memory: a statement with a megabyte in
-//! each row needs megabytes, and not gigabytes (CL-10).
+//! A batch has thousands of rows, and an expression computes the values of all rows at once. The
+//! nodes of this module split a batch until the values fit in memory. Example: with a megabyte in
+//! each row, a statement needs megabytes and not gigabytes (CL-10).
 //!
 //! ```text
 //!   batch ─► evaluate ─► fits ─► out
@@ -48,17 +48,18 @@ use held_input::{ChargeRule, HeldInput};
 use input::{BatchLimit, SlicedInput};
 use projection::SlicedProjection;
 
-/// Approximate bytes for each value of a window: the window computes the values in a list and in an
-/// array.
+/// Approximate bytes for each value of a window function, which is computed first in a list and
+/// then in an array.
 const WINDOW_VALUE_BYTES: usize = 16;
 
-/// Maximum rows from unnesting a batch, unless a single list has more elements.
+/// Maximum number of rows that the unnesting of one batch produces, unless a single list has more
+/// elements.
 const UNNESTED_ROWS_MAX: usize = 1 << 16;
 
-/// Minimum bytes of a long constant; shorter constants do not count.
+/// Minimum length of a long constant, in bytes. Shorter constants are ignored.
 const LONG_BYTES_MIN: usize = 1 << 10;
 
-/// The plan, with a split of batches whose rows can be long.
+/// Adds nodes that split batches to the plan, wherever rows can be long.
 ///
 /// # Errors
 /// Errors of rebuilding a node.
@@ -123,7 +124,8 @@ pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     .map(|plan| plan.data)
 }
 
-/// The node, with charges for the batches of its inputs, or of the first input only.
+/// Adds a node that charges the memory of batches to the statement: below each input, or only below
+/// the first input.
 fn hold(
     node: Arc<dyn ExecutionPlan>,
     count: ChargeRule,
@@ -137,7 +139,8 @@ fn hold(
     replace_children_if_necessary(node, children).map(Transformed::yes)
 }
 
-/// The aggregate with arguments computed in parts; `None` if no argument can be long.
+/// Changes an aggregate so that long arguments are computed for parts of a batch; `None` if no
+/// argument can be long.
 fn arguments(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let mut changed = false;
     let mut calls = Vec::with_capacity(aggregate.aggr_expr().len());
@@ -166,7 +169,7 @@ fn arguments(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>
     Ok(changed.then(|| Arc::new(aggregate.with_new_aggr_exprs(calls)) as _))
 }
 
-/// Maximum rows of a batch that repeats constants of `row_bytes` in each row.
+/// Maximum number of rows of a batch in which each row contains a copy of constants of `row_bytes`.
 fn rows_max(row_bytes: usize) -> usize {
     match row_bytes {
         0 => usize::MAX,
@@ -174,7 +177,7 @@ fn rows_max(row_bytes: usize) -> usize {
     }
 }
 
-/// The bytes of the long constants in a node's own expressions.
+/// The bytes of the long constants in the expressions of a node, without its children.
 fn constants_of(node: &Arc<dyn ExecutionPlan>) -> Result<usize> {
     let mut bytes = 0_usize;
     node.apply_expressions(&mut |expr| {
@@ -198,8 +201,8 @@ fn constants(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
     Ok(bytes)
 }
 
-/// The bytes of a constant list or row, copied into each row of a column; 0 below
-/// [`LONG_BYTES_MIN`].
+/// The bytes of an expression that is a constant list or row, which the evaluation copies into each
+/// row; 0 below [`LONG_BYTES_MIN`].
 fn constant_list_bytes(expr: &Arc<dyn PhysicalExpr>) -> usize {
     let list = expr.downcast_ref::<Literal>().map_or(0, |literal| nested_bytes(literal.value()));
     if list >= LONG_BYTES_MIN { list } else { 0 }
@@ -230,7 +233,7 @@ fn has_any_length(data_type: &DataType) -> bool {
     data_type.is_string() || data_type.is_binary() || data_type.is_list()
 }
 
-/// Whether a smaller batch may succeed.
+/// Whether the error is a lack of memory: a smaller batch may succeed.
 fn is_out_of_memory(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::External(source) => source

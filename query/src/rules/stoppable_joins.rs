@@ -1,9 +1,9 @@
-//! Joins that can be stopped.
+//! Adds stop checks to joins.
 //!
 //! A join can work for hours within a single poll. During the poll, the join neither yields to the
-//! runtime nor notices the abort of its task. The join evaluates its filter all the time; the
-//! filter therefore checks whether the statement is stopped. The output of the join takes part in
-//! cooperative scheduling.
+//! runtime nor notices the abort of its task. The join evaluates its filter constantly, so the
+//! filter checks whether the statement is stopped. The output of the join takes part in cooperative
+//! scheduling.
 
 use std::{
     fmt,
@@ -76,7 +76,7 @@ fn stoppable(filter: &JoinFilter, work: &Arc<Work>) -> JoinFilter {
     )
 }
 
-/// An expression that fails after the stop of its statement.
+/// A wrapper of an expression that fails after a stop of the statement.
 #[derive(Debug)]
 struct StoppableExpr {
     inner: Arc<dyn PhysicalExpr>,

@@ -1,5 +1,5 @@
-//! The state shared by all sessions: memory and disk budgets, and the rules of the engine, added to
-//! the functions and rules for PostgreSQL's answers.
+//! The DataFusion state shared by all sessions: memory and disk budgets, and the optimizer rules
+//! for Stratalog's storage, in addition to the functions and rules for PostgreSQL compatibility.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use stratalog_postgres::state::{self, EngineParts};
 
 use crate::{QuerySettings, as_of::WithAsOf, rules::physical, service::memory::StatementPool};
 
-/// The number of memory consumers in an out-of-memory error.
+/// The number of memory consumers that an out-of-memory error lists.
 const CONSUMERS_NAMED: usize = 3;
 
 /// The base state of every session.
 ///
 /// # Errors
-/// The spill directory cannot be made.
+/// `Io` if the spill directory cannot be created.
 pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let config = SessionConfig::new()
-        // Scans have streams of their own; a round-robin repartition of one stream would lose its
-        // order.
+        // Scans already return several streams; a round-robin repartition of one stream would lose
+        // its order.
         .with_round_robin_repartition(false)
         .with_batch_size(settings.batch_rows_max)
         .with_target_partitions(settings.parallel_streams_max.max(1));

@@ -1,5 +1,6 @@
-//! The threads of plans: a plan with long computations never keeps protocols from reading client
-//! messages (CL-10). Short plans start on the thread of their reader.
+//! The threads that run physical plans. Because plans run on separate threads, a long computation
+//! never delays protocols that read client messages (CL-10). Short plans start on the thread of
+//! their reader.
 
 use std::sync::Arc;
 
@@ -16,12 +17,11 @@ use crate::{
     session::{planner::start, work::Work},
 };
 
-/// Stack size of a thread that plans or runs queries. Planning and execution descend an expression
-/// level by level, and the longest chain of ORs that the parser accepts uses a quarter of the
-/// stack.
+/// Stack size in bytes of a thread that plans or runs queries. Planning and execution recurse into
+/// expressions. The longest chain of ORs that the parser accepts uses a quarter of the stack.
 pub const STACK_BYTES: usize = 64 << 20;
 
-/// The threads for running plans.
+/// The pool of threads that run plans.
 #[derive(Debug)]
 pub struct Execution {
     runtime: Option<Runtime>,
@@ -54,7 +54,7 @@ impl Execution {
     /// starts on the thread of its reader.
     ///
     /// # Errors
-    /// The threads have already ended.
+    /// An error if the threads have already ended.
     pub fn run(
         &self,
         stoppable: StoppablePlan,
@@ -69,18 +69,18 @@ impl Execution {
     }
 }
 
-/// A plan with stop checks for its computations.
+/// A plan whose long computations check whether the statement was stopped.
 #[derive(Debug)]
 pub struct StoppablePlan {
     /// The plan.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// The plan's own part of the statement. A stop of the statement stops the part, and so does a
-    /// drop of the rows by the reader.
+    /// The part of the statement that runs this plan. A stop of the statement stops the part; a
+    /// drop of the rows by the reader also stops the part.
     own: Arc<Work>,
 }
 
 impl StoppablePlan {
-    /// Makes `plan` a part of `work`.
+    /// Adds stop checks to `plan`, and makes the plan a part of the statement `work`.
     ///
     /// # Errors
     /// The errors from rebuilding a join.
@@ -94,7 +94,8 @@ impl StoppablePlan {
 impl Drop for Execution {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // The last owner may drop the service on a thread that must not wait.
+            // Do not wait here: the last owner may drop the service on a thread that must not
+            // block.
             runtime.shutdown_background();
         }
     }

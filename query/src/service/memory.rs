@@ -5,8 +5,9 @@
 //!   ├── sorts, aggregates, joins that can spill ────────────┤              │
 //!   └── everything else: values of expressions, keys … ────────────────────┘
 //! ```
-//! Operators that can spill leave a part of the budget to the other operators: without the reserved
-//! part, one large sort would fail every other statement instead of spilling.
+//! Operators that can spill to disk may use 7/8 of the budget; the rest is reserved for other
+//! operators. Without the reserved part, one large sort would make every other statement fail
+//! instead of spilling.
 
 use std::fmt;
 
@@ -19,13 +20,14 @@ use datafusion::{
 
 use super::resident_memory;
 
-/// A common part of the names of groupings.
+/// A substring of the names under which grouping operators (hash aggregates) request memory.
 const GROUPING: &str = "HashAggregateStream";
 
-/// Smaller groupings double without a request.
+/// Minimum size of a grouping operator, in bytes, for which the pool checks the doubling of the
+/// hash table.
 const DOUBLING_BYTES_MIN: usize = 32 << 20;
 
-/// A pool with room for consumers that cannot spill.
+/// A memory pool that reserves a part of the budget for consumers that cannot spill.
 #[derive(Debug)]
 pub struct StatementPool {
     fair: FairSpillPool,
@@ -44,8 +46,9 @@ impl StatementPool {
     }
 }
 
-/// Bytes of the doubling of a grouping's hash table: the old and the new entries exist at once, and
-/// the table reports the size afterwards. 0 for small groupings and for other operators.
+/// The temporary bytes of the doubling of a grouping operator's hash table: the old and the new
+/// entries exist at once, and the operator reports its size only afterwards. 0 for small groupings
+/// and for other operators.
 fn doubling_bytes(reservation: &MemoryReservation, additional: usize) -> usize {
     let bytes = reservation.size().saturating_add(additional);
     let doubles = reservation.consumer().name().contains(GROUPING)

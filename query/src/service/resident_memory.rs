@@ -11,10 +11,11 @@
 //!                             │ take turns   │ it keeps         │ the largest         │ end
 //!                             │              │                  │ statement ends      │
 //! ```
-//! A sort or a join may copy all its memory before the operator checks for a stop. Past 3/4 of the
-//! limit, and once the large statements have more memory than is left, one statement of 32 MiB or
-//! more runs at a time. The other large statements pause between two polls, where a stop takes
-//! effect at once. Past 17/16 of the limit all statements of 64 MiB or more end.
+//! A sort or a join may copy all its memory before the operator checks for a stop. Therefore large
+//! statements take turns if less than 1/4 of the limit is left, and less than the large statements
+//! already use: one statement of 32 MiB or more runs at a time. The other large statements pause
+//! between two polls, where a stop takes effect at once. Past 17/16 of the limit, all statements of
+//! 64 MiB or more end.
 
 use std::{
     sync::{
@@ -28,21 +29,22 @@ use parking_lot::Mutex;
 
 use crate::session::work::{Stop, Work};
 
-/// A statement with so many allocated bytes is a candidate for termination.
+/// A statement with at least this number of allocated bytes is a candidate for termination.
 pub(crate) const KNOWN_BYTES_MIN: isize = 4 << 20;
 
-/// Smaller memory requests always succeed: short statements go on.
+/// Smaller memory requests always succeed, so that short statements can continue.
 const REFUSED_BYTES_MIN: usize = 2 << 20;
 
-/// Requests of at least this size count until their release, because such a request can fill the
-/// memory before the thread's next look. Without a wide margin, the request reads the memory of the
-/// process itself.
+/// A granted request of at least this size counts as a promise until its release: the request can
+/// fill the memory before the thread checks again. If the margin below the limit is small, such a
+/// request first reads the current memory of the process.
 const PROMISED_BYTES_MIN: usize = 8 << 20;
 
-/// The approximate growth of the process in a second: the first use of new memory takes time.
+/// The maximum assumed growth of the process in bytes per second: the first use of new memory takes
+/// time.
 const GROWTH_BYTES_PER_SECOND: u64 = 2 << 30;
 
-/// The bounds of the time between two looks.
+/// The bounds of the time between two checks of the memory, in milliseconds.
 const LOOK_MS_MIN: u64 = 2;
 const LOOK_MS_MAX: u64 = 500;
 
@@ -50,29 +52,31 @@ const LOOK_MS_MAX: u64 = 500;
 const GIVE_BACK_MIN: Duration = Duration::from_millis(50);
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 
-/// The time until the next call of `give_back` after a statement ended for lack of memory.
+/// The time until the next call of `give_back`, after a statement ended because of too much memory.
 const GIVE_BACK_SOON: Duration = Duration::from_millis(10);
 
-/// The time that a statement has for its end before another statement must end as well.
+/// The time in which a terminated statement can free its memory, before the watch terminates
+/// another statement.
 const LAST_MOMENTS: Duration = Duration::from_millis(500);
 
-/// The same time for memory past the limit by 1/32.
+/// Like [`LAST_MOMENTS`], for memory that exceeds the limit by more than 1/32.
 const LAST_MOMENTS_MIN: Duration = Duration::from_millis(150);
 
-/// Statements with so many bytes end together if the memory is past the limit by 1/16: the end of a
-/// single statement frees memory too slowly.
+/// All statements with at least this number of bytes end together if the memory exceeds the limit
+/// by 1/16: the end of a single statement frees memory too slowly.
 const LARGE_BYTES_MIN: usize = 64 << 20;
 
-/// Statements with at least so many bytes take turns.
+/// Statements with at least this number of bytes take turns when memory is scarce.
 pub(crate) const RESTING_BYTES_MIN: usize = 32 << 20;
 
-/// Length of a turn.
+/// The time for which one large statement runs before the next large statement gets its turn.
 const TURN: Duration = Duration::from_millis(250);
 
-/// The longest time between two looks while statements take turns.
+/// The longest time between two checks of the memory while statements take turns, in milliseconds.
 const LOOK_MS_TURNS: u64 = 25;
 
-/// Half of the granted memory is in use, or will never be in use, after this time.
+/// After this time, the watch assumes that half of the promised bytes are in use or will never be
+/// used.
 const PROMISE_HALF_LIFE: Duration = Duration::from_millis(250);
 
 /// The functions that read the memory of the process and give memory back.
@@ -102,10 +106,10 @@ static PROCESS: OnceLock<Process> = OnceLock::new();
 /// The limit of resident bytes; 0 means no limit.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-/// The resident bytes at the last look.
+/// The resident bytes at the last check.
 static RESIDENT: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of granted large requests that are not in use yet.
+/// Bytes of granted large requests that do not yet appear in the resident memory.
 static PROMISED: AtomicUsize = AtomicUsize::new(0);
 
 /// True while large statements take turns.
@@ -114,12 +118,12 @@ static TURNS: AtomicBool = AtomicBool::new(false);
 /// [`Work::address`] of the statement with the turn; 0 means no statement.
 static TURN_OF: AtomicUsize = AtomicUsize::new(0);
 
-/// Statements with much memory now or earlier.
+/// Statements that have, or once had, enough memory to be candidates for termination.
 static LARGE: Mutex<Vec<Weak<Work>>> = Mutex::new(Vec::new());
 
-/// Makes the freed memory of this thread available to [`Process::give_back`], if the memory of the
-/// process is nearly full. The allocator keeps freed memory by thread, and each of many short
-/// statements may have a thread of its own.
+/// Gives back the freed memory of this thread to the system, if the memory of the process is nearly
+/// full. The allocator keeps freed memory by thread, and each of many short statements may run on a
+/// different thread.
 pub(crate) fn give_back_of_thread() {
     let limit = LIMIT.load(Ordering::Relaxed);
     if limit > 0
@@ -163,10 +167,10 @@ fn statement_bytes() -> usize {
     running.map(|work| work.bytes()).fold(0, usize::saturating_add)
 }
 
-/// Notes the end of a granted request. Many short statements request memory without using the
-/// memory: the promises of ended statements must not add up until they expire. Memory that grew in
-/// small requests has no promise, and its release may end the promise of another statement early;
-/// then the watch ends the largest statement.
+/// Ends the promise of a granted request. Many short statements request memory without using the
+/// memory: without this call, the promises of ended statements would add up until they expire.
+/// Memory that grew in small requests has no promise. Its release may end the promise of another
+/// statement early; in that case, the watch later terminates the largest statement.
 pub(crate) fn release_promise(bytes: usize) {
     if !needs_promise(bytes) {
         return;
@@ -176,14 +180,14 @@ pub(crate) fn release_promise(bytes: usize) {
     let _ = PROMISED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, without);
 }
 
-/// The granted memory of one owner. A drop ends the promise.
+/// Memory granted to one owner. A drop ends the promise.
 #[derive(Debug, Default)]
 pub struct MemoryPromise {
     bytes: usize,
 }
 
 impl MemoryPromise {
-    /// A promise of `bytes`; `None` if the process has no room.
+    /// Requests `bytes`; `None` if the process has too little memory.
     pub fn of(bytes: usize) -> Option<Self> {
         has_memory(bytes).then(|| Self { bytes: if needs_promise(bytes) { bytes } else { 0 } })
     }
@@ -204,7 +208,8 @@ fn needs_promise(bytes: usize) -> bool {
     bytes >= PROMISED_BYTES_MIN
 }
 
-/// True if the process has room for `bytes` more.
+/// Requests `bytes` of memory: true if the resident memory stays within the limit. A granted large
+/// request counts as a promise.
 pub(crate) fn has_memory(bytes: usize) -> bool {
     let limit = LIMIT.load(Ordering::Relaxed);
     if limit == 0 || bytes < REFUSED_BYTES_MIN {
@@ -232,7 +237,8 @@ pub(crate) fn has_memory(bytes: usize) -> bool {
     granted
 }
 
-/// Watches the memory of a process. The owner runs the watch on a separate thread.
+/// Checks the memory of the process again and again, and terminates statements above the limit. The
+/// owner calls [`Watch::look`] on a separate thread.
 #[derive(Debug)]
 pub struct Watch {
     process: Process,
@@ -250,7 +256,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch over this process. The first watch serves all services of the process.
+    /// Creates the watch of this process. Functions of the first watch serve all services of the
+    /// process.
     pub fn new(process: Process, allowance: Allowance) -> Self {
         let _first = PROCESS.set(process);
         let limit = allowance.bytes_max.min(allowance.hard_bytes_max);
@@ -267,7 +274,7 @@ impl Watch {
         }
     }
 
-    /// Reads the memory and reacts; returns the time until the next look.
+    /// Checks the memory once and reacts; returns the time until the next check.
     pub fn look(&mut self) -> Duration {
         let Some(mut resident) = (self.process.resident)() else {
             return Duration::from_millis(LOOK_MS_MAX);
@@ -301,7 +308,7 @@ impl Watch {
         if resident > limit && !self.frees() {
             self.end_largest(resident, limit);
         }
-        // Within one poll, each statement may double its memory.
+        // Each statement may double its memory within one poll.
         let left = limit.saturating_sub(resident);
         let turns = left < limit / 4 && left < statement_bytes();
         if turns {
@@ -333,7 +340,8 @@ impl Watch {
         }
     }
 
-    /// The current limit. Memory outside of statements can exceed the budgets for that memory.
+    /// The current limit of resident bytes. The limit exceeds `bytes_max` if memory outside of
+    /// statements exceeds its budgets: statements may always use half of their budget.
     fn limit(&self, resident: usize, statements: usize) -> usize {
         let others = resident.saturating_sub(statements);
         let least = others.saturating_add(self.allowance.statement_bytes / 2);

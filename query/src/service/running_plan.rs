@@ -1,11 +1,13 @@
-//! A running plan: on the reader's thread, or on the threads of plans.
+//! A plan during its execution. The plan runs on the thread of the reader of its rows, or on the
+//! threads of [`Execution`](super::execution::Execution).
 //!
 //! ```text
-//!   plan ─► at most 4 MB of batches that wait ─► the batch of the reader
+//!   plan ─► queue: at most 4 MB of batches ─► the last batch at the reader
 //!           └──────────── charged to the statement ───────────────────┘
 //! ```
-//! A stopped statement frees the plan and the waiting batches at once, also while a client reads
-//! nothing. The batch of the reader counts until the reader asks for the next batch.
+//! A stop of the statement immediately frees the plan and the queued batches, even while the client
+//! reads nothing. A batch at the reader counts as memory of the statement until the reader requests
+//! the next batch.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -33,27 +35,27 @@ use tokio::{
 use super::short_plans::TURNS;
 use crate::session::work::{Stop, Work};
 
-/// The maximum number of batches that wait for a slow client.
+/// The maximum number of queued batches for a slow client.
 const BATCHES_AHEAD: usize = 2;
 
-/// The maximum size of waiting batches; one larger batch may wait alone. A plan goes on below the
-/// limit.
+/// The maximum size of all queued batches, in bytes. A single larger batch may be queued alone. The
+/// plan continues while the queue is below the limit.
 const BYTES_AHEAD: usize = 4 << 20;
 
-/// Bytes of one permit.
+/// Bytes of queued batches for one permit of the semaphore.
 const PERMIT_BYTES: usize = 4 << 10;
 
-/// A batch on the way to the reader.
+/// A queued batch.
 struct QueuedBatch {
     batch: Result<RecordBatch>,
     charge: Option<Charge>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// The place of a batch in the queue. A stopped statement empties the places.
+/// A queue entry for a batch. A stop of the statement empties the entries.
 type Slot = Mutex<Option<QueuedBatch>>;
 
-/// The batch that the reader has.
+/// The last batch that the reader received.
 struct ReaderBatch {
     bytes: usize,
     _charge: Option<Charge>,
@@ -65,7 +67,7 @@ impl ReaderBatch {
     }
 }
 
-/// The batches of a plan. A drop stops the plan.
+/// The execution of a plan, which returns batches. A drop stops the plan.
 pub struct RunningPlan {
     place: ExecutionPlace,
     own: Arc<Work>,
@@ -74,9 +76,9 @@ pub struct RunningPlan {
 
 /// Where a plan runs.
 enum ExecutionPlace {
-    /// On the reader's thread, for so many more turns.
+    /// On the reader's thread, for at most `turns` more polls.
     Here { rows: SendableRecordBatchStream, turns: u32, threads: Handle },
-    /// On other threads.
+    /// On the threads of plans; the batches arrive through a queue.
     There { batches: Receiver<Arc<Slot>>, task: JoinHandle<Option<Error>> },
     /// The plan could not start.
     Failed(Error),
@@ -85,7 +87,7 @@ enum ExecutionPlace {
 }
 
 impl RunningPlan {
-    /// Starts a short plan here; the rest of a longer plan moves to `threads`.
+    /// Starts a plan on the reader's thread. A plan that is not short then moves to `threads`.
     pub fn on_reader(
         start: impl FnOnce() -> Result<SendableRecordBatchStream>,
         threads: Handle,
@@ -117,7 +119,7 @@ impl RunningPlan {
         Self { place: ExecutionPlace::There { batches, task }, own, read: None }
     }
 
-    /// Moves the plan from the reader's thread to the threads of plans.
+    /// Moves the rest of the plan from the reader's thread to the threads of plans.
     fn hand_over(&mut self) {
         let place = std::mem::replace(&mut self.place, ExecutionPlace::Ended);
         let ExecutionPlace::Here { rows, threads, .. } = place else {
@@ -130,7 +132,7 @@ impl RunningPlan {
         self.place = ExecutionPlace::There { batches, task };
     }
 
-    /// Releases the reader's last batch.
+    /// Stops counting the reader's last batch as memory of the statement.
     fn take_back(&mut self) {
         if let Some(read) = self.read.take() {
             self.own.hand_on(read.bytes);
@@ -138,9 +140,9 @@ impl RunningPlan {
     }
 }
 
-/// Sends the batches of a plan, until the plan ends, the reader is gone or the statement is
-/// stopped. Returns the error of a stopped statement, so that the reader does not take the stop for
-/// the end of the rows.
+/// Sends the batches of a plan to the queue, until the plan ends, the reader is gone or the
+/// statement is stopped. Returns the error of a stopped statement; otherwise the reader would
+/// mistake the stop for the end of the rows.
 async fn pump(
     rows: SendableRecordBatchStream,
     sender: Sender<Arc<Slot>>,
@@ -151,7 +153,7 @@ async fn pump(
         () = send_all(rows, sender, &mut waiting) => return None,
         error = own.stopped() => error,
     };
-    // The reader can be a client that reads nothing for hours.
+    // Empty the queue entries now: the client may read nothing for hours.
     waiting.iter().filter_map(Weak::upgrade).for_each(|slot| drop(slot.lock().take()));
     Some(stopped)
 }
@@ -163,7 +165,7 @@ async fn send_all(
 ) {
     let places = Arc::new(Semaphore::new(BYTES_AHEAD / PERMIT_BYTES));
     loop {
-        // Room for one more byte, or the reader is gone.
+        // Wait until the queue has room, or until the reader is gone.
         let room = tokio::select! {
             room = places.acquire() => room.map(drop),
             () = sender.closed() => return,
@@ -186,7 +188,7 @@ async fn send_all(
     }
 }
 
-/// Charges a batch to the statement of the thread, unless the batch is small.
+/// Charges the memory of a batch to the running statement, unless the batch is small.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -204,7 +206,7 @@ impl QueuedBatch {
         Arc::new(Mutex::new(Some(self)))
     }
 
-    /// Waits for a place, and returns the batch with the place.
+    /// Waits for room in the queue for the batch.
     async fn of(batch: RecordBatch, places: &Arc<Semaphore>) -> Self {
         let charge = match charge_batch(&batch) {
             Ok(charge) => charge,
@@ -217,7 +219,7 @@ impl QueuedBatch {
     }
 }
 
-/// The result of `work`, or an error after a panic.
+/// Runs `work`; returns an error if `work` panics.
 fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let said = panic.downcast_ref::<&str>().map(|said| (*said).to_string());

@@ -1,8 +1,9 @@
-//! The part of the memory budget that one statement or one client holds.
+//! The memory account of one statement or one client.
 //!
-//! The whole server has one budget, `query_memory_bytes_max`: operators, values of expressions,
-//! texts and plans of statements, messages of clients. A share takes at most half of the memory
-//! that the other shares leave: a large request fails, and the next small request succeeds (CL-10).
+//! The server has one memory budget, `query_memory_bytes_max`, for operators, values of
+//! expressions, texts and plans of statements, and messages of clients. A share can grow to at most
+//! half of the memory that other users of the budget leave: a large request fails, and the next
+//! small request succeeds (CL-10).
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,16 +13,16 @@ use datafusion::execution::memory_pool::{
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_postgres::errors::from_datafusion;
 
-/// The memory of one statement or client.
+/// The memory that one statement or client has taken from the budget.
 #[derive(Debug)]
 pub struct Share {
     what: &'static str,
     pool: Arc<dyn MemoryPool>,
-    /// Made with the first bytes: most statements and clients hold no significant memory.
+    /// Created by the first request: most statements and clients need no significant memory.
     reservation: OnceLock<MemoryReservation>,
 }
 
-/// Bytes of a share; the drop gives them back.
+/// A number of bytes in a share; a drop returns the bytes to the budget.
 #[derive(Debug)]
 pub struct ShareReservation {
     share: Arc<Share>,
@@ -29,7 +30,7 @@ pub struct ShareReservation {
 }
 
 impl Share {
-    /// An empty share; messages call it `what`.
+    /// An empty share; `what` describes the share in error messages.
     pub(crate) fn new(what: &'static str, pool: &Arc<dyn MemoryPool>) -> Arc<Self> {
         Arc::new(Self { what, pool: Arc::clone(pool), reservation: OnceLock::new() })
     }
@@ -39,7 +40,7 @@ impl Share {
         self.reservation.get_or_init(register)
     }
 
-    /// Takes bytes.
+    /// Takes bytes from the budget.
     ///
     /// # Errors
     /// `OutOfMemory`; after an error the share is unchanged.
@@ -69,12 +70,12 @@ impl Share {
         self.reservation.get().map_or(0, MemoryReservation::size)
     }
 
-    /// Gives bytes back.
+    /// Returns bytes to the budget.
     pub fn shrink(&self, bytes: usize) {
         self.reservation().shrink(bytes);
     }
 
-    /// Takes bytes; a drop of the result gives the bytes back.
+    /// Takes bytes from the budget; a drop of the result returns the bytes.
     ///
     /// # Errors
     /// As [`Self::grow`].
@@ -85,7 +86,7 @@ impl Share {
 }
 
 impl ShareReservation {
-    /// Changes the number of bytes.
+    /// Changes the reservation to `bytes`.
     ///
     /// # Errors
     /// As [`Share::grow`].
@@ -107,14 +108,14 @@ impl Drop for ShareReservation {
     }
 }
 
-/// The number of copies of the text in the syntax tree and the plan.
+/// The assumed number of copies of the text in the syntax tree and the plan.
 const COPIES: usize = 4;
 
-/// Bytes of tree and plan nodes for each byte of SQL outside of literals.
+/// Assumed bytes of tree and plan nodes for each byte of SQL outside of literals.
 const NODE_BYTES: usize = 128;
 
-/// The approximate memory of a statement with this text: measured, and an upper estimate except for
-/// rows of very short values.
+/// Estimates the memory of a statement from its text, in bytes. The factors come from measurements.
+/// The estimate is an upper bound, except for rows of very short values.
 pub(crate) fn statement_bytes(text: &str) -> usize {
     let mut quoted = false;
     let mut bytes = text.len().saturating_mul(COPIES);

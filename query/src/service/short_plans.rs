@@ -1,13 +1,13 @@
-//! Short plans run on the thread of their reader: they read so little that the transfer to another
-//! thread, and the transfer of the rows back, would take longer.
+//! Recognizes short plans, which run on the thread of their reader. A short plan reads so few rows
+//! that the transfer to another thread and back would take longer than the plan.
 //!
 //! ```text
-//!   short plan ─► polled by its reader, so many times ─► done, mostly
-//!                                └─► not done: the rest of it on the threads of plans (CL-10)
+//!   short plan ─► polled by its reader, at most TURNS times ─► usually done
+//!                                └─► not done: continues on the threads of plans (CL-10)
 //! ```
-//! The number of rows is an estimate. The limit on turns, and tokio's budget within each turn,
-//! bound the harm of a wrong estimate. The computation for a row must take about as long as a read
-//! of the row, because no operator checks for a stop within a batch.
+//! The number of rows is an estimate. If the estimate is wrong, the limit on polls and tokio's
+//! budget within each poll limit the harm. The computation for a row must take about as long as the
+//! read of the row, because no operator checks for a stop within a batch.
 
 use std::sync::Arc;
 
@@ -40,10 +40,10 @@ use crate::{
     table::{few_rows, finds_few_newest},
 };
 
-/// The number of polls by the reader of a short plan before the transfer to other threads.
+/// The number of times that the reader polls a short plan before the plan moves to other threads.
 pub const TURNS: u32 = 4;
 
-/// Functions with little work for each value.
+/// Functions that need little time for each value.
 const LIGHT_FUNCTIONS: [&str; 18] = [
     "time_bucket",
     "date_bin",
@@ -65,7 +65,7 @@ const LIGHT_FUNCTIONS: [&str; 18] = [
     "coalesce",
 ];
 
-/// True if a plan is one chain of nodes with little work for each row, over a leaf with few rows.
+/// True if a plan is a single chain of cheap nodes over a leaf with few rows.
 pub fn is_short(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut node = plan;
     loop {
@@ -100,7 +100,7 @@ fn is_light(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.apply_expressions(each).is_ok() && light
 }
 
-/// True if an expression and its parts do little work for each row.
+/// True if an expression and its subexpressions need little time for each row.
 fn computes_little(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     let mut little = true;
     expr.apply(|expr| {

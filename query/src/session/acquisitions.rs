@@ -1,4 +1,5 @@
-//! The chronicles acquired by a session, and used by its statements (F8–F13).
+//! Acquisition of chronicles by a session (ACQUIRE and RELEASE), and the use of chronicles by the
+//! session's statements (F8–F13).
 
 use std::{
     pin::pin,
@@ -22,10 +23,10 @@ use stratalog_visor_core::{
 use super::Session;
 use crate::{statement::as_of_sealed, table::projection::confined};
 
-/// Maximum number of other holders described in an error.
+/// Maximum number of other holders that an error message lists.
 const OTHERS_SHOWN_MAX: usize = 5;
 
-/// Waits for a change, or until the pause is over.
+/// Waits until the acquisitions change, or until the maximum time of the pause has passed.
 pub async fn wait_out(pause: Pause) {
     let Pause { at_most, changed } = pause;
     // A dropped sender also counts as a change.
@@ -39,12 +40,12 @@ pub async fn wait_out(pause: Pause) {
     }
 }
 
-/// The behaviour of an ACQUIRE with other holders in the way.
+/// The behaviour of an ACQUIRE if other sessions have acquired the chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Fails at once.
     Not,
-    /// Waits in the queue for the other holders.
+    /// Waits in the queue until the other holders release the chronicle.
     InTurn,
 }
 
@@ -55,12 +56,14 @@ pub struct EnteredChronicle {
     pub ticks: TickRange,
     /// The acquisition time of the session: nanoseconds since 1970; `None` without an ACQUIRE.
     since_ns: Option<i64>,
-    /// The use, until the statement drops it; `None` for a use until the end of the block.
+    /// A guard of the use: the use ends when the guard drops. `None` if the open block keeps the
+    /// guard until the end of the block.
     pub using: Option<UseGuard>,
 }
 
 impl EnteredChronicle {
-    /// Tells an append, before any events, the start of the accepted events.
+    /// Tells the append when the session acquired the chronicle: the append refuses earlier times.
+    /// Call before the first event. Has no effect if the times do not go by the clock.
     pub fn announce(&self, append: &mut dyn Append, chronicle: &ChronicleDefinition) {
         if chronicle.time_source.is_clocked() {
             append.acquired(chronicle.id, self.since_ns);
@@ -68,16 +71,19 @@ impl EnteredChronicle {
     }
 }
 
-/// The snapshot of a statement, and the uses of chronicles during the read.
+/// The snapshot that a statement reads, with guards that mark the chronicles as in use during the
+/// read.
 #[derive(Debug, Clone)]
 pub struct PinnedSnapshot {
-    /// The events. A chronicle acquired in part shows only the acquired range, and a chronicle read AS OF
-    /// SEALED shows only events that can no longer change.
+    /// The visible events. If the session has acquired a range of a chronicle, only the events in
+    /// the range are visible. For a chronicle read AS OF SEALED, only events that can no longer
+    /// change are visible.
     pub snapshot: Arc<dyn Snapshot>,
     uses: Option<Arc<[UseGuard]>>,
 }
 
-/// The chronicles that a statement reads, and the ranges visible to the statement.
+/// Guards of the chronicles that a statement reads, and the range of ticks of each chronicle that
+/// the statement may see.
 struct ReadAccess {
     uses: Option<Arc<[UseGuard]>>,
     within: Vec<(ChronicleId, TickRange)>,
@@ -90,29 +96,29 @@ impl ReadAccess {
 }
 
 impl PinnedSnapshot {
-    /// The uses to hold while rows are read.
+    /// The guards of the uses. The reader keeps the guards until the end of the read.
     pub fn uses(&self) -> Option<Arc<[UseGuard]>> {
         self.uses.clone()
     }
 }
 
-/// A chronicle followed without an end: in use until the drop, even after the end of the block in
-/// which the statement began.
+/// A chronicle that an endless statement (SUBSCRIBE) reads. The chronicle stays in use until this
+/// value drops, even after the end of the block in which the statement began.
 #[derive(Debug)]
 pub struct FollowedChronicle {
-    /// A weak reference: the session's cursors keep results, and a result must not keep its
-    /// session.
+    /// A weak reference: a cursor of the session owns the result of the statement, and a result
+    /// that owned its session would form a reference cycle.
     session: Weak<Session>,
     using: UseGuard,
 }
 
 impl FollowedChronicle {
-    /// The visible events: the acquired ticks at the start.
+    /// The visible ticks: the range that the session had acquired when the statement began.
     pub fn ticks(&self) -> TickRange {
         self.using.ticks()
     }
 
-    /// Checks that the session may still read. Call before each look at the next events.
+    /// Checks that the session may still read the chronicle. Call before each read of new events.
     ///
     /// # Errors
     /// `LeaseLost` if the session's lease has run out.
@@ -129,13 +135,14 @@ impl Session {
         &self.parts().acquisitions
     }
 
-    /// The holder of the chronicles that this session acquires.
+    /// The owner of the acquisitions of this session: the session itself, or the original session
+    /// of a twin.
     pub fn holder(&self) -> HolderId {
         self.holder
     }
 
-    /// Pins the data of a statement that reads the chronicles `reads`. Chronicles in `sealed` show
-    /// only events that can no longer change.
+    /// Takes the snapshot for a statement that reads the chronicles `reads`. From the chronicles in
+    /// `sealed` (AS OF SEALED), only events that can no longer change are visible.
     ///
     /// # Errors
     /// The errors of [`Self::enter`], `EventStore::seal` and `Transaction::snapshot`.
@@ -154,7 +161,7 @@ impl Session {
         Ok(reading.of(snapshot))
     }
 
-    /// Like [`Self::pin`], on an existing snapshot of the statement.
+    /// Like [`Self::pin`], with a snapshot that the statement already has.
     ///
     /// # Errors
     /// The errors of [`Self::enter`].
@@ -181,7 +188,7 @@ impl Session {
         Ok(ReadAccess { uses: (!uses.is_empty()).then(|| uses.into()), within })
     }
 
-    /// Begins to follow a chronicle.
+    /// Begins an endless read of a chronicle, for a SUBSCRIBE.
     ///
     /// # Errors
     /// The errors of [`Self::enter`] for a read.
@@ -190,7 +197,7 @@ impl Session {
         Ok(FollowedChronicle { session: Weak::clone(&self.itself), using })
     }
 
-    /// Begins to read chronicles, for a reader that outlives the block.
+    /// Marks chronicles as in use by a reader that may continue after the end of the block.
     ///
     /// # Errors
     /// The errors of [`Self::enter`] for a read.
@@ -203,7 +210,7 @@ impl Session {
         entered.map_err(|refusal| self.refusal_error(chronicle, refusal))
     }
 
-    /// Begins to use a chronicle, until the end of the statement or of its block.
+    /// Marks a chronicle as in use, until the end of the statement or of its block.
     ///
     /// # Errors
     /// `LeaseLost` if the session's lease on the chronicle has run out. For a write:
@@ -223,8 +230,9 @@ impl Session {
         Ok(EnteredChronicle { ticks, since_ns, using: self.transaction.hold(using) })
     }
 
-    /// Removes writes of other, still open blocks to a chronicle, if their leases have run out. The
-    /// writes can never be committed, and no session may wait for their keys and times.
+    /// Drops the uncommitted rows that other sessions wrote to a chronicle in open blocks, if the
+    /// leases of these sessions have run out. Such rows can never be committed, and no session may
+    /// wait for the keys and times in the rows.
     pub(super) fn drop_lost_writes(&self, chronicle: ChronicleId) {
         let holders = self.acquisitions().void_holders(chronicle);
         if holders.is_empty() {
@@ -232,7 +240,7 @@ impl Session {
         }
         let open = self.service.sessions().open();
         let others = open.iter().filter(|session| session.process_id() != self.process_id());
-        // The block may belong to a twin.
+        // A twin has the same holder and may own the block.
         for other in others.filter(|session| holders.contains(&session.holder)) {
             if let Some((lost, refusal)) = other.transaction.void() {
                 other.transaction.lose(other.refusal_error(lost, refusal));
@@ -240,8 +248,8 @@ impl Session {
         }
     }
 
-    /// Runs work that may wait for other writers of a chronicle. Writers whose leases run out
-    /// meanwhile are no longer in the way.
+    /// Runs `work`, which may wait for other writers of a chronicle. When the lease of such a
+    /// writer runs out, drops the uncommitted rows of the writer: `work` can continue.
     pub(crate) async fn with_lost_writes_dropped<T>(
         &self,
         chronicle: ChronicleId,
@@ -258,7 +266,8 @@ impl Session {
         work.await
     }
 
-    /// Acquires a chronicle. With other holders in the way, returns a place in the queue.
+    /// Acquires a chronicle. If other sessions hold the chronicle and `wait` allows a wait, returns
+    /// a place in the queue instead.
     ///
     /// # Errors
     /// The errors of ACQUIRE.
@@ -278,9 +287,9 @@ impl Session {
         acquired.map_err(|refusal| self.refusal_error(chronicle.id, refusal))
     }
 
-    /// Checks, after an ACQUIRE, that the holder still exists: a session closed in the meantime has
-    /// already released its chronicles. From here on, no writes through expired leases are in the
-    /// way.
+    /// Checks, after an ACQUIRE, that the session and the chronicle still exist; otherwise gives up
+    /// the acquisition. A session that was closed in the meantime has already released its
+    /// chronicles. Also drops uncommitted rows of sessions whose leases have run out.
     ///
     /// # Errors
     /// `ConnectionFailure`, `UndefinedTable`.
@@ -297,8 +306,8 @@ impl Session {
         Ok(())
     }
 
-    /// Whether no open session remains to release the acquired chronicles: this session is closed,
-    /// or the original session of this twin.
+    /// Whether no open session remains that will release the acquired chronicles: this session is
+    /// closed, or the original session of this twin is closed.
     fn is_left(&self) -> bool {
         let is_closed = |session: &Session| session.closed.load(Ordering::Acquire);
         if self.holder.0 == self.process_id() {
@@ -308,8 +317,8 @@ impl Session {
         is_closed(self) || first.is_none_or(|first| is_closed(&first))
     }
 
-    /// The error for a missing chronicle. A chronicle that exists only for the block that made it
-    /// is also missing.
+    /// The error if the common catalog does not contain the chronicle; `None` if the chronicle
+    /// exists. A chronicle created in an open block also counts as missing.
     pub(crate) fn missing_error(&self, chronicle: &ChronicleDefinition) -> Option<Error> {
         if self.parts().catalog.state().chronicle_by_id(chronicle.id).is_some() {
             return None;
@@ -367,7 +376,7 @@ impl Session {
         self.acquisitions().leave(self.holder);
     }
 
-    /// The error for a refusal.
+    /// The error for the client if the acquisitions refuse a request.
     pub(crate) fn refusal_error(&self, chronicle: ChronicleId, refusal: Refusal) -> Error {
         let (name, subject) = self.name_and_subject(chronicle);
         let error = match refusal {
@@ -421,7 +430,8 @@ impl Session {
         error.with_subject(subject)
     }
 
-    /// The name of a chronicle, and the subject of its errors for programs.
+    /// The name of a chronicle for messages, and the separate name fields (schema, table) of its
+    /// errors.
     fn name_and_subject(&self, chronicle: ChronicleId) -> (String, Subject) {
         match self.seen.state().chronicle_by_id(chronicle) {
             Some(known) => (known.name.clone(), known.subject()),
@@ -454,7 +464,7 @@ impl Session {
         .with_subject(subject)
     }
 
-    /// The sessions in the way, in a few words.
+    /// A short text about the first of the other sessions, for the error message.
     fn first(&self, others: &[Acquisition]) -> String {
         let Some(first) = others.first() else {
             return "other sessions use the chronicle".to_string();
@@ -475,7 +485,7 @@ impl Session {
         format!("session {} {does}{more}", first.holder.session())
     }
 
-    /// The sessions in the way, by name.
+    /// The other sessions, one line each, for the detail of the error.
     fn all(&self, others: &[Acquisition]) -> String {
         let open = self.service.sessions().open();
         let lines = others.iter().take(OTHERS_SHOWN_MAX).map(|other| {

@@ -1,4 +1,4 @@
-//! Long work that keeps a thread busy: parsing and planning.
+//! Runs long computations that block a thread: parsing and planning.
 
 use std::pin::pin;
 
@@ -9,13 +9,14 @@ use tokio::{
 
 use crate::service::resident_memory::give_back_of_thread;
 
-/// A multi-threaded runtime: another thread can take over its other tasks, and sockets.
+/// The current runtime, if multi-threaded: another thread can then take over the other tasks and
+/// the sockets of this thread.
 fn runtime() -> Option<Handle> {
     let runtime = Handle::try_current().ok()?;
     (runtime.runtime_flavor() == RuntimeFlavor::MultiThread).then_some(runtime)
 }
 
-/// Runs `work` without blocking other tasks, for any duration of `work`.
+/// Runs `work`, which may take long, without blocking other tasks.
 pub fn busy<T>(work: impl FnOnce() -> T) -> T {
     match runtime() {
         Some(_) => block_in_place(|| {
@@ -27,7 +28,7 @@ pub fn busy<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs `future` to its end, like [`busy`].
+/// Runs `future` to its end on this thread, like [`busy`], without blocking other tasks.
 pub async fn block_on<T>(future: impl Future<Output = T>) -> T {
     match runtime() {
         Some(runtime) => {

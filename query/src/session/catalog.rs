@@ -1,4 +1,4 @@
-//! The session's database as DataFusion's catalog.
+//! The session's database in the form of DataFusion's catalog.
 
 use std::sync::Arc;
 
@@ -17,20 +17,21 @@ use crate::{
 };
 use stratalog_postgres::SEARCH_PATH_SCHEMA;
 
-/// The meaning of names for the statement in planning.
+/// The context that resolves names for the statement that is being planned.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// The catalog; the same state for the whole statement.
+    /// The catalog state, which is the same for the whole statement.
     pub state: Arc<CatalogState>,
     /// The database.
     pub database: String,
     /// Schemas for unqualified names, after `pg_catalog`.
     pub search_path: Vec<String>,
-    /// System columns that the statement mentions, by position.
+    /// System columns that the statement mentions, as positions in `SYSTEM_COLUMNS`.
     pub system_columns: Vec<usize>,
-    /// Whether the planner may use primary keys.
+    /// Whether the planner may use primary keys, so that columns determined by a key need no GROUP
+    /// BY.
     pub keyed: bool,
-    /// Tables for this statement only, by their unqualified names.
+    /// Tables that replace unqualified names, for this statement only.
     pub replaced: Vec<(String, Arc<dyn TableProvider>)>,
 }
 
@@ -47,10 +48,10 @@ impl SystemSchemas {
     }
 }
 
-/// The only database of a session.
+/// The DataFusion catalog of a session's database.
 #[derive(Debug)]
 pub struct SessionCatalog {
-    /// The name of the database in queries.
+    /// The name under which queries refer to the database.
     name: String,
     database: String,
     scope: Arc<Mutex<Scope>>,
@@ -59,7 +60,8 @@ pub struct SessionCatalog {
 }
 
 impl SessionCatalog {
-    /// The catalog of `database`, named `name` in queries. Each statement sets `scope` and `pin`.
+    /// Creates the catalog of `database`, with `name` as its name in queries. Each statement sets
+    /// `scope` and `pin`.
     pub fn new(
         name: String,
         database: String,
@@ -106,7 +108,7 @@ impl CatalogProvider for SessionCatalog {
     }
 }
 
-/// A list with the session's only catalog.
+/// DataFusion's list of catalogs, with a single catalog.
 #[derive(Debug)]
 pub struct SessionCatalogs(pub Arc<SessionCatalog>);
 
@@ -128,7 +130,7 @@ impl CatalogProviderList for SessionCatalogs {
     }
 }
 
-/// The chronicles of a schema.
+/// DataFusion's view of a schema: its chronicles.
 #[derive(Debug)]
 struct ChronicleSchema {
     database: String,
@@ -171,7 +173,7 @@ impl SchemaProvider for ChronicleSchema {
     }
 }
 
-/// The schemas for the lookup of unqualified names, in order.
+/// The schemas in which unqualified names are looked up, in order.
 #[derive(Debug)]
 struct SearchPath {
     replaced: Vec<(String, Arc<dyn TableProvider>)>,

@@ -1,4 +1,4 @@
-//! Commits of writes to chronicles.
+//! Commits that continue even if the client disconnects.
 
 use std::{
     pin::Pin,
@@ -11,9 +11,8 @@ use tokio::runtime::Handle;
 
 use super::Session;
 
-/// A commit that continues to its end, even if nobody waits for the result. Before the end, the
-/// written rows may become visible, and no other session may hold the written chronicles
-/// exclusively.
+/// A future that commits rows. If the future is dropped, the commit continues as a task. Until the
+/// end of the commit, `uses` keep other sessions from acquiring the written chronicles exclusively.
 pub struct CommitTask<T: Send + 'static> {
     work: Option<BoxFuture<'static, T>>,
     began: bool,
@@ -57,7 +56,7 @@ impl<T: Send + 'static> Drop for CommitTask<T> {
     fn drop(&mut self) {
         let (Some(work), true) = (self.work.take(), self.began) else { return };
         let uses = std::mem::take(&mut self.uses);
-        // Without a runtime the process ends, and no session acquires anything.
+        // Without a runtime the process is about to end, and no session acquires anything.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 work.await;

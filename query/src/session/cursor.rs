@@ -1,4 +1,4 @@
-//! An SQL cursor: a result that is read piece by piece.
+//! An SQL cursor: the rows of a query, which FETCH reads in steps.
 //!
 //! ```text
 //!   position   0     1 … n     n + 1
@@ -22,41 +22,42 @@ use tokio::{sync::OwnedMutexGuard, time::Instant};
 
 use crate::Rows;
 
-/// The direction of a FETCH, from the position of the cursor.
+/// The movement of a FETCH, from the position of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Forward by this number of rows, or to the end.
     Forward(Option<u64>),
     /// Backward by this number of rows, or to the beginning.
     Backward(Option<u64>),
-    /// To a row by number: counted from the first row, or, below 0, from the last row.
+    /// To a row by number: 1 is the first row, and -1 is the last row.
     Absolute(i64),
-    /// To a row by distance.
+    /// To the row at this distance from the current row; a negative number moves back.
     Relative(i64),
 }
 
-/// A result, and a position in the result.
+/// The rows of a query, and the position of the cursor.
 #[derive(Debug)]
 pub struct SqlCursor {
     rows: Rows,
     ended: bool,
-    /// The error that ended the read.
+    /// The error of the query; the cursor cannot read further.
     failed: Option<Error>,
     position: u64,
     /// Number of rows read from the result.
     read: u64,
-    /// The rows in memory, in order: all read rows, or, without SCROLL, the rows from the current
-    /// row on.
+    /// The rows in memory, in order. With SCROLL: all rows read so far. Without SCROLL: the current
+    /// row and the rows after the current row.
     batches: VecDeque<RecordBatch>,
-    /// The memory of a cursor with SCROLL.
+    /// The memory reservation of a cursor with SCROLL; `None` without SCROLL.
     memory: Option<MemoryReservation>,
-    /// The deadline of a FETCH that waits for future rows of an endless result. `None` after the
-    /// first rows: the FETCH waits no longer.
+    /// The deadline of a FETCH that waits for future rows of an endless result. `None` once the
+    /// FETCH has received rows: the FETCH then takes only available rows.
     until: Option<Instant>,
 }
 
 impl SqlCursor {
-    /// A cursor before the first of `rows`. With memory for the read rows, the cursor can go back.
+    /// A cursor positioned before the first row. With a memory reservation, the cursor stores all
+    /// rows it reads and can move back.
     pub fn new(rows: Rows, memory: Option<MemoryReservation>) -> Self {
         Self {
             rows,
@@ -75,13 +76,14 @@ impl SqlCursor {
         self.rows.schema()
     }
 
-    /// Whether the cursor can go back.
+    /// Whether the cursor can move back (SCROLL).
     pub fn scrolls(&self) -> bool {
         self.memory.is_some()
     }
 
-    /// The rows of a FETCH; the cursor moves with each row taken. For an endless result, the
-    /// available rows, or, without any available rows, the rows that come within `wait`.
+    /// Runs a FETCH: the cursor moves as the caller reads the stream. From an endless result, the
+    /// stream returns the available rows; if no row is available, the stream waits for rows for at
+    /// most `wait`.
     ///
     /// # Errors
     /// `ObjectNotInPrerequisiteState` for a move back without SCROLL; `FeatureNotSupported` for a
@@ -136,7 +138,8 @@ impl SqlCursor {
         .boxed()
     }
 
-    /// At most `most` rows after the position; `None` at the end, or if no rows are available yet.
+    /// Returns at most `most` rows after the position of the cursor, and moves the cursor; `None`
+    /// at the end, or if no rows are available yet.
     async fn next_rows(&mut self, most: u64) -> Result<Option<RecordBatch>> {
         let first = self.position + 1;
         self.read_to(first).await?;
@@ -157,7 +160,7 @@ impl SqlCursor {
         Ok(Some(taken))
     }
 
-    /// Reads the result until row `number` is in memory, or to the end.
+    /// Reads from the result until row `number` is in memory, or until the result ends.
     async fn read_to(&mut self, number: u64) -> Result<()> {
         while !self.ended && self.read < number {
             if let Some(failed) = &self.failed {
@@ -174,7 +177,7 @@ impl SqlCursor {
         Ok(())
     }
 
-    /// The next batch of the result, or its end; `None` if no batch is available yet.
+    /// The next batch of the result: `Some(None)` at the end, `None` if no batch is available yet.
     async fn next_batch(&mut self) -> Option<Option<Result<RecordBatch>>> {
         if !self.rows.is_endless() {
             return Some(self.rows.next().await);
@@ -183,7 +186,7 @@ impl SqlCursor {
             return Some(next);
         }
         let next = tokio::time::timeout_at(self.until?, self.rows.next()).await.ok();
-        // The FETCH takes the available rows, and waits for no more rows.
+        // From here on, the FETCH takes only available rows.
         self.until = None;
         next
     }
@@ -206,7 +209,7 @@ impl SqlCursor {
         Ok(())
     }
 
-    /// The batch with a row, and the place of the row in the batch.
+    /// The batch that contains row `number`, and the index of the row in the batch.
     fn find(&self, number: u64) -> Option<(&RecordBatch, usize)> {
         let mut behind = self.read;
         for batch in self.batches.iter().rev() {
@@ -224,7 +227,7 @@ impl SqlCursor {
         let mut before = self.read - held;
         while let Some(first) = self.batches.front() {
             let behind = before + first.num_rows() as u64;
-            // The current row of the cursor stays.
+            // Keep the batch with the current row of the cursor.
             if behind >= self.position {
                 return;
             }
@@ -239,7 +242,7 @@ impl SqlCursor {
             count => count.unwrap_or(u64::MAX),
         };
         let mut left = count.min(self.position.saturating_sub(1));
-        // Before the first row, if fewer rows exist.
+        // Position 0, before the first row, if fewer than `count` rows come before.
         let to = self.position.saturating_sub(count);
         let mut found = Vec::new();
         while left > 0 {
@@ -256,13 +259,13 @@ impl SqlCursor {
         Ok(found)
     }
 
-    /// Moves to a row by number, and returns the row.
+    /// Moves the cursor to a row by number, and returns the row.
     async fn go_to(&mut self, number: u64) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         if number <= self.position {
             self.check_scrolls()?;
         }
         self.pass_to(number).await?;
-        // The row may come later.
+        // In an endless result, the row may arrive later.
         let found = self.current().filter(|_| self.ended || self.position == number);
         Ok(stream::iter(found.map(Ok)).boxed())
     }
@@ -280,7 +283,7 @@ impl SqlCursor {
         Ok(())
     }
 
-    /// The current row of the cursor, once more.
+    /// Returns the current row of the cursor again.
     async fn stay(&mut self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         if self.position > 0 {
             self.check_scrolls()?;
@@ -313,7 +316,7 @@ fn lost() -> Error {
     Error::internal("a cursor has lost its row")
 }
 
-/// The number of rows.
+/// Reads a stream to its end, and returns the number of rows.
 pub async fn count(mut rows: BoxStream<'static, Result<RecordBatch>>) -> Result<u64> {
     let mut count = 0;
     while let Some(batch) = rows.next().await {
@@ -322,5 +325,5 @@ pub async fn count(mut rows: BoxStream<'static, Result<RecordBatch>>) -> Result<
     Ok(count)
 }
 
-/// A cursor for several users, one at a time.
+/// A cursor behind a lock: one statement reads from the cursor at a time.
 pub type SharedCursor = Arc<tokio::sync::Mutex<SqlCursor>>;

@@ -26,22 +26,22 @@ struct OpenCursors {
     declared: u64,
 }
 
-/// The session's information about a cursor.
+/// An open cursor, and its properties for `pg_cursors`.
 #[derive(Debug, Clone)]
 pub struct OpenCursor {
     /// The cursor.
     pub cursor: SharedCursor,
     /// Schema of the rows.
     pub schema: SchemaRef,
-    /// The work of the query.
+    /// The running query of the cursor, for cancellation.
     pub work: Arc<Work>,
-    /// The statement that declared it.
+    /// The text of the statement that declared the cursor.
     pub statement: String,
-    /// WITH HOLD.
+    /// Declared WITH HOLD: the cursor stays open after the commit of its block.
     pub holds: bool,
-    /// SCROLL.
+    /// Declared with SCROLL: the cursor can move back.
     pub scrolls: bool,
-    /// BINARY.
+    /// Declared BINARY: protocols send the rows in binary format.
     pub is_binary: bool,
     /// Declaration time: nanoseconds since 1970.
     pub declared_ns: i64,
@@ -49,33 +49,34 @@ pub struct OpenCursor {
     pub reads: Reads,
     /// The number of the cursor, counted from 1 in the order of declaration.
     number: u64,
-    /// The declaring block has not ended.
+    /// True until the block that declared the cursor ends.
     in_block: bool,
 }
 
-/// The chronicles read by the query of a cursor.
+/// The chronicles that the query of a cursor reads.
 #[derive(Debug, Clone)]
 pub struct Reads {
-    /// The chronicles.
+    /// The ids of the chronicles.
     pub chronicles: Arc<[ChronicleId]>,
     _uses: Option<Arc<[UseGuard]>>,
 }
 
 impl Reads {
-    /// `uses` belong to a cursor that outlives the declaring block.
+    /// `uses` are guards that mark the chronicles as in use, for a cursor that outlives its block;
+    /// otherwise `None`.
     pub fn new(chronicles: &[ChronicleId], uses: Option<Arc<[UseGuard]>>) -> Self {
         Self { chronicles: chronicles.into(), _uses: uses }
     }
 }
 
-/// The kind of a declared cursor.
+/// The options of DECLARE, and whether a block is open.
 #[derive(Debug, Clone, Copy)]
 pub struct CursorKind {
-    /// WITH HOLD.
+    /// Declared WITH HOLD: the cursor stays open after the commit of its block.
     pub holds: bool,
-    /// BINARY.
+    /// Declared BINARY: protocols send the rows in binary format.
     pub is_binary: bool,
-    /// A block is open.
+    /// True if DECLARE runs in a block.
     pub in_block: bool,
 }
 
@@ -128,25 +129,25 @@ impl Cursors {
         self.0.lock().by_name.get(name).cloned().ok_or_else(|| unknown(name))
     }
 
-    /// CLOSE. Returns whether the cursor existed.
+    /// Closes a cursor. Returns whether the cursor existed.
     pub fn close(&self, name: &str) -> bool {
         self.0.lock().by_name.remove(name).is_some()
     }
 
-    /// CLOSE ALL.
+    /// Closes all cursors.
     pub fn close_all(&self) {
         self.0.lock().by_name.clear();
     }
 
-    /// Ends the block. Of the cursors declared in the block, only cursors WITH HOLD stay, and only
-    /// after a commit.
+    /// Handles the end of a block. Of the cursors declared in the block, only cursors WITH HOLD
+    /// stay open, and only after a commit.
     pub fn end(&self, committed: bool) {
         let mut open = self.0.lock();
         open.by_name.retain(|_, cursor| !cursor.in_block || cursor.holds && committed);
         open.by_name.values_mut().for_each(|cursor| cursor.in_block = false);
     }
 
-    /// A mark for [`Self::go_back`].
+    /// A mark for [`Self::go_back`]: the number of cursors declared so far.
     pub fn mark(&self) -> u64 {
         self.0.lock().declared
     }

@@ -1,4 +1,4 @@
-//! The definitions of an open block.
+//! The uncommitted definitions (DDL) of an open block.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,8 +11,8 @@ use stratalog_visor_core::{
 
 use super::exclusive_hold::ExclusiveHold;
 
-/// Commands for COMMIT, and their result in the view of the block. A drop instead of COMMIT leaves
-/// nothing behind.
+/// The DDL commands that COMMIT executes, and the catalog as the block sees it. A drop without
+/// COMMIT discards all changes.
 #[derive(Debug, Clone)]
 pub struct Definition {
     commands: Vec<Command>,
@@ -20,16 +20,18 @@ pub struct Definition {
     created: Vec<Arc<BlockChronicle>>,
     /// The chronicles with new columns.
     extended: BTreeSet<ChronicleId>,
-    /// The version of the common catalog below `state`.
+    /// The version of the common catalog on which `state` is based.
     common_version: u64,
-    /// The doors of the dropped chronicles: no session acquires these chronicles meanwhile.
+    /// Guards of the dropped chronicles: until the block ends, no session can acquire these
+    /// chronicles.
     doors: Vec<Arc<DropGuard>>,
-    /// Exclusive holds of the chronicles made anew, against writes of other sessions.
+    /// Guards of chronicles that the block replaces with a new copy: other sessions cannot write to
+    /// them.
     holds: Vec<Arc<ExclusiveHold>>,
 }
 
-/// A chronicle that exists only for its block. If the block ends without making the chronicle, the
-/// store forgets its events.
+/// A chronicle that the block created and that other sessions cannot see yet. If the block ends
+/// without a COMMIT, the store deletes the events of the chronicle.
 #[derive(Debug)]
 struct BlockChronicle {
     id: ChronicleId,
@@ -38,8 +40,8 @@ struct BlockChronicle {
 }
 
 impl Definition {
-    /// `before`, if any, followed by `commands`, which change the state `seen`: the state of
-    /// `before`, or the common state.
+    /// The definitions `before`, if any, followed by `commands`. `seen` is the catalog that
+    /// `commands` change: the catalog of `before`, or else the common catalog.
     ///
     /// # Errors
     /// Errors of the commands, or of the catalog's log: the log reserves an id for each new
@@ -54,7 +56,7 @@ impl Definition {
     ) -> Result<Definition> {
         let mut created = Vec::new();
         let mut fixed = Vec::with_capacity(commands.len());
-        // Fix the current meaning of names for COMMIT.
+        // Replace names by ids, so that COMMIT changes the same objects.
         for command in commands {
             match command {
                 Command::CreateChronicle(new) => {
@@ -62,8 +64,8 @@ impl Definition {
                         continue;
                     }
                     let id = catalog.reserve().await?;
-                    // At COMMIT, a chronicle with the same name is another table, without the
-                    // written rows.
+                    // If another session creates a chronicle with the same name before COMMIT, the
+                    // commit must fail: that chronicle does not contain the written rows.
                     let new = NewChronicle { if_not_exists: false, ..new };
                     fixed.push(Command::CreateReserved { id, created_ns: now_ns, new });
                     let (catalog, store) = (Arc::clone(catalog), Arc::clone(store));
@@ -104,13 +106,13 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Adds doors that stay shut until the definition ends.
+    /// Adds guards of dropped chronicles, until the definition ends.
     pub fn with_doors(mut self, doors: Vec<DropGuard>) -> Definition {
         self.doors.extend(doors.into_iter().map(Arc::new));
         self
     }
 
-    /// Adds a chronicle made under a reserved id.
+    /// Adds a chronicle that the block created under a reserved id.
     pub fn with_created(
         mut self,
         id: ChronicleId,
@@ -123,19 +125,20 @@ impl Definition {
         self
     }
 
-    /// Adds an exclusive hold of a chronicle, until the definition ends.
+    /// Adds a guard that keeps other sessions from writing to a chronicle, until the definition
+    /// ends.
     pub fn with_hold(mut self, hold: Option<ExclusiveHold>) -> Definition {
         self.holds.extend(hold.map(Arc::new));
         self
     }
 
-    /// Whether other sessions have changed the common catalog, which now has the version
-    /// `common_version`.
+    /// Whether the definition is based on another version of the common catalog than
+    /// `common_version`, the current version.
     pub fn is_behind(&self, common_version: u64) -> bool {
         self.common_version != common_version
     }
 
-    /// The definition, based on the current common catalog.
+    /// Applies the commands of the definition to the current common catalog.
     ///
     /// # Errors
     /// Errors of commands that no longer apply.
@@ -147,7 +150,7 @@ impl Definition {
         Ok(rebased)
     }
 
-    /// Tells the catalog about the new chronicles.
+    /// Registers the new chronicles of the block with the catalog, until the block ends.
     fn open_created(&self, catalog: &Catalog) {
         self.created.iter().for_each(|created| self.open_chronicle(created.id, catalog));
     }
@@ -158,8 +161,8 @@ impl Definition {
         }
     }
 
-    /// Seals the new chronicles with ticks by the clock: a new chronicle may replace a chronicle
-    /// whose sealed tick was reported to readers.
+    /// Seals the new chronicles whose ticks go by the clock, so that no more old events arrive. A
+    /// new chronicle may replace a chronicle whose sealed tick was already reported to readers.
     pub fn seal_created(&self, store: &dyn EventStore) {
         let created =
             self.created.iter().filter_map(|created| self.state.chronicle_by_id(created.id));
@@ -169,7 +172,7 @@ impl Definition {
         }
     }
 
-    /// The catalog in the block's view.
+    /// The catalog as the block sees it.
     pub fn state(&self) -> Arc<CatalogState> {
         Arc::clone(&self.state)
     }
@@ -184,7 +187,7 @@ impl Definition {
         self.extended.contains(&chronicle) && !self.created(chronicle)
     }
 
-    /// Whether the block made a chronicle.
+    /// Whether the block created a chronicle.
     pub fn created(&self, chronicle: ChronicleId) -> bool {
         self.created.iter().any(|created| created.id == chronicle)
     }

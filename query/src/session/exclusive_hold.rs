@@ -1,4 +1,5 @@
-//! An exclusive hold of a chronicle, for a statement or a block: other sessions cannot write.
+//! Exclusive write access to a chronicle, for a statement or a block: other sessions cannot write
+//! to the chronicle.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use stratalog_visor_core::{
 use super::Session;
 use crate::statement::acquire::wait_for;
 
-/// The hold. Until the drop, other sessions can read the chronicle, but cannot write.
+/// A guard of exclusive write access. Until the drop, other sessions can read the chronicle, but
+/// cannot write.
 #[derive(Debug)]
 pub struct ExclusiveHold {
     chronicle: ChronicleId,
@@ -20,7 +22,8 @@ pub struct ExclusiveHold {
 }
 
 impl Session {
-    /// Waits for sessions that write to a chronicle, and keeps new writers out.
+    /// Waits for other sessions that write to a chronicle, and prevents new writers until the
+    /// returned guard drops.
     ///
     /// # Errors
     /// `LockNotAvailable` after `lock_timeout`; `ObjectInUse` if this session has acquired the
@@ -49,7 +52,7 @@ impl Session {
             .with_subject(chronicle.subject())
             .with_hint(format!("RELEASE CHRONICLE {} first", chronicle.name)));
         }
-        // A separate holder: other sessions of the client must not write, either.
+        // Use a separate holder: other sessions of the same client must not write, either.
         let holder = HolderId(self.process_id()).alone();
         let claim = Claim { mode: Mode::Exclusive, ticks: TickRange::ALL, lease_ns: None };
         let outcome = acquisitions.ask(id, holder, claim);

@@ -1,4 +1,5 @@
-//! Implicit blocks, without BEGIN: for the statements of a message, or of a pipeline.
+//! Implicit transaction blocks, which start without BEGIN: for the statements of one message, or of
+//! a pipeline.
 
 use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::Result;
@@ -11,20 +12,20 @@ use crate::{
 };
 
 impl Session {
-    /// Whether the block of [`Session::enter_implicit`] is open.
+    /// Whether an implicit block, opened by [`Session::enter_implicit`], is open.
     pub fn is_implicit(&self) -> bool {
         self.transaction.is_implicit()
     }
 
-    /// Prepares for the next of several statements of a message, or of a pipeline. The statement
-    /// joins the implicit block if possible; [`Session::end_implicit`] ends the block. A statement
-    /// that must run alone first ends the block. `more` is true if other statements follow.
+    /// Prepares for the next statement of a message or of a pipeline. The statement joins the
+    /// implicit block if possible; [`Session::end_implicit`] ends the block. If the statement must
+    /// run alone, the block ends first. `more` is true if other statements follow.
     ///
     /// # Errors
     /// The errors of [`Session::end_implicit`].
     pub async fn enter_implicit(&self, parsed: &Parsed, more: bool) -> Result<()> {
         match parsed.statement() {
-            // These statements end the block themselves, or are errors in the block.
+            // These statements end the block themselves, or fail in the block.
             Statement::StartTransaction { .. }
             | Statement::Commit { .. }
             | Statement::Rollback { .. }
@@ -32,13 +33,14 @@ impl Session {
             | Statement::ReleaseSavepoint { .. }
             | Statement::Update(_)
             | Statement::Merge(_) => Ok(()),
-            // A producer numbers a block as a whole, and a block has no gsn's before its end.
+            // A producer sequence number applies to a whole block, and the rows of a block have no
+            // gsn before its end.
             _ if parsed.kind() == StatementKind::Write
                 && (insert::is_numbered(self) || parsed.mentions(&["_gsn", "_toid"])) =>
             {
                 self.end_implicit().await
             }
-            // TRIM.
+            // A DELETE with a Stratalog form is a TRIM.
             Statement::Delete(_) if parsed.own().is_some() => self.end_implicit().await,
             Statement::Query(_)
             | Statement::Insert(_)
@@ -60,8 +62,8 @@ impl Session {
                 }
                 Ok(())
             }
-            // Treated like the prepared statement. A missing prepared statement is an error in the
-            // block.
+            // Treat EXECUTE like its prepared statement. A missing prepared statement is an error
+            // in the block.
             Statement::Execute { name: Some(name), .. } => {
                 match self.prepared_statement(&names::single(name)?) {
                     Some(kept) => Box::pin(self.enter_implicit(kept.parsed(), more)).await,
@@ -72,8 +74,7 @@ impl Session {
         }
     }
 
-    /// Ends the block of [`Session::enter_implicit`], if open: commits, or rolls back after a
-    /// failed statement.
+    /// Ends the implicit block, if open: commits, or rolls back after a failed statement.
     ///
     /// # Errors
     /// The errors of the commit: nothing of the block is stored then.

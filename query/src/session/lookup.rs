@@ -1,4 +1,4 @@
-//! The meaning of names in a session.
+//! Resolution of names in a session.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use stratalog_visor_core::CatalogState;
 use super::Session;
 use crate::QueryService;
 
-/// Schemas written only by the system.
+/// Schemas whose tables only the system writes.
 const SYSTEM_SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "stratalog"];
 
 impl Session {
-    /// The catalog in the session's view: with the definitions of its block.
+    /// The catalog as the session sees it, including the definitions of its open block.
     pub(crate) fn catalog(&self) -> Arc<CatalogState> {
         self.seen.state()
     }
 
-    /// The chronicle with a name, for a statement that changes the chronicle.
+    /// Finds the chronicle with a name, for a statement that writes to or changes the chronicle.
     ///
     /// # Errors
     /// `UndefinedTable`, `InsufficientPrivilege` for a system table.
@@ -30,7 +30,7 @@ impl Session {
         self.chronicle_named(schema.as_deref(), &table)
     }
 
-    /// Like [`Self::chronicle`], for names in their stored form.
+    /// Like [`Self::chronicle`], for names as stored in the catalog.
     ///
     /// # Errors
     /// The errors of [`Self::chronicle`].
@@ -88,17 +88,17 @@ impl Session {
         &self.service
     }
 
-    /// The execution of plans.
+    /// The threads that run plans.
     pub(crate) fn execution(&self) -> &crate::service::Execution {
         self.service.execution()
     }
 
-    /// Whether an open session uses a database.
+    /// Whether an open session is connected to a database.
     pub(crate) fn database_is_open(&self, name: &str) -> bool {
         self.service.sessions().open().iter().any(|session| session.database() == name)
     }
 
-    /// This session, for an owner that outlives a call.
+    /// A shared reference to this session, for an owner that outlives the call.
     ///
     /// # Errors
     /// `ConnectionFailure` if the session is closing.

@@ -1,4 +1,4 @@
-//! DataFusion's state for a session, to plan statements and to start plans.
+//! The DataFusion state of a session, which plans statements and starts plans.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -62,7 +62,8 @@ impl Planner {
         Self { state, tasks, scope, pin, time_zone: String::new(), style: TextStyle::default() }
     }
 
-    /// Sets the meaning of names and times for the next statement.
+    /// Prepares the planner for the next statement: `scope` resolves names, `style` defines the
+    /// format of text values, and `now_ns` is the value of `now()`.
     pub fn enter(&mut self, scope: Scope, style: TextStyle, now_ns: i64) {
         let now_ns = statement_time(now_ns);
         *self.scope.lock() = scope;
@@ -84,13 +85,13 @@ impl Planner {
         properties.query_execution_start_time = Some(now);
     }
 
-    /// Sets whether the next statement may select columns determined by the primary keys of its
-    /// tables, without grouping by these columns.
+    /// Sets whether the next statement may select ungrouped columns that depend on the primary keys
+    /// in GROUP BY.
     pub fn with_keys(&self, keyed: bool) {
         self.scope.lock().keyed = keyed;
     }
 
-    /// Replaces an unqualified name by a table, for the next statement.
+    /// Makes an unqualified name refer to `table`, for the next statement.
     pub fn replace(&self, name: &str, table: Arc<dyn TableProvider>) {
         self.scope.lock().replaced.push((name.to_string(), table));
     }
@@ -108,12 +109,12 @@ impl Planner {
         &self.state
     }
 
-    /// The session's style for reading text.
+    /// The session's format for parsing and printing values.
     pub fn style(&self) -> &TextStyle {
         &self.style
     }
 
-    /// The logical plan with final types.
+    /// Runs the analysis of a logical plan, which determines the final types.
     ///
     /// # Errors
     /// Errors of types that do not match.
@@ -124,13 +125,13 @@ impl Planner {
             .map_err(from_datafusion)
     }
 
-    /// The optimized logical plan.
+    /// Optimizes a logical plan.
     pub fn optimize(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
         evaluating(Evaluation::Planning, || nested::optimized(&self.state, plan))
             .map_err(from_datafusion)
     }
 
-    /// The physical form of an expression with final types, over `columns`.
+    /// Compiles an analyzed expression over `columns`; `None` if the compilation fails.
     pub fn compile(&self, expr: Expr, columns: &DFSchema) -> Option<Arc<dyn PhysicalExpr>> {
         create_physical_expr(
             &expr,
@@ -141,7 +142,8 @@ impl Planner {
         .ok()
     }
 
-    /// The value of an expression with final types; `None` if the expression names columns.
+    /// Evaluates an analyzed expression; `None` if the expression names columns or does not
+    /// compile.
     ///
     /// # Errors
     /// Errors of the computation.
@@ -164,7 +166,7 @@ impl Planner {
         }
     }
 
-    /// The physical plan of a logical plan, on a snapshot.
+    /// Creates the physical plan of a logical plan; its scans read `snapshot`.
     pub async fn physical(
         &self,
         plan: &LogicalPlan,
@@ -181,7 +183,7 @@ impl Planner {
         planned
     }
 
-    /// The context for the start of a plan.
+    /// The DataFusion task context that starts plans.
     pub fn tasks(&self) -> Arc<TaskContext> {
         Arc::clone(&self.tasks)
     }
@@ -242,13 +244,13 @@ impl NameResolver for Planner {
     }
 }
 
-/// The value of `now()` at a time, in nanoseconds: whole microseconds, like in PostgreSQL, whose
-/// clients read no more digits.
+/// The value of `now()` for a statement, in nanoseconds since 1970. The value is rounded down to
+/// whole microseconds as in PostgreSQL, because clients read no more digits.
 pub fn statement_time(now_ns: i64) -> i64 {
     now_ns - now_ns.rem_euclid(1_000)
 }
 
-/// Starts a plan.
+/// Starts a physical plan and returns its stream of batches.
 pub fn start(
     plan: Arc<dyn ExecutionPlan>,
     tasks: Arc<TaskContext>,

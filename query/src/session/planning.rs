@@ -1,4 +1,4 @@
-//! The planner of a session: created on demand, dropped when the session rests.
+//! The planner of a session: created on demand, and dropped while the session is idle.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{
 use crate::table::record::{LogScope, Records};
 
 impl Session {
-    /// A planner with the session's current meaning of names and times.
+    /// The session's planner, prepared with the current resolution of names and the current time.
     ///
     /// # Errors
     /// Fails if the functions of the session cannot be registered.
@@ -38,8 +38,8 @@ impl Session {
         Ok(planner)
     }
 
-    /// Drops the parts of the session that can be created anew: the planner, and the cached plans
-    /// of repeated texts. For idle sessions.
+    /// Frees the memory that an idle session does not need: the planner, and the cached plans of
+    /// repeated texts. Both are created again on demand.
     pub fn rest(&self) {
         if let Ok(mut planner) = self.planner.try_lock() {
             *planner = None;

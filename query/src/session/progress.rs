@@ -25,27 +25,27 @@ impl CopyProgress {
         self.command
     }
 
-    /// The table; `None` for a query.
+    /// The table of the COPY; `None` for COPY of a query.
     pub fn table(&self) -> Option<ChronicleId> {
         self.table
     }
 
-    /// Adds bytes of received or sent data.
+    /// Adds to the number of received or sent bytes.
     pub fn add_bytes(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Adds accepted or sent rows.
+    /// Adds to the number of accepted or sent rows.
     pub fn add_rows(&self, rows: usize) {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    /// Sets the number of rows excluded until now.
+    /// Sets the number of input rows that the COPY has skipped so far.
     pub fn set_excluded(&self, rows: u64) {
         self.excluded.store(rows, Ordering::Relaxed);
     }
 
-    /// Bytes, rows, and excluded rows.
+    /// The numbers of bytes, rows, and excluded rows.
     pub fn counts(&self) -> (u64, u64, u64) {
         let [bytes, rows, excluded] =
             [&self.bytes, &self.rows, &self.excluded].map(|count| count.load(Ordering::Relaxed));

@@ -34,14 +34,15 @@ use crate::{
 /// Maximum number of plans kept for repeated texts.
 const CACHED_PLANS_MAX: usize = 64;
 
-/// Longest text, in bytes, with a cached plan.
+/// Longest statement text, in bytes, whose plan is cached.
 const CACHED_TEXT_BYTES_MAX: usize = 8 * 1024;
 
-/// Longest text, in bytes, that is parsed and planned without giving way to other tasks. The
-/// planning of a query always gives way.
+/// Longest text, in bytes, that is parsed and planned without yielding to other tasks. The planning
+/// of a query always yields.
 const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 
-/// Plans by text and given types. The oldest plan leaves first.
+/// The cached plans, by statement text and declared parameter types. A full cache drops its oldest
+/// plan.
 #[derive(Debug, Default)]
 pub struct PlanCache {
     plans: HashMap<CacheKey, CachedPlan>,
@@ -54,7 +55,7 @@ pub const CACHED_PLAN_CHANGED: &str = "cached plan must not change result type";
 
 type CacheKey = (String, Vec<Option<ColumnType>>);
 
-/// A plan, and its memory.
+/// A cached plan, and the reservation of its memory.
 #[derive(Debug)]
 struct CachedPlan {
     prepared: Arc<Prepared>,
@@ -83,7 +84,7 @@ impl PlanCache {
     }
 }
 
-/// The handling of a statement whose columns changed after the preparation.
+/// What to do with a prepared statement if its result columns changed after the preparation.
 #[derive(Clone, Copy)]
 enum ColumnChange {
     Refuse,
@@ -91,7 +92,7 @@ enum ColumnChange {
 }
 
 impl Session {
-    /// The statements of a string; no statements for an empty string.
+    /// Parses the statements of an SQL string; an empty string has no statements.
     ///
     /// # Errors
     /// `SyntaxError` with the position, `LimitExceeded`, `StatementTooComplex`.
@@ -118,7 +119,7 @@ impl Session {
         Ok(trees?.into_iter().map(parsed).collect())
     }
 
-    /// The memory of a long text. A text beyond the length limit holds no memory: the parser
+    /// Reserves memory for a long text. A text beyond the length limit needs no memory: the parser
     /// refuses the text.
     fn hold_text(&self, sql: &str) -> Result<Option<Arc<ShareReservation>>> {
         if sql.len() <= SHORT_TEXT_BYTES_MAX || sql.len() > self.settings().statement_bytes_max {
@@ -131,8 +132,8 @@ impl Session {
         held.map(|held| Some(Arc::new(held)))
     }
 
-    /// Like [`Session::prepare`], for a caller that tries other types next: an error does not fail
-    /// the block.
+    /// Like [`Session::prepare`], for a caller that retries with other types: an error does not
+    /// fail the block.
     ///
     /// # Errors
     /// Errors of the statement with these types.
@@ -144,8 +145,9 @@ impl Session {
         self.prepare_statement(parsed, types).await
     }
 
-    /// Finds the types of the parameters and the shape of the result. `types` are the types given
-    /// by the client, possibly fewer types than parameters.
+    /// Plans a statement: determines the types of the parameters and the schema of the result.
+    /// `types` are the types declared by the client; the list may be shorter than the list of
+    /// parameters.
     ///
     /// # Errors
     /// Errors of the statement. In a block, an error fails the block.
@@ -175,8 +177,8 @@ impl Session {
         self.execute_prepared(prepared, parameters, ColumnChange::Refuse).await
     }
 
-    /// Like [`Session::execute`], for a statement whose columns were just reported to the client:
-    /// if a table was altered since, the result still has the reported columns.
+    /// Like [`Session::execute`], for a statement whose result columns were just reported to the
+    /// client: even if a table was altered since the report, the result has the reported columns.
     ///
     /// # Errors
     /// The errors of [`Session::execute`].
@@ -188,7 +190,7 @@ impl Session {
         self.execute_prepared(prepared, parameters, ColumnChange::KeepReported).await
     }
 
-    // A boxed future: the callers' crates would compile each statement again.
+    // A boxed future: otherwise each calling crate would compile the execution of statements again.
     fn execute_prepared<'a>(
         &'a self,
         prepared: &'a Arc<Prepared>,
@@ -199,7 +201,7 @@ impl Session {
             if self.transaction() == TransactionState::Idle {
                 self.variables.end_statement();
             }
-            // EXECUTE runs another statement, with a measurement of its own.
+            // EXECUTE runs another statement, which is measured separately.
             let is_execute = matches!(prepared.parsed.statement(), Statement::Execute { .. });
             let queries = self.parts().metrics.queries();
             let measurement =
@@ -221,7 +223,7 @@ impl Session {
         })
     }
 
-    /// Prepares a statement without parameters, and runs the statement.
+    /// Prepares and runs a statement without parameters.
     ///
     /// # Errors
     /// The errors of [`Session::prepare`] and [`Session::execute`].
@@ -234,7 +236,7 @@ impl Session {
         self.execute(&prepared, Vec::new()).await
     }
 
-    // A boxed future: the callers' crates would compile the planner again.
+    // A boxed future: otherwise each calling crate would compile the planner again.
     fn prepare_statement<'a>(
         &'a self,
         parsed: &'a Arc<Parsed>,
@@ -429,7 +431,7 @@ impl Session {
         Ok(())
     }
 
-    // The futures are boxed: an idle session must not keep room for the largest future.
+    // The futures are boxed: otherwise an idle session would reserve space for the largest future.
     async fn execute_statement(
         &self,
         prepared: &Arc<Prepared>,
@@ -530,7 +532,7 @@ impl Session {
             Statement::Close { cursor } => cursor::close(self, cursor),
             Statement::Lock(tree) => lock::run(self, tree),
             Statement::Truncate(tree) => work.guard(delete::truncate::run(self, tree, work)).await,
-            // No session listens.
+            // LISTEN does not exist, so UNLISTEN has nothing to do.
             Statement::UNLISTEN { .. } => Ok(Outcome::Done("UNLISTEN".to_string())),
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
             other if ddl::is_definition(other) => {
@@ -540,7 +542,8 @@ impl Session {
         }
     }
 
-    /// The statement, planned anew if the catalog or the settings have changed.
+    /// The statement itself, or, if the catalog or the settings have changed, a new plan of the
+    /// statement.
     async fn refresh(
         &self,
         prepared: &Arc<Prepared>,
@@ -572,7 +575,7 @@ impl Session {
         };
         match column_change {
             _ if same => Ok(fresh),
-            // Like a query that was running during the change of the table.
+            // Keep the old columns, as for a query that was already running when the table changed.
             ColumnChange::KeepReported => Ok(Arc::clone(prepared)),
             ColumnChange::Refuse => {
                 Err(Error::new(ErrorKind::FeatureNotSupported, CACHED_PLAN_CHANGED))
@@ -593,8 +596,8 @@ impl Session {
         if !is_of_the_session(parsed.statement()) {
             clock_is_usable()?;
         }
-        // A block with definitions also sees the definitions of other sessions, or fails on a
-        // conflict.
+        // A block with its own definitions also gets the new definitions of other sessions, or
+        // fails on a conflict.
         let catalog = &self.parts().catalog;
         if !ends_block
             && let Some(behind) = self.transaction.definition_behind(catalog.state().version())
@@ -604,7 +607,7 @@ impl Session {
         Ok(())
     }
 
-    /// Registers a statement that starts now, for a later cancel request.
+    /// Registers a statement that starts now, so that a cancel request can stop the statement.
     pub(crate) fn start_work(&self, text: &str) -> Arc<Work> {
         let work = Work::within(self.variables.parsed().statement_timeout_ms, self.memory_pool());
         let mut running = self.running.lock();
@@ -622,13 +625,14 @@ impl Session {
     }
 }
 
-/// Whether PostgreSQL takes a snapshot for a statement: the snapshot makes the modes of the block
-/// final.
+/// Whether PostgreSQL would take a snapshot for the statement. After the first snapshot of a block,
+/// the modes of the block can hardly change.
 fn reads_or_writes(prepared: &Prepared) -> bool {
     !matches!(prepared.plan, Plan::Tree) || !is_of_the_session(prepared.parsed.statement())
 }
 
-/// Whether a statement changes only the session: no plan, no snapshot, and no time of the machine.
+/// Whether a statement changes only the session: the statement needs no plan, no snapshot, and no
+/// clock of the machine.
 fn is_of_the_session(statement: &Statement) -> bool {
     matches!(
         statement,

@@ -1,4 +1,5 @@
-//! Repeated queries with other constants: planned once by their shape.
+//! Reuse of plans for queries that differ only in their constants: such queries have the same shape
+//! (text without constants).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,24 +24,25 @@ use crate::{
 /// Maximum number of shapes in a session.
 const SHAPES_MAX: usize = 64;
 
-/// Longest text, in bytes, with a lookup of its shape before parsing.
+/// Longest text, in bytes, for which the session looks up the shape before parsing.
 const SHAPED_TEXT_BYTES_MAX: usize = 4 * 1024;
 
-/// Shapes by text. The oldest shape leaves first.
+/// The known shapes, by text. A full list drops its oldest shape.
 #[derive(Debug, Default)]
 pub struct Shapes {
     known: HashMap<String, ShapeState>,
     order: VecDeque<String>,
 }
 
-/// The known state of a shape.
+/// What the session knows about a shape.
 #[derive(Debug, Clone)]
 enum ShapeState {
-    /// The shape came once.
+    /// The shape has occurred once.
     Seen,
-    /// The query must be planned with its constants, under these versions of catalog and settings.
+    /// The shape cannot be planned with parameters under these versions of the catalog and the
+    /// settings.
     Unfit(u64, u64),
-    /// The plan.
+    /// The shape is planned, with parameters in place of the constants.
     Planned(Arc<Prepared>),
 }
 
@@ -58,7 +60,7 @@ impl Shapes {
 }
 
 impl Session {
-    /// The plan of a query's shape, and the values of its constants. `None` for a new shape, and
+    /// The plan of a query's shape, and the values of the constants. `None` for a new shape, and
     /// for a query that must be planned with its constants.
     pub(super) async fn shaped(
         &self,
@@ -102,14 +104,14 @@ impl Session {
             return None;
         }
         let values = shape.constants.iter().zip(types).map(|(constant, of)| {
-            // A plan with the constant in place reports the error of the constant.
+            // On an error, use a normal plan of the query, which reports the error of the constant.
             let value = parse_value(Some(constant), of, &style).ok()?;
             scalar_of(&value).ok()
         });
         Some((Arc::clone(&planned), values.collect::<Option<_>>()?))
     }
 
-    /// A query with a planned shape, without parsing.
+    /// Recognizes a query with a planned shape, without parsing; `None` for other texts.
     pub(super) fn known_shape(&self, sql: &str) -> Option<Parsed> {
         let begins = sql.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
         let most = self.settings().statement_bytes_max.min(SHAPED_TEXT_BYTES_MAX);
@@ -129,7 +131,7 @@ impl Session {
         }
     }
 
-    /// The statement with its own syntax tree.
+    /// The statement with its own syntax tree; parses the text if necessary.
     ///
     /// # Errors
     /// The errors of [`Session::parse`].
@@ -143,7 +145,8 @@ impl Session {
         Ok(Arc::new(Parsed::new(tree)))
     }
 
-    /// Plans a shape; `None` if the constants are not parameters of a single scan.
+    /// Plans a shape; `None` if the type of a parameter is undetermined, or if the plan cannot be
+    /// reused with other constants.
     async fn plan_shape(&self, text: &str) -> Option<Arc<Prepared>> {
         let most = self.settings().statement_bytes_max;
         let [tree] = <[_; 1]>::try_from(parse::statements(text, most).ok()?).ok()?;

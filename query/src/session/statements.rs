@@ -1,4 +1,4 @@
-//! The prepared statements of a session, by name: from PREPARE and from protocols.
+//! The prepared statements of a session, by name: statements of PREPARE and of protocol messages.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,7 +25,7 @@ struct PreparedEntry {
 pub enum PreparedBy {
     /// PREPARE, with this text.
     Sql(String),
-    /// A message of a protocol, with these oids for the types of the parameters.
+    /// A protocol message, with these oids of the parameter types.
     Protocol(Vec<u32>),
 }
 
@@ -36,7 +36,7 @@ impl PreparedBy {
 }
 
 impl Statements {
-    /// Stores a statement. A session stores at most `most` statements from PREPARE.
+    /// Stores a statement under `name`. A session stores at most `most` statements of PREPARE.
     ///
     /// # Errors
     /// `DuplicatePreparedStatement`, `LimitExceeded`.

@@ -1,15 +1,16 @@
 //! The transaction block of a session.
 //!
 //! ```text
-//!   BEGIN ─► reads: one snapshot ─────────────────┐
-//!            writes: one append, lent to each ────┴► read of a table written to: both
+//!   BEGIN ─► reads: one snapshot ─────────────────────────────┐
+//!            writes: one append, lent to each statement ──────┴► read of a written table: both
 //!            deletes: in the same append
 //!            SAVEPOINT: a mark in the append
-//!   COMMIT ─► the append, at once and whole
+//!   COMMIT ─► commits the whole append at once
 //! ```
-//! Until COMMIT, only the block sees its definitions: a single record of the catalog decides about
-//! definitions and rows (RFC 0023). After ADD COLUMN to an existing table, the block inserts no row
-//! into the table: another block may give the same schema version to other columns.
+//! Until COMMIT, the definitions (DDL) of a block are visible only inside the block. COMMIT writes
+//! a single record to the catalog; the record commits both the definitions and the rows (RFC 0023).
+//! After ADD COLUMN to an existing table, the block cannot insert rows into the table: another
+//! block may give the same schema version to other columns.
 
 mod definitions;
 mod lost_rows;
@@ -45,15 +46,17 @@ struct Block {
     implicit: bool,
     modes: Modes,
     snapshot: Option<Arc<dyn Snapshot>>,
-    /// The written rows; lent out while a statement writes or reads the rows.
+    /// The rows written by the block. `None` while a statement borrows the append to write or to
+    /// read the rows.
     append: Option<Box<dyn Append>>,
-    /// Whether a producer numbers the append.
+    /// Whether the append carries a sequence number from the client
+    /// (`stratalog.producer_sequence`).
     numbered: bool,
     written: Arc<BTreeSet<ChronicleId>>,
-    /// The chronicles that statements began to write to, including rolled-back statements, and the
-    /// highest schema version of a write.
+    /// Each chronicle to which a statement of the block began to write, even if the statement was
+    /// rolled back, with the highest schema version that a write used.
     touched: BTreeMap<ChronicleId, SchemaVersion>,
-    /// The block's view of `snapshot` and `append`, until the next write.
+    /// `snapshot` combined with the rows of `append`, cached until the next write.
     own: Option<Arc<dyn Snapshot>>,
     savepoints: Vec<Savepoint>,
     /// The chronicles used by the block's statements, each at most once for reading and once for
@@ -62,15 +65,16 @@ struct Block {
     /// The uncommitted definitions of the block. Declared after the written rows: Rust drops the rows
     /// before the definitions of their tables.
     definition: Option<Definition>,
-    /// Set after a lease ran out: the written rows are lost and dropped. The error for each
-    /// statement that needs the rows.
+    /// The error for each statement that needs the rows written by the block. Set when a lease ran
+    /// out and the rows were dropped.
     lost: Option<Error>,
     began_ns: Option<i64>,
-    /// A statement that reads or writes has begun: the modes of the block are final.
+    /// Whether a statement of the block has read or written. From then on,
+    /// [`Transaction::set_modes`] refuses most changes.
     queried: bool,
 }
 
-/// A savepoint.
+/// The state of the block at a SAVEPOINT; ROLLBACK TO restores the state.
 struct Savepoint {
     name: String,
     /// The mark in the append; `None` without an append.
@@ -81,10 +85,10 @@ struct Savepoint {
     marks: SavepointState,
 }
 
-/// The settings at a savepoint, and the number of cursors declared before.
+/// The settings at a savepoint, and the number of cursors declared before the savepoint.
 pub type SavepointState = (SettingsMark, u64);
 
-/// The contents of a block at its end: carried out by COMMIT, dropped by ROLLBACK.
+/// The contents of a block at its end. COMMIT applies the contents, ROLLBACK drops the contents.
 pub struct EndedBlock {
     /// The transaction state before the end.
     pub state: TransactionState,
@@ -100,8 +104,8 @@ pub struct EndedBlock {
     pub lost: Option<Error>,
 }
 
-/// The append of a block, lent to one statement; or the append of a statement outside of a block. A
-/// drop without `finish` fails the block.
+/// The append that one statement writes to: borrowed from the block, or new outside of a block. If
+/// the value drops without a call of `finish`, the block fails.
 pub struct LentAppend {
     append: Option<Box<dyn Append>>,
     home: Option<Arc<Transaction>>,
@@ -119,7 +123,8 @@ impl Transaction {
         self.0.lock().state
     }
 
-    /// Opens a block; false if a block is open. An implicit block becomes an explicit block.
+    /// Opens a block; returns false if a block is already open. An explicit BEGIN turns an open
+    /// implicit block into an explicit block and returns true.
     pub fn begin(&self, implicit: bool, modes: Modes, now_ns: i64) -> bool {
         let mut block = self.0.lock();
         if block.state == TransactionState::Block && block.implicit && !implicit {
@@ -139,7 +144,7 @@ impl Transaction {
         true
     }
 
-    /// Whether the open block is implicit.
+    /// Whether the open block is implicit, that is, began without BEGIN.
     pub fn is_implicit(&self) -> bool {
         self.0.lock().implicit
     }
@@ -167,13 +172,13 @@ impl Transaction {
         block.queried |= block.state == TransactionState::Block;
     }
 
-    /// The start of the open block.
+    /// Start of the open block, in nanoseconds since 1970; `None` without an open block.
     pub fn began_ns(&self) -> Option<i64> {
         self.0.lock().began_ns
     }
 
-    /// Handles an error in a block. Drops the contents of the block, unless a savepoint exists.
-    /// Afterwards only the end of the block, or a return to a savepoint, is accepted.
+    /// Marks the open block as failed after an error. Drops the contents of the block, unless a
+    /// savepoint exists. Afterwards the block accepts only its end, or a return to a savepoint.
     pub fn fail(&self) {
         let mut block = self.0.lock();
         if block.state != TransactionState::Block {
@@ -186,7 +191,7 @@ impl Transaction {
         block.state = TransactionState::Failed;
     }
 
-    /// Ends the block.
+    /// Ends the block and returns its contents. The session is then outside of a block.
     pub fn end(&self) -> EndedBlock {
         let block = std::mem::take(&mut *self.0.lock());
         EndedBlock {
@@ -241,7 +246,7 @@ impl Transaction {
         own
     }
 
-    /// The chronicles written by the block.
+    /// The chronicles to which the block has written rows or deletes.
     pub fn written(&self) -> Vec<ChronicleId> {
         self.0.lock().written.iter().copied().collect()
     }
@@ -270,19 +275,19 @@ impl Transaction {
         self.0.lock().definition.as_ref().map(Definition::state)
     }
 
-    /// The definitions of the block until now.
+    /// The uncommitted definitions (DDL) of the block; `None` without definitions.
     pub fn definition(&self) -> Option<Definition> {
         self.0.lock().definition.clone()
     }
 
-    /// The definitions of the block, if other sessions have changed the common catalog since.
-    /// `everybodys` is the current version of the common catalog.
+    /// The definitions of the block, if the definitions are based on an older version of the common
+    /// catalog than `everybodys`, the current version.
     pub fn definition_behind(&self, everybodys: u64) -> Option<Definition> {
         let block = self.0.lock();
         block.definition.as_ref().filter(|definition| definition.is_behind(everybodys)).cloned()
     }
 
-    /// Sets the definitions of the block.
+    /// Replaces the definitions of the open block. Outside of a block, has no effect.
     pub fn define(&self, definition: Definition) {
         let mut block = self.0.lock();
         if block.state == TransactionState::Block {
@@ -346,7 +351,7 @@ impl Transaction {
         Ok(LentAppend { append: Some(append), home: Some(Arc::clone(self)) })
     }
 
-    /// SAVEPOINT.
+    /// Sets a savepoint. `marks` is the state of the settings and cursors now.
     ///
     /// # Errors
     /// `NoActiveTransaction` outside of a block; `LimitExceeded`.
@@ -430,13 +435,14 @@ impl Block {
         }
     }
 
-    /// The place of the last savepoint with a name.
+    /// The index of the newest savepoint called `name`.
     fn find(&self, name: &str) -> Result<usize> {
         let at = self.savepoints.iter().rposition(|savepoint| savepoint.name == name);
         at.ok_or_else(|| no_savepoint(name))
     }
 
-    /// Takes back the append from a statement.
+    /// Takes back the append that a statement borrowed. `wrote` is the chronicle that the statement
+    /// wrote to, if any.
     fn take_back(&mut self, append: Box<dyn Append>, wrote: Option<ChronicleId>) {
         match self.state {
             // The rows were lost meanwhile: drop the append.
@@ -455,10 +461,10 @@ impl Block {
 }
 
 impl LentAppend {
-    /// The append.
+    /// The append that the statement writes to.
     ///
     /// # Errors
-    /// `Internal` if the append was given back.
+    /// `Internal` if the append was already given back to the block.
     pub fn append(&mut self) -> Result<&mut Box<dyn Append>> {
         self.append.as_mut().ok_or_else(append_is_lent)
     }
@@ -481,7 +487,8 @@ impl Drop for LentAppend {
     }
 }
 
-/// The error for an append lent to another statement: a defect.
+/// The error if another statement still borrows the append. Statements of a block run one at a
+/// time: only a defect causes this error.
 pub fn append_is_lent() -> Error {
     Error::internal("another statement of the block is writing")
 }

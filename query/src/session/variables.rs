@@ -24,10 +24,10 @@ use super::{
 };
 use crate::{Notice, Share, ShareReservation};
 
-/// Values by name: a name of [`SETTINGS`], or the lower-case name of a client's own setting.
+/// Values by name: a name of [`SETTINGS`], or the lower-case name of a custom setting.
 type SettingValues = BTreeMap<Cow<'static, str>, String>;
 
-/// The settings of a session, shared with the functions that read settings.
+/// The settings of a session. SQL functions share the settings with the session.
 #[derive(Debug)]
 pub struct Variables {
     inner: Mutex<VariablesState>,
@@ -35,17 +35,18 @@ pub struct Variables {
 
 #[derive(Debug, Default)]
 struct VariablesState {
-    /// Holds the modes of an open block, shown by `transaction_read_only` and
-    /// `transaction_isolation`.
+    /// The transaction, which stores the modes of an open block. The settings
+    /// `transaction_read_only` and `transaction_isolation` show the modes.
     transaction: Arc<Transaction>,
     /// The values at the start of the session, restored by RESET.
     initial: SettingValues,
-    /// The client's own settings.
+    /// The names of the client's custom settings.
     custom: custom::CustomNames,
-    /// The charged share; `None` before the session has a share.
+    /// The memory account that pays for values of custom settings; `None` before the session has an
+    /// account.
     share: Option<Arc<Share>>,
     room: Option<ShareReservation>,
-    /// Notices about settings without effect.
+    /// Notices about settings that have no effect; not yet sent to the client.
     pending_notices: Vec<Notice>,
     /// Values of SET.
     session: Arc<SettingValues>,
@@ -53,12 +54,12 @@ struct VariablesState {
     local: Arc<SettingValues>,
     /// The value of `session` at the start of the block.
     before_block: Option<Arc<SettingValues>>,
-    /// The reported settings known to the client.
+    /// The settings that the protocol reports to the client, with the last reported values.
     reported: BTreeMap<&'static str, String>,
-    /// The `version` of `reported`.
+    /// The value of `version` when `reported` was last compared with the settings.
     reported_version: u64,
     version: u64,
-    /// Kept ready, because each statement reads the settings.
+    /// The current values in a parsed form: cached, because each statement reads the settings.
     parsed: ParsedSettings,
 }
 
@@ -72,25 +73,25 @@ pub struct SettingsMark {
 /// The settings in a parsed form, ready for use.
 #[derive(Debug, Clone)]
 pub struct ParsedSettings {
-    /// Text form of values.
+    /// Format of values as text.
     pub style: TextStyle,
-    /// 0: no timeout.
+    /// The value of `statement_timeout` in milliseconds; 0 means no timeout.
     pub statement_timeout_ms: u64,
-    /// 0: no timeout.
+    /// The value of `lock_timeout` in milliseconds; 0 means no timeout.
     pub lock_timeout_ms: u64,
-    /// 0: no timeout.
+    /// The value of `idle_in_transaction_session_timeout` in milliseconds; 0 means no timeout.
     pub idle_in_transaction_ms: u64,
-    /// 0: no timeout.
+    /// The value of `idle_session_timeout` in milliseconds; 0 means no timeout.
     pub idle_session_ms: u64,
-    /// How long a FETCH from a SUBSCRIBE waits for the first row.
+    /// The maximum time in milliseconds that a FETCH from a SUBSCRIBE waits for the first row.
     pub subscribe_wait_ms: u64,
     /// Schemas for unqualified names, in order.
     pub search_path: Vec<String>,
     /// Lowest severity of messages for the client: 0 = notice, 1 = warning, 2 = none.
     pub messages_from: u8,
-    /// The round trip measured by the client; 0: not measured.
+    /// The network round trip that the client measured, in microseconds; 0 means not measured.
     pub round_trip_us: u64,
-    /// Digits of a second's fraction in results as text.
+    /// Number of fraction digits of seconds in results as text.
     pub fraction_digits: u32,
 }
 
@@ -112,7 +113,7 @@ impl Default for ParsedSettings {
 }
 
 impl Variables {
-    /// Charges the values of custom settings to a share from now on.
+    /// Charges the memory of custom settings to `share` from now on.
     pub(crate) fn charge_to(&self, share: Arc<Share>) {
         self.inner.lock().share = Some(share);
     }
@@ -147,7 +148,7 @@ impl Variables {
         Some(inner.value(name).to_string())
     }
 
-    /// All settings, by name; the client's own settings come last.
+    /// All settings, sorted by name; the custom settings of the client come last.
     pub fn all(&self) -> Vec<ListedSetting> {
         let inner = self.inner.lock();
         let listed = |name: &str, page: Option<&'static SettingPage>| ListedSetting {
@@ -172,13 +173,12 @@ impl Variables {
         }
     }
 
-    /// SET, or SET LOCAL.
+    /// Runs SET, or SET LOCAL if `local` is true.
     ///
     /// # Errors
-    /// `UndefinedObject` for an unknown name, `InvalidName`, `CannotChangeNow` for a fixed setting,
-    /// `InvalidParameterValue` or `FeatureNotSupported` for the value, `ActiveTransaction` for a
-    /// mode of the open block, `LimitExceeded` for too many or too large own settings of the
-    /// client.
+    /// `UndefinedObject` for an unknown name; `InvalidName`; `CannotChangeNow` for a fixed setting;
+    /// `InvalidParameterValue` or `FeatureNotSupported` for the value; `ActiveTransaction` for a
+    /// mode of the open block; `LimitExceeded` for too many or too large custom settings.
     pub fn set(&self, name: &str, value: &str, local: bool) -> Result<()> {
         let mut inner = self.inner.lock();
         let (name, value) = inner.checked(name, value)?;
@@ -193,7 +193,7 @@ impl Variables {
         inner.parse()
     }
 
-    /// RESET name, or SET name TO DEFAULT.
+    /// Runs RESET name, or SET name TO DEFAULT.
     ///
     /// # Errors
     /// `UndefinedObject` for an unknown name, `InvalidName`.
@@ -214,8 +214,8 @@ impl Variables {
         inner.parse()
     }
 
-    /// Undoes the SET LOCAL of an earlier statement outside of a block: the value lasted for its
-    /// statement.
+    /// Undoes a SET LOCAL that ran outside of a block: there, the value lasts only until the end of
+    /// its statement.
     pub fn end_statement(&self) {
         let mut inner = self.inner.lock();
         if inner.local.is_empty() {
@@ -225,19 +225,19 @@ impl Variables {
         inner.parse_again("a statement");
     }
 
-    /// Notices since the last call.
+    /// The notices since the last call.
     pub fn take_notices(&self) -> Vec<Notice> {
         std::mem::take(&mut self.inner.lock().pending_notices)
     }
 
-    /// RESET ALL.
+    /// Runs RESET ALL.
     pub fn reset_all(&self) -> Result<()> {
         let mut inner = self.inner.lock();
         (inner.session, inner.local) = Default::default();
         inner.parse()
     }
 
-    /// Begins a block. A rollback undoes the changes of the block.
+    /// Begins a block. A rollback of the block undoes later changes of settings.
     pub fn begin(&self) {
         let mut inner = self.inner.lock();
         inner.before_block = Some(Arc::clone(&inner.session));
@@ -256,7 +256,8 @@ impl Variables {
         inner.parse_again("a savepoint");
     }
 
-    /// Ends the block.
+    /// Ends the block: drops the values of SET LOCAL, and, unless `committed`, undoes all changes
+    /// since the start of the block.
     pub fn end(&self, committed: bool) {
         let mut inner = self.inner.lock();
         let before = inner.before_block.take();
@@ -271,13 +272,13 @@ impl Variables {
         inner.parse_again("a block");
     }
 
-    /// A version that differs after each change, for caches that depend on settings.
+    /// A number that differs after each change of a setting, for caches that depend on settings.
     pub fn version(&self) -> u64 {
         let inner = self.inner.lock();
         inner.version.wrapping_mul(8).wrapping_add(inner.modes().code())
     }
 
-    /// The modes of a block without explicit modes.
+    /// The modes of a block whose BEGIN gives no modes.
     pub fn default_modes(&self) -> Modes {
         self.inner.lock().default_modes()
     }
@@ -287,7 +288,8 @@ impl Variables {
         self.inner.lock().parsed.clone()
     }
 
-    /// Reported settings that changed since the last call.
+    /// The settings that changed since the last call, of the settings that the protocol reports to
+    /// the client.
     pub fn take_changes(&self) -> Vec<(String, String)> {
         let mut inner = self.inner.lock();
         let mut changes = Vec::new();
@@ -306,7 +308,7 @@ impl Variables {
     }
 }
 
-/// A mode of the block that is also a setting.
+/// A transaction mode that SET can change and SHOW can show.
 #[derive(Debug, Clone, Copy)]
 enum BlockMode {
     ReadOnly,
@@ -333,7 +335,7 @@ pub struct ListedSetting {
     pub value: String,
     /// The value after RESET.
     pub initial: String,
-    /// The documentation; `None` for a client's own setting.
+    /// The documentation; `None` for a custom setting.
     pub page: Option<&'static SettingPage>,
 }
 
@@ -352,7 +354,7 @@ impl VariablesState {
         }
     }
 
-    /// The modes of the open block, or of the next one.
+    /// The modes of the open block; without an open block, the modes of the next block.
     fn modes(&self) -> Modes {
         match self.transaction.state() {
             TransactionState::Idle => self.default_modes(),
@@ -360,8 +362,8 @@ impl VariablesState {
         }
     }
 
-    /// Changes a mode of the open block. Outside of a block, the change would end with its
-    /// statement.
+    /// Changes a mode of the open block. Outside of a block, does nothing: the change would end
+    /// with the statement.
     fn set_mode(&self, mode: BlockMode, value: &str) -> Result<()> {
         if self.transaction.state() == TransactionState::Idle {
             return Ok(());
@@ -389,7 +391,7 @@ impl VariablesState {
         initial.or_else(|| find(name).map(|setting| setting.default)).unwrap_or("")
     }
 
-    /// The stored name of a setting.
+    /// The canonical name of a setting; adds a new custom setting.
     fn known(&mut self, name: &str) -> Result<Cow<'static, str>> {
         match find(name) {
             Some(setting) => Ok(setting.name.into()),
@@ -397,7 +399,7 @@ impl VariablesState {
         }
     }
 
-    /// The stored name of a setting, and the canonical form of a value.
+    /// The canonical name of a setting, and the canonical form of a value.
     fn checked(&mut self, name: &str, value: &str) -> Result<(Cow<'static, str>, String)> {
         let Some(setting) = find(name) else {
             let name = self.custom.admit(name)?;
@@ -416,8 +418,8 @@ impl VariablesState {
         Ok((setting.name.into(), value))
     }
 
-    /// Checks the room for a value of a custom setting, and charges all values of custom settings to
-    /// the client.
+    /// Checks that the custom settings stay within their limits after a new value, and charges the
+    /// memory of all custom settings to the client.
     fn check_room(&mut self, name: &str, value: &str) -> Result<()> {
         let maps = [&self.initial, &*self.session, &*self.local];
         let all = maps.into_iter().flat_map(BTreeMap::iter);
@@ -435,7 +437,8 @@ impl VariablesState {
         }
     }
 
-    /// Parses again after a return to the values before `what`, which are still valid.
+    /// Parses the settings again after their values returned to an earlier state, which is valid.
+    /// `what` names the undone change in the error log.
     fn parse_again(&mut self, what: &str) {
         if let Err(error) = self.parse() {
             tracing::error!(%error, "cannot parse the settings before {what}");

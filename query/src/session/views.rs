@@ -1,4 +1,4 @@
-//! The system tables' view of sessions and settings.
+//! Data about sessions and settings for the system tables.
 
 use std::sync::{
     Arc,
@@ -20,12 +20,12 @@ use super::{
 };
 use crate::service::Sessions;
 
-/// The catalog in a session's view: with the definitions of its open block.
+/// The catalog as a session sees it, including the definitions of its open block.
 #[derive(Debug)]
 pub struct SessionCatalogView {
     /// The common catalog.
     pub catalog: Arc<Catalog>,
-    /// The session's block.
+    /// The transaction state of the session.
     pub transaction: Arc<Transaction>,
 }
 
@@ -40,12 +40,12 @@ impl CatalogView for SessionCatalogView {
 pub struct OpenSessions {
     /// The sessions.
     pub sessions: Arc<Sessions>,
-    /// True if the viewing session may only read.
+    /// True if the session that reads the list may only read.
     pub confined: Arc<AtomicBool>,
 }
 
 impl OpenSessions {
-    /// The session to cancel or to end, by process id; `None` without such a session.
+    /// The session that a call cancels or terminates, by process id; `None` without such a session.
     ///
     /// # Errors
     /// `ReadOnlyTransaction` for a confined session.
@@ -149,7 +149,7 @@ impl SettingsView for SessionSettings {
     }
 }
 
-/// The description of a rule's values.
+/// The description of a setting's values, for `pg_settings`.
 fn setting_row(rule: Rule, default: &str) -> SettingRow {
     let of = |kind| SettingRow { kind, ..SettingRow::default() };
     match rule {

@@ -1,5 +1,5 @@
-//! A statement's waits for other sessions, without a time limit of their own: for a release of
-//! acquired chronicles, or for a commit of events.
+//! Waits of statements for other sessions, without a time limit: for the release of an acquired
+//! chronicle, or for a commit of events.
 
 use std::{sync::Arc, task::Poll};
 
@@ -13,18 +13,18 @@ use super::Session;
 pub struct Waits {
     /// The number of open waits.
     open: watch::Sender<usize>,
-    /// Whether the waits must end.
+    /// True when all waits must end.
     ending: watch::Receiver<bool>,
 }
 
 impl Waits {
-    /// No open waits; `ending` tells later waits to end.
+    /// Creates the list of waits, without open waits. All waits end when `ending` becomes true.
     pub fn new(ending: watch::Receiver<bool>) -> Self {
         Self { open: watch::Sender::new(0), ending }
     }
 
-    /// Waits for the work of other sessions, unless the server is ending: a shutdown lets
-    /// statements finish, and would wait for this statement in vain.
+    /// Waits for `what`, which depends on other sessions, unless the server is ending. A shutdown
+    /// waits for running statements, and this statement might never finish.
     ///
     /// # Errors
     /// `Shutdown`; the errors of `what`.
@@ -33,15 +33,15 @@ impl Waits {
         let _open = OpenWait(&self.open);
         let mut ending = self.ending.clone();
         let ended = async move {
-            // Also if the service is gone.
+            // The wait also ends if the service no longer exists.
             let _ = ending.wait_for(|ending| *ending).await;
         };
         let mut what = std::pin::pin!(what);
         if let Poll::Ready(done) = futures::poll!(what.as_mut()) {
             return done;
         }
-        // Check the shutdown first: the shutdown also ends other sessions, and thus completes waits
-        // for their chronicles.
+        // Check for a shutdown first: a shutdown also ends other sessions, which would complete
+        // waits for their chronicles.
         tokio::select! {
             biased;
             () = ended => Err(Error::new(
@@ -59,7 +59,7 @@ impl Waits {
     }
 }
 
-/// An open wait, until the drop.
+/// Counts as an open wait until the drop.
 struct OpenWait<'a>(&'a watch::Sender<usize>);
 
 impl Drop for OpenWait<'_> {
@@ -74,9 +74,9 @@ impl Session {
         &self.waits
     }
 
-    /// Returns when a statement waits for other sessions, if the statement may be ended for lack of
-    /// a client. A statement of an implicit block with written rows may not be ended: its client
-    /// may leave without waiting for the commit.
+    /// Returns when a statement waits for other sessions and may be stopped if its client is gone.
+    /// A statement in an implicit block with written rows must not be stopped: its client may leave
+    /// without waiting for the commit.
     pub async fn waiting(&self) {
         self.waits.begun().await;
         if self.transaction.is_implicit() && !self.transaction.written().is_empty() {

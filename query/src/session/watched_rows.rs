@@ -1,4 +1,4 @@
-//! The rows of a statement, watched by its session.
+//! Result rows whose errors fail the open block.
 
 use std::{
     pin::Pin,
@@ -14,7 +14,8 @@ use stratalog_visor_core::acquisition::UseGuard;
 use super::{Session, transaction::Transaction};
 
 impl Session {
-    /// A stream that fails the open block on an error, and uses chronicles during its lifetime.
+    /// Wraps a stream: an error in the stream fails the open block, and the chronicles of `uses`
+    /// stay in use until the stream drops.
     pub(crate) fn watch(
         &self,
         stream: BoxStream<'static, Result<RecordBatch>>,

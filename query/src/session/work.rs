@@ -1,4 +1,4 @@
-//! The work of a running statement, with several ways to stop the statement: a cancel request,
+//! A running statement ("work"), and the ways to stop the statement: a cancel request,
 //! `statement_timeout`, shutdown, or the drop of its result.
 
 use std::{
@@ -23,7 +23,7 @@ use crate::service::{
     share::Share,
 };
 
-/// Maximum time that an error waits for the tasks of its statement.
+/// Maximum time by which an error is delayed until the tasks of its statement have ended.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The reason for the stop of a statement.
@@ -37,11 +37,11 @@ pub enum Stop {
     Closed = 3,
     /// Another session ended this session.
     Terminated = 4,
-    /// The memory of the server is used up, and this statement has most of the memory.
+    /// The server has too little memory, and this statement is one of the largest.
     Memory = 5,
 }
 
-/// A running statement, or a part of a running statement.
+/// A running statement, or a part of a running statement that can be stopped alone.
 #[derive(Debug)]
 pub struct Work {
     stopped: AtomicU8,
@@ -49,31 +49,32 @@ pub struct Work {
     stop: Arc<Notify>,
     deadline: Option<Instant>,
     timeout_ms: u64,
-    /// Whether the statement is committing: only the log decides whether the statement succeeds.
+    /// Whether the statement is committing: from then on, only the log decides whether the
+    /// statement succeeds.
     committing: AtomicBool,
     /// True after a failed [`Governor::check`].
     refused: AtomicBool,
     /// The whole statement, if this is a part.
     whole: Option<Arc<Work>>,
-    /// The budget for values; `None` without a budget.
+    /// The memory account for values of expressions; `None` without a limit.
     values: Option<Arc<Share>>,
-    /// The resources of the statement, with all of its parts.
+    /// The resources of the statement, shared by all its parts.
     usage: Arc<Usage>,
 }
 
 /// The resources of a statement.
 #[derive(Debug, Default)]
 struct Usage {
-    /// Bytes that the statement's threads allocated, minus bytes that the threads freed or handed
-    /// on. Memory freed by other threads still counts: the number is an estimate.
+    /// Bytes that the statement's threads allocated, minus bytes that these threads freed or passed
+    /// to the client. Memory freed by other threads still counts: the number is an estimate.
     bytes: AtomicIsize,
     /// Number of tasks working for the statement.
     tasks: AtomicUsize,
     /// Notified at the end of the last task.
     tasks_ended: Notify,
-    /// Whether the list of [`resident_memory`] contains the statement.
+    /// Whether [`resident_memory`] has registered the statement as a candidate for termination.
     known: AtomicBool,
-    /// The statement itself.
+    /// The [`Work`] of the whole statement.
     whole: Weak<Work>,
 }
 
@@ -127,7 +128,8 @@ impl Work {
         Self::begin(timeout_ms, None)
     }
 
-    /// Like `start`, with a budget for values.
+    /// A statement that starts now, with a timeout of `timeout_ms` (0 means no limit). `pool`
+    /// limits the memory of values of expressions.
     pub fn within(timeout_ms: u64, pool: &Arc<dyn MemoryPool>) -> Arc<Self> {
         Self::begin(timeout_ms, Some(Share::new("values of expressions", pool)))
     }
@@ -164,7 +166,7 @@ impl Work {
         Arc::as_ptr(&self.usage).addr()
     }
 
-    /// Subtracts the bytes of rows that leave the statement from the statement's count.
+    /// Subtracts bytes from the statement's estimate: the rows leave the statement for the client.
     pub fn hand_on(&self, bytes: usize) {
         if self.usage.known.load(Ordering::Relaxed) {
             let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
@@ -172,12 +174,12 @@ impl Work {
         }
     }
 
-    /// Whether nothing can stop the statement any more, or a stop has already happened.
+    /// Whether the statement is about to end: the statement is committing, or was already stopped.
     pub fn is_ending(&self) -> bool {
         self.is_committing() || self.whole_is_committing() || self.stop_error().is_some()
     }
 
-    /// Waits until the statement's tasks have ended and their memory is free, at most for
+    /// Waits until the statement's tasks have ended and freed their memory, at most for
     /// [`PATIENCE`].
     pub async fn wait_for_tasks(&self) {
         if self.usage.tasks.load(Ordering::Acquire) == 0 {
@@ -195,12 +197,14 @@ impl Work {
         let _late = tokio::time::timeout(PATIENCE, ended).await;
     }
 
-    /// The governor for the functions of the statement's expressions.
+    /// The object through which functions of the statement's expressions check for a stop and
+    /// request memory.
     pub fn governor(self: &Arc<Self>) -> Arc<dyn Governor> {
         Arc::clone(self) as Arc<dyn Governor>
     }
 
-    /// A part of the statement. The part ends with the statement, and can be stopped alone.
+    /// Creates a part of the statement. The part stops with the statement, and can also be stopped
+    /// alone.
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
         Arc::new(Self {
             stopped: AtomicU8::new(0),
@@ -215,18 +219,19 @@ impl Work {
         })
     }
 
-    /// Stops the statement. The next poll ends the statement with an error.
+    /// Stops the statement. The next poll of the statement returns an error.
     pub fn stop(&self, reason: Stop) {
         // The first reason stays.
         let _ = self.stopped.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
         self.stop.notify_waiters();
     }
 
-    /// From here on nothing stops the statement. The written rows may be durable at any moment, and
-    /// a client that receives a cancel error would write the rows again.
+    /// Marks the statement as committing: from now on, nothing stops the statement. The written
+    /// rows may become durable at any moment, and a client that receives a cancel error would write
+    /// the rows again.
     ///
     /// # Errors
-    /// The errors of [`Self::check`]; nothing may be committed then.
+    /// The errors of [`Self::check`]; the caller must not commit then.
     pub fn commit(&self) -> Result<()> {
         self.check()?;
         self.committing.store(true, Ordering::Release);
@@ -237,8 +242,8 @@ impl Work {
         self.committing.load(Ordering::Acquire)
     }
 
-    /// Whether the whole statement of this part is committing. The part then continues, even past
-    /// the deadline, unless the part itself is stopped.
+    /// Whether the statement to which this part belongs is committing. The part then continues,
+    /// even past the deadline, unless the part itself is stopped.
     fn whole_is_committing(&self) -> bool {
         self.whole.as_ref().is_some_and(|whole| whole.is_committing())
     }
@@ -269,7 +274,7 @@ impl Work {
             biased;
             error = self.stopped() => Err(error),
             result = governed(self.governor(), future) => match self.refused.load(Ordering::Acquire) {
-                // A walk over the tree broke at the stop, and the result may be wrong.
+                // The traversal of a tree ended early because of the stop: the result may be wrong.
                 true => self.check().and(result),
                 false => result,
             },
@@ -296,7 +301,7 @@ impl Work {
         })
     }
 
-    /// Waits for a stop of the statement.
+    /// Waits until the statement is stopped or its deadline passes; returns the error.
     pub async fn stopped(&self) -> Error {
         loop {
             let notified = self.stop.notified();
@@ -355,16 +360,16 @@ impl Work {
     }
 }
 
-/// The error of a session terminated by another session.
+/// The error for a session that another session has terminated.
 pub fn terminated() -> Error {
     Error::new(ErrorKind::Shutdown, "terminating connection due to administrator command")
 }
 
-/// A stream that ends with an error on a stop of its statement, and then drops its source.
+/// A stream that ends with an error when its statement is stopped, and then drops its source.
 struct GuardedStream {
     work: Arc<Work>,
-    /// Waits for a stop; `None` after the end. A waiting task would be woken by the end of its own
-    /// plan.
+    /// Resolves when the statement is stopped; `None` after the end of the stream. A future that
+    /// waits without need would be woken by the end of its own plan.
     stopped: Option<BoxFuture<'static, Error>>,
     stream: Option<BoxStream<'static, Result<RecordBatch>>>,
     /// The error, while waiting for the end of the statement's tasks.
@@ -372,7 +377,7 @@ struct GuardedStream {
 }
 
 impl GuardedStream {
-    /// Ends with an error, after the memory of the statement is free.
+    /// Ends the stream with an error, after the memory of the statement is free.
     fn fail(
         &mut self,
         error: Error,

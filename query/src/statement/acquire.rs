@@ -1,9 +1,9 @@
 //! ACQUIRE and RELEASE of chronicles (F8–F11).
 //!
 //! ```text
-//!   RANGE FROM e TO e ─► planned as SELECT e, e ─► as the tick column is compared with them ─► ticks
-//!   FOR interval ────────────────────────────────► nanoseconds                                   │
-//!                                    Acquisitions::ask ─► waits in its turn ─► held ◄────────────┘
+//!   RANGE FROM e TO e ─► planned as SELECT e, e ─► compared like the tick column ─► range of ticks
+//!   FOR interval ────────────────────────────────► nanoseconds of the lease              │
+//!                          Acquisitions::ask ─► wait in the queue ─► acquired ◄──────────┘
 //! ```
 
 use std::{sync::Arc, time::Duration};
@@ -36,7 +36,7 @@ use crate::{
     table::pushdown::time::axis_of_tick,
 };
 
-/// Nanoseconds of a day, and of a month of 30 days, for the length of an interval.
+/// Nanoseconds of a day, and of a month of 30 days, to convert an interval to a duration.
 const DAY_NS: i128 = 86_400_000_000_000;
 const MONTH_NS: i128 = 30 * DAY_NS;
 
@@ -45,7 +45,7 @@ const MONTH_NS: i128 = 30 * DAY_NS;
 pub struct Acquire {
     chronicle: Arc<ChronicleDefinition>,
     syntax: AcquireSyntax,
-    /// One column for each expression; `None` if the statement has no expression.
+    /// A query with one column for each expression of the statement; `None` without expressions.
     expressions: Option<query::Query>,
 }
 
@@ -99,7 +99,7 @@ pub async fn plan(
     Ok((planned(Some(query)), types))
 }
 
-/// The table of events for a name.
+/// The chronicle with a name; an error for a system table.
 fn chronicle(session: &Session, name: &ObjectName) -> Result<Arc<ChronicleDefinition>> {
     session.chronicle(name).map_err(|missing| {
         let state = session.catalog();
@@ -111,7 +111,7 @@ fn chronicle(session: &Session, name: &ObjectName) -> Result<Arc<ChronicleDefini
     })
 }
 
-/// The wanted type of an expression.
+/// The required type of an expression in ACQUIRE.
 #[derive(Debug)]
 struct OperandType {
     written: Written,
@@ -119,7 +119,7 @@ struct OperandType {
     takes_ticks: bool,
 }
 
-/// The types of the expressions, in their order.
+/// The required types of the statement's expressions, in order: bounds of the range, and the lease.
 fn operand_types(
     chronicle: &ChronicleDefinition,
     syntax: &AcquireSyntax,
@@ -130,7 +130,8 @@ fn operand_types(
         ColumnType::Timestamp { .. } => TimezoneInfo::None,
         ref other => return Err(Error::internal(format!("{other} is no type of a tick column"))),
     };
-    // All digits, as in WHERE: a bound rounded to the digits of the column is another time.
+    // Keep all digits, as in WHERE: a bound rounded to the digits of the column is a different
+    // time.
     let time = || OperandType {
         written: Written::Timestamp(None, zone),
         data_type: tick.column_type.arrow_field("time", false).data_type().clone(),
@@ -158,7 +159,8 @@ fn is_like(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// True for a text, a NULL or a parameter without a type: the context determines the type.
+/// True for a text constant, NULL, or a parameter without a declared type: the context determines
+/// the type.
 pub(super) fn is_untyped(expr: &Expr, declared_types: &[Option<ColumnType>]) -> bool {
     match expr {
         Expr::Value(ValueWithSpan { value, .. }) => match value {
@@ -176,7 +178,7 @@ pub(super) fn is_untyped(expr: &Expr, declared_types: &[Option<ColumnType>]) -> 
     }
 }
 
-/// Casts the expressions for which `applies` is true.
+/// Adds casts to the `wanted` types to the expressions for which `applies` is true.
 fn cast(tree: &mut Tree, wanted: &[OperandType], applies: impl Fn(&Expr, usize) -> bool) {
     let SetExpr::Select(select) = tree.body.as_mut() else { return };
     for (at, (item, wanted)) in select.projection.iter_mut().zip(wanted).enumerate() {
@@ -237,7 +239,7 @@ pub async fn run(
     Ok(Outcome::Done("ACQUIRE CHRONICLE".to_string()))
 }
 
-/// The values of the expressions.
+/// Evaluates the expressions of the statement.
 async fn operand_values(
     session: &Session,
     query: &query::Query,
@@ -245,7 +247,7 @@ async fn operand_values(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Vec<ScalarValue>> {
-    // Not on the snapshot of a block: reads after the wait must see new data.
+    // Do not use the snapshot of a block: reads after the wait must see new data.
     let columns = ComputeContext::new(session, work, types, values).run(&query.plan).await?;
     let value = |column: &ComputedValues| match column.array.len() {
         1 => ScalarValue::try_from_array(&column.array, 0).map_err(from_datafusion),
@@ -257,7 +259,7 @@ async fn operand_values(
     columns.iter().map(value).collect()
 }
 
-/// The first tick inside a bound. The bound is a tick, or a time under the comparison rules of the
+/// The first tick at or after `value`. The value is a tick, or a time that is compared like the
 /// tick column.
 fn bound(chronicle: &ChronicleDefinition, value: &ScalarValue) -> Result<Tick> {
     if value.is_null() {
@@ -272,11 +274,11 @@ fn bound(chronicle: &ChronicleDefinition, value: &ScalarValue) -> Result<Tick> {
     let axis = axis_of_tick(chronicle).ok_or_else(|| Error::internal("no tick column"))?;
     let from = axis.compare(Operator::GtEq, &Planned::Literal(value.clone(), None));
     let from = from.ok_or_else(|| Error::internal(format!("{value} is not a time")))?;
-    // No tick is at or after a time behind all ticks.
+    // A time after all ticks: the end of the range of ticks.
     Ok(if from.is_empty() { Tick::END } else { from.hull().start })
 }
 
-/// The length of a lease.
+/// Converts the interval of a lease to nanoseconds.
 fn lease_ns(value: &ScalarValue) -> Result<u64> {
     let ScalarValue::IntervalMonthDayNano(Some(lease)) = value else {
         return Err(no_null("the duration of an acquisition"));

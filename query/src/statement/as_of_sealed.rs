@@ -1,8 +1,9 @@
-//! `SELECT … AS OF SEALED`: reads only the unchangeable part of the tables (CL-5, F24).
+//! `SELECT … AS OF SEALED`: reads only the part of the tables that can no longer change (CL-5,
+//! F24).
 //!
 //! ```text
-//!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► taken off when the query is planned
-//!     (tokens)         (the parser knows that)                 ─► EventStore::seal ─► snapshot, confined
+//!   AS OF SEALED ─► parser input: FOR SHARE OF a reserved name ─► planning removes the clause
+//!     (tokens)                                 EventStore::seal ─► snapshot, only sealed ticks
 //! ```
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use stratalog_model::{
     TickRange,
 };
 
-/// Checks that the tables of a query can have a sealed part.
+/// Checks that all tables of a query can be read AS OF SEALED.
 ///
 /// # Errors
 /// `ObjectNotInPrerequisiteState` for a table with times from the data.
@@ -31,7 +32,8 @@ pub fn check(tables: &[Arc<ChronicleDefinition>]) -> Result<()> {
     .with_hint("AS OF SEALED is for tables with time_source = 'client' or 'server'"))
 }
 
-/// Seals all finished parts of the tables, before the session pins a snapshot.
+/// Moves the sealed tick of each table as far ahead as possible, before the session takes a
+/// snapshot. No event can arrive up to the sealed tick.
 ///
 /// # Errors
 /// `UndefinedTable` for a table that another session dropped.
@@ -39,7 +41,7 @@ pub fn seal(store: &dyn EventStore, tables: &[Arc<ChronicleDefinition>]) -> Resu
     tables.iter().try_for_each(|table| store.seal(table).map(drop))
 }
 
-/// The unchangeable parts of a snapshot.
+/// For each table, the range of ticks in the snapshot that can no longer change.
 pub fn parts(
     snapshot: &dyn Snapshot,
     tables: &[Arc<ChronicleDefinition>],

@@ -1,4 +1,4 @@
-//! CALL of our procedures: work on a table's pieces on request, a check of all stored data, a
+//! CALL of Stratalog's procedures: flush or compaction of a table, a check of all stored data, a
 //! backup of the database, and acceptance of a clock jump.
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //!   CALL stratalog.backup('URL')  ─► argument ──────────► Backups::backup
 //!   CALL stratalog.accept_clock_jump() ─────────────────► Clock::accept_jump
 //! ```
-//! Cancellation of a CALL ends the wait. A move continues after the cancellation; a check or a
-//! backup ends.
+//! Cancellation of a CALL stops the wait for the result. A flush or compaction continues in the
+//! background; a check or a backup stops.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -38,20 +38,20 @@ use crate::{
     FinishedBackup, InspectionResult, Outcome, Parsed, Rows, RowsTag, Session, session::work::Work,
 };
 
-/// The schema of our procedures.
+/// The SQL schema of Stratalog's procedures.
 const SCHEMA: &str = "stratalog";
 
 /// A planned CALL.
 #[derive(Debug)]
 pub struct Call {
     procedure: Procedure,
-    /// One column: the name of the table, or the place of the backup; `None` for a procedure
-    /// without an argument.
+    /// A query of one column, the argument: the name of the table, or the destination of the
+    /// backup. `None` for a procedure without an argument.
     argument: Option<query::Query>,
 }
 
 impl Call {
-    /// The shape of the answer's rows.
+    /// The schema of the result.
     pub fn schema(&self) -> SchemaRef {
         match self.procedure {
             Procedure::Check => inspected_schema(),
@@ -64,15 +64,16 @@ impl Call {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Procedure {
-    /// Moves the events of the journal out of the journal.
+    /// Moves the table's events from the journal into tablets.
     Flush,
-    /// Flushes, and then merges all pieces into as few stories as possible.
+    /// Flushes, and then merges all tablets and stories (files of events) of the table into as few
+    /// stories as possible.
     Compact,
-    /// Reads all stored data, and compares the data with the records about the data.
+    /// Reads all stored data, and compares the data with the stored metadata.
     Check,
     /// Copies the database to another place.
     Backup,
-    /// Follows the machine's clock after a jump ahead.
+    /// Makes the server's clock follow the machine's clock after a jump ahead.
     AcceptClockJump,
 }
 
@@ -95,7 +96,8 @@ impl Procedure {
         }
     }
 
-    /// The effect of a procedure without an argument, for error messages.
+    /// What a procedure without an argument does, for error messages; `None` for a procedure with
+    /// an argument.
     fn of_everything(self) -> Option<&'static str> {
         match self {
             Procedure::Check => Some("checks the whole database"),
@@ -104,7 +106,7 @@ impl Procedure {
         }
     }
 
-    /// The kind of the argument, and an example.
+    /// A description of the expected argument, and an example, for error messages.
     fn argument(self) -> (&'static str, &'static str) {
         match self {
             Procedure::Flush | Procedure::Compact => ("the name of one table", "'cpu'"),
@@ -154,7 +156,7 @@ pub async fn plan(
     }
 }
 
-/// The arguments of a call without other clauses.
+/// The arguments of a call. Refuses all other clauses.
 fn arguments(function: &Function) -> Result<Vec<Expr>> {
     let wrong = |what: &str| {
         let name = &function.name;
@@ -197,7 +199,7 @@ fn subquery() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "cannot use subquery in CALL argument")
 }
 
-/// The procedure that a name denotes in the session.
+/// The procedure that a name denotes in the session; `None` if the name denotes no procedure.
 fn procedure(session: &Session, function: &Function) -> Result<Option<Procedure>> {
     let (schema, name) = names::table(&function.name, session.connected_to())?;
     let ours = match schema {
@@ -231,7 +233,7 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
     })
 }
 
-/// `SELECT arguments`.
+/// Builds the query `SELECT arguments`.
 fn selected(arguments: Vec<Expr>) -> Result<Tree> {
     let tree = parse::statements("SELECT NULL", usize::MAX)?.into_iter().next();
     if let Some(parse::Tree { statement: Statement::Query(mut tree), .. }) = tree
@@ -243,19 +245,19 @@ fn selected(arguments: Vec<Expr>) -> Result<Tree> {
     Err(Error::internal("SELECT NULL is no query"))
 }
 
-/// The shape of the single row after a move.
+/// The schema of the single result row of `flush` and `compact`.
 fn moved_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("rows"), column("pieces_added"), column("pieces_removed")]))
 }
 
-/// The shape of the single row after a clock jump.
+/// The schema of the single result row of `accept_clock_jump`.
 fn accepted_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("accepted_ns"), column("epoch")]))
 }
 
-/// The shape of the single row after a backup.
+/// The schema of the single result row of `backup`.
 fn made_schema() -> SchemaRef {
     let mut fields = vec![Field::new("backup", DataType::Utf8View, true)];
     let numbers = ["files", "bytes", "stored_files", "stored_bytes"];
@@ -263,7 +265,7 @@ fn made_schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The shape of the rows of a check.
+/// The schema of the result rows of `check`.
 fn inspected_schema() -> SchemaRef {
     let column = |name: &str, of: DataType| Field::new(name, of, true);
     Arc::new(Schema::new(vec![
@@ -281,7 +283,7 @@ fn inspected_schema() -> SchemaRef {
 ///
 /// # Errors
 /// `ActiveTransaction` in a block; `UndefinedTable`, `WrongObjectType`, `NullNotAllowed`; an error
-/// of the move.
+/// of the procedure.
 pub async fn run(
     session: &Session,
     call: &Call,
@@ -325,7 +327,8 @@ pub async fn run(
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
 }
 
-/// Follows the machine's clock again, and confirms the clock's lead at a start.
+/// Makes the server's clock follow the machine's clock after a jump ahead, or confirms at a start
+/// that the machine's clock is correct although it is ahead.
 fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
     let clock = &session.parts().clock;
     let Some(accepted_ns) = clock.accept_jump()? else {
@@ -339,7 +342,7 @@ fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
 }
 
-/// The value of the argument.
+/// Evaluates the argument of a procedure to a text.
 async fn text(
     session: &Session,
     procedure: Procedure,

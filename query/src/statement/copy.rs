@@ -1,4 +1,4 @@
-//! COPY … FROM STDIN, COPY … TO STDOUT.
+//! Execution of COPY … FROM STDIN and COPY … TO STDOUT.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -24,7 +24,7 @@ use crate::{
     session::work::{Stop, Work},
 };
 
-/// Takes the rows of a COPY … FROM STDIN. A drop before `finish` stores nothing.
+/// Receives the rows of a COPY … FROM STDIN. A drop before `finish` stores nothing.
 #[derive(Debug)]
 pub struct CopySink {
     session: Arc<Session>,
@@ -38,12 +38,12 @@ pub struct CopySink {
 }
 
 impl CopySink {
-    /// Takes rows with the columns of [`CopyIn::columns`](crate::CopyIn::columns), in order.
-    /// Waits under back-pressure.
+    /// Adds rows with the columns of [`CopyIn::columns`](crate::CopyIn::columns), in order. Waits
+    /// if the store cannot accept more rows yet.
     ///
     /// # Errors
-    /// An error of the store about the rows. Then nothing is stored, and the caller can only drop
-    /// the sink. In a block, the block fails.
+    /// An error in a row, or an error of the store. Then nothing is stored, and the caller can only
+    /// drop the sink. In a block, the block fails.
     pub async fn push(&mut self, rows: RecordBatch) -> Result<()> {
         let work = Arc::clone(&self.work);
         let pushed = work
@@ -70,8 +70,8 @@ impl CopySink {
         pushed
     }
 
-    /// Makes all rows durable and visible at once, and reports the skipped rows. Returns the number
-    /// of stored rows.
+    /// Commits all rows at once, or, in a block, leaves the rows to the block. Reports the skipped
+    /// rows in notices. Returns the number of stored rows.
     ///
     /// # Errors
     /// An error of the commit; then nothing is stored.
@@ -88,21 +88,20 @@ impl CopySink {
         Ok(stored)
     }
 
-    /// Ends when the statement must stop: after a cancellation, a timeout, or a shutdown. For a
-    /// protocol that waits for the client's next piece of data.
+    /// Waits until the statement must stop: after a cancellation, a timeout, or a shutdown. A
+    /// protocol that waits for data from the client also waits for this future.
     pub async fn stopped(&self) -> Error {
         self.work.stopped().await
     }
 
-    /// Gives up: nothing is stored, and an open block fails, like a block of PostgreSQL after
-    /// CopyFail.
+    /// Ends the COPY without storing rows. An open block fails, as in PostgreSQL after CopyFail.
     pub fn abort(self) {
         self.work.stop(Stop::User);
         self.session.fail_transaction();
     }
 }
 
-/// Runs COPY up to the point at which the protocol carries the data.
+/// Starts a COPY; the protocol then transfers the data.
 ///
 /// # Errors
 /// `InsufficientPrivilege` for files and programs; an error in the statement.
@@ -177,8 +176,8 @@ async fn copy_in(
     Ok(Outcome::CopyIn(Box::new(copy)))
 }
 
-/// True if the last column of a table is the time column with the default now(), as in a table that
-/// was created without a time. Then data of the other columns alone is complete.
+/// True if the last column of a table is the time column with the default now(), as in a table
+/// created without a time column. Data without this column is then complete.
 fn ends_with_now(chronicle: &ChronicleDefinition) -> bool {
     chronicle.columns.last().is_some_and(|last| {
         last.id == chronicle.tick_column
@@ -203,7 +202,7 @@ async fn copy_out(
             let list: Vec<String> = if listed.is_empty() {
                 chronicle.columns.iter().map(|column| quoted(&column.name)).collect()
             } else {
-                // System columns may be copied out by name.
+                // COPY TO may name system columns.
                 let user: Vec<String> = listed
                     .iter()
                     .filter(|name| {
@@ -265,7 +264,7 @@ fn no_parameter() -> Error {
     Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1")
 }
 
-/// Refuses a FORCE_… option for a column outside of `copied`.
+/// Checks that FORCE_… options name only columns in `copied`.
 fn check_forced(
     options: &CopyOptions,
     copied: &HashSet<&str>,

@@ -1,4 +1,4 @@
-//! DECLARE, FETCH, MOVE, CLOSE.
+//! Cursor statements: DECLARE, FETCH, MOVE, CLOSE.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// The cursor of a DECLARE.
+/// Splits DECLARE into the declaration, the cursor name and the query.
 ///
 /// # Errors
 /// `SyntaxError`.
@@ -39,7 +39,7 @@ pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
     Ok((declare, name, tree))
 }
 
-/// The plan behind a cursor.
+/// The planned statement whose rows a cursor reads.
 #[derive(Debug, Clone, Copy)]
 pub enum CursorPlan<'a> {
     /// A query.
@@ -57,7 +57,7 @@ impl<'a> CursorPlan<'a> {
     }
 }
 
-/// Runs DECLARE: the query uses the present snapshot, and starts with the first FETCH.
+/// Runs DECLARE. The query reads the current snapshot, and starts with the first FETCH.
 ///
 /// # Errors
 /// `NoActiveTransaction` outside of a block, without HOLD; `DuplicateCursor`; errors of the query.
@@ -82,7 +82,7 @@ pub async fn declare(
     }
     let name = names::fold(name);
     session.cursors().check_free(&name)?;
-    // Ends with the cursor. Cancellation and the timeout belong to each FETCH.
+    // The query lives as long as the cursor. Cancellation and the timeout apply to each FETCH.
     let work = Work::within(0, session.memory_pool());
     let chronicles = planned.chronicles();
     let uses = match holds && in_block {
@@ -122,7 +122,7 @@ pub async fn declare(
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
 
-/// The shape of a FETCH's rows; `None` for MOVE, and for an unknown cursor.
+/// The schema of the rows of a FETCH; `None` for MOVE, and for an unknown cursor.
 ///
 /// # Errors
 /// See [`to`].
@@ -154,7 +154,7 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     })?;
     let wait = session.subscribe_wait();
     let rows = SqlCursor::fetch(cursor, to(direction)?, wait).await?;
-    // Cancellation of a FETCH also stops the work of the cursor.
+    // Cancellation of a FETCH also stops the query of the cursor.
     let reading = Arc::clone(&open.work);
     let rows =
         work.guard_stream(session.watch(rows, None)).inspect_err(move |_| reading.stop(Stop::User));
@@ -165,7 +165,8 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     Ok(Outcome::Rows(Rows::new(open.schema, rows, RowsTag::Fetch).in_binary(open.is_binary)))
 }
 
-/// Name and number of rows of a forward MOVE.
+/// For a forward MOVE, the cursor name and the number of rows (`None` for a MOVE to the end);
+/// otherwise `None`.
 pub fn moves_forward(statement: &Statement) -> Option<(String, Option<u64>)> {
     let Statement::Fetch { name, direction, into: Some(_), .. } = statement else { return None };
     match to(direction).ok()? {
@@ -216,7 +217,7 @@ fn to(direction: &FetchDirection) -> Result<Direction> {
     })
 }
 
-/// The direction for a number of rows: backward for a negative number.
+/// The direction for a signed number of rows: a negative number moves backward.
 fn steps(count: i64) -> Direction {
     match count {
         0.. => Direction::Forward(Some(count.unsigned_abs())),
@@ -224,7 +225,7 @@ fn steps(count: i64) -> Direction {
     }
 }
 
-/// A number of rows, within PostgreSQL's range.
+/// Parses a number of rows, a 32-bit integer as in PostgreSQL.
 fn number(limit: &ValueWithSpan) -> Result<i64> {
     let Value::Number(text, _) = &limit.value else {
         return Err(Error::internal("the number of a FETCH is none"));

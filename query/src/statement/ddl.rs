@@ -1,4 +1,4 @@
-//! CREATE, ALTER, DROP, COMMENT.
+//! Execution of definitions (DDL): CREATE, ALTER, DROP, COMMENT.
 
 mod create_table;
 mod deferred_drop;
@@ -30,7 +30,7 @@ use crate::{
     session::{Definition, work::Work},
 };
 
-/// True if this module executes a statement.
+/// True if the statement is a definition (DDL), which this module executes.
 pub fn is_definition(statement: &Statement) -> bool {
     match statement {
         Statement::CreateTable(_)
@@ -48,7 +48,7 @@ pub fn is_definition(statement: &Statement) -> bool {
     }
 }
 
-/// Runs a definition. In a block, only the block sees the change until COMMIT.
+/// Runs a definition (DDL). In a block, only the block sees the change until COMMIT.
 ///
 /// # Errors
 /// `ActiveTransaction` for databases in a block; `FeatureNotSupported` from
@@ -125,14 +125,15 @@ pub async fn carry_out(
     }
 }
 
-/// The chronicles that commands change. No other session changes these chronicles at the same time.
+/// Guards of the chronicles that commands change or drop. No other session changes these chronicles
+/// at the same time.
 struct ChangedChronicles {
     uses: Vec<UseGuard>,
     doors: Vec<DropGuard>,
 }
 
-/// Enters the chronicles that commands change or drop. A changed chronicle gets a use for writing.
-/// For a dropped chronicle, no session can acquire the chronicle any more.
+/// Takes guards for the chronicles that commands change or drop. A chronicle to change is marked as
+/// in use for writing. A chronicle to drop can no longer be acquired by other sessions.
 fn enter(
     session: &Session,
     commands: &[Command],
@@ -153,7 +154,7 @@ fn enter(
     Ok(entered)
 }
 
-/// The components that must forget dropped chronicles.
+/// The components that must release their state of dropped chronicles.
 struct DroppedStateCleanup {
     store: Arc<dyn EventStore>,
     acquisitions: Arc<Acquisitions>,
@@ -173,7 +174,7 @@ impl DroppedStateCleanup {
     }
 }
 
-/// Commits the uses of changed chronicles: from now on the end of a lease does not stop the change.
+/// Commits the uses of changed chronicles: afterwards, the end of a lease does not stop the change.
 fn committed(session: &Session, mut uses: Vec<UseGuard>) -> Result<Vec<UseGuard>> {
     for using in &mut uses {
         let chronicle = using.chronicle();
@@ -182,7 +183,7 @@ fn committed(session: &Session, mut uses: Vec<UseGuard>) -> Result<Vec<UseGuard>
     Ok(uses)
 }
 
-/// Adds commands to the definitions of the open block.
+/// Adds commands to the uncommitted definitions of the open block.
 async fn define(
     session: &Session,
     commands: Vec<Command>,
@@ -205,12 +206,13 @@ async fn define(
     Ok(notices)
 }
 
-/// Commits the definitions and the rows of a block: one record of the catalog decides about both
-/// (RFC 0023).
+/// Commits the definitions and the rows of a block. One record of the catalog commits both (RFC
+/// 0023).
 ///
 /// # Errors
-/// An invalid command, or an error of a log. Nothing has changed, unless [`Catalog::is_behind`]:
-/// then the next start completes the transaction if the catalog's record is durable.
+/// An invalid command, or an error of a log. After an error nothing has changed, unless
+/// [`Catalog::is_behind`] is true. In that case, the next start of the server completes the
+/// transaction if the catalog's record is durable.
 ///
 /// [`Catalog::is_behind`]: stratalog_visor_core::catalog::Catalog::is_behind
 pub async fn commit(
@@ -232,8 +234,8 @@ pub async fn commit(
             Ok(done) => done,
             Err(error) => {
                 if catalog.is_behind() {
-                    // The next start may complete the block: no session may write to tables that
-                    // the block drops.
+                    // The next start may complete the block. Until then, no session may write to
+                    // tables that the block drops, so the guards are never released.
                     Box::leak(Box::new((definition, uses)));
                 }
                 return Err(error);
@@ -247,8 +249,8 @@ pub async fn commit(
     .await
 }
 
-/// Runs work as a separate task: even after the client disconnects, the store forgets the
-/// chronicles that the catalog has dropped.
+/// Runs work as a separate task, which continues after the client disconnects: the store must
+/// release the chronicles that the catalog has dropped.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -313,7 +315,7 @@ fn drop_commands(
 ) -> Result<(&'static str, Vec<Command>)> {
     let database = session.database().to_string();
     let mut commands = Vec::with_capacity(objects.len());
-    // A repeated name is dropped once.
+    // A name may occur twice; drop the object once.
     let mut seen = HashSet::new();
     match object_type {
         ObjectType::Table => {
@@ -389,7 +391,7 @@ fn comment_on(
     if if_exists {
         return Err(Error::new(ErrorKind::SyntaxError, "COMMENT does not accept IF EXISTS"));
     }
-    // An empty comment removes the comment.
+    // COMMENT with an empty text removes the comment.
     let comment = comment.clone().filter(|comment| !comment.is_empty());
     match object_type {
         CommentObject::Table => {
@@ -455,8 +457,8 @@ fn alter_schema(session: &Session, tree: &AlterSchema) -> Result<()> {
     Ok(())
 }
 
-/// Checks that an owner is the user of the session. The user owns every table until users have
-/// grants.
+/// Checks that OWNER TO names the user of the session. Roles and grants do not exist: the user owns
+/// every table.
 ///
 /// # Errors
 /// `UndefinedObject` for another name.

@@ -1,5 +1,6 @@
-//! DELETE: removes exact tick ranges at the beginning or the end of a chronicle (F22). DELETE and
-//! TRIM also remove a beginning of the chronicle in the order of commits (F103). No other range.
+//! DELETE and TRIM. DELETE removes an exact range of ticks at the beginning or the end of a
+//! chronicle (F22). Both statements also remove all events before a position in the order of
+//! commits (F103). Other ranges are refused.
 
 mod in_block;
 pub mod truncate;
@@ -38,12 +39,11 @@ enum RemovedEvents {
 }
 
 impl RemovedEvents {
-    /// The events to remove, limited to the ticks that the session has acquired. The session sees
+    /// Restricts the events to remove to the ticks that the session has acquired. The session sees
     /// and deletes no events outside of these ticks.
     ///
     /// # Errors
-    /// `OutsideProjection` for a beginning of the log, since the events of the log may have any
-    /// tick.
+    /// `OutsideProjection` for a removal by gsn, since these events may have any tick.
     fn limited_to(self, chronicle: &ChronicleDefinition, ticks: TickRange) -> Result<Self> {
         match self {
             RemovedEvents::Ticks(range) => match range.intersect(&ticks) {
@@ -58,11 +58,11 @@ impl RemovedEvents {
     }
 }
 
-/// Runs DELETE, or TRIM.
+/// Runs DELETE or TRIM.
 ///
 /// # Errors
-/// `FeatureNotSupported` with an explanation for any other range; for a TRIM also `NullNotAllowed`,
-/// and `DatatypeMismatch` for a position other than a whole number.
+/// `FeatureNotSupported`, with an explanation, for a range that cannot be deleted. For TRIM also
+/// `NullNotAllowed`, and `DatatypeMismatch` for a position that is not a whole number.
 pub async fn run(
     session: &Session,
     parsed: &Parsed,
@@ -163,7 +163,8 @@ pub async fn parameter_types(
     Ok(types)
 }
 
-/// The events that the WHERE clause of `sql` admits. `trims`: the clause belongs to a TRIM.
+/// The events that match the WHERE clause of `sql`. `trims` is true if the clause comes from a
+/// TRIM.
 async fn admitted(
     session: &Session,
     chronicle: &ChronicleDefinition,
@@ -231,8 +232,8 @@ async fn admitted(
     }
 }
 
-/// Checks the position of a TRIM. Without the check, NULL would trim nothing, and a fraction would
-/// trim all events below the next whole number.
+/// Checks that the position of a TRIM is a whole number. Without the check, NULL would remove
+/// nothing, and a fraction would remove all events below the next whole number.
 fn check_position(planner: &Planner, plan: &LogicalPlan) -> Result<()> {
     let mut node = plan;
     let filter = loop {
@@ -257,7 +258,7 @@ fn check_position(planner: &Planner, plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// The gsn below which a conjunct is true; `None` if the conjunct is about anything else.
+/// The gsn below which a conjunct is true; `None` for any other conjunct.
 fn beginning(planner: &Planner, conjunct: &Expr) -> Result<Option<Gsn>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = conjunct else { return Ok(None) };
     let is_gsn = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "_gsn");

@@ -1,4 +1,4 @@
-//! EXPLAIN and EXPLAIN ANALYZE: one text column, one row per line.
+//! EXPLAIN and EXPLAIN ANALYZE. The result has one text column; each row is a line of the plan.
 
 use std::{sync::Arc, time::Instant};
 
@@ -33,12 +33,12 @@ pub struct Explain {
 }
 
 impl Explain {
-    /// See [`parameters::Types::guesses`].
+    /// The parameters whose types are guesses, counted from 0. See [`parameters::Types::guesses`].
     pub fn guesses(&self) -> &[usize] {
         &self.query.guesses
     }
 
-    /// The plan of the query.
+    /// The logical plan of the explained query.
     pub fn plan(&self) -> &LogicalPlan {
         &self.query.plan
     }
@@ -63,13 +63,13 @@ pub async fn plan(
     Ok((Explain { query, analyze, verbose }, types))
 }
 
-/// True for EXPLAIN EXECUTE: the execution plans the prepared query.
+/// True for EXPLAIN EXECUTE, whose query is planned only at execution.
 pub fn is_of_prepared(statement: &Statement) -> bool {
     matches!(statement, Statement::Explain { statement, .. }
         if matches!(**statement, Statement::Execute { .. }))
 }
 
-/// The statement of an EXPLAIN, and the options ANALYZE and VERBOSE.
+/// The explained statement, and whether ANALYZE and VERBOSE are set.
 ///
 /// # Errors
 /// `FeatureNotSupported` and `SyntaxError` for the other options.
@@ -87,7 +87,7 @@ pub fn explained(statement: &Statement) -> Result<(&Statement, bool, bool)> {
     Ok((statement, analyze, verbose))
 }
 
-/// Runs EXPLAIN EXECUTE, the `statement`, for a prepared query and the values of its parameters.
+/// Runs the EXPLAIN EXECUTE `statement`, for a prepared query and the values of its parameters.
 ///
 /// # Errors
 /// `FeatureNotSupported` for other statements than queries; the errors of the query.
@@ -132,7 +132,7 @@ fn apply(option: &UtilityOption, analyze: &mut bool, verbose: &mut bool) -> Resu
     match option.name.value.to_ascii_lowercase().as_str() {
         "analyze" => *analyze = on,
         "verbose" => *verbose = on,
-        // The options change nothing: the details are always shown, or never measured.
+        // These options have no effect: the details are always shown, or never measured.
         "costs" | "timing" | "summary" | "buffers" | "settings" | "wal" => {}
         other => {
             return Err(Error::new(
@@ -209,7 +209,7 @@ pub async fn run(
     Ok(Outcome::Rows(text_rows("QUERY PLAN", lines, RowsTag::Word("EXPLAIN"))?))
 }
 
-/// Rows of one text column.
+/// A result with one text column, one row for each line.
 pub fn text_rows(name: &str, lines: Vec<String>, tag: RowsTag) -> Result<Rows> {
     let schema = text_schema(name);
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(StringArray::from(lines))])

@@ -48,31 +48,32 @@ use crate::{
     table::projection,
 };
 
-/// The clause of defaults, for messages.
+/// The name of DEFAULT clauses in error messages.
 pub const DEFAULT_EXPRESSIONS: &str = "DEFAULT expressions";
 
 /// A planned INSERT.
 #[derive(Debug)]
 pub struct Insert {
-    /// The table and the columns.
+    /// The target table, and the columns that the statement fills.
     pub targets: Targets,
     source: InsertSource,
     on_conflict: OnConflict,
-    /// The position in the log before the new events (F56).
+    /// AFTER GSN: the store must have reached this gsn before the insert, so that the new events
+    /// get a later gsn (F56).
     after: Option<Cell>,
     returning: Option<Returning>,
 }
 
 #[derive(Debug)]
 enum InsertSource {
-    /// VALUES.
+    /// Rows of a VALUES clause.
     Values(Box<ValuesClause>),
-    /// SELECT.
+    /// Rows of a query.
     Query(Box<query::Query>),
 }
 
 impl Insert {
-    /// The plan of the rows, if a plan computes the rows.
+    /// The logical plan that computes the rows; `None` for VALUES of constants.
     pub fn computed(&self) -> Option<&LogicalPlan> {
         match &self.source {
             InsertSource::Values(values) => values.plan_of_expressions(),
@@ -80,7 +81,7 @@ impl Insert {
         }
     }
 
-    /// See [`parameters::Types::guesses`].
+    /// The parameters whose types are guesses, counted from 0. See [`parameters::Types::guesses`].
     pub fn guesses(&self) -> &[usize] {
         match &self.source {
             InsertSource::Values(values) => values.guesses(),
@@ -88,16 +89,16 @@ impl Insert {
         }
     }
 
-    /// The shape of the rows of RETURNING.
+    /// The schema of the rows of RETURNING; `None` without RETURNING.
     pub fn result(&self) -> Option<SchemaRef> {
         self.returning.as_ref().map(|returning| Arc::clone(&returning.schema))
     }
 }
 
-/// Moves the WITH of `WITH … INSERT INTO … SELECT …` into the source.
+/// Moves the WITH clause of `WITH … INSERT INTO … SELECT …` into the source query of the INSERT.
 ///
 /// # Errors
-/// `FeatureNotSupported` if the source is no query, or has a WITH.
+/// `FeatureNotSupported` if the source is not a query, or has its own WITH clause.
 pub fn adopt_with(insert: &mut Tree, outer: &Query) -> Result<()> {
     let Some(with) = &outer.with else { return Ok(()) };
     match &mut insert.source {
@@ -230,7 +231,7 @@ fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
     }
 }
 
-/// The rows of a source that is only VALUES.
+/// The rows of a source query that consists only of VALUES; `None` for any other query.
 fn plain_values(
     source: &Query,
 ) -> Option<&[datafusion::sql::sqlparser::ast::Parens<Vec<datafusion::sql::sqlparser::ast::Expr>>]>
@@ -245,8 +246,8 @@ fn plain_values(
     }
 }
 
-/// For each column of a SELECT, the name of the column's parameter, if the column is a parameter;
-/// `None` for a source without parameters as columns.
+/// For each column of a SELECT, the name of the parameter if the column is only a parameter; `None`
+/// for a query in which no column is only a parameter.
 fn placeholders(source: &Query) -> Option<Vec<Option<String>>> {
     let SetExpr::Select(select) = source.body.as_ref() else { return None };
     let name = |item: &SelectItem| match item {
@@ -288,7 +289,7 @@ fn target(session: &Session, tree: &Tree) -> Result<Arc<ChronicleDefinition>> {
     session.chronicle(name)
 }
 
-/// The handling of events with an existing key.
+/// Translates an ON CONFLICT clause into the handling of rows whose key already exists.
 fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result<OnConflict> {
     let conflict = match on {
         None => return Ok(OnConflict::Error),
@@ -365,7 +366,7 @@ fn no_such_constraint() -> Error {
 }
 
 impl Insert {
-    /// All columns of some rows of VALUES.
+    /// Computes a batch with all columns of the table from the VALUES rows in `piece`.
     async fn batch_of(
         &self,
         computing: &ComputeContext<'_>,
@@ -390,7 +391,7 @@ pub async fn run(
 ) -> Result<Outcome> {
     super::transaction::check_write(session)?;
     let computing = ComputeContext::new(session, work, types, values);
-    // Waits before any read or computation: an omitted time is the time of storage.
+    // Wait before any read or computation: an omitted time becomes the time of storage.
     if let Some(after) = &insert.after {
         come_after(session, &computing, after.clone()).await?;
     }
@@ -399,7 +400,7 @@ pub async fn run(
         Some(returning) => Some(session.pin(&returning.reads, &[]).await?),
         None => None,
     };
-    // Reads before the block lends its rows to the writer.
+    // Read first: afterwards, the writer borrows the rows of the block.
     let mut rows = None;
     let mut first = None;
     match &insert.source {
@@ -455,7 +456,7 @@ pub async fn run(
     }
 }
 
-/// Waits until a position of the log is ordered: later commits get a higher position.
+/// Waits until all commits up to the gsn `after` are visible: later commits get a higher gsn.
 async fn come_after(session: &Session, computing: &ComputeContext<'_>, after: Cell) -> Result<()> {
     let value =
         values::one_value(computing, after, &ColumnType::BigInt, "AFTER GSN", "AFTER GSN").await?;
@@ -470,17 +471,19 @@ async fn come_after(session: &Session, computing: &ComputeContext<'_>, after: Ce
     }
 }
 
-/// One writing statement: takes rows, and then commits all rows or leaves the rows to the block.
+/// The storage side of one writing statement: receives rows, and at the end commits all rows, or
+/// leaves the rows to the open block.
 pub struct Writer {
     session: Weak<Session>,
     append: LentAppend,
     chronicle: Arc<ChronicleDefinition>,
-    /// The use of the chronicle. An open block keeps the use.
+    /// The use of the chronicle by this statement. An open block keeps the use until its end.
     entered: EnteredChronicle,
     on_conflict: OnConflict,
-    /// True to keep the admitted rows, for RETURNING.
+    /// True to keep a copy of the stored rows, for RETURNING.
     pub keep: bool,
-    /// True if rows keep their times in a table that gives times or has a window, and never had a
+    /// True for a restore of a table by COPY: the rows keep their times, although the server
+    /// normally assigns the times or accepts only recent times. The table must never have had a
     /// row.
     pub restores: bool,
     admitted: Vec<stratalog_model::batch::EventBatch>,
@@ -501,9 +504,9 @@ impl std::fmt::Debug for Writer {
 pub struct WriteResult {
     /// The number of stored rows.
     pub rows: u64,
-    /// The admitted rows, if kept.
+    /// The stored rows, if [`Writer::keep`] is true.
     pub admitted: Vec<stratalog_model::batch::EventBatch>,
-    /// The result of the commit; `None` if the block holds the rows.
+    /// The result of the commit; `None` if the rows belong to an open block.
     pub appended: Option<CommittedAppend>,
 }
 
@@ -511,9 +514,9 @@ impl Writer {
     /// Starts a statement that [may write](super::transaction::check_write).
     ///
     /// # Errors
-    /// `FeatureNotSupported` for a number within a block, for an existing table after ADD COLUMN of
-    /// the block, and for a plan with columns that ROLLBACK TO removed; `LockNotAvailable` when
-    /// another session has acquired the table EXCLUSIVE.
+    /// `FeatureNotSupported` for a producer sequence number within a block, for a write to an
+    /// existing table after ADD COLUMN in the same block, and for a plan with columns that ROLLBACK
+    /// TO removed; `LockNotAvailable` when another session has acquired the table EXCLUSIVE.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
         let (now, planned) = (session.catalog(), &targets.chronicle);
         let now = now.chronicle_by_id(planned.id).map(|now| now.schema_version);
@@ -543,10 +546,10 @@ impl Writer {
         })
     }
 
-    /// Takes rows with all columns of the chronicle.
+    /// Adds rows with all columns of the chronicle to the append.
     ///
     /// # Errors
-    /// See `Append::push`; `OutsideProjection` for rows outside of the part that the session has
+    /// See `Append::push`; `OutsideProjection` for rows outside of the range that the session has
     /// acquired.
     pub async fn push(&mut self, rows: arrow::array::RecordBatch) -> Result<()> {
         if rows.num_rows() == 0 {
@@ -573,7 +576,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Commits, or leaves the rows to the open block.
+    /// Commits the rows, or leaves the rows to the open block.
     ///
     /// # Errors
     /// See `Append::commit`; the error of a statement that stops before the commit; `LeaseLost`
@@ -599,22 +602,23 @@ impl Writer {
     }
 }
 
-/// The session's number for the next writing statement.
+/// The value of `stratalog.producer_sequence`, the client's sequence number of the next writing
+/// statement; `None` if not set.
 fn sequence(session: &Session) -> Option<String> {
     session
         .setting("stratalog.producer_sequence")
         .filter(|sequence| !sequence.is_empty() && sequence != "0")
 }
 
-/// True if the session numbers the next writing statement.
+/// True if the client has set a sequence number for the next writing statement.
 pub fn is_numbered(session: &Session) -> bool {
     sequence(session).is_some()
 }
 
-/// Refuses a number for a statement that a producer cannot number.
+/// Checks that the client has set no sequence number, for a statement that cannot have a number.
 ///
 /// # Errors
-/// `FeatureNotSupported`.
+/// `FeatureNotSupported` if `stratalog.producer_sequence` is set.
 pub fn refuse_number(session: &Session, statement: &str) -> Result<()> {
     match sequence(session) {
         None => Ok(()),
@@ -626,7 +630,8 @@ pub fn refuse_number(session: &Session, statement: &str) -> Result<()> {
     }
 }
 
-/// Takes the session's producer and number for the next writing statement.
+/// Reads the producer id and the sequence number of the next writing statement from the settings,
+/// and resets the number.
 fn take_producer(session: &Session) -> Result<Option<(ProducerId, u64)>> {
     let text = session.setting("stratalog.producer").unwrap_or_default();
     let Some(sequence) = sequence(session) else { return Ok(None) };
@@ -646,7 +651,7 @@ fn take_producer(session: &Session) -> Result<Option<(ProducerId, u64)>> {
     Ok(Some((ProducerId(producer.as_u128()), sequence)))
 }
 
-/// Constants of the wanted types, for EXECUTE.
+/// Evaluates the argument expressions of an EXECUTE to constants of the given types.
 ///
 /// # Errors
 /// An error in a constant.

@@ -1,13 +1,13 @@
-//! LOCK TABLE, in the single mode that a block's snapshot already implements.
+//! LOCK TABLE, in the only supported mode: ACCESS SHARE.
 
 use datafusion::sql::sqlparser::ast::{Lock, LockTableMode};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{Outcome, Session, TransactionState};
 
-/// Runs LOCK TABLE. ACCESS SHARE protects the read tables from DROP. A block needs no lock for the
-/// protection: a block reads one snapshot, other sessions do not change the snapshot, and readers
-/// never wait.
+/// Runs LOCK TABLE, which takes no lock. In PostgreSQL, ACCESS SHARE protects the read tables from
+/// DROP. A block in Stratalog reads one snapshot, other sessions do not change the snapshot, and
+/// readers never wait.
 ///
 /// # Errors
 /// `NoActiveTransaction` outside of a block, `UndefinedTable`, `FeatureNotSupported` for the modes

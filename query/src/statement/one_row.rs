@@ -1,5 +1,5 @@
-//! The direct path for `SELECT expressions` without FROM: one plan of the expressions, and a
-//! computation with the values of each execution without another plan.
+//! The direct path for `SELECT expressions` without FROM: the expressions are planned once, and
+//! each execution only computes them with its parameter values.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use stratalog_postgres::errors::from_arrow;
 use super::point::constants::{self, Constants};
 use crate::session::planner::Planner;
 
-/// A query with one row of expressions over the parameters as the result.
+/// A query that returns one row, computed from the parameters.
 #[derive(Debug)]
 pub struct OneRow {
     schema: SchemaRef,
-    /// One expression for each column: a constant, or a slot for a computed constant.
+    /// One expression for each column: a constant, or a placeholder for a computed constant.
     columns: Vec<Expr>,
     constants: Constants,
 }
 
 impl OneRow {
-    /// The direct path for a plan with parameters of the given types; `None` if the plan reads a
-    /// table, or calls a function other than `now()` with a changing value.
+    /// Creates the direct path for a plan with parameters of the given types; `None` if the plan
+    /// reads a table, or calls a function other than `now()` whose value changes.
     pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         if !is_one_row(plan) {
             return None;
@@ -47,8 +47,8 @@ impl OneRow {
         Some(Self { schema, columns, constants })
     }
 
-    /// The row for some values; `None` if a value cannot be computed: then a plan of the query with
-    /// the values reports the error.
+    /// Computes the row for the parameters `values`; `None` if a value cannot be computed: a normal
+    /// plan of the query then reports the error.
     ///
     /// # Errors
     /// An error while assembling the row, a defect.
@@ -57,7 +57,7 @@ impl OneRow {
         let arrays = self.columns.iter().zip(self.schema.fields()).map(|(column, field)| {
             let Expr::Literal(value, _) = constants::fill(column, &computed)? else { return None };
             let array = value.to_array().ok()?;
-            // Casts the array, not the scalar: a scalar has no metadata of elements.
+            // Cast the array, not the scalar: a scalar does not keep the metadata of list elements.
             match array.data_type() == field.data_type() {
                 true => Some(array),
                 false => cast(&array, field.data_type()).ok(),

@@ -1,5 +1,5 @@
-//! Details of a result's columns for RowDescription besides the types: the table and column behind
-//! an unchanged column, and PostgreSQL's own types.
+//! Details of result columns for the RowDescription message, in addition to types: the table and
+//! column of an unchanged column, and the PostgreSQL type that a Stratalog type represents.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use stratalog_visor_core::catalog::oid_of;
 
 use crate::table::ChronicleTable;
 
-/// The schema of a result. The metadata of each field has the origin of the column, and the
-/// PostgreSQL type if another type of ours stands for the PostgreSQL type.
+/// Adds metadata to the schema of a result: the origin of each column, and its PostgreSQL type if a
+/// Stratalog type represents another PostgreSQL type.
 pub fn tell(plan: &LogicalPlan, schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().enumerate().map(|(at, field)| {
         let mut metadata = field.metadata().clone();
@@ -39,7 +39,8 @@ pub fn tell(plan: &LogicalPlan, schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Oid of the table and number of the column, from 1, behind an unchanged column of a plan.
+/// The oid of the table and the number (from 1) of the column from which a result column comes
+/// unchanged; otherwise `None`.
 fn origin(plan: &LogicalPlan, at: usize) -> Option<(i64, usize)> {
     let (ColumnSource::Table(scan), at) = source(plan, at)? else { return None };
     let provider = source_as_provider(&scan.source).ok()?;

@@ -1,5 +1,5 @@
-//! The direct path for `SELECT columns FROM chronicle WHERE key = … AND time = …`: exact filters
-//! become one scan, without physical planning.
+//! The direct path for queries such as `SELECT columns FROM chronicle WHERE key = … AND time = …`:
+//! exact filters become one scan, without physical planning.
 
 pub mod constants;
 
@@ -24,12 +24,12 @@ use crate::{
     table::{ChronicleTable, pushdown},
 };
 
-/// A query with a single scan as the plan.
+/// A query that runs as a single scan.
 #[derive(Debug)]
 pub struct PointQuery {
     /// The scan without the filters.
     scan: ScanRequest,
-    /// Conjuncts, with placeholders for the constants.
+    /// The conjuncts of the filter, with placeholders for the constants.
     filters: Vec<Expr>,
     constants: Constants,
 }
@@ -38,8 +38,8 @@ pub struct PointQuery {
 const ROWS_MAX: u64 = 32_768;
 
 impl PointQuery {
-    /// The direct path for a plan with parameters of the given types; `None` for a plan of another
-    /// shape.
+    /// Creates the direct path for a plan with parameters of the given types; `None` if the plan
+    /// has another form.
     pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         if !matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Filter(_)) {
             return None;
@@ -109,8 +109,8 @@ impl PointQuery {
         Some(Self { scan: request, filters, constants })
     }
 
-    /// Runs the scan at a time of `now()`. `None` if the values make a filter inexact or the result
-    /// large: then the planner must answer the query.
+    /// Runs the scan with the parameters `values` and the time `now_ns`. `None` if the values make
+    /// a filter inexact or the result large: the planner must then run the query.
     pub fn run(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -133,7 +133,8 @@ impl PointQuery {
         request.keys = pushed.keys;
         request.batch_rows_max = batch_rows_max;
         request.order = ScanOrder::Any;
-        // Keys find the rows directly; without keys, a large result needs a parallel scan.
+        // With keys, storage finds the rows directly. Without keys, a large result needs a parallel
+        // scan.
         let large = || {
             snapshot
                 .extent(&request.chronicle, &request.ticks)
@@ -164,8 +165,8 @@ impl PointQuery {
     }
 }
 
-/// True for only projections of plain columns, filters, and one scan. The check avoids the cost of
-/// the optimizer.
+/// True if the plan consists only of projections of plain columns, filters, and one scan. This
+/// check is cheaper than the optimizer.
 fn has_shape(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => {

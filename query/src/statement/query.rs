@@ -1,4 +1,4 @@
-//! SELECT, VALUES, WITH, TABLE.
+//! Planning and execution of queries: SELECT, VALUES, WITH, TABLE.
 
 use std::{
     ops::ControlFlow,
@@ -64,25 +64,26 @@ const DIRECT_PARAMETERS_MAX: usize = 1_000;
 /// A planned query.
 #[derive(Debug)]
 pub struct Query {
-    /// The plan before the optimization, with open parameters.
+    /// The logical plan before optimization; parameters have no values yet.
     pub plan: LogicalPlan,
-    /// The shape of the result, with PostgreSQL's names.
+    /// The schema of the result, with the column names that PostgreSQL would choose.
     pub schema: SchemaRef,
-    /// The direct path, for a query of the right shape.
+    /// The direct lookup by key, if the query has the required form.
     pub point: Option<PointQuery>,
-    /// The reusable plan, if the parameters allow a reusable plan. For a query without parameters,
-    /// the second run makes the plan.
+    /// The reusable physical plan, if the query allows reuse with other parameter values. For a
+    /// query without parameters, the second run makes the plan.
     template: OnceLock<Option<Template>>,
     ran: AtomicBool,
-    /// The direct path of a query without a table; made in the same way as `template`.
+    /// The direct evaluation of a query without a table; made at the same times as `template`.
     row: OnceLock<Option<OneRow>>,
     /// The chronicles that the query reads.
     pub chronicles: Vec<ChronicleId>,
-    /// All chronicles of a query AS OF SEALED; empty for other queries.
+    /// All chronicles of the query if the query is AS OF SEALED; empty for other queries.
     sealed: Vec<Arc<ChronicleDefinition>>,
-    /// The parameters, counted from 0, for the number of events of a playback.
+    /// The parameters, counted from 0, that give the number of events to `playback`, a function
+    /// that reads the newest events.
     counts: Vec<usize>,
-    /// See [`parameters::Types::guesses`].
+    /// The parameters whose types are guesses, counted from 0. See [`parameters::Types::guesses`].
     pub guesses: Vec<usize>,
 }
 
@@ -100,7 +101,7 @@ impl Query {
         matches!(self.template.get(), Some(Some(_)))
     }
 
-    /// Pins the current data of the query's chronicles.
+    /// Takes a snapshot of the current data of the query's chronicles.
     ///
     /// # Errors
     /// See `Session::pin`.
@@ -128,28 +129,28 @@ impl Query {
     }
 }
 
-/// The start of a query.
+/// The time when a query starts to execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryStart {
-    /// At once.
+    /// Immediately.
     Now,
-    /// With the read of the first row.
+    /// When the client reads the first row.
     WhenRead,
 }
 
 /// The context of a query's execution.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryRun<'a> {
-    /// The statement of the query.
+    /// The running statement, for cancellation and memory accounting.
     pub work: &'a Arc<Work>,
     /// The form of the command tag.
     pub tag: RowsTag,
-    /// The start of the query.
+    /// The time when the query starts.
     pub start: QueryStart,
 }
 
 impl<'a> QueryRun<'a> {
-    /// A start at once.
+    /// A context for a query that starts immediately.
     pub fn now(work: &'a Arc<Work>, tag: RowsTag) -> Self {
         Self { work, tag, start: QueryStart::Now }
     }
@@ -193,7 +194,7 @@ pub async fn plan(
     stratalog_pg_catalog::rewrite(&mut statement);
     ambiguous_names::check_wildcards(planner.state(), &statement).await?;
     let plan = match Box::pin(planner.logical(&statement)).await {
-        // Wildcards with a repeated column.
+        // A wildcard repeats a column: write out the columns of the wildcard, and plan again.
         Err(error)
             if matches!(error.kind(), ErrorKind::DuplicateColumn | ErrorKind::AmbiguousColumn) =>
         {
@@ -204,8 +205,9 @@ pub async fn plan(
             }
             planner.logical(&statement).await?
         }
-        // Columns that a primary key determines. The planner confuses a cast of a key column with
-        // the column: the planner therefore gets the keys only for a statement without such casts.
+        // An ungrouped column may depend on a primary key in GROUP BY: plan again with the keys.
+        // DataFusion confuses a cast of a key column with the column, and therefore gets the keys
+        // only for a statement without such casts.
         Err(error) if error.kind() == ErrorKind::GroupingError && !groups_by_cast(&statement) => {
             planner.with_keys(true);
             let planned = planner.logical(&statement).await;
@@ -221,7 +223,7 @@ pub async fn plan(
         .any(|(found, declared)| declared.is_none() && found.is_some())
         && parameters::columns::is_in_nested_sets(written)
     {
-        // Again, with the types that the other branches give.
+        // Plan again, with the parameter types that the other branches determine.
         return Box::pin(self::plan(planner, written, &types, mentioned)).await;
     }
     let tables = tables(&plan)?;
@@ -243,7 +245,7 @@ pub async fn plan(
     } else if count > 0 {
         template.get_or_init(|| Template::of(planner, &plan, &known));
     }
-    // Analysis determines the types, for example of a UNION and of literals. Without open
+    // The analysis determines the types, for example of a UNION and of literals. Without
     // parameters, execution also continues from the analyzed plan.
     let (plan, schema) = if count == 0 {
         let analyzed = planner.analyze(&plan)?;
@@ -328,7 +330,7 @@ fn refuse(tree: &Tree) -> Result<()> {
     }
 }
 
-/// The shape of a result: PostgreSQL's names, and nullable columns.
+/// The schema of a result: column names as in PostgreSQL, and all columns nullable.
 pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
     let names = names.resolve(schema.fields().len());
     let fields: Vec<Field> = schema
@@ -339,7 +341,7 @@ pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
             // Clients do not see the suffix of duplicate names.
             let name = name.unwrap_or_else(|| shown_name(field.name(), schema));
             let field = field.as_ref().clone().with_name(name).with_nullable(true);
-            // Numbers of rows: no SQL type of ours is unsigned.
+            // DataFusion counts rows in unsigned integers; Stratalog has no unsigned SQL type.
             match field.data_type() {
                 DataType::UInt64 => field.with_data_type(DataType::Int64),
                 _ => field,
@@ -349,7 +351,8 @@ pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A name without the suffix of duplicate names, ours or the planner's (`time:1`).
+/// A column name without the suffix that Stratalog or DataFusion adds to duplicate names (`time:1`
+/// becomes `time`).
 fn shown_name(name: &str, schema: &Schema) -> String {
     let name = name.split('\u{1}').next().unwrap_or_default();
     match name.rsplit_once(':') {
@@ -367,7 +370,7 @@ fn shown_name(name: &str, schema: &Schema) -> String {
 /// The ids of the chronicles that a plan reads.
 ///
 /// # Errors
-/// No plan is known to cause an error.
+/// An error in the traversal of the plan; none is known.
 pub fn chronicles(plan: &LogicalPlan) -> Result<Vec<ChronicleId>> {
     Ok(tables(plan)?.iter().map(|table| table.id).collect())
 }
@@ -391,7 +394,8 @@ fn tables(plan: &LogicalPlan) -> Result<Vec<Arc<ChronicleDefinition>>> {
 /// Runs a planned query.
 ///
 /// # Errors
-/// An error of planning with the parameters, or of the start; later errors come through the stream.
+/// An error in planning with the parameters, or at the start of the execution; the stream returns
+/// later errors.
 pub async fn run(
     session: &Session,
     query: &Query,
@@ -451,7 +455,7 @@ pub async fn run(
     run_physical(session, physical, schema, &pinned, run)
 }
 
-/// Runs a logical plan without open parameters.
+/// Runs a logical plan whose parameters all have values.
 pub async fn run_plan(
     session: &Session,
     plan: &LogicalPlan,
@@ -503,7 +507,7 @@ fn run_physical(
     Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed(), pinned.uses())), tag))
 }
 
-/// A batch in the announced shape.
+/// Converts a batch to the schema announced to the client.
 pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch
         .columns()

@@ -1,5 +1,5 @@
-//! `replay` and `playback` in FROM: rewrites the functions as queries. `replay` reads ranges of a
-//! table in the order of time, and `playback` reads the newest events (F17, F18).
+//! The table functions `replay` and `playback` in FROM, which are rewritten as queries. `replay`
+//! reads ranges of a table in the order of time, and `playback` reads the newest events (F17, F18).
 //!
 //! ```text
 //!   replay('cpu', ARRAY['[2024-01-01, 2024-01-02)', 'gsn [7, )'], usage > 90)
@@ -8,8 +8,8 @@
 //!   playback('cpu', 3)
 //!     (SELECT columns FROM cpu WHERE time <= now() ORDER BY time DESC, _seq DESC LIMIT 3)
 //! ```
-//! In the queries the table has all system columns. The result of a query has only the system
-//! columns that the statement names.
+//! Inside the rewritten queries, the table has all system columns. The result of a rewritten query
+//! has only the system columns that the statement names.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -34,20 +34,22 @@ use stratalog_postgres::{
 
 use crate::session::planner::Planner;
 
-/// Maximum number of ranges of one replay.
+/// Maximum number of ranges in one call of `replay`.
 const RANGES_MAX: usize = 1_000;
 
-/// The prefix of the name of a table with all system columns. No real table's name has the prefix.
+/// A name prefix that requests a table with all system columns. No real table name has the prefix.
 const WHOLE: &str = "\u{1}";
 
-/// The name of the table after the prefix for all system columns; `None` without the prefix. The
-/// functions compare and order by system columns, even if the statement does not name the columns.
+/// Removes the prefix that requests all system columns; `None` if `name` has no prefix. The
+/// rewritten queries need system columns for conditions and order, even if the statement names no
+/// system column.
 pub fn whole(name: &str) -> Option<&str> {
     name.strip_prefix(WHOLE)
 }
 
-/// Replaces calls in FROM with queries. The results of the queries have the system columns
-/// `mentioned`. Returns the parameters, counted from 0, for the number of events of a playback.
+/// Replaces calls of `replay` and `playback` in FROM with queries. The results of the queries have
+/// the system columns `mentioned`. Returns the parameters, counted from 0, that give the number of
+/// events of a `playback`.
 ///
 /// # Errors
 /// `UndefinedFunction` for wrong arguments; `InvalidTextRepresentation` for a malformed range;
@@ -62,10 +64,10 @@ pub fn expand(tree: &mut Query, planner: &Planner, mentioned: &[usize]) -> Resul
     }
 }
 
-/// Checks the values of the parameters for the number of events of a playback.
+/// Checks that no parameter for the number of events of a `playback` is NULL.
 ///
 /// # Errors
-/// `NullNotAllowed`: a query without a LIMIT returns the whole table.
+/// `NullNotAllowed`: LIMIT NULL would return the whole table.
 pub fn check_counts(counts: &[usize], values: &[ScalarValue]) -> Result<()> {
     let is_null = |at: &usize| values.get(*at).is_some_and(ScalarValue::is_null);
     if counts.iter().any(is_null) { Err(no_count()) } else { Ok(()) }
@@ -150,7 +152,7 @@ impl Expander<'_> {
         }
     }
 
-    /// Hides events with a time after the call.
+    /// Builds the query for `playback`, which omits events with a future time.
     fn playback(
         &mut self,
         chronicle: &Arc<ChronicleDefinition>,
@@ -158,7 +160,7 @@ impl Expander<'_> {
     ) -> Result<Query> {
         let time = quoted(tick_of(chronicle)?);
         let order = format!("ORDER BY {time} DESC, _seq DESC LIMIT 1");
-        // Ticks count from an instant, for every time zone of the session.
+        // Ticks are in UTC, independent of the session's time zone.
         let now = match chronicle.tick().map(|tick| &tick.column_type) {
             Some(ColumnType::Timestamp { .. }) => "now() AT TIME ZONE 'UTC'",
             _ => "now()",
@@ -173,8 +175,8 @@ impl Expander<'_> {
         Ok(query)
     }
 
-    /// Checks the number of events: only constants and parameters, and no NULL, since a NULL would
-    /// mean all events.
+    /// Checks the expression for the number of events: it contains only constants and parameters,
+    /// and no NULL. LIMIT NULL would return all events.
     fn check_count(&mut self, count: &Expr) -> Result<()> {
         let mut parts = vec![count];
         while let Some(part) = parts.pop() {
@@ -249,7 +251,7 @@ impl Expander<'_> {
     }
 }
 
-/// True for operators with NULL only for a NULL operand.
+/// True for operators that return NULL only if an operand is NULL.
 fn is_arithmetic(operator: &BinaryOperator) -> bool {
     use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
     matches!(operator, Plus | Minus | Multiply | Divide | Modulo)
@@ -260,11 +262,11 @@ fn tick_of(chronicle: &ChronicleDefinition) -> Result<&str> {
     tick.ok_or_else(|| Error::internal("a chronicle has no tick"))
 }
 
-/// A condition, or the parsed condition of a text.
+/// The condition of a `replay`: an expression, or a text constant that is parsed as an expression.
 fn constraint_of(constraint: &Expr) -> Result<Expr> {
     let Some(text) = text_of(constraint) else { return Ok(constraint.clone()) };
     let said = parse::expression(text)?;
-    // The statement's parameters are counted without the text.
+    // Parameters inside of the text are not parameters of the statement.
     if let Some(number) = parameters::numbers(&said)?.first() {
         return Err(Error::new(
             ErrorKind::UndefinedParameter,
@@ -275,7 +277,8 @@ fn constraint_of(constraint: &Expr) -> Result<Expr> {
     Ok(said)
 }
 
-/// The table has only a bare name in the query: `public.cpu.usage` becomes `cpu.usage`.
+/// Removes the schema from column names, because the rewritten query uses the bare table name:
+/// `public.cpu.usage` becomes `cpu.usage`.
 fn without_schema(mut constraint: Expr, chronicle: &ChronicleDefinition) -> Expr {
     let _ = walk::expressions_mut(&mut constraint, |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
@@ -294,7 +297,7 @@ fn either_operand(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-/// The condition of one range, or of an array of ranges.
+/// The WHERE condition for one range, or for an array of ranges joined by OR.
 fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
     let mut ranges = ranges;
     while let Expr::Cast { expr, .. } | Expr::Nested(expr) = ranges {
@@ -319,7 +322,7 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
     }
     let conditions = texts.iter().map(|text| parse::expression(&Range::of(text)?.condition(time)));
     let mut conditions = conditions.collect::<Result<Vec<Expr>>>()?;
-    // Joins pairs: the tree of many ranges stays flat.
+    // Join the conditions in pairs, so that the expression tree of many ranges is not deep.
     while conditions.len() > 1 {
         let mut all = conditions.into_iter();
         let mut pairs = Vec::with_capacity(all.len().div_ceil(2));
@@ -331,11 +334,11 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
         }
         conditions = pairs;
     }
-    // Without a range, no event matches.
+    // An empty array of ranges matches no event.
     conditions.pop().map_or_else(|| parse::expression("false"), Ok)
 }
 
-/// A range in the written form: `[start, end)`, by time, `tick [start, end)` or `gsn [start, end)`.
+/// A range in its text form: `[start, end)` for times, `tick [start, end)`, or `gsn [start, end)`.
 #[derive(Debug, PartialEq, Eq)]
 struct Range<'a> {
     by: RangeAxis,

@@ -1,4 +1,4 @@
-//! SET, SHOW, RESET, DISCARD, and statements about prepared statements of the session: PREPARE,
+//! Runs SET, SHOW, RESET and DISCARD, and the SQL statements about prepared statements: PREPARE,
 //! EXECUTE, DEALLOCATE.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn done_outcome(tag: &str) -> Outcome {
     Outcome::Done(tag.to_string())
 }
 
-/// SET.
+/// Runs SET.
 ///
 /// # Errors
 /// See [`Variables::set`](crate::session::variables::Variables::set).
@@ -135,7 +135,7 @@ fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result
     Ok(())
 }
 
-/// The text of a value for SET. In a list, quotes protect the case of a name.
+/// Converts a value of SET to text. In a list of values, quotes preserve the case of a name.
 fn text_of(value: &Expr, list: bool) -> Result<String> {
     let quote = |text: &str| {
         if list && (text != text.to_lowercase() || text.contains([',', '"', ' '])) {
@@ -175,7 +175,7 @@ fn text_of(value: &Expr, list: bool) -> Result<String> {
     })
 }
 
-/// The time zone with an offset east of Greenwich.
+/// Converts the interval of SET TIME ZONE to a time zone: an offset east of Greenwich.
 fn zone_of(interval: &str) -> Result<String> {
     let Interval { months, days, nanos } = parse_interval(interval, IntervalStyle::Postgres)?;
     let zone = i32::try_from(nanos / 1_000_000_000).ok().and_then(TimeZone::fixed);
@@ -193,7 +193,7 @@ fn bad_value(value: &str) -> Error {
     Error::new(ErrorKind::SyntaxError, format!("SET needs a constant, not {value}"))
 }
 
-/// RESET.
+/// Runs RESET.
 ///
 /// # Errors
 /// `UndefinedObject`.
@@ -207,7 +207,7 @@ pub fn reset(session: &Session, reset: &ResetStatement) -> Result<Outcome> {
     Ok(done_outcome("RESET"))
 }
 
-/// DISCARD.
+/// Runs DISCARD.
 ///
 /// # Errors
 /// `ActiveTransaction` for DISCARD ALL in a block.
@@ -221,7 +221,7 @@ pub fn discard(session: &Session, object: &DiscardObject) -> Result<Outcome> {
             session.release_all();
             done_outcome("DISCARD ALL")
         }
-        // The session keeps plans by text, and replans stale plans.
+        // Nothing to do: the session plans a cached statement again if the plan is stale.
         DiscardObject::PLANS => done_outcome("DISCARD PLANS"),
         // The database has no sequences, and no temporary tables.
         DiscardObject::SEQUENCES => done_outcome("DISCARD SEQUENCES"),
@@ -229,7 +229,7 @@ pub fn discard(session: &Session, object: &DiscardObject) -> Result<Outcome> {
     })
 }
 
-/// The setting of a SHOW; `None` for SHOW ALL.
+/// The name of the setting that SHOW requests; `None` for SHOW ALL.
 fn shown_setting(session: &Session, variable: &[Ident]) -> Result<Option<String>> {
     let words: Vec<String> = variable.iter().map(names::fold).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -254,7 +254,7 @@ fn shown_setting(session: &Session, variable: &[Ident]) -> Result<Option<String>
     Ok(Some(known.unwrap_or(name)))
 }
 
-/// The shape of the result of SHOW.
+/// The schema of the result of SHOW.
 ///
 /// # Errors
 /// `UndefinedObject`.
@@ -270,7 +270,7 @@ fn all_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![column("name"), column("setting"), column("description")]))
 }
 
-/// SHOW.
+/// Runs SHOW.
 ///
 /// # Errors
 /// `UndefinedObject`.
@@ -295,7 +295,7 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
     Ok(Outcome::Rows(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("SHOW"))))
 }
 
-/// PREPARE name (types) AS statement.
+/// Runs PREPARE name (types) AS statement.
 ///
 /// # Errors
 /// `DuplicatePreparedStatement`, and an error of the preparation.
@@ -327,7 +327,7 @@ pub async fn prepare(session: &Session, parsed: &Parsed) -> Result<Outcome> {
     Ok(done_outcome("PREPARE"))
 }
 
-/// DEALLOCATE name, or ALL.
+/// Runs DEALLOCATE name, or DEALLOCATE ALL.
 ///
 /// # Errors
 /// `UndefinedPreparedStatement`.
@@ -344,7 +344,7 @@ pub fn deallocate(session: &Session, name: &Ident) -> Result<Outcome> {
     }
 }
 
-/// The error of an unknown prepared statement.
+/// The error for a prepared statement that does not exist.
 pub fn unknown_statement(name: &str) -> Error {
     Error::new(
         ErrorKind::UndefinedPreparedStatement,
@@ -352,7 +352,7 @@ pub fn unknown_statement(name: &str) -> Error {
     )
 }
 
-/// EXECUTE name (values).
+/// Runs EXECUTE name (values).
 ///
 /// # Errors
 /// `UndefinedPreparedStatement`, and an error of the execution.
@@ -365,7 +365,7 @@ pub async fn execute(
     session.execute(&kept, values).await
 }
 
-/// EXPLAIN EXECUTE name (values).
+/// Runs EXPLAIN EXECUTE name (values).
 ///
 /// # Errors
 /// `UndefinedPreparedStatement`, and the errors of the query.
@@ -379,7 +379,7 @@ pub async fn explain_execute(
     explain::run_prepared(session, statement, prepared, work).await
 }
 
-/// The prepared statement of an EXECUTE, and the values of its parameters.
+/// The prepared statement that an EXECUTE names, and the values of its parameters.
 ///
 /// # Errors
 /// `UndefinedPreparedStatement`, and an error in a value.

@@ -1,16 +1,16 @@
-//! Shapes of queries: a dashboard sends the same statement again and again, with other times and
-//! names in the WHERE. The constants in comparisons become parameters, and the planner plans the
-//! statement only once.
+//! Shapes of queries (texts without constants). A dashboard sends the same statement again and
+//! again, with other times and names in the WHERE clause. The constants in comparisons become
+//! parameters, so the planner plans the statement only once.
 //!
 //! ```text
 //!   … WHERE host IN ('a','b') AND time >= '2016-01-01' GROUP BY …
 //!   … WHERE host IN ($1,$2) AND time >= $3 GROUP BY …             'a', 'b', '2016-01-01'
 //! ```
-//! The module takes out only plain text constants of a WHERE, also in subqueries, beside a
-//! comparison or in a list of IN: PostgreSQL determines the type of such a constant like the type
-//! of a parameter.
+//! Only plain text constants become parameters: operands of a comparison, or elements of an IN
+//! list, in the WHERE clause of a query or subquery. PostgreSQL determines the type of such a
+//! constant in the same way as the type of a parameter.
 
-/// A query without the constants of the WHERE.
+/// A query whose constants in WHERE are replaced by parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// The statement, with `$1`, `$2` … in place of the constants.
@@ -22,10 +22,10 @@ pub struct Shape {
 /// Maximum number of constants in a shape.
 const CONSTANTS_MAX: usize = 64;
 
-/// Words that may follow a constant.
+/// Words that may follow a replaceable constant.
 const FOLLOWING: &[&str] = &["and", "or", "group", "order", "limit"];
 
-/// Words that end a WHERE.
+/// Words that end a WHERE clause.
 const ENDING: &[&str] = &[
     "group",
     "order",
@@ -39,25 +39,25 @@ const ENDING: &[&str] = &[
     "except",
 ];
 
-/// The text before a constant.
+/// The kind of text before a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PrecedingText {
     Comparison,
     /// The word IN.
     In,
-    /// A parenthesis or comma of a list of IN.
+    /// A parenthesis or comma in an IN list.
     List,
     Other,
 }
 
-/// The shape of a query; `None` if the query has no suitable constant, or a construct that the
+/// The shape of a query; `None` if the query has no replaceable constant, or a construct that this
 /// function does not analyze.
 pub fn of(sql: &str) -> Option<Shape> {
     let bytes = sql.as_bytes();
     let mut text = String::with_capacity(sql.len());
     let mut constants: Vec<String> = Vec::new();
     let mut in_where = false;
-    // The value of `in_where` outside of each open parenthesis.
+    // A stack: for each open parenthesis, the value of `in_where` before the parenthesis.
     let mut outer: Vec<bool> = Vec::new();
     let mut before = PrecedingText::Other;
     let mut between = false;
@@ -95,7 +95,7 @@ pub fn of(sql: &str) -> Option<Shape> {
                 at += sql.get(at + 1..)?.find('"')? + 2;
                 before = PrecedingText::Other;
             }
-            // No analysis of parameters, comments, and several statements.
+            // Parameters, comments and several statements are not analyzed.
             b'$' | b';' => {
                 if *byte == b';' && sql.get(at + 1..)?.trim().is_empty() {
                     break;
@@ -154,8 +154,8 @@ pub fn of(sql: &str) -> Option<Shape> {
                 between = word == "between" || between && word != "and";
                 match word.as_str() {
                     "where" => in_where = true,
-                    // The select list of a subquery is no comparison, and ends with the subquery's
-                    // parenthesis.
+                    // The select list of a subquery is outside of a WHERE clause until the
+                    // subquery's parenthesis closes.
                     "select" => in_where = false,
                     word if ENDING.contains(&word) => in_where = false,
                     _ => {}
@@ -173,7 +173,7 @@ pub fn of(sql: &str) -> Option<Shape> {
     (!constants.is_empty()).then_some(Shape { text, constants })
 }
 
-/// The end and the value of the text constant at `start`.
+/// The end position and the value of the text constant that begins at `start`.
 fn quoted(sql: &str, start: usize) -> Option<(usize, String)> {
     let mut constant = String::new();
     let mut rest = sql.get(start + 1..)?;
@@ -191,12 +191,14 @@ fn quoted(sql: &str, start: usize) -> Option<(usize, String)> {
     }
 }
 
-/// True if a constant that ends at `end` is a whole operand.
+/// True if the text after `end` shows that the constant is a whole operand and not a part of a
+/// longer expression.
 fn follows(sql: &str, end: usize) -> bool {
     let Some(rest) = sql.get(end..) else { return false };
     let apart = rest.trim_start();
     if apart.is_empty() || apart.starts_with([')', ',', ';']) {
-        // Constants on two lines are one constant.
+        // The constant is complete. PostgreSQL would join a text constant on the next line to this
+        // constant.
         return true;
     }
     let word = apart.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();

@@ -1,13 +1,14 @@
-//! SUBSCRIBE: a table in the order of commits, first the existing events, then the new events
-//! (F104, F105).
+//! SUBSCRIBE: streams the events of a table in the order of commits, first the existing events,
+//! then new events as they are committed (F104, F105).
 //!
 //! ```text
-//!   SUBSCRIBE t FROM GSN 7 WHERE a > 1 ─► its query ─► WHERE, compiled once; where it begins
-//!   EventStore::subscribe ─► batches by gsn ─► part ─► WHERE ─► _gsn, _gap, columns of the table
-//!                            gap ──────────────────────────► one row: _gsn, what is missing, NULL …
+//!   SUBSCRIBE t FROM GSN 7 WHERE a > 1 ─► query ─► start position, and WHERE, compiled once
+//!   EventStore::subscribe ─► batches by gsn ─► acquired range ─► WHERE ─► rows: _gsn, _gap, columns
+//!                            gap ───────────────────────────────────────► row: _gsn, _gap, NULL …
 //! ```
-//! The part is the session's acquired part of the table at the start of the SUBSCRIBE. The
-//! SUBSCRIBE uses the table until the end, and sends each batch only if the session may still read.
+//! The acquired range is the session's range of ticks at the start of the SUBSCRIBE. The SUBSCRIBE
+//! marks the table as in use until the end, and sends each batch only if the session may still
+//! read.
 
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ use crate::{
     table::{ChronicleTable, provider::unqualified},
 };
 
-/// Number of columns before the table's columns: `_gsn` and `_gap`.
+/// Number of result columns before the table's columns: `_gsn` and `_gap`.
 const OWN_COLUMNS: usize = 2;
 
 /// A planned SUBSCRIBE.
@@ -64,7 +65,7 @@ const OWN_COLUMNS: usize = 2;
 pub struct Subscribe {
     query: query::Query,
     beginning: Beginning,
-    /// The shape of the rows.
+    /// The schema of the result.
     pub schema: SchemaRef,
 }
 
@@ -75,12 +76,12 @@ impl Subscribe {
     }
 }
 
-/// Plans a SUBSCRIBE from the rewritten query.
+/// Plans a SUBSCRIBE from the query into which the parser has rewritten the statement.
 ///
 /// # Errors
 /// `WrongObjectType` for a relation other than a table of events; `FeatureNotSupported` for AS OF
-/// SEALED, and `SyntaxError` for any other clause except the condition; `DatatypeMismatch` for a
-/// position other than a whole number; any other error of the query.
+/// SEALED; `SyntaxError` for any clause other than WHERE; `DatatypeMismatch` for a position that is
+/// not a whole number; any other error of the query.
 pub async fn plan(
     planner: &Planner,
     tree: &Tree,
@@ -106,7 +107,7 @@ pub async fn plan(
         let is_naive = chronicle
             .tick()
             .is_some_and(|tick| matches!(tick.column_type, ColumnType::Timestamp { .. }));
-        // A tick column without a time zone: the comparison needs a timestamp without a time zone.
+        // The tick column has no time zone: compare with a timestamp without a time zone.
         if beginning == Beginning::Time
             && is_naive
             && let Some(SelectItem::UnnamedExpr(Cast { data_type, .. })) =
@@ -131,12 +132,13 @@ pub async fn plan(
     Ok((Subscribe { query, beginning, schema }, types))
 }
 
-/// Removes the cast of a position with a type: the cast must not round a fraction.
+/// Removes the cast around a start position that already has a type: the cast would round a
+/// fraction.
 fn keep_type(tree: &mut Tree, declared_types: &[Option<ColumnType>]) {
     let SetExpr::Select(select) = tree.body.as_mut() else { return };
     let Some(SelectItem::UnnamedExpr(value)) = select.projection.last_mut() else { return };
     let Cast { expr, .. } = &*value else { return };
-    // A text parameter is read as a number.
+    // A text parameter counts as untyped: its text is parsed as a number.
     let declared_types: Vec<Option<ColumnType>> = declared_types
         .iter()
         .map(|declared| declared.clone().filter(|declared| *declared != ColumnType::Text))
@@ -146,7 +148,7 @@ fn keep_type(tree: &mut Tree, declared_types: &[Option<ColumnType>]) {
     }
 }
 
-/// True if the query has only a condition.
+/// True if the query has no clause other than WHERE.
 fn has_condition_only(tree: &Tree) -> bool {
     let SetExpr::Select(select) = tree.body.as_ref() else { return false };
     let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(groups, modifiers)
@@ -169,16 +171,16 @@ fn has_condition_only(tree: &Tree) -> bool {
         && tree.pipe_operators.is_empty()
 }
 
-/// True if the last column of the query is the beginning.
+/// True if the last column of the query contains the start position.
 fn has_value(beginning: Beginning) -> bool {
     matches!(beginning, Beginning::Gsn | Beginning::Time)
 }
 
-/// Starts a SUBSCRIBE: the rows continue until the client stops the reads.
+/// Starts a SUBSCRIBE: the stream of rows continues until the client stops reading.
 ///
 /// # Errors
-/// `FeatureNotSupported` for a condition that is not on the table's columns; `UndefinedTable`;
-/// `LeaseLost` when the session's lease on the table has run out, also in the stream.
+/// `FeatureNotSupported` for a condition that uses more than the table's columns; `UndefinedTable`;
+/// `LeaseLost` when the session's lease on the table has run out, also from the stream.
 pub async fn run(
     session: &Session,
     subscribe: &Subscribe,
@@ -221,25 +223,26 @@ pub async fn run(
     Ok(Rows::new(schema, stream, RowsTag::Subscribe).without_end())
 }
 
-/// The request to the store, and the filters for the answer.
+/// The request to the store, and the filters that apply to the received events.
 struct SubscriptionScan {
     chronicle: Arc<ChronicleDefinition>,
     projection: Vec<usize>,
-    /// Position of `_gsn` among the columns.
+    /// Index of `_gsn` in the columns that the store returns.
     gsn_at: usize,
     from: SubscribeFrom,
     condition: Option<Arc<dyn PhysicalExpr>>,
-    /// The visible ticks, and the position of `_tick` among the columns; `None` for all ticks.
+    /// The visible range of ticks, and the index of `_tick` in the columns that the store returns;
+    /// `None` if all ticks are visible.
     part: Option<(TickRange, usize)>,
 }
 
 impl SubscriptionScan {
-    /// True if all subscribers with the request get the same rows of a batch.
+    /// True if the scan filters no rows: all subscribers with the same request can share a batch.
     fn is_plain(&self) -> bool {
         self.condition.is_none() && self.part.is_none()
     }
 
-    /// Confines the request to some ticks.
+    /// Restricts the visible events to `ticks`.
     fn within(mut self, ticks: TickRange) -> Result<Self> {
         if ticks == TickRange::ALL {
             return Ok(self);
@@ -256,7 +259,8 @@ impl SubscriptionScan {
         Ok(self)
     }
 
-    /// The rows that lie in the acquired part and meet the condition; `None` if there are none.
+    /// The rows of a batch within the visible ticks that meet the condition; `None` without any
+    /// such rows.
     fn rows(&self, events: &RecordBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let seen = match self.part {
             None => events.clone(),
@@ -294,7 +298,8 @@ impl SubscriptionScan {
     }
 }
 
-/// The row for a gap: the first position of the gap, and a description of the missing events.
+/// The result row for a gap in the events: the first gsn of the gap, and a description of the
+/// missing events.
 fn gap_row(gap: &Gap, schema: &SchemaRef) -> Result<RecordBatch> {
     let first = i64::try_from(gap.gsns.start.0).unwrap_or(i64::MAX);
     let own_columns: [ArrayRef; OWN_COLUMNS] = [
@@ -314,7 +319,7 @@ fn shaped(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch> {
     conform(&RecordBatch::try_new(read, columns).map_err(from_arrow)?, schema)
 }
 
-/// The request, with the values of the parameters.
+/// Creates the scan of a SUBSCRIBE from the values of the parameters.
 async fn bound_scan(
     session: &Session,
     subscribe: &Subscribe,
@@ -389,7 +394,7 @@ fn has_subquery(expr: &Expr) -> bool {
     expr.exists(is_subquery).unwrap_or(true)
 }
 
-/// The position for the value of FROM.
+/// Converts the value of FROM to a start position.
 fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Result<SubscribeFrom> {
     let at = |ns: i128| SubscribeFrom::Tick(chronicle.scale.bound_at_or_after(ns));
     match value {
@@ -421,7 +426,7 @@ fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Resu
     }
 }
 
-/// The error of a position other than a whole number.
+/// The error for a position that is not a whole number.
 pub(super) fn no_position(clause: &str, type_name: &str) -> Error {
     let message = format!("{clause} needs a whole number, not {type_name}");
     Error::new(ErrorKind::DatatypeMismatch, message)

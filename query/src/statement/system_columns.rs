@@ -1,6 +1,6 @@
-//! Keeps system columns out of `*` in statements that mention system columns.
+//! Removes system columns from the expansion of `*` in statements that mention system columns.
 //!
-//! A table shows a system column only to a statement that names the column. A rewrite then removes
+//! A table has a system column only in a statement that names the column. A rewrite then removes
 //! the column from `*`: `SELECT *, _tick FROM t` becomes `SELECT t.* EXCLUDE (_tick), _tick FROM
 //! t`.
 
@@ -62,7 +62,7 @@ impl Change for Hider<'_> {
 /// One relation of a FROM clause.
 struct FromItem {
     name: ObjectName,
-    /// True if the relation may show system columns.
+    /// True if the relation may have system columns.
     table: bool,
 }
 
@@ -74,7 +74,7 @@ impl Hider<'_> {
                 self.body(left);
                 self.body(right);
             }
-            // The walk visits nested queries separately.
+            // The traversal visits nested queries separately.
             _ => {}
         }
     }
@@ -170,7 +170,7 @@ impl Hider<'_> {
                 });
                 Some(())
             }
-            // A function after LATERAL.
+            // A table function after LATERAL.
             TableFactor::Function { name, alias, .. }
                 if names::replays::is_replay(&last(name)) || reads_table(&last(name)) =>
             {

@@ -1,11 +1,12 @@
-//! Reusable physical plans: if the parameters of a query are only in filters that scans of
-//! chronicles apply, the planner plans the query once. Each execution then gets new scans.
+//! Reusable physical plans. If a query uses parameters only in filters that scans of chronicles
+//! apply, the planner plans the query once. Each execution then replaces the leaves of the plan,
+//! the scans, with scans for the present values.
 //!
 //! ```text
-//!   optimized plan, parameters open ─► filters of its scans ─────┐
-//!   physical plan of some values ─► kept, its leaves of nothing ─┤
-//!                                                                ▼
-//!   values, snapshot ─► ticks and keys ─► new leaves ─► the kept plan over them
+//!   optimized plan with open parameters ─► filters of its scans ─────────────┐
+//!   physical plan for some values ─► stored plan, whose scans read nothing ──┤
+//!                                                                            ▼
+//!   values, snapshot ─► ticks and keys of each scan ─► new scans ─► stored plan with the new scans
 //! ```
 
 use std::sync::Arc;
@@ -42,11 +43,11 @@ use crate::{
     },
 };
 
-/// Maximum number of kept plans of one query: plans differ in the numbers of partitions, and in few
-/// or many rows.
+/// Maximum number of physical plans stored for one query. The plans differ in the number of
+/// partitions of each scan, and in whether a scan reads few or many rows.
 const KEPT_MAX: usize = 4;
 
-/// Maximum number of chronicles in a query with a kept plan.
+/// Maximum number of chronicles in a query with a reusable plan.
 const SCANS_MAX: usize = 8;
 
 /// A query with a reusable plan.
@@ -62,32 +63,32 @@ pub struct Template {
 #[derive(Debug)]
 struct Scan {
     chronicle: Arc<ChronicleDefinition>,
-    /// Conjuncts, with placeholders for the constants.
+    /// The conjuncts of the filter, with placeholders for the constants.
     filters: Vec<Expr>,
 }
 
-/// A plan with empty leaves.
+/// A stored physical plan whose leaves (scans) read no events.
 #[derive(Debug)]
 struct TemplatePlan {
     plan: Arc<dyn ExecutionPlan>,
-    /// From left to right.
+    /// The leaves, from left to right.
     leaves: Vec<TemplateLeaf>,
 }
 
-/// A leaf of a kept plan.
+/// A leaf of a stored plan.
 #[derive(Debug)]
 struct TemplateLeaf {
     /// A [`ChronicleScan`] or [`ChronicleAggregate`] without events.
     leaf: Arc<dyn ExecutionPlan>,
-    /// The number of the leaf's scan in the template.
+    /// The index of the leaf's scan in [`Template::scans`].
     scan: usize,
     /// True if the leaf read few rows. Plans for few rows differ from other plans.
     few: bool,
 }
 
 impl Template {
-    /// The template of a query with parameters of the given types; `None` if the plan depends on
-    /// the parameters in another way.
+    /// The template of a query with parameters of the given types; `None` if the plan uses
+    /// parameters outside of the filters of scans.
     pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         let optimized = planner.optimize(&constants::open(plan.clone(), types)?).ok()?;
         let mut found: Vec<(TableScan, Vec<Expr>)> = Vec::new();
@@ -117,7 +118,8 @@ impl Template {
             filters.extend(scan.filters.iter().cloned());
             let provider = source_as_provider(&scan.source).ok()?;
             let chronicle = Arc::clone(provider.downcast_ref::<ChronicleTable>()?.definition());
-            // A leaf finds the scan by the chronicle.
+            // A leaf finds its scan by the id of the chronicle, so a query may scan a chronicle
+            // only once.
             if scans.iter().any(|scan| scan.chronicle.id == chronicle.id) {
                 return None;
             }
@@ -129,7 +131,8 @@ impl Template {
         Some(Self { scans, constants, plans: Mutex::default() })
     }
 
-    /// The ticks and keys of each scan for some values; `None` if a scan cannot apply all filters.
+    /// Computes the ticks and keys that each scan reads for the parameters `values`; `None` if a
+    /// scan cannot apply all its filters.
     pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<PushedFilters>> {
         let computed = self.constants.compute(values, now_ns)?;
         let bind = |scan: &Scan| {
@@ -144,7 +147,8 @@ impl Template {
         self.scans.iter().map(bind).collect()
     }
 
-    /// The plan for the ticks and keys of each scan; `None` if the query needs a new plan.
+    /// Builds an executable plan from a stored plan, for the ticks and keys of each scan; `None` if
+    /// no stored plan fits.
     ///
     /// # Errors
     /// An error while assembling the plan.
@@ -163,8 +167,8 @@ impl Template {
         Ok(None)
     }
 
-    /// Keeps a plan of the query for reuse, if possible. The plan is for values that [`Self::bind`]
-    /// accepts.
+    /// Stores a plan of the query for reuse, if possible. The plan must belong to values that
+    /// [`Self::bind`] accepts.
     pub fn keep(&self, plan: &Arc<dyn ExecutionPlan>) {
         let mut leaves: Vec<TemplateLeaf> = Vec::new();
         let vacated = Arc::clone(plan).change_up(|node| {
@@ -186,17 +190,19 @@ impl Template {
         }
     }
 
-    /// The kept form of a leaf; `None` if a new leaf cannot replace the leaf.
+    /// The stored form of a leaf, without events; `None` if a later execution cannot replace the
+    /// leaf.
     fn leaf(&self, node: &Arc<dyn ExecutionPlan>) -> Option<TemplateLeaf> {
         let request = request_of(node).filter(|request| request.values.is_empty())?;
         let scan = self.scans.iter().position(|scan| scan.chronicle.id == request.chronicle.id)?;
-        // The plan must not hold the snapshot.
+        // A stored plan must not keep the snapshot alive.
         let leaf = of_leaf(node, &(Arc::new(NoEvents) as _), request.clone())?;
         Some(TemplateLeaf { leaf, scan, few: few_rows(node) })
     }
 }
 
-/// A leaf with the events of another snapshot, in the same number of partitions.
+/// A copy of a leaf that reads another snapshot with another request, in the same number of
+/// partitions.
 fn of_leaf(
     leaf: &Arc<dyn ExecutionPlan>,
     snapshot: &Arc<dyn Snapshot>,
@@ -209,7 +215,8 @@ fn of_leaf(
     })
 }
 
-/// The differences between plans with the leaves: partitions, and few rows.
+/// The properties that distinguish stored plans: for each leaf, the number of partitions, and
+/// whether the leaf reads few rows.
 fn kinds(leaves: &[TemplateLeaf]) -> Vec<(usize, bool)> {
     leaves.iter().map(|leaf| (leaf.partitions(), leaf.few)).collect()
 }
@@ -219,7 +226,8 @@ impl TemplateLeaf {
         self.leaf.output_partitioning().partition_count()
     }
 
-    /// The leaf for a request; `None` if the new leaf would be of another kind.
+    /// Creates the leaf for an execution; `None` if the new leaf would differ in its number of
+    /// partitions or in few or many rows.
     fn of(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -244,7 +252,7 @@ impl TemplateLeaf {
     }
 }
 
-/// True if the plans of the node do not depend on the rows of the inputs.
+/// True if the physical plan of the node does not depend on the rows of its inputs.
 fn may_be_kept(node: &LogicalPlan) -> bool {
     match node {
         LogicalPlan::Extension(extension) => {
@@ -274,9 +282,9 @@ fn has_placeholder(node: &LogicalPlan) -> datafusion::error::Result<bool> {
     Ok(found)
 }
 
-/// The plan with other leaves. The new leaves have the properties of the old leaves, and the nodes
-/// above keep their properties. The nodes lose their state about the old rows, for example a sort
-/// loses its bound on further rows.
+/// Replaces the leaves of a plan, from left to right. The new leaves have the properties of the old
+/// leaves, so the nodes above keep their properties. The nodes lose state about the old rows: for
+/// example, a sort loses its bound for further rows.
 fn with_leaves(
     plan: &Arc<dyn ExecutionPlan>,
     leaves: Vec<Arc<dyn ExecutionPlan>>,
@@ -292,7 +300,7 @@ fn with_leaves(
     replaced.data()
 }
 
-/// The empty snapshot of a kept plan.
+/// An empty snapshot for the leaves of a stored plan.
 #[derive(Debug)]
 struct NoEvents;
 

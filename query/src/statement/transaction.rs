@@ -1,4 +1,4 @@
-//! BEGIN, COMMIT, ROLLBACK, savepoints.
+//! Execution of BEGIN, COMMIT, ROLLBACK and the savepoint statements.
 
 use datafusion::sql::sqlparser::ast::{
     Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
@@ -82,7 +82,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
     }
 }
 
-/// Opens a block for a message or a pipeline, unless a block is open.
+/// Opens an implicit block for the statements of one message or pipeline, unless a block is open.
 pub fn begin_implicit(session: &Session) {
     let modes = session.variables().default_modes();
     if session.transaction.begin(true, modes, session.parts().clock.now_ns()) {
@@ -90,7 +90,8 @@ pub fn begin_implicit(session: &Session) {
     }
 }
 
-/// Ends a block: commits the block, unless the block has failed. Returns the name of the action.
+/// Runs COMMIT: commits the block, or rolls back a failed block. Returns the command tag, `COMMIT`
+/// or `ROLLBACK`.
 ///
 /// # Errors
 /// An error of the commit.
@@ -103,7 +104,7 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             Ok("ROLLBACK")
         }
         TransactionState::Block => {
-            // A rollback makes the lost lease irrelevant.
+            // A lost lease matters only if the block has something to commit.
             let lost = lost.filter(|_| wrote || definition.is_some());
             let committed = match (lost, append, definition) {
                 (Some(lost), ..) => Err(lost),
@@ -131,7 +132,7 @@ fn done_outcome(tag: &str) -> Outcome {
     Outcome::Done(tag.to_string())
 }
 
-/// The notice for a producer's number with an earlier commit.
+/// The notice for a statement whose producer sequence number was already committed.
 pub fn already_stored() -> Notice {
     Notice::new("already stored: the producer's statement was acknowledged before")
 }
@@ -140,7 +141,7 @@ fn no_transaction() -> Notice {
     Notice::warning("25P01", "there is no transaction in progress")
 }
 
-/// The modes of the next block after AND CHAIN.
+/// The modes of the new block for AND CHAIN; `None` without AND CHAIN.
 fn chained_modes(session: &Session, chain: bool, command: &str) -> Result<Option<Modes>> {
     if !chain {
         return Ok(None);
@@ -178,12 +179,13 @@ pub fn failed() -> Error {
     )
 }
 
-/// True if a switch is on.
+/// True if an on/off setting is on.
 pub fn is_on(session: &Session, name: &str) -> bool {
     session.setting(name).as_deref() == Some("on")
 }
 
-/// The modes in a statement.
+/// The transaction modes that a statement names; `None` for a mode that the statement does not
+/// name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NamedModes {
     /// READ ONLY or READ WRITE.
@@ -193,7 +195,7 @@ pub struct NamedModes {
 }
 
 impl NamedModes {
-    /// The named modes, and the modes of `others` for the rest.
+    /// The named modes, and for each unnamed mode the mode of `others`.
     pub fn over(self, others: Modes) -> Modes {
         Modes {
             read_only: self.read_only.unwrap_or(others.read_only),
@@ -202,7 +204,7 @@ impl NamedModes {
     }
 }
 
-/// The modes in a statement.
+/// Converts the list of modes of a statement.
 ///
 /// # Errors
 /// `FeatureNotSupported` for SERIALIZABLE.

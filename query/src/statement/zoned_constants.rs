@@ -1,4 +1,4 @@
-//! Constants with a meaning that depends on the session's time zone.
+//! Checks for constants whose meaning depends on the session's time zone.
 
 use std::ops::ControlFlow;
 
@@ -8,9 +8,10 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_postgres::{types, walk};
 use stratalog_text::{TextStyle, parse_value};
 
-/// Refuses a statement from another time zone, if a constant of the statement may be a time with
-/// different readings in the two zones. PostgreSQL reads constants only once, during the
-/// preparation of a statement; a new plan of the statement here would read the constants again.
+/// Refuses a new plan of a prepared statement after a change of the session's time zone, if a
+/// constant of the statement may be a time with different meanings in the two zones. PostgreSQL
+/// reads constants only once, when it prepares the statement; a new plan in Stratalog would read
+/// the constants again.
 ///
 /// # Errors
 /// `FeatureNotSupported`.
@@ -40,7 +41,7 @@ fn is_zoned(data_type: &DataType) -> bool {
     matches!(types::column_type(data_type), Ok(ColumnType::TimestampTz { .. }))
 }
 
-/// True if a text is a time, with different instants in the two zones.
+/// True if a text is a time that denotes different instants in the two zones.
 fn depends(text: &str, before: &TextStyle, now: &TextStyle) -> bool {
     if text.eq_ignore_ascii_case("now") {
         return false;

@@ -1,5 +1,5 @@
-//! Aggregates that storage computes: the leaf replaces a scan and the partial aggregation over the
-//! scan.
+//! Aggregates that the storage layer computes. The leaf node [`ChronicleAggregate`] replaces a scan
+//! and the partial aggregation above the scan.
 //!
 //! ```text
 //!   AggregateExec: final ◄── several states for each group ── ChronicleAggregate
@@ -41,20 +41,21 @@ use super::{
 /// An output column of [`ChronicleAggregate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// A column of storage's answer: a key column or a statistic.
+    /// A column of the storage result: a key column or a statistic.
     Answer(usize),
-    /// Like `Answer`, for a count; 0 becomes NULL, because the average of no values is NULL.
+    /// Like `Answer`, for a count of values: 0 becomes NULL, because the average of no values is
+    /// NULL.
     NonzeroCount(usize),
-    /// The start of the window, as a time, from the tick at this place.
+    /// The start time of the window, converted from the tick in this column of the storage result.
     Window(usize),
 }
 
-/// Partial aggregates of one chronicle in one snapshot.
+/// A plan leaf that returns partial aggregates of one chronicle, computed from one snapshot.
 pub struct ChronicleAggregate {
     snapshot: Arc<dyn Snapshot>,
     request: AggregateRequest,
     outputs: Vec<Output>,
-    /// The number of newest windows with events that the query needs, if limited.
+    /// If the query needs only the newest windows: the number of windows with events to return.
     newest: Option<usize>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
@@ -68,20 +69,21 @@ impl fmt::Debug for ChronicleAggregate {
     }
 }
 
-/// The progress of [`ChronicleAggregate::newest_first`].
+/// The state of the stream of [`ChronicleAggregate::newest_first`].
 struct NewestFirst {
     /// The ticks not read yet.
     left: TickRanges,
-    /// The number of windows in the next step.
+    /// The number of windows that the next step reads.
     step: i64,
-    /// The newest windows with events, at most as many as wanted.
+    /// The starts of the newest windows that contain events, at most as many as wanted.
     seen: BTreeSet<i64>,
     /// The streams of the current step.
     open: Vec<BatchStream>,
 }
 
 impl ChronicleAggregate {
-    /// The answers to `request` as columns of `schema`, in `partitions` partitions.
+    /// A leaf that returns the results of `request` as columns of `schema`, in `partitions`
+    /// partitions.
     pub fn new(
         snapshot: Arc<dyn Snapshot>,
         request: AggregateRequest,
@@ -101,20 +103,20 @@ impl ChronicleAggregate {
         Self { snapshot, request, outputs, newest, schema, properties, metrics, partition_streams }
     }
 
-    /// The same aggregate for only the groups in the newest `windows` windows. The first partition
-    /// contains all the groups.
+    /// The same aggregate, restricted to the groups in the newest `windows` windows that contain
+    /// events. The first partition contains all these groups.
     #[must_use]
     pub fn newest(self, windows: Option<usize>) -> Self {
         Self { newest: windows, ..self }
     }
 
-    /// The place of the window among the columns of storage's answer.
+    /// The index of the window in the columns of the storage result; `None` without windows.
     pub fn window_place(&self) -> Option<usize> {
         self.request.windows.map(|_| self.request.keys.len())
     }
 
-    /// The streams of the newest windows: backwards from the end, in growing steps, until there are
-    /// enough windows.
+    /// Reads the newest windows: from the end of the chronicle backwards, in steps of growing size,
+    /// until `wanted` windows contain events.
     fn newest_first(&self, wanted: usize, windows: Windows, place: usize) -> BatchStream {
         let (snapshot, mut request) = (Arc::clone(&self.snapshot), self.request.clone());
         request.scan.streams = 1;
@@ -166,8 +168,8 @@ impl ChronicleAggregate {
         &self.snapshot
     }
 
-    /// The key column behind an output column, by its place in the definition, if the omission of
-    /// all rows of a key changes no other row.
+    /// The position (in the table) of the key column that an output column shows; `None` if a
+    /// filter on this key would also change other groups.
     pub fn key_of(&self, output: usize) -> Option<usize> {
         match self.outputs.get(output)? {
             Output::Answer(at) if self.newest.is_none() => self.request.keys.get(*at).copied(),
@@ -207,17 +209,18 @@ impl ChronicleAggregate {
         })
     }
 
-    /// The same aggregate of fewer events. The new node shares the metrics of this node.
+    /// The same aggregate, over fewer events. The new node shares the metrics of this node.
     pub fn narrowed(&self, scan: ScanRequest) -> Self {
         Self { metrics: self.metrics.clone(), ..self.on(Arc::clone(&self.snapshot), scan) }
     }
 
-    /// The same aggregate before its start.
+    /// A new, unstarted copy of the aggregate.
     pub fn again(&self) -> Self {
         self.on(Arc::clone(&self.snapshot), self.request.scan.clone())
     }
 
-    /// The same aggregate of other events, as a replacement in a plan with the same properties.
+    /// The same aggregate over another snapshot and request. The copy can replace this node in a
+    /// plan, because its properties are the same.
     pub fn on(&self, snapshot: Arc<dyn Snapshot>, scan: ScanRequest) -> Self {
         Self {
             snapshot,
@@ -335,7 +338,7 @@ fn missing_column_error() -> datafusion::error::DataFusionError {
     to_datafusion(Error::internal("an aggregate lacks a column"))
 }
 
-/// The column, cast to the type of the aggregate's state.
+/// Casts a column of the storage result to the type of the aggregate's state.
 fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let column = column.ok_or_else(missing_column_error)?;
     match column.data_type() == data_type {
@@ -344,7 +347,7 @@ fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// Counts with NULL instead of 0.
+/// Converts counts of 0 to NULL.
 fn nonzero_counts(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let counts = column.and_then(|column| column.as_primitive_opt::<Int64Type>());
     let counts = counts

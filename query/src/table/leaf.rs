@@ -1,4 +1,4 @@
-//! Methods that all leaves of a plan share.
+//! Methods that all plan leaves have in common.
 
 /// Methods of `ExecutionPlan` for a node without inputs and without expressions. The default
 /// `replace_children` calls `with_new_children`.

@@ -1,10 +1,10 @@
-//! Key lookups: another part of the query computes the keys first, and then the leaf reads only the
-//! series with these keys.
+//! Key lookups: one part of the query (`values`) first computes the keys, and then the leaf reads
+//! only the series with these keys.
 //!
 //! ```text
 //!   KeyLookup: column=tags_id
-//!     ├─ values    run first: what the key may be ─► keys=tags_id in 8 value(s) ─┐
-//!     └─ leaf      ChronicleScan, ChronicleAggregate  ◄──────────────────────────┘
+//!     ├─ values    runs first: returns the keys ─► keys=tags_id in 8 value(s) ───┐
+//!     └─ leaf      ChronicleScan or ChronicleAggregate  ◄────────────────────────┘
 //! ```
 
 use std::{
@@ -40,7 +40,8 @@ use stratalog_postgres::errors::to_datafusion;
 
 use super::{ChronicleScan, aggregate::ChronicleAggregate};
 
-/// A leaf that reads only the series whose key is among the given values.
+/// A plan node that runs `values` first, and then restricts the leaf to the series whose key is
+/// among the values.
 pub struct KeyLookup {
     values: Arc<dyn ExecutionPlan>,
     leaf: Arc<dyn ExecutionPlan>,
@@ -50,10 +51,11 @@ pub struct KeyLookup {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// The shared result for all partitions; the work goes on after a partition is dropped.
+/// The lookup result, shared by all partitions. The computation continues even if a partition is
+/// dropped.
 type SharedLookup = Shared<BoxFuture<'static, Result<Arc<NarrowedLeaf>, Arc<DataFusionError>>>>;
 
-/// The leaf, narrowed to the computed values.
+/// The leaf, restricted to the computed keys.
 struct NarrowedLeaf {
     leaf: Arc<dyn ExecutionPlan>,
     _memory: MemoryReservation,
@@ -74,9 +76,9 @@ pub fn request_of(leaf: &Arc<dyn ExecutionPlan>) -> Option<&ScanRequest> {
 }
 
 impl KeyLookup {
-    /// Restricts `leaf`, a [`ChronicleScan`] or [`ChronicleAggregate`], to rows with a key among
-    /// the first column of `values`. `column` is the place of the key column in the definition.
-    /// `values` has one partition.
+    /// Restricts `leaf`, a [`ChronicleScan`] or [`ChronicleAggregate`], to rows whose key is in the
+    /// first column of `values`. `column` is the position of the key column in the table
+    /// definition. `values` has one partition.
     pub fn new(
         values: Arc<dyn ExecutionPlan>,
         leaf: Arc<dyn ExecutionPlan>,
@@ -86,17 +88,17 @@ impl KeyLookup {
         Self { values, leaf, column, lookup: OnceLock::new(), metrics }
     }
 
-    /// The leaf before the restriction.
+    /// The leaf without the restriction.
     pub fn leaf(&self) -> &Arc<dyn ExecutionPlan> {
         &self.leaf
     }
 
-    /// The same lookup over another leaf of the same chronicle.
+    /// The same lookup with another leaf of the same chronicle.
     pub fn with_leaf(&self, leaf: Arc<dyn ExecutionPlan>) -> Self {
         Self::new(Arc::clone(&self.values), leaf, self.column)
     }
 
-    /// The narrowed leaf; the first caller starts the computation.
+    /// The restricted leaf. The first call starts the computation of the keys.
     fn shared_lookup(&self, context: &Arc<TaskContext>) -> SharedLookup {
         let begin = || {
             let memory = MemoryConsumer::new("keys to look up");
@@ -128,7 +130,7 @@ impl KeyLookup {
     }
 }
 
-/// The leaf, narrowed to series with a key among `values`.
+/// Restricts the leaf to series with a key among `values`.
 fn narrowed(
     leaf: &Arc<dyn ExecutionPlan>,
     column: usize,
@@ -145,7 +147,8 @@ fn narrowed(
     })
 }
 
-/// Runs `values` and narrows the leaf to the result; also returns the number of values.
+/// Runs the plan `values` and restricts the leaf to the resulting keys. Also returns the number of
+/// keys.
 async fn find(
     values: SendableRecordBatchStream,
     leaf: Arc<dyn ExecutionPlan>,
@@ -166,13 +169,13 @@ async fn find(
             continue;
         }
         let own = cast(&own, &wanted)?;
-        // Copied out of the shared input buffers: the query drops these buffers, and the memory
-        // reservation does not include them.
+        // Copy the keys out of the shared input buffers: the query drops these buffers, and the
+        // memory reservation does not include them.
         let own: ArrayRef = match own.as_string_view_opt() {
             Some(texts) => Arc::new(texts.gc()),
             None => own,
         };
-        // Counted twice: for the separate array, and for the concatenation of all arrays.
+        // Count the memory twice: for the separate array, and for the concatenation of all arrays.
         memory.try_grow(2 * own.get_array_memory_size())?;
         found.push(own);
     }

@@ -1,4 +1,4 @@
-//! Charges memory that storage keeps for a statement to the statement.
+//! Charges the memory that storage uses for a statement to the memory budget.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use datafusion::execution::{
 use stratalog_model::{Result, tier::ScanMemory};
 use stratalog_postgres::errors::from_datafusion;
 
-/// A part of `query_memory_bytes_max`; a drop returns the part.
+/// A reservation in the memory budget `query_memory_bytes_max`; a drop returns the memory.
 #[derive(Debug)]
 pub struct StatementMemory(MemoryReservation);
 
 impl StatementMemory {
-    /// A reservation for `what`, the name in messages.
+    /// Creates an empty reservation; `what` is its name in error messages.
     pub fn of(context: &TaskContext, what: &str) -> Arc<dyn ScanMemory> {
         Arc::new(Self(MemoryConsumer::new(what).register(context.memory_pool())))
     }

@@ -1,4 +1,4 @@
-//! The streams of a leaf, distributed among its partitions.
+//! The storage streams of a plan leaf, distributed among its partitions.
 
 use datafusion::{
     error::Result,
@@ -7,13 +7,14 @@ use datafusion::{
 use parking_lot::Mutex;
 use stratalog_model::tier::BatchStream;
 
-/// The distributed streams of the partitions that have not started yet.
+/// For each partition that has not started yet, its streams.
 #[derive(Default)]
 pub struct PartitionStreams(Mutex<Vec<Option<Vec<BatchStream>>>>);
 
 impl PartitionStreams {
-    /// The streams of `partition`, read in sequence. `open` opens the streams of all `partitions`,
-    /// and always the same streams, because a partition may be read more than once.
+    /// Returns the streams of `partition`, which are read one after the other. `open` opens the
+    /// streams of all `partitions`. `open` must always return the same streams, because a partition
+    /// may be read more than once.
     ///
     /// # Errors
     /// The errors of `open`.

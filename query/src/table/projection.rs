@@ -1,9 +1,9 @@
-//! Confines a statement to ranges of chronicles: the ranges that its session has acquired (F9), and
-//! for AS OF SEALED the ranges that can no longer change (F24). The statement neither reads nor
-//! writes other events.
+//! Restricts a statement to ranges of ticks of chronicles: the ranges that its session has acquired
+//! (F9), and for AS OF SEALED the ranges that can no longer change (F24). The statement neither
+//! reads nor writes events outside of the ranges.
 //!
-//! Every read uses the statement's snapshot, so the snapshot is the place of the restriction:
-//! plans, templates and storage's answers from statistics need no knowledge of the ranges.
+//! The restriction is in the snapshot, because every read uses the statement's snapshot. Plans,
+//! templates and results from statistics need no knowledge of the ranges.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ struct Projection {
     within: Vec<(ChronicleId, TickRange)>,
 }
 
-/// The snapshot without the events outside of the given ranges.
+/// Wraps a snapshot, so that the events outside of the given ranges are invisible.
 pub fn confined(
     whole: Arc<dyn Snapshot>,
     within: Vec<(ChronicleId, TickRange)>,
@@ -91,7 +91,7 @@ impl Snapshot for Projection {
         self.whole.series(chronicle, &self.clipped(chronicle.id, ranges))
     }
 
-    /// The log positions of deleted events; the ticks of deleted events are unknown.
+    /// The gsns of deleted events are not restricted, because their ticks are unknown.
     fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange> {
         self.whole.deleted(chronicle, gsns)
     }
@@ -106,8 +106,8 @@ impl Snapshot for Projection {
     }
 }
 
-/// Checks new rows of a session that may write only the ticks `within`. For times from the server,
-/// [`check_ticks`] runs after the server has assigned the times.
+/// Checks that the times of new rows lie in `within`, the ticks that the session may write. For
+/// times from the server, [`check_ticks`] runs after the server has assigned the times.
 ///
 /// # Errors
 /// `OutsideProjection`.
@@ -134,7 +134,8 @@ pub fn check_rows(
     Ok(())
 }
 
-/// Like [`check_rows`], for the assigned ticks of rows, which may differ from the requested ticks.
+/// Like [`check_rows`], for the ticks that the server assigned, which may differ from the times in
+/// the rows.
 ///
 /// # Errors
 /// `OutsideProjection`.
@@ -159,7 +160,7 @@ fn check(chronicle: &ChronicleDefinition, within: TickRange, tick: Option<Tick>)
         .with_detail(format!("The row has tick {tick}, the range has ticks {within}.")))
 }
 
-/// The error of a removal by position in a session that may remove only the ticks `within`.
+/// The error for a removal by gsn in a session that may remove only the ticks `within`.
 pub fn no_positions(chronicle: &ChronicleDefinition, within: TickRange) -> Error {
     let message = format!(
         "cannot remove events of \"{}\" by position: this session has acquired a range of it",

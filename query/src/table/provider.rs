@@ -1,4 +1,4 @@
-//! A chronicle as a table for DataFusion's planner.
+//! The table provider that represents a chronicle in DataFusion's planner.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -33,8 +33,8 @@ use super::{
     pushdown::{self, calendar},
 };
 
-/// The snapshot for the statement in planning. A session plans one statement at a time; all tables
-/// of the statement read the same snapshot.
+/// The snapshot for the statement that is being planned. A session plans one statement at a time;
+/// all tables of the statement read the same snapshot.
 #[derive(Debug, Default)]
 pub struct SnapshotPin(Mutex<Option<Arc<dyn Snapshot>>>);
 
@@ -44,28 +44,29 @@ impl SnapshotPin {
         *self.0.lock() = snapshot;
     }
 
-    /// The snapshot of the statement in planning.
+    /// The snapshot of the statement that is being planned.
     pub fn get(&self) -> Option<Arc<dyn Snapshot>> {
         self.0.lock().clone()
     }
 }
 
-/// A chronicle, with the system columns that the statement mentions.
+/// A chronicle as a table, with the system columns that the statement mentions.
 #[derive(Debug)]
 pub struct ChronicleTable {
     definition: Arc<ChronicleDefinition>,
     schema: SchemaRef,
-    /// For each column of `schema`, its position as [`ScanRequest::projection`] counts.
+    /// For each column of `schema`, its position in the numbering of [`ScanRequest::projection`].
     positions: Vec<usize>,
     constraints: Option<Constraints>,
     pin: Arc<SnapshotPin>,
-    /// The filters that the planner must apply to the rows again, according to this table's answer.
+    /// The filters for which this table told the planner that the plan must apply the filter again
+    /// above the scan.
     inexact: Mutex<HashSet<Expr>>,
 }
 
 impl ChronicleTable {
-    /// The table of `definition`; `system_columns` are positions in [`SYSTEM_COLUMNS`], and `keyed`
-    /// is true if the planner may see the primary key.
+    /// Creates the table of `definition`. `system_columns` are positions in [`SYSTEM_COLUMNS`].
+    /// `keyed` is true if the planner may know the primary key.
     pub fn new(
         definition: Arc<ChronicleDefinition>,
         system_columns: &[usize],
@@ -102,8 +103,9 @@ impl ChronicleTable {
         &self.definition
     }
 
-    /// A scan of the columns `projection` (positions in this table's schema; all when
-    /// `None`) of the events that `filters` admit as far as they can be pushed down.
+    /// Creates the request for a scan of the columns `projection` (positions in this table's
+    /// schema; all columns if `None`). The scan reads only events that `filters` allow, as far as
+    /// the filters can be pushed down.
     pub fn request(
         &self,
         projection: Option<&[usize]>,
@@ -138,8 +140,8 @@ impl ChronicleTable {
 }
 
 impl ChronicleTable {
-    /// The filters that neither the planner nor the scan applies: the planner got the answer
-    /// "exact" for the filter's earlier form, and has rewritten the filter since.
+    /// The filters that neither the plan nor the scan would apply. For an earlier form of such a
+    /// filter, this table answered "exact"; the planner has rewritten the filter since.
     fn left_to_us(&self, filters: &[Expr]) -> Option<Expr> {
         let inexact = self.inexact.lock();
         let left = filters
@@ -152,7 +154,7 @@ impl ChronicleTable {
 }
 
 impl ChronicleTable {
-    /// Narrows the table's ticks by predicates on the calendar.
+    /// Restricts the ticks to read by predicates on the calendar.
     fn narrowed(
         &self,
         state: &dyn Session,
@@ -171,7 +173,8 @@ impl ChronicleTable {
     }
 }
 
-/// Evaluates `predicate` for each of the given values of `field`, the predicate's only column.
+/// Evaluates `predicate` for each of the values `times` of `field`, the only column in the
+/// predicate.
 pub(super) fn answers(
     state: &dyn Session,
     field: &Arc<Field>,
@@ -187,7 +190,7 @@ pub(super) fn answers(
     Ok(as_boolean_array(&answers)?.clone())
 }
 
-/// The filter with unqualified column names.
+/// Removes table names from the column names in a filter.
 pub fn unqualified(filter: Expr) -> Expr {
     let plain = |expr| {
         Ok(match expr {

@@ -1,8 +1,8 @@
-//! Converts filters to ticks and keys.
+//! Converts WHERE filters to the ticks and keys that a scan must read.
 //!
-//! A conversion here is *exact*: the filter is true for an event if and only if the result contains
-//! the event's tick (or key). A filter without an exact conversion stays above the scan; the
-//! filter's hull may still narrow the scan.
+//! An *exact* conversion: the filter is true for an event if and only if the result contains the
+//! event's tick (or key). The plan applies a filter without an exact conversion again above the
+//! scan. Even for such a filter, the scan may read fewer ticks (see [`hull`]).
 
 use arrow::array::ArrayRef;
 use datafusion::{
@@ -22,7 +22,7 @@ pub mod value;
 
 pub use position::gsns;
 
-/// The requirement of one conjunct of a WHERE clause on a scan.
+/// The events that one conjunct of a WHERE clause allows.
 #[derive(Debug, Clone)]
 pub enum Conjunct {
     /// Only the given ticks.
@@ -33,20 +33,20 @@ pub enum Conjunct {
     Nothing,
 }
 
-/// The requirements of all conjuncts of a WHERE clause on a scan.
+/// The events that all conjuncts of a WHERE clause together allow.
 #[derive(Debug, Clone)]
 pub struct PushedFilters {
     /// Ticks to read.
     pub ticks: TickRanges,
-    /// Positions in the log to read.
+    /// Range of gsns to read.
     pub gsns: GsnRange,
     /// Keys to read.
     pub keys: Vec<KeyFilter>,
-    /// Further requirements on values, for statistics.
+    /// Further conditions on values, for pruning by statistics and indexes.
     pub values: Vec<ValueFilter>,
 }
 
-/// The exact meaning of `filter` as a conjunct, if any.
+/// The exact conversion of `filter`, a conjunct; `None` without an exact conversion.
 pub fn exact(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunct> {
     if matches!(filter, Expr::Literal(value, _) if value.is_null()) {
         return Some(Conjunct::Nothing);
@@ -57,7 +57,7 @@ pub fn exact(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunct
     key::filter(definition, filter)
 }
 
-/// Ticks outside of which `filter` is never true; all ticks if nothing is known.
+/// A set of ticks outside of which `filter` is never true; all ticks if nothing is known.
 pub fn hull(definition: &ChronicleDefinition, filter: &Expr) -> TickRanges {
     if let Some(ticks) = ticks(definition, filter) {
         return ticks;
@@ -73,7 +73,7 @@ pub fn hull(definition: &ChronicleDefinition, filter: &Expr) -> TickRanges {
     }
 }
 
-/// The requirements of `filter` on statistics and indexes, which hold for every row where
+/// Conditions on column values, for statistics and indexes. The conditions hold for every row where
 /// `filter` is true.
 pub fn values(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilter> {
     match filter {
@@ -90,7 +90,7 @@ pub fn values(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilte
     }
 }
 
-/// The combined requirements of all `filters`.
+/// The ticks, gsns, keys and value conditions of all `filters` combined.
 pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> PushedFilters {
     let mut pushed = PushedFilters {
         ticks: TickRanges::all(),
@@ -113,8 +113,8 @@ pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> PushedFilters
     pushed
 }
 
-/// The ticks for which `filter` is true, if `filter` depends on the tick alone. Elsewhere the
-/// filter is false, never NULL, so NOT gives the complement.
+/// The ticks for which `filter` is true; `None` if `filter` depends on more than the tick. For
+/// other ticks the filter is false, never NULL, so NOT gives the complement.
 pub fn ticks(definition: &ChronicleDefinition, filter: &Expr) -> Option<TickRanges> {
     match filter {
         Expr::Alias(alias) => ticks(definition, &alias.expr),
@@ -164,7 +164,7 @@ fn comparison(
     time::axis(definition, right)?.compare(op.swap()?, left)
 }
 
-/// The values as one array; all values have one type.
+/// Builds one array of values; all values have the same type.
 fn array_of(values: Vec<ScalarValue>) -> Option<ArrayRef> {
     ScalarValue::iter_to_array(values).ok()
 }

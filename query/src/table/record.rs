@@ -1,11 +1,13 @@
-//! `read_record(gsn, 'table')`: the event of one position in the log (F108).
+//! The table function `read_record(gsn, 'table')`: returns the event with a given gsn, a position
+//! in the order of commits (F108).
 //!
 //! ```text
 //!   read_record($1, 'cpu') ─► (SELECT * FROM $record('cpu') WHERE "$gsn" = $1)
-//!                             scan: gsn from the filter ─► waits until ordered ─► snapshot ─► event
+//!                             gsn from the filter ─► wait for the commit ─► snapshot ─► event
 //! ```
-//! The position is a filter, so the position may be a parameter. The statement's snapshot can be
-//! older than the awaited event; the snapshot decides only which times the statement sees.
+//! The gsn is a filter, and may therefore be a parameter. The event may be newer than the
+//! statement's snapshot. The function reads a newer snapshot, and uses the statement's snapshot
+//! only for the visible times.
 
 use std::sync::Arc;
 
@@ -38,11 +40,11 @@ use stratalog_postgres::{dialect::positions::RECORD_POSITION, errors::to_datafus
 use super::{ChronicleTable, SnapshotPin};
 use crate::session::{catalog::Scope, waits::Waits};
 
-/// The maximum number of rows in a batch: the read of one event scans many rows, like any other
+/// The maximum number of rows in a batch. The read of one event scans many rows, like any other
 /// scan.
 const BATCH_ROWS: usize = 8_192;
 
-/// The context of one session's log functions.
+/// The context of a session's functions that read events by gsn.
 #[derive(Debug)]
 pub struct LogScope {
     /// The scope that resolves names.
@@ -56,7 +58,8 @@ pub struct LogScope {
 }
 
 impl LogScope {
-    /// The table named by the first argument of a function, as the statement sees the table.
+    /// Finds the table named by the first argument of a function. The result depends on the
+    /// statement's search path and on the definitions of its block.
     ///
     /// # Errors
     /// `UndefinedTable`, `UndefinedFunction` for an argument that is no name.
@@ -102,7 +105,7 @@ impl TableFunctionImpl for Records {
     }
 }
 
-/// The events of a table; the statement reads one event by its position.
+/// A table provider over the events of a chronicle; a statement reads one event by its gsn.
 #[derive(Debug)]
 pub struct RecordTable {
     schema: SchemaRef,
@@ -176,7 +179,7 @@ impl TableProvider for RecordTable {
             to_datafusion(Error::internal("a record was planned without a snapshot"))
         })?;
         let ticks = snapshot.within(self.request.chronicle.id).into();
-        // The last column serves only the comparison; no node reads it.
+        // The last column `$gsn` exists only for the filter; the scan does not return the column.
         let columns = self.request.projection.len();
         let all = || (0..columns).collect();
         let wanted: Vec<usize> = projection.cloned().unwrap_or_else(all);
@@ -195,7 +198,7 @@ impl TableProvider for RecordTable {
     }
 }
 
-/// Waits for one event and returns it.
+/// An execution plan that waits until a gsn is committed, and returns the event with this gsn.
 #[derive(Debug)]
 struct Record {
     schema: SchemaRef,
@@ -226,14 +229,14 @@ impl PartitionStream for Record {
     }
 }
 
-/// Reads the event at an ordered position; no row if the event belongs to another table.
+/// Reads the event with a committed gsn; returns no row if the event belongs to another table.
 async fn read(
     store: Arc<dyn EventStore>,
     request: ScanRequest,
     gsn: Gsn,
 ) -> ModelResult<Vec<RecordBatch>> {
-    // Never before the position is ordered: otherwise the answer "no event" could contradict
-    // another session that has already seen the event (F108).
+    // Take the snapshot only after the gsn is committed: otherwise the answer "no event" could
+    // contradict another session that has already seen the event (F108).
     let snapshot = store.snapshot();
     let gsns = GsnRange::at(gsn);
     let chronicle = Arc::clone(&request.chronicle);

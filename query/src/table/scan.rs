@@ -1,4 +1,4 @@
-//! Reads a chronicle: the leaf of every plan.
+//! The plan leaf that scans a chronicle.
 
 use std::{fmt, sync::Arc};
 
@@ -30,7 +30,8 @@ use super::{
     tier_metrics,
 };
 
-/// With fewer rows, a second stream costs more than the stream saves.
+/// Minimum number of rows for each stream: with fewer rows, a second stream costs more than the
+/// stream saves.
 pub const ROWS_PER_STREAM: u64 = 16_384;
 
 /// The maximum number of tick ranges that EXPLAIN shows in full.
@@ -94,7 +95,7 @@ impl ChronicleScan {
         self.properties.partitioning.partition_count()
     }
 
-    /// The streams of `partition`, read in sequence.
+    /// The storage streams of one partition, which are read one after the other.
     fn deal(&self, partition: usize, context: &TaskContext) -> Result<Vec<BatchStream>> {
         let partitions = self.partitions();
         self.partition_streams.take(partition, partitions, &self.metrics, || {
@@ -105,26 +106,27 @@ impl ChronicleScan {
         })
     }
 
-    /// The same scan with only one row of each group, in one stream.
+    /// The same scan, with only one row of each group, in one stream.
     pub fn newest_of(&self, of: NewestOf) -> Self {
         self.with_request(ScanRequest { newest_of: Some(of), ..self.request.clone() })
     }
 
-    /// The same scan with some of the output columns, by their places.
+    /// The same scan with only some of its output columns, given by index; `None` for an invalid
+    /// index.
     pub fn projected(&self, columns: &[usize]) -> Option<Self> {
         let projection = columns.iter().map(|at| self.request.projection.get(*at).copied());
         let projection = projection.collect::<Option<_>>()?;
         Some(self.with_request(ScanRequest { projection, ..self.request.clone() }))
     }
 
-    /// The same scan of fewer events. The new node shares the metrics of this node.
+    /// The same scan, over fewer events. The new node shares the metrics of this node.
     pub fn narrowed(&self, request: ScanRequest) -> Self {
         let snapshot = Arc::clone(&self.snapshot);
         Self { metrics: self.metrics.clone(), ..self.on(snapshot, request) }
     }
 
-    /// A scan with the same properties, as a replacement in a plan: the same columns, order and
-    /// number of partitions.
+    /// The same scan over another snapshot and request. The copy can replace this node in a plan:
+    /// columns, order and number of partitions are the same.
     pub fn on(&self, snapshot: Arc<dyn Snapshot>, request: ScanRequest) -> Self {
         Self {
             snapshot,
@@ -140,7 +142,7 @@ impl ChronicleScan {
         Self::new(Arc::clone(&self.snapshot), request)
     }
 
-    /// The scan order that delivers `order`, if any.
+    /// The scan order that satisfies a requested sort order; `None` if no scan order does.
     fn deliverable(&self, order: &[PhysicalSortExpr]) -> Option<ScanOrder> {
         if self.request.newest_of.is_some() {
             return None;
@@ -168,15 +170,15 @@ impl ChronicleScan {
         settled.then_some(if descending { ScanOrder::Descending } else { ScanOrder::Ascending })
     }
 
-    /// The column behind a sort expression, counted like `ScanRequest::projection`.
+    /// The column that a sort expression names, counted like `ScanRequest::projection`.
     fn column(&self, sort: &PhysicalSortExpr) -> Option<usize> {
         let column = sort.expr.downcast_ref::<Column>()?;
         self.request.projection.get(column.index()).copied()
     }
 }
 
-/// True if two different ticks always show as different times: the sort by time is the sort by
-/// tick.
+/// True if the tick column shows different times for different ticks: a sort by time is then a sort
+/// by tick.
 fn ticks_show_in_column(chronicle: &ChronicleDefinition) -> bool {
     let unit = chronicle.tick().and_then(|tick| tick.column_type.timestamp_unit_ns());
     unit.is_some_and(|unit| unit <= chronicle.scale.granularity().ns())
@@ -197,7 +199,8 @@ pub fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
     wanted.clamp(1, request.streams.max(1))
 }
 
-/// The sort orders of the rows: by time and by `_tick`, and by `_seq` within a tick.
+/// The sort orders that the rows of a scan satisfy: by time or by `_tick`, and by `_seq` within a
+/// tick.
 fn orderings_of(request: &ScanRequest, schema: &SchemaRef) -> Vec<LexOrdering> {
     let descending = match request.order {
         ScanOrder::Any => return Vec::new(),
@@ -258,7 +261,8 @@ impl DisplayAs for ChronicleScan {
     }
 }
 
-/// Shows the range of a chronicle that the statement sees, if the range is not the whole chronicle.
+/// Writes, for EXPLAIN, the range of ticks that the statement sees, unless the statement sees the
+/// whole chronicle.
 pub fn show_part(
     snapshot: &dyn Snapshot,
     chronicle: &ChronicleDefinition,
@@ -270,7 +274,7 @@ pub fn show_part(
     }
 }
 
-/// Shows the ticks and keys of a request.
+/// Writes the ticks and keys of a request, for EXPLAIN.
 pub fn show_filters(request: &ScanRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     show_ticks(&request.ticks, f)?;
     if !request.gsns.is_all() {
@@ -284,7 +288,8 @@ pub fn show_filters(request: &ScanRequest, f: &mut fmt::Formatter<'_>) -> fmt::R
     Ok(())
 }
 
-/// Shows the ranges; a long list is cut to the first ranges, the last range and the count.
+/// Writes ranges of ticks, for EXPLAIN. For a long list, writes only the first two ranges, the last
+/// range and the number of ranges.
 fn show_ticks(ticks: &TickRanges, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match ticks.as_slice() {
         _ if ticks.is_all() => f.write_str(", ticks=all"),
@@ -351,7 +356,7 @@ impl ExecutionPlan for ChronicleScan {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        // A new limit never exceeds the present limit.
+        // The smaller of the new and the present limit.
         let limit = limit.into_iter().chain(self.request.limit).min();
         let request = ScanRequest { limit, ..self.request.clone() };
         Some(Arc::new(self.with_request(request)))
@@ -366,7 +371,7 @@ impl ExecutionPlan for ChronicleScan {
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
         match self.deliverable(order) {
-            // With a limit, another order would change which rows the limit takes.
+            // With a limit, another scan order would select other rows.
             Some(order) if self.request.limit.is_none() || order == self.request.order => {
                 let request = ScanRequest { order, ..self.request.clone() };
                 Ok(SortOrderPushdownResult::Exact { inner: Arc::new(self.with_request(request)) })
@@ -376,7 +381,7 @@ impl ExecutionPlan for ChronicleScan {
     }
 }
 
-/// The batches of one partition, cut at the limit.
+/// The stream of batches of one partition; ends at the limit of rows.
 struct PartitionBatches {
     schema: SchemaRef,
     batches: stream::BoxStream<'static, stratalog_model::Result<RecordBatch>>,

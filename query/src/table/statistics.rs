@@ -1,5 +1,5 @@
-//! Statistics of a scan without a read: exact where the snapshot has exact values, so that
-//! `count(*)`, `min(time)` and `max(time)` need no scan.
+//! Statistics of a scan, computed without reading events. The statistics are exact where the
+//! snapshot has exact values, so that `count(*)`, `min(time)` and `max(time)` need no scan.
 
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::{
@@ -55,7 +55,7 @@ pub fn of(snapshot: &dyn Snapshot, request: &ScanRequest, schema: &Schema) -> St
     }
 }
 
-/// The value of the tick column for a tick.
+/// The value of the tick column for a tick, in the column's type.
 fn value_of(request: &ScanRequest, data_type: &DataType, tick: Tick) -> Option<ScalarValue> {
     let ns = request.chronicle.scale.time_ns_of(tick)?;
     let DataType::Timestamp(unit, zone) = data_type else { return None };

@@ -8,9 +8,9 @@ use std::sync::{
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet};
 use stratalog_model::{TierName, tier::ScanMetrics};
 
-/// Adds the counts of each tier with parts to read or to prune: `tablet_parts_read`,
-/// `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`, `tablet_keys_read`; for stories
-/// also `story_cells_used`.
+/// Adds the counts of each tier in which the scan read or skipped blocks or row groups ("parts"):
+/// `tablet_parts_read`, `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`,
+/// `tablet_keys_read`; for stories also `story_cells_used`.
 pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
     for tier in TierName::ALL {
         let metrics = scan.of(tier);

@@ -1,4 +1,4 @@
-//! The time that storage spends on a scan, for EXPLAIN ANALYZE.
+//! Measures the time that storage spends on a scan, for EXPLAIN ANALYZE.
 
 use std::{pin::Pin, task::Poll};
 
@@ -7,8 +7,8 @@ use datafusion::physical_plan::metrics::Time;
 use futures::{Stream, StreamExt, stream};
 use stratalog_model::{Result, tier::BatchStream};
 
-/// The batches of `streams`, one stream after another. `spent` counts the time until each batch is
-/// ready, without the time of the consumer.
+/// Returns the batches of `streams`, one stream after another. `spent` counts the time until each
+/// batch is ready, without the time of the consumer.
 pub fn timed(
     streams: Vec<BatchStream>,
     spent: Time,

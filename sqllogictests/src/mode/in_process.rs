@@ -1,4 +1,4 @@
-//! Statements in this process, through a session of the query service.
+//! Runs statements in this process, through a session of the query service.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ use stratalog_text::ColumnWriter;
 
 use crate::{Failure, Letter, mode::cell_text};
 
-/// Size of the journal's segments: small, because every file has a new database.
+/// Size of the journal's segments in bytes: small, because every file has a new database.
 const SEGMENT_BYTES: u64 = 20 << 20;
 
 /// Settings of a database in `directory`.
@@ -19,7 +19,7 @@ pub(crate) fn settings(directory: &Path) -> Settings {
     let mut settings =
         Settings { data_dir: directory.to_string_lossy().into_owned(), ..Settings::default() };
     settings.segment_bytes.0 = SEGMENT_BYTES;
-    // Tablets are read from their files.
+    // Keep no copies in memory, so that reads of tablets go to their files.
     settings.backlog_bytes_max.0 = 0;
     settings
 }
@@ -41,7 +41,7 @@ impl InProcessInstance {
         Ok(Self { embedded })
     }
 
-    /// The database itself.
+    /// The embedded server.
     pub(crate) fn embedded(&self) -> &Embedded {
         &self.embedded
     }
@@ -60,7 +60,7 @@ impl InProcessInstance {
     }
 }
 
-/// The answer to an SQL string.
+/// The result of an SQL string.
 #[derive(Debug)]
 pub enum SqlAnswer {
     /// The rows of the last statement.
@@ -70,7 +70,7 @@ pub enum SqlAnswer {
         /// The rows.
         batches: Vec<RecordBatch>,
     },
-    /// No rows; the row count of the command tag.
+    /// A result without rows, with the row count of the command tag.
     Done(u64),
 }
 
@@ -92,7 +92,7 @@ impl InProcessClient {
         Ok(Self { session: service.connect(login)? })
     }
 
-    /// Runs an SQL string to its end.
+    /// Runs all statements of an SQL string.
     pub async fn answer(&self, sql: &str) -> Result<SqlAnswer, Failure> {
         let answer = self.statements(sql).await;
         if answer.is_err() {
@@ -119,7 +119,7 @@ impl InProcessClient {
         Ok(answer)
     }
 
-    /// Runs an SQL string and renders its rows as PostgreSQL's text.
+    /// Runs an SQL string, and formats its rows as PostgreSQL would.
     pub async fn run(&self, sql: &str) -> Result<DBOutput<Letter>, Failure> {
         match self.answer(sql).await? {
             SqlAnswer::Done(count) => Ok(DBOutput::StatementComplete(count)),
@@ -167,7 +167,8 @@ impl InProcessClient {
     }
 }
 
-/// The number at the end of a command tag: `INSERT 0 5`, `DELETE 3`.
+/// The number at the end of a command tag, such as 5 in `INSERT 0 5` and 3 in `DELETE 3`; 0 without
+/// a number.
 fn count_of(tag: &str) -> u64 {
     tag.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! Moves events into lower tiers between statements: the results of the statements must not change.
+//! Moves events into lower storage tiers between statements: the results of the statements must not
+//! change.
 
 use std::sync::Arc;
 
@@ -8,17 +9,17 @@ use tokio::sync::Mutex;
 
 use crate::Failure;
 
-/// One of this many moves of [`Moves::Mixed`] also merges the pieces of its table.
+/// On average, one of this number of moves in [`Moves::Mixed`] also merges the files of its table.
 const COMPACT_ONE_IN: u64 = 8;
 
-/// The moves after a statement.
+/// The moves of events between tiers that follow each statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moves {
-    /// Every table, into tablets.
+    /// Moves all tables into tablets (files of the SSD tier).
     Tablet,
-    /// Every table, into stories.
+    /// Moves all tables into stories (files of the cold tier).
     Story,
-    /// Each table with probability one half; now and then its tablets are merged.
+    /// Moves each table with probability 1/2; sometimes also merges its tablets.
     Mixed {
         /// The seed of the random choices.
         seed: u64,
@@ -53,11 +54,11 @@ impl Mover {
         Self { store: Arc::clone(embedded.store()), moves, chance: Mutex::new(Chance(seed)) }
     }
 
-    /// Moves the events committed so far.
+    /// Moves the committed events according to [`Moves`].
     ///
     /// # Errors
-    /// Errors of the store; also an error if a moved table is still in the journal, since no other
-    /// statement runs meanwhile.
+    /// Errors of the store; also an error if a moved table still has events in the journal, since
+    /// no other statement runs meanwhile.
     pub async fn after_statement(&self) -> Result<(), Failure> {
         let mut chance = self.chance.lock().await;
         for table in self.in_journal() {

@@ -1,4 +1,4 @@
-//! Over the Postgres wire, with the simple query protocol.
+//! Runs statements over the PostgreSQL protocol, with simple queries.
 
 use std::path::Path;
 
@@ -36,9 +36,9 @@ impl WireInstance {
         Ok(Self { server, port })
     }
 
-    /// Connects.
+    /// Opens a connection to the server.
     pub async fn connect(&self) -> Result<WireClient, Failure> {
-        // Nine fraction digits of times, as in the other modes.
+        // Results show times with nine fraction digits, as in the other modes.
         let parameters = format!(
             "host=127.0.0.1 port={} user=stratalog dbname=stratalog options='-c stratalog.fraction_digits=9'",
             self.port
@@ -53,7 +53,7 @@ impl WireInstance {
     }
 }
 
-/// A connection.
+/// A connection to the server.
 #[derive(Debug)]
 pub struct WireClient {
     client: tokio_postgres::Client,

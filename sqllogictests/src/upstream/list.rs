@@ -23,7 +23,7 @@ struct Pattern {
     used: AtomicBool,
 }
 
-/// The list.
+/// The contents of `list.txt`.
 #[derive(Debug, Default)]
 pub struct List {
     files: Vec<String>,
@@ -35,7 +35,7 @@ impl List {
     /// Reads the list.
     ///
     /// # Errors
-    /// If a line has none of the three forms, or lacks a reason.
+    /// If a line has none of the forms `run`, `skip` and `pattern`, or lacks a reason.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::of_harness(format!("{}: {error}", path.display())))?;
@@ -101,7 +101,8 @@ impl List {
         found.is_some()
     }
 
-    /// Lines of the list without effect although their file ran: they must be removed.
+    /// Lines of the list that had no effect although their file ran. Such lines must be removed
+    /// from the list.
     pub fn unused(&self, wanted: impl Fn(&Path) -> bool) -> Vec<String> {
         let idle = |used: &AtomicBool| !used.load(Ordering::Relaxed);
         let everything = self.files.iter().all(|file| wanted(Path::new(file)));

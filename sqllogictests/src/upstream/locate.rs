@@ -1,4 +1,4 @@
-//! Finds the files in cargo's cache.
+//! Finds DataFusion's test files in cargo's cache.
 
 use std::{
     path::{Path, PathBuf},
@@ -31,7 +31,7 @@ pub fn test_files(folder: &Path) -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::of_harness("cargo did not fetch datafusion-sqllogictest"))
 }
 
-/// The `manifest_path` of the package with a folder that starts with `prefix`.
+/// The `manifest_path` of the package whose folder name starts with `prefix`.
 fn manifest_of(metadata: &str, prefix: &str) -> Option<PathBuf> {
     metadata
         .split("\"manifest_path\":\"")

@@ -1,5 +1,5 @@
-//! Values in the format of DataFusion's files: Arrow's text, floats as plain decimals with at most
-//! twelve digits after the point.
+//! Formats values as in DataFusion's test files: Arrow's text, and floats as plain decimals with at
+//! most twelve fraction digits.
 
 use arrow::{
     array::{Array, AsArray, RecordBatch},
@@ -9,10 +9,10 @@ use arrow::{
 
 use crate::Failure;
 
-/// Digits after the point of a float.
+/// Maximum number of fraction digits of a float.
 const FLOAT_DIGITS: usize = 12;
 
-/// The rows of a batch, without the columns at `left_out`.
+/// Formats the rows of a batch, without the columns at the positions `left_out`.
 ///
 /// # Errors
 /// If Arrow cannot format a type.
@@ -79,7 +79,8 @@ fn float(value: f64) -> String {
     }
 }
 
-/// A plain decimal rounded half to even at [`FLOAT_DIGITS`], without trailing zeros.
+/// Rounds a plain decimal to [`FLOAT_DIGITS`] fraction digits, half to even, without trailing
+/// zeros.
 fn rounded(plain: &str) -> String {
     let (sign, digits) = match plain.strip_prefix('-') {
         Some(rest) => ("-", rest),

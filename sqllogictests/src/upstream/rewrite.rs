@@ -1,6 +1,6 @@
 //! Rewrites DataFusion's DDL for Stratalog. `CREATE TABLE … AS query` becomes a plain CREATE TABLE
-//! and an INSERT. Types of Arrow become SQL types that can hold their values. Each table gets a
-//! leading tick column, which is removed from results.
+//! and an INSERT. Arrow types become SQL types that can hold the same values. Each table gets an
+//! additional first column, the tick column, which is removed from results.
 
 /// Name of the added tick column.
 pub const TICK: &str = "tick_of_event";
@@ -8,9 +8,9 @@ pub const TICK: &str = "tick_of_event";
 /// A `CREATE TABLE name [(columns)] AS query`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CreateAs<'a> {
-    /// The name as written.
+    /// The name of the table, as written in the statement.
     pub name: &'a str,
-    /// The column list without its parentheses.
+    /// The column list without its parentheses; `None` without a list.
     pub columns: Option<&'a str>,
     /// True with `OR REPLACE`.
     pub replace: bool,
@@ -43,7 +43,8 @@ pub fn create_table(sql: &str) -> Option<CreateAs<'_>> {
     Some(CreateAs { name, columns, replace, query })
 }
 
-/// The rest of `sql` after the given words at its start, in any case.
+/// The rest of `sql` after the words `expected`; `None` if `sql` does not start with these words,
+/// in any case.
 fn words<'a>(sql: &'a str, expected: &[&str]) -> Option<&'a str> {
     let mut rest = sql.trim_start();
     for word in expected {
@@ -58,7 +59,7 @@ fn words<'a>(sql: &'a str, expected: &[&str]) -> Option<&'a str> {
     Some(rest)
 }
 
-/// The position of the parenthesis that closes the open parenthesis before `text`.
+/// The position in `text` of the parenthesis that closes a parenthesis opened before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     let mut quote = None;
@@ -79,7 +80,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// The definitions of a column list.
+/// Splits a column list into the definitions of columns and constraints.
 pub fn definitions(columns: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut depth = 0;
@@ -99,7 +100,7 @@ pub fn definitions(columns: &str) -> Vec<&str> {
     out.into_iter().map(str::trim).filter(|definition| !definition.is_empty()).collect()
 }
 
-/// A column definition with Stratalog's SQL types.
+/// Rewrites a column definition with Stratalog's SQL types.
 pub fn definition(text: &str) -> String {
     const TYPES: [(&str, &str); 14] = [
         ("tinyint unsigned", "smallint"),
@@ -124,7 +125,7 @@ pub fn definition(text: &str) -> String {
     for (theirs, ours) in TYPES {
         if let Some(after) = words(rest, &theirs.split(' ').collect::<Vec<_>>()) {
             let after = words(after, &["precision"]).unwrap_or(after);
-            // Lengths of strings are not enforced by DataFusion either.
+            // Remove lengths of strings: DataFusion does not enforce them.
             let after = match after.strip_prefix('(') {
                 Some(inner) if ours == "text" => inner.split_once(')').map_or("", |(_, rest)| rest),
                 _ => after,
@@ -135,7 +136,7 @@ pub fn definition(text: &str) -> String {
     format!("{name} {}", without_key(rest))
 }
 
-/// Removes a primary key: Stratalog's primary keys must end in a tick column.
+/// Removes PRIMARY KEY from a definition: Stratalog's primary keys must end in a tick column.
 fn without_key(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     match lower.find("primary key") {
@@ -144,7 +145,7 @@ fn without_key(text: &str) -> String {
     }
 }
 
-/// The column of a definition; `None` for table constraints.
+/// The name of the column that a definition defines; `None` for a table constraint.
 pub fn column_name(definition: &str) -> Option<&str> {
     let name = definition.split_whitespace().next()?;
     let constraint = ["primary", "unique", "constraint", "foreign", "check"];
@@ -165,7 +166,7 @@ pub fn insert_all(sql: &str) -> Option<(&str, &str)> {
     (plain || parenthesized).then_some((name, rest))
 }
 
-/// The name of the external table, view or function in a skipped CREATE statement.
+/// The name of the external table, view or function that a skipped CREATE statement would create.
 pub fn left_out_name(sql: &str) -> Option<&str> {
     let mut rest = words(sql, &["create"])?;
     let kinds =

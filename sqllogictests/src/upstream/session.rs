@@ -1,4 +1,4 @@
-//! A session that takes DataFusion's DDL and renders results in the format of DataFusion's files.
+//! A session that accepts DataFusion's DDL, and formats results as in DataFusion's test files.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,14 +13,14 @@ use crate::{
     mode::in_process::{InProcessClient, SqlAnswer},
 };
 
-/// Timeout of a record.
+/// Maximum time for one record (a statement or query of a test file), in seconds.
 const RECORD_SECONDS_MAX: u64 = 60;
 
-/// A session of the upstream mode.
+/// A session that runs DataFusion's test files.
 #[derive(Debug)]
 pub struct UpstreamSession {
     client: InProcessClient,
-    /// The columns of each created table, without its tick.
+    /// The columns of each created table, without the added tick column.
     tables: HashMap<String, Vec<String>>,
 }
 
@@ -89,7 +89,7 @@ impl UpstreamSession {
         Ok(DBOutput::StatementComplete(0))
     }
 
-    /// Column definitions for the result of a query.
+    /// Column definitions of a table that can store the result of a query.
     async fn definitions_of(&mut self, query: &str) -> Result<Vec<String>, Failure> {
         let SqlAnswer::Rows { schema, .. } = self.client.answer(query).await? else {
             return Err(Failure::of_harness("CREATE TABLE AS without rows"));
@@ -106,7 +106,7 @@ impl UpstreamSession {
     }
 }
 
-/// Positions of the tick columns that `*` adds to a result.
+/// Positions of the added tick columns, which `*` puts into a result.
 fn left_out(schema: &Schema) -> Vec<usize> {
     let fields = schema.fields().iter().enumerate();
     fields.filter(|(_, field)| field.name() == rewrite::TICK).map(|(at, _)| at).collect()

@@ -1,4 +1,4 @@
-//! An expression with a short result, computed from values of any length.
+//! An expression with a short result that is computed from values of any length.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use stratalog_functions::{
 
 use super::{constants, halves, is_out_of_memory, rows_max};
 
-/// Evaluates an expression for a whole batch, or for parts of a batch too large for memory.
+/// Evaluates an expression for a whole batch, or, if memory is too small, for parts of the batch.
 #[derive(Debug)]
 pub struct SlicedExpr {
     inner: Arc<dyn PhysicalExpr>,
@@ -27,7 +27,7 @@ pub struct SlicedExpr {
 }
 
 impl SlicedExpr {
-    /// `inner`, evaluated in parts.
+    /// Wraps `inner` for evaluation in parts.
     pub fn of(inner: &Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         let rows_max = rows_max(constants(inner).unwrap_or(0));
         Arc::new(Self { inner: Arc::clone(inner), rows_max })

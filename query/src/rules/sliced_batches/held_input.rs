@@ -1,7 +1,8 @@
-//! Memory charges for the batches held by a node.
+//! Charges the memory of input batches that a plan node keeps.
 //!
-//! Windows request no memory from the pool, neither for input nor for results. A join requests
-//! memory for the left side, and then copies the left side into a single batch without a request.
+//! Window operators request no memory from the pool, neither for input nor for results. A join
+//! requests memory for the left side, and then copies the left side into a single batch without a
+//! request.
 
 use std::{fmt, sync::Arc};
 
@@ -26,22 +27,22 @@ use stratalog_functions::governor::{self, Charge, Governor};
 use stratalog_model::Error;
 use stratalog_postgres::errors::{from_datafusion, to_datafusion};
 
-/// Minimum bytes of a column; smaller columns do not count.
+/// Minimum bytes of a column to charge; smaller columns are free.
 const COLUMN_BYTES_MIN: usize = 8 << 10;
 
-/// How to charge the batches.
+/// The rule by which the memory of batches is charged.
 #[derive(Debug, Clone, Copy)]
 pub enum ChargeRule {
-    /// Each batch separately: the node releases earlier batches.
+    /// Charge each batch until its release: the node releases earlier batches.
     Window,
-    /// Like `Window`, and this number of bytes for each row until the end: the node computes values
-    /// for all rows at once.
+    /// Like `Window`; additionally charge this number of bytes for each row until the end, because
+    /// the node computes values for all rows at once.
     WholeWindow(usize),
-    /// A copy of each batch.
+    /// Charge a copy of each batch.
     Copy,
 }
 
-/// The rows of a plan, with a memory charge until the last user drops the rows.
+/// The rows of a plan; each batch carries a memory charge until its last user drops the batch.
 #[derive(Debug)]
 pub struct HeldInput {
     input: Arc<dyn ExecutionPlan>,
@@ -49,7 +50,7 @@ pub struct HeldInput {
 }
 
 impl HeldInput {
-    /// `input`, with charged batches.
+    /// Charges the batches of `input` by the rule `count`.
     pub fn new(input: Arc<dyn ExecutionPlan>, count: ChargeRule) -> Self {
         Self { input, count }
     }
@@ -130,7 +131,7 @@ impl ExecutionPlan for HeldInput {
     }
 }
 
-/// The memory pool itself, without the limit for a statement.
+/// Requests memory directly from the pool, without the limit of the statement.
 #[derive(Debug)]
 struct Pool(Option<MemoryReservation>);
 
@@ -151,8 +152,8 @@ impl Governor for Pool {
     }
 }
 
-/// The batch, charged to the statement. The charge is double, because a window also copies its
-/// input to the output.
+/// Charges a batch to the statement. The charge is double, because a window operator also copies
+/// its input to the output.
 fn charged_batch(batch: &RecordBatch) -> Result<RecordBatch> {
     with_charge(batch, |column| {
         let bytes = governor::value_bytes(column).saturating_mul(2);
@@ -162,7 +163,7 @@ fn charged_batch(batch: &RecordBatch) -> Result<RecordBatch> {
     })
 }
 
-/// The batch, charged for a copy. The copy shares the texts of view columns.
+/// Charges a copy of a batch. The copy shares the texts of view columns, so view columns are free.
 fn charged_copy(batch: &RecordBatch, pool: &Arc<dyn Governor>) -> Result<RecordBatch> {
     with_charge(batch, |column| {
         let bytes = match column.data_type() {

@@ -1,5 +1,6 @@
-//! Smaller batches: batches with few rows, for a node that writes long constants in every row; or
-//! batches with few list elements, for a node that makes a row of each element.
+//! Splits the input batches of a node: into batches with few rows for a node that writes long
+//! constants in every row, or into batches with few list elements for a node that makes a row of
+//! each element.
 
 use std::{fmt, sync::Arc};
 
@@ -30,13 +31,13 @@ pub enum BatchLimit {
     Elements {
         /// Positions of the columns.
         columns: Vec<usize>,
-        /// Elements of the longest list of each row, added up.
+        /// Maximum sum, over the rows of a batch, of the length of each row's longest list.
         elements_max: usize,
     },
 }
 
 impl BatchLimit {
-    /// The parts of a batch: the first row and the number of rows of each part.
+    /// The parts into which a batch is split: the first row and the number of rows of each part.
     fn parts(&self, batch: &RecordBatch) -> Vec<(usize, usize)> {
         let rows = batch.num_rows();
         match self {
@@ -76,7 +77,7 @@ fn length_at(list: &ArrayRef, row: usize) -> usize {
     }
 }
 
-/// The rows of a plan in batches within a limit.
+/// The rows of a plan, in batches that stay within a limit.
 #[derive(Debug)]
 pub struct SlicedInput {
     input: Arc<dyn ExecutionPlan>,
@@ -84,7 +85,7 @@ pub struct SlicedInput {
 }
 
 impl SlicedInput {
-    /// `input`, in batches within `limit`.
+    /// Splits the batches of `input` to stay within `limit`.
     pub fn new(input: Arc<dyn ExecutionPlan>, limit: BatchLimit) -> Self {
         Self { input, limit }
     }

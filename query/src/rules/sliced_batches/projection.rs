@@ -1,4 +1,4 @@
-//! A projection whose rows can be long.
+//! A projection that splits batches, for rows that can be long.
 
 use std::{fmt, sync::Arc};
 
@@ -30,7 +30,7 @@ use stratalog_postgres::errors::to_datafusion;
 
 use super::{constant_list_bytes, constants, halves, is_out_of_memory, nested_bytes, rows_max};
 
-/// A [`ProjectionExec`] over split batches.
+/// A [`ProjectionExec`] that computes parts of a batch if the whole result is too large.
 #[derive(Debug)]
 pub struct SlicedProjection {
     projection: Arc<dyn ExecutionPlan>,
@@ -126,7 +126,7 @@ struct ProjectionSlices {
     input: SendableRecordBatchStream,
     columns: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
-    /// Parts of the last batch, the next part at the end.
+    /// Parts of the last batch that are not computed yet; the next part is at the end.
     pending: Vec<RecordBatch>,
     /// Maximum rows of the next part.
     rows_max: usize,
@@ -187,7 +187,7 @@ impl ProjectionSlices {
     }
 }
 
-/// Refuses a long constant repeated in many rows of a batch.
+/// Checks that a batch does not repeat a long constant in too many rows.
 fn check_constant(value: &ColumnarValue, rows: usize) -> Result<()> {
     let ColumnarValue::Scalar(value) = value else { return Ok(()) };
     let text = value.try_as_str().flatten().map_or(0, str::len);

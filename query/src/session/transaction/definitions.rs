@@ -1,4 +1,4 @@
-//! Definitions and writes in one block, and the combinations that exclude each other.
+//! Checks that the definitions (DDL) and the writes of one block are compatible.
 
 use stratalog_model::{ChronicleDefinition, ChronicleId, Error, Result, SchemaVersion};
 use stratalog_visor_core::{CatalogState, catalog::Command};
@@ -7,10 +7,11 @@ use super::{Block, Transaction};
 use crate::session::TransactionState;
 
 impl Transaction {
-    /// Checks that the block may write to a chronicle, considering all definitions of the block.
+    /// Checks that the block may write to a chronicle after the definitions of the block so far.
     ///
     /// # Errors
-    /// `FeatureNotSupported` after ADD COLUMN in the block to a chronicle not made by the block.
+    /// `FeatureNotSupported` after ADD COLUMN in the same block, if the block did not create the
+    /// chronicle.
     pub fn check_target(&self, chronicle: &ChronicleDefinition) -> Result<()> {
         let mut block = self.0.lock();
         if block.definition.as_ref().is_some_and(|defined| defined.extends(chronicle.id)) {
@@ -23,17 +24,18 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records a delete of events in a chronicle, for any columns of the chronicle.
+    /// Records that the block deletes events of a chronicle. The delete does not depend on a schema
+    /// version.
     pub fn note_delete(&self, chronicle: ChronicleId) {
         self.0.lock().touch(chronicle, SchemaVersion::default());
     }
 
-    /// Checks that the block may carry out commands that define something, in the state `seen`.
+    /// Checks that the block may execute DDL commands, given the catalog `seen`.
     ///
     /// # Errors
-    /// `FeatureNotSupported` if a producer numbers the block, if a command drops a chronicle
-    /// written by the block, or if a command gives a schema version already used by a write of the
-    /// block.
+    /// `FeatureNotSupported` if the block has a producer sequence number, if a command drops a
+    /// chronicle that the block has written to, or if a command creates a schema version that a
+    /// write of the block already used.
     pub fn check_definition(&self, commands: &[Command], seen: &CatalogState) -> Result<()> {
         let block = self.0.lock();
         block.check_unnumbered()?;
@@ -56,12 +58,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Checks that the block may make a chronicle anew, with a key.
+    /// Checks that the block may replace a chronicle with a copy that has a key.
     ///
     /// # Errors
-    /// `FeatureNotSupported` if a producer numbers the block, and for an existing chronicle if the
-    /// block has written to existing chronicles. ADD PRIMARY KEY acquires an existing chronicle and
-    /// waits for the writers of the chronicle, but a writer may wait for a key of the block.
+    /// `FeatureNotSupported` if the block has a producer sequence number. For an existing
+    /// chronicle, also if the block has written to existing chronicles: ADD PRIMARY KEY acquires
+    /// the chronicle and waits for its writers, and such a writer may wait for a key of the block.
     pub fn check_new_key(&self, chronicle: ChronicleId) -> Result<()> {
         let block = self.0.lock();
         block.check_unnumbered()?;
@@ -91,7 +93,7 @@ impl Block {
     }
 }
 
-/// Refuses a statement that works in the next block.
+/// The error for a statement that would work after a COMMIT.
 fn commit_first(what: &str) -> Error {
     Error::not_yet(what).with_hint("COMMIT first")
 }

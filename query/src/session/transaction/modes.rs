@@ -1,4 +1,4 @@
-//! The modes of a block: write access and isolation.
+//! The modes of a transaction block: read-only or read-write, and the isolation level.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -7,16 +7,16 @@ use super::Block;
 /// The access mode and the isolation level of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modes {
-    /// The block may not write.
+    /// True if the block may not write.
     pub read_only: bool,
-    /// The snapshots that the block reads.
+    /// The isolation level, which determines the snapshots that the block reads.
     pub isolation: Isolation,
 }
 
 /// A supported isolation level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// Reads like `ReadCommitted`, under the name chosen by the client.
+    /// Behaves like `ReadCommitted`; SHOW returns the name chosen by the client.
     ReadUncommitted,
     /// Each statement reads its own snapshot.
     ReadCommitted,
@@ -26,7 +26,7 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The level of a setting's value.
+    /// The isolation level for the value of a setting.
     pub fn of_setting(value: &str) -> Self {
         match value {
             "read uncommitted" => Self::ReadUncommitted,
@@ -63,7 +63,7 @@ impl Modes {
 }
 
 impl Block {
-    /// Checks that the modes of the block may become `modes` now.
+    /// Checks that the modes of the block may change to `modes` now.
     pub(super) fn check_change(&self, modes: Modes) -> Result<()> {
         let refused = |message| Err(Error::new(ErrorKind::ActiveTransaction, message));
         let nested = !self.savepoints.is_empty();

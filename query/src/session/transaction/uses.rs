@@ -1,4 +1,4 @@
-//! The chronicles used by a block, from the first use to the end of the block.
+//! The chronicles that a block uses, from the first use to the end of the block.
 
 use stratalog_model::ChronicleId;
 use stratalog_visor_core::acquisition::UseGuard;
@@ -7,7 +7,7 @@ use super::Transaction;
 use crate::TransactionState;
 
 impl Transaction {
-    /// Keeps the use of a chronicle until the end of the block. Outside of a block, returns the use
+    /// Stores the guard of a use until the end of the block. Outside of a block, returns the guard
     /// to the statement.
     pub fn hold(&self, using: UseGuard) -> Option<UseGuard> {
         let mut block = self.0.lock();
@@ -17,7 +17,7 @@ impl Transaction {
         let is_same = |known: &UseGuard| {
             known.chronicle() == using.chronicle() && known.what().writes() == using.what().writes()
         };
-        // Keep the first use: rows written through the first use may be lost.
+        // Keep the first guard: if its lease runs out, rows written under it are lost.
         if !block.uses.iter().any(is_same) {
             block.uses.push(using);
         }

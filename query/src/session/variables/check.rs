@@ -1,4 +1,4 @@
-//! Checks of values, and their canonical form.
+//! Checks of the values of settings, and conversion to a canonical form.
 
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::TimeZone;
@@ -8,13 +8,13 @@ use super::{
     registry::{Rule, SettingPage},
 };
 
-/// Maximum bytes of a text; PostgreSQL cuts longer names.
+/// Maximum bytes of a text, the length at which PostgreSQL truncates names.
 const TEXT_BYTES_MAX: usize = 63;
 
 /// Maximum bytes of a list of names.
 const NAMES_BYTES_MAX: usize = 16 << 10;
 
-/// The canonical form of `value`.
+/// Checks a value of a setting, and returns the canonical form.
 ///
 /// # Errors
 /// `InvalidParameterValue` for an invalid value, `FeatureNotSupported` for a value without effect
@@ -108,7 +108,7 @@ fn one_of(words: &[&str], value: &str) -> Option<String> {
     words.iter().find(|word| word.eq_ignore_ascii_case(value)).map(|word| (*word).to_string())
 }
 
-/// A Boolean in PostgreSQL's form: unique prefixes of on, off, true, false, yes, no; 1, 0.
+/// Parses a Boolean as in PostgreSQL: unique prefixes of on, off, true, false, yes, no; or 1, 0.
 fn switch(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "on" | "true" | "tru" | "tr" | "t" | "yes" | "ye" | "y" | "1" => Some(true),
@@ -121,7 +121,8 @@ fn on_off(value: bool) -> String {
     if value { "on".to_string() } else { "off".to_string() }
 }
 
-/// Milliseconds of `1500`, `2s`, `5 min`, rounded; less than a millisecond counts as 1.
+/// Converts a duration such as `1500` (milliseconds), `2s` or `5 min` to milliseconds, rounded. A
+/// positive duration below a millisecond counts as 1.
 pub fn duration_ms(text: &str) -> Option<u64> {
     let (number, unit) = number_and_unit(text)?;
     let ms = number * unit?;
@@ -133,7 +134,7 @@ pub fn duration_ms(text: &str) -> Option<u64> {
     format!("{whole:.0}").parse().ok()
 }
 
-/// The number of a duration, and the milliseconds of its unit, if the unit is known.
+/// Splits a duration into the number and the milliseconds of its unit (`None` for an unknown unit).
 fn number_and_unit(text: &str) -> Option<(f64, Option<f64>)> {
     let text = text.trim();
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -151,7 +152,7 @@ fn number_and_unit(text: &str) -> Option<(f64, Option<f64>)> {
     Some((number, factor))
 }
 
-/// The error for a text refused by [`duration_ms`].
+/// The error for a text that [`duration_ms`] does not accept.
 fn no_duration(setting: &SettingPage, value: &str) -> Error {
     let most = i32::MAX;
     match number_and_unit(value) {
@@ -197,8 +198,8 @@ fn date_style(setting: &SettingPage, value: &str) -> Result<String> {
     Ok(format!("ISO, {order}"))
 }
 
-/// The names of a comma-separated list, in lower case unless quoted. `$user` is left out, because
-/// users have no schemas of their own.
+/// Splits a comma-separated list into names, in lower case unless quoted. `$user` is omitted,
+/// because users have no schemas of their own.
 pub fn names(list: &str) -> Vec<String> {
     let mut found = Vec::new();
     for part in list.split(',').map(str::trim) {
@@ -213,7 +214,7 @@ pub fn names(list: &str) -> Vec<String> {
     found
 }
 
-/// The longest start of `text` within the limit.
+/// Truncates `text` to the limit of bytes, at a character boundary.
 fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text)
 }

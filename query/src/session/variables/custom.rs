@@ -1,34 +1,35 @@
-//! Clients' own settings: names with a dot, without a meaning for the server.
+//! Custom settings of clients: names with a dot that have no meaning for the server.
 
 use std::collections::BTreeSet;
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Maximum number of own settings in a session.
+/// Maximum number of custom settings in a session.
 const NAMES_MAX: usize = 1_000;
 
 /// Maximum bytes of a name and its value together.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Maximum bytes of all own settings together.
+/// Maximum bytes of all custom settings together.
 const TOTAL_BYTES_MAX: usize = 1 << 20;
 
-/// Number of copies of a value: of the session, of the transaction, and of the state before the
-/// transaction.
+/// Number of copies of each value in memory: for the session, for the transaction, and for the
+/// state before the transaction.
 pub const COPIES: usize = 3;
 
-/// Prefixes of the server's settings, and of the query planner's settings. No client can set these.
+/// Prefixes of the settings of the server and of DataFusion. Clients cannot create settings with
+/// these prefixes.
 const RESERVED: [&str; 2] = ["stratalog.", "datafusion."];
 
-/// The own settings known to a session. A used name stays known, even without a value after an
-/// undone SET, like in PostgreSQL.
+/// The names of a session's custom settings. A used name stays known even if its SET is undone, as
+/// in PostgreSQL.
 #[derive(Debug, Default)]
 pub struct CustomNames {
     names: BTreeSet<String>,
 }
 
 impl CustomNames {
-    /// The stored form of a known name.
+    /// The stored (lower-case) form of a known name; `None` for an unknown name.
     pub fn find(&self, name: &str) -> Option<&str> {
         self.names.get(name.to_ascii_lowercase().as_str()).map(String::as_str)
     }
@@ -38,7 +39,7 @@ impl CustomNames {
         self.names.iter().map(String::as_str)
     }
 
-    /// Admits a name, and returns the stored form.
+    /// Adds a name if it is valid, and returns the stored form.
     ///
     /// # Errors
     /// `UndefinedObject` for a name without a dot, or a name of the server; `InvalidName` for a
@@ -60,7 +61,7 @@ impl CustomNames {
     }
 }
 
-/// Checks that a value has room beside other values of `held` bytes.
+/// Checks that a setting fits within the limits, in addition to other settings of `held` bytes.
 ///
 /// # Errors
 /// `LimitExceeded`.

@@ -1,18 +1,18 @@
-//! Values of settings for PostgreSQL's planner. Here these settings are accepted and shown, with a
-//! notice about the missing effect.
+//! Checks of values of settings for PostgreSQL's planner. Stratalog accepts and shows these
+//! settings, and sends a notice that they have no effect.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::registry::SettingPage;
 
-/// The accepted values of a hint.
+/// The accepted values of a planner setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
     /// on or off.
     Switch,
-    /// A whole number in this range.
+    /// A whole number from the first to the second bound.
     Count(i64, i64),
-    /// A size: the bytes of the default unit, and the minimum number of units.
+    /// A size: the bytes of the default unit, and the minimum value in default units.
     Size(u64, u64),
     /// A number that is not negative.
     Cost,
@@ -22,11 +22,11 @@ pub enum Hint {
 
 const KB: u64 = 1 << 10;
 
-/// Units of a size, with their bytes, largest first.
+/// The units of a size, with their number of bytes, largest first.
 const UNITS: [(&str, u64); 5] =
     [("TB", KB << 30), ("GB", KB << 20), ("MB", KB << 10), ("kB", KB), ("B", 1)];
 
-/// The canonical form of a size. A size without a unit counts `unit` bytes.
+/// The canonical form of a size. The default unit has `unit` bytes; the minimum is `least` units.
 ///
 /// # Errors
 /// `InvalidParameterValue`.

@@ -1,4 +1,4 @@
-//! All settings: name, default, accepted values and description.
+//! The registry of all settings: name, default, accepted values and description.
 
 use super::hint::Hint;
 
@@ -7,27 +7,28 @@ use super::hint::Hint;
 pub enum Rule {
     /// Cannot be changed.
     Fixed,
-    /// Any text, cut after 63 bytes.
+    /// Any text; truncated after 63 bytes.
     Text,
     /// One of these words, in any case.
     OneOf(&'static [&'static str]),
-    /// Only these words; the other words of PostgreSQL would have no effect here.
+    /// One of these words, in any case. Other words that PostgreSQL accepts are refused, because
+    /// they would have no effect.
     Only(&'static [&'static str]),
     /// on or off.
     Switch,
-    /// A switch with only this value.
+    /// A switch that accepts only this value.
     SwitchOnly(bool),
-    /// A whole number in this range.
+    /// A whole number from the first to the second bound.
     Integer(i64, i64),
     /// A time, in milliseconds or with a unit.
     Duration,
-    /// A list of schemas.
+    /// A comma-separated list of schema names.
     Names,
     /// A time zone.
     TimeZone,
     /// ISO, with an order of day, month and year.
     DateStyle,
-    /// UTF8.
+    /// Only UTF8.
     Encoding,
     /// A uuid, or empty.
     Uuid,
@@ -35,7 +36,7 @@ pub enum Rule {
     Hint(Hint),
 }
 
-/// A setting, for its documentation page and its checks.
+/// The description of a setting, used for the documentation page and for checks of values.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingPage {
     /// Name, in the case shown to clients.
@@ -44,7 +45,7 @@ pub struct SettingPage {
     pub default: &'static str,
     /// The accepted values.
     pub rule: Rule,
-    /// Whether each change is reported to clients.
+    /// Whether the protocol reports each change to the client.
     pub reported: bool,
     /// A description in one line.
     pub does: &'static str,
@@ -60,10 +61,11 @@ const fn setting(
     SettingPage { name, default, rule, reported, does }
 }
 
-/// The version shown to clients: the PostgreSQL version whose protocol and catalogs we follow.
+/// The server version shown to clients. The number is the PostgreSQL version whose protocol and
+/// catalogs Stratalog follows.
 pub const SERVER_VERSION: &str = concat!("15.0 (Stratalog ", env!("CARGO_PKG_VERSION"), ")");
 
-/// Every setting, by name.
+/// All settings, sorted by name.
 #[rustfmt::skip] // a table: one setting a line
 pub const SETTINGS: &[SettingPage] = &[
     setting("application_name", "", Rule::Text, true, "name that the client gives itself, shown in pg_stat_activity"),
@@ -163,7 +165,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("xmloption", "content", Rule::OneOf(&["content", "document"]), false, "without effect: the type xml does not exist"),
 ];
 
-/// The setting with a name, in any case; `timezone` and `time zone` are the same setting.
+/// Finds a setting by name, in any case; `timezone` and `time zone` are the same setting.
 pub fn find(name: &str) -> Option<&'static SettingPage> {
     SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
 }

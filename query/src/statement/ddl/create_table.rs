@@ -16,7 +16,7 @@ use crate::{
     statement::insert::{self, cells::Cell, compute::ComputeContext},
 };
 
-/// The command of a CREATE TABLE.
+/// Converts a CREATE TABLE to the command for the catalog.
 ///
 /// # Errors
 /// `FeatureNotSupported` for unsupported clauses; an error in another clause.
@@ -110,7 +110,7 @@ fn no_constraint(what: &str, hint: Option<&str>) -> Error {
     }
 }
 
-/// The error of a constraint other than PRIMARY KEY.
+/// The error for a constraint other than PRIMARY KEY.
 pub fn constraint_error(constraint: &TableConstraint) -> Error {
     match constraint {
         TableConstraint::Unique(_) => no_constraint("UNIQUE", Some("use PRIMARY KEY")),
@@ -133,7 +133,7 @@ fn set_key(key: &mut Option<Vec<String>>, columns: Vec<String>, table: &str) -> 
     Ok(())
 }
 
-/// The column of one part of a key.
+/// The name of the column in one element of a key.
 ///
 /// # Errors
 /// `SyntaxError` for an expression.
@@ -147,7 +147,7 @@ pub fn key_column(column: &IndexColumn) -> Result<String> {
     }
 }
 
-/// A column, and true if the definition says PRIMARY KEY.
+/// Converts a column definition; the second result is true if the definition contains PRIMARY KEY.
 async fn column(session: &Session, definition: &ColumnDef) -> Result<(NewColumn, bool)> {
     let column_type = column_type(&definition.data_type)?;
     let mut nullable = None;
@@ -212,8 +212,8 @@ fn is_default_collation(name: &str) -> bool {
     matches!(bare, "default" | "C" | "POSIX" | "ucs_basic")
 }
 
-/// The column of ADD COLUMN, and true if the column joins the key. Older rows show the column's
-/// default, and the default must therefore be a constant.
+/// Converts the column definition of ADD COLUMN; the second result is true if the column joins the
+/// key. Existing rows show the column's default, and the default must therefore be a constant.
 ///
 /// # Errors
 /// `FeatureNotSupported` for a default that is no constant.
@@ -247,7 +247,7 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(
     Ok((column, is_key))
 }
 
-/// The text of a DEFAULT; one evaluation checks the text. `None` for DEFAULT NULL.
+/// The SQL text of a DEFAULT, checked by one evaluation; `None` for DEFAULT NULL.
 async fn default(
     session: &Session,
     expr: &Expr,
@@ -282,7 +282,7 @@ fn has_subquery(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// WITH (…) options as names and texts, in order.
+/// Converts WITH (…) options to names and texts, in order.
 ///
 /// # Errors
 /// `SyntaxError` for an entry that is no option.

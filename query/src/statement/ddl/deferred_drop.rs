@@ -1,11 +1,12 @@
-//! DROP TABLE … ASYNC: drops a table after the last holder has released the table (F7).
+//! DROP TABLE … ASYNC: drops a table after the last session that has acquired the table has
+//! released the table (F7).
 //!
 //! ```text
-//!   mark: nobody acquires it, or begins to write ─► released by all ─► dropped, before the answer
-//!                                                        └ not yet ─► a task waits for that
+//!   mark the table: no new acquisitions or writes ─► all released ─► dropped before the answer
+//!                                                 └► not yet ─► a task waits, then drops the table
 //! ```
-//! The mark is in memory, like the acquisitions. A server that stops before the release has not
-//! dropped the table.
+//! The mark exists only in memory, like the acquisitions. If the server stops before the release,
+//! the table is not dropped.
 
 use std::sync::{Arc, Weak};
 
@@ -19,7 +20,8 @@ use crate::{
     session::{acquisitions::wait_out, work::Work},
 };
 
-/// Drops the unacquired tables now, and the other tables later. Returns the notices.
+/// Drops tables that no session has acquired immediately, and the other tables after their release.
+/// Returns the notices.
 ///
 /// # Errors
 /// `ActiveTransaction` in a block; `LeaseLost` when the session's lease on a table has run out;
@@ -68,7 +70,8 @@ pub async fn drop_tables(
     Ok(notices)
 }
 
-/// Drops a chronicle after the last release, unless the server ends before.
+/// Starts a task that drops a chronicle after the last release. The drop does not happen if the
+/// server ends first.
 fn drop_later(session: &Session, chronicle: ChronicleId) {
     let (service, ends) =
         (Arc::downgrade(session.service()), session.service().subscriptions_end());

@@ -7,13 +7,13 @@ use stratalog_visor_core::catalog::Command;
 
 use crate::{Notice, Session};
 
-/// CREATE INDEX … USING bloom or inverted creates an index. For PostgreSQL's own methods, the
-/// statement creates nothing and says so in a notice: migrations and pandas send the statement, and
-/// an index changes no answer.
+/// Plans CREATE INDEX. USING bloom or inverted creates an index. For PostgreSQL's own index
+/// methods, the statement creates nothing and sends a notice: migrations and pandas send the
+/// statement, and an index changes no result.
 ///
 /// # Errors
 /// `UndefinedTable`, `UndefinedColumn`; `FeatureNotSupported` for UNIQUE, which would change the
-/// stored data, and for clauses that our indexes do not support.
+/// stored data, and for clauses that Stratalog's indexes do not support.
 pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
     let refused = |what: &str| Err(Error::new(ErrorKind::FeatureNotSupported, what.to_string()));
     if tree.unique {
@@ -93,7 +93,7 @@ pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
     }])
 }
 
-/// DROP INDEX: the search path applies to a name without a schema.
+/// Plans DROP INDEX. A name without a schema is looked up on the search path.
 ///
 /// # Errors
 /// `UndefinedObject`, without IF EXISTS.

@@ -1,12 +1,13 @@
 //! ALTER TABLE … ADD PRIMARY KEY.
 //!
 //! ```text
-//!   alone with the table ─► an id is set aside ─► its rows, in the order of commits ─► stored under the id
-//!       one record of the catalog: the old chronicle goes, the new one takes its name ◄──────┘
+//!   exclusive access ─► new id reserved ─► rows copied in order of commits ─► stored under the id
+//!       one record of the catalog: drops the old chronicle, gives the new one its name ◄───┘
 //! ```
-//! The key decides how the store keeps a chronicle, so the statement creates the table again with
-//! the key. The record of the catalog decides: before the record is durable the old chronicle
-//! stands, whole; afterwards the new chronicle.
+//! The storage layout of a chronicle depends on the key, so the statement creates a new chronicle
+//! with the key and copies all rows. One record of the catalog then replaces the old chronicle.
+//! Before the record is durable, the old chronicle is unchanged and complete; afterwards, only the
+//! new chronicle exists.
 
 use std::sync::Arc;
 
@@ -34,23 +35,24 @@ use crate::{
     },
 };
 
-/// Bytes of rows per commit: uncommitted rows are in memory.
+/// Bytes of copied rows per commit: the server keeps uncommitted rows in memory.
 const COMMITTED_BYTES: usize = 64 << 20;
 
-/// A new key of a table.
+/// The new primary key of an ALTER TABLE, with its options.
 #[derive(Debug)]
 pub struct NewKey {
     columns: Vec<String>,
-    /// Options of the key, as in CREATE TABLE.
+    /// Options of the key (WITH), as in CREATE TABLE.
     options: Vec<(String, String)>,
-    /// Options of the table, as in SET.
+    /// Other changes of table options in the same statement (SET).
     changes: Vec<(String, String)>,
 }
 
 /// The new key of an ALTER TABLE, if any.
 ///
 /// # Errors
-/// `FeatureNotSupported` for other actions beside the key, and for unsupported forms of a key.
+/// `FeatureNotSupported` for other actions in the same statement, and for unsupported forms of a
+/// key.
 pub fn of_statement(session: &Session, tree: &AlterTable) -> Result<Option<NewKey>> {
     let key = tree.operations.iter().find_map(|operation| match operation {
         AlterTableOperation::AddConstraint {
@@ -95,7 +97,7 @@ pub fn of_statement(session: &Session, tree: &AlterTable) -> Result<Option<NewKe
     Ok(Some(new))
 }
 
-/// Refuses forms of PostgreSQL's keys that are not supported.
+/// Checks that the key has no form of PostgreSQL that Stratalog does not support.
 fn check_form(key: &PrimaryKeyConstraint, not_valid: bool) -> Result<()> {
     if not_valid {
         let message = "PRIMARY KEY constraints cannot be marked NOT VALID";
@@ -126,7 +128,7 @@ fn second_key(table: &str) -> Error {
     )
 }
 
-/// Gives a table a key. In a block, only the block sees the change until COMMIT.
+/// Adds a primary key to a table. In a block, only the block sees the change until COMMIT.
 ///
 /// # Errors
 /// `InvalidTableDefinition`, `UndefinedColumn` for a wrong key; `NotNullViolation`,
@@ -147,7 +149,7 @@ pub async fn add(
         Some(_) => None,
         None => Some(session.hold_exclusively(table).await?),
     };
-    // Other sessions may have changed the table before the hold began.
+    // Other sessions may have changed the table before this session got exclusive access.
     let seen = session.catalog();
     let old = seen.chronicle_by_id(table.id).ok_or_else(|| dropped_table_error(table))?;
     let new = check(session, old, key)?;
@@ -189,7 +191,7 @@ pub async fn add(
     Ok(())
 }
 
-/// The definition of a table with the key.
+/// Checks the key, and returns the definition of the table with the key.
 fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<NewChronicle> {
     if old.primary_key {
         return Err(second_key(&old.name));
@@ -220,17 +222,17 @@ fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<N
     Ok(new)
 }
 
-/// The same table, with a key.
+/// The definition of a new table like `old`, with the key.
 fn table_with_key(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
     let columns = old.columns.iter().map(|column| NewColumn {
         name: column.name.clone(),
         column_type: column.column_type.clone(),
         nullable: column.nullable,
         default_sql: column.default_sql.clone(),
-        // Every copied row has an explicit value.
+        // Every copied row has an explicit value, so no value is missing.
         missing_value: None,
     });
-    // The copy keeps the ticks, although a new table might get another base.
+    // Copied rows keep their ticks: the new table must have the same base.
     let mut options = vec![("base".to_string(), format!("{}ns", old.scale.base_ns()))];
     let others = option_list::of_table(old).into_iter();
     let others = others.filter(|(option, _)| !matches!(*option, "base" | "time_column"));
@@ -247,7 +249,7 @@ fn table_with_key(old: &ChronicleDefinition, key: &NewKey) -> NewChronicle {
     }
 }
 
-/// Commands for the comments and indexes of a table.
+/// Commands that copy the comments and indexes of the old table to the new table.
 fn after_it(
     session: &Session,
     old: &ChronicleDefinition,
@@ -265,7 +267,7 @@ fn after_it(
         }
     }
     for index in &old.indexes {
-        // The key already finds rows by the columns of the key.
+        // The key already serves lookups by the columns of the key.
         let columns = index.columns.iter().filter_map(|column| old.column(*column));
         let columns = columns.map(|column| &column.name).filter(|name| !key.columns.contains(name));
         let columns: Vec<String> = columns.cloned().collect();
@@ -282,7 +284,7 @@ fn after_it(
     commands
 }
 
-/// The first column of the key with a NULL in a row.
+/// The first column of the key that contains NULL in some row; `None` if no column contains NULL.
 async fn first_null(
     session: &Session,
     old: &ChronicleDefinition,
@@ -314,7 +316,8 @@ fn contains_nulls(old: &ChronicleDefinition, column: &str) -> Error {
         .with_subject(Subject { column: Some(column.to_string()), ..old.subject() })
 }
 
-/// All rows of a table, in the order of commits. `is_shared`: other sessions know the table.
+/// All rows of a table, in the order of commits. `is_shared` is true if other sessions can see the
+/// table.
 async fn rows_of(
     session: &Session,
     old: &ChronicleDefinition,
@@ -322,7 +325,7 @@ async fn rows_of(
     work: &Arc<Work>,
 ) -> Result<Rows> {
     let columns: Vec<String> = old.columns.iter().map(|column| quoted(&column.name)).collect();
-    // Uncommitted rows have no commit number: only the block wrote to the table.
+    // Rows of a table that only this block can see have no gsn yet.
     let order = if is_shared { "_gsn" } else { "_seq" };
     let sql = format!(
         "SELECT {} FROM {}.{} ORDER BY {order}",
@@ -333,8 +336,8 @@ async fn rows_of(
     run(session, &sql, is_shared, work).await
 }
 
-/// Runs a query. `is_latest`: on the latest committed data, and not on the snapshot of an open
-/// block.
+/// Runs a query: if `is_latest`, on the latest committed data, otherwise on the snapshot of the
+/// open block.
 async fn run(session: &Session, sql: &str, is_latest: bool, work: &Arc<Work>) -> Result<Rows> {
     let tree = parse::statements(sql, usize::MAX)?.into_iter().next();
     let mentioned = tree.as_ref().map(|tree| tree.system_columns.clone()).unwrap_or_default();
@@ -354,15 +357,15 @@ async fn run(session: &Session, sql: &str, is_latest: bool, work: &Arc<Work>) ->
     query::run_plan(session, &query.plan, schema, &pinned, now).await
 }
 
-/// The target of the rows: the new table.
+/// Copies rows into the new table.
 struct RowCopy {
     targets: Targets,
 }
 
 impl RowCopy {
     async fn into(session: &Session, made: &Arc<ChronicleDefinition>) -> Result<Self> {
-        // Rows keep their times, even if the table would not accept the times. The copies are
-        // durable before the record that drops the old chronicle.
+        // The copy accepts all times, even times that the table would refuse for new rows. The
+        // copies are durable before the catalog record that drops the old chronicle.
         let accepting = ChronicleDefinition {
             late: LatePolicy::Accept,
             time_source: TickSource::Column,
@@ -386,7 +389,7 @@ impl RowCopy {
         self.targets.fill(&computing, columns, rows.num_rows()).await
     }
 
-    /// Commits rows under the reserved id, in several commits.
+    /// Copies rows outside of a block: writes the rows under the reserved id, in several commits.
     async fn outside_block(
         self,
         session: &Session,
@@ -412,7 +415,7 @@ impl RowCopy {
         append.commit().await.map(drop)
     }
 
-    /// Leaves rows to the open block.
+    /// Copies rows in a block: the rows become part of the open block.
     async fn in_block(self, session: &Session, mut rows: Rows, work: &Arc<Work>) -> Result<()> {
         let mut writer = Writer::begin(session, &self.targets, OnConflict::Error)?;
         while let Some(batch) = rows.next().await {
@@ -422,7 +425,7 @@ impl RowCopy {
         writer.finish(session, work).await.map(drop)
     }
 
-    /// PostgreSQL's error for a row that violates the key.
+    /// Converts a unique violation to PostgreSQL's error for a key that the existing rows violate.
     fn duplicate_key_error(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::UniqueViolation {
             return error;

@@ -1,5 +1,6 @@
-//! A DELETE of a block: removes rows for the block at once, and for other sessions with COMMIT. The
-//! block's append keeps the range, so one record commits the DELETE and all rows of the block.
+//! DELETE inside of a transaction block. The rows disappear immediately for the block, and at
+//! COMMIT for other sessions. The block's append stores the deleted range, so one record commits
+//! the DELETE and all rows of the block.
 
 use std::sync::Arc;
 
@@ -12,11 +13,10 @@ use stratalog_model::{
 
 use crate::Session;
 
-/// Maximum number of rows of a batch for counting.
+/// Maximum number of rows in a batch while events are counted.
 const BATCH_ROWS_MAX: usize = 8_192;
 
-/// Removes the events of `range` from the view of the open block. Returns the number of removed
-/// events.
+/// Removes the events of `range` from the open block's view. Returns the number of removed events.
 ///
 /// # Errors
 /// `FeatureNotSupported` when the block sees events on both sides of `range`; `LimitExceeded` for too many
@@ -56,7 +56,7 @@ pub async fn delete(
     Ok(rows)
 }
 
-/// The options of an append that deletes.
+/// The options of an append that stores a delete.
 pub fn options(session: &Session) -> AppendOptions {
     AppendOptions { acceptance: session.acceptance(), ..AppendOptions::default() }
 }

@@ -1,4 +1,4 @@
-//! TRUNCATE: a DELETE of all rows, of several tables at once.
+//! TRUNCATE: deletes all rows of one or several tables.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,11 +15,11 @@ use crate::{
 
 /// Runs TRUNCATE. One record commits the statement for all tables.
 ///
-/// RESTART IDENTITY and CASCADE change nothing: no table has a sequence, or references another.
+/// RESTART IDENTITY and CASCADE have no effect: no table has a sequence or a foreign key.
 ///
 /// # Errors
-/// `FeatureNotSupported` for clauses that PostgreSQL does not have, and for a table that the
-/// session has acquired in part; `UndefinedTable`; errors of a write.
+/// `FeatureNotSupported` for clauses that PostgreSQL does not have, and for a table of which the
+/// session has acquired only a range; `UndefinedTable`; errors of a write.
 pub async fn run(session: &Session, tree: &Truncate, work: &Arc<Work>) -> Result<Outcome> {
     if tree.if_exists || tree.partitions.is_some() || tree.on_cluster.is_some() {
         return Err(Error::not_yet("TRUNCATE with IF EXISTS, PARTITION or ON CLUSTER"));

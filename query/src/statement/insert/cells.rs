@@ -1,4 +1,5 @@
-//! Single values of VALUES: constants go directly into column builders.
+//! Single values (cells) of a VALUES clause. Constants go directly into column builders, without a
+//! query plan.
 
 use std::sync::Arc;
 
@@ -19,16 +20,16 @@ use super::{
 };
 use crate::assign::{self, Assignment};
 
-/// One value of VALUES.
+/// One value of a VALUES clause.
 #[derive(Debug, Clone)]
 pub enum Cell {
     /// NULL
     Null,
     /// DEFAULT
     Default,
-    /// A string: takes the type of the column.
+    /// A text constant, converted to the type of the column.
     Text(String),
-    /// A number, sign included.
+    /// A numeric constant, including its sign.
     Number(String),
     /// TRUE or FALSE
     Boolean(bool),
@@ -38,13 +39,13 @@ pub enum Cell {
     Parameter(usize),
     /// Any other expression.
     Expression(Box<Expr>),
-    /// The value of an expression.
+    /// The computed value of an expression.
     Computed(ComputedValues),
 }
 
 impl Cell {
-    /// The cell of an expression for a column of `column_type`. A parameter without a type from the
-    /// client takes the type of the column.
+    /// Converts an expression to a cell of a column with type `column_type`. A parameter without a
+    /// type from the client takes the type of the column.
     ///
     /// # Errors
     /// `UndefinedParameter` for a name other than `$n`.
@@ -108,7 +109,7 @@ impl Cell {
     }
 }
 
-/// One column of values, without expressions.
+/// Converts the cells of one column to an array. The cells contain no uncomputed expressions.
 ///
 /// # Errors
 /// An error in a value.
@@ -168,7 +169,7 @@ pub fn one_column(
     }
 }
 
-/// True for `now()` and synonyms, which need no plan.
+/// True for `now()` and its synonyms, which need no query plan.
 fn is_now(expr: &Expr) -> bool {
     let Expr::Function(Function {
         name,

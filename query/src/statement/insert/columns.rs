@@ -1,4 +1,5 @@
-//! The columns that a writing statement fills, and the values of the other columns.
+//! The columns to which a writing statement gives values, and the default values of the other
+//! columns.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -20,23 +21,23 @@ use crate::{
     assign::{self, Assignment},
 };
 
-/// Maximum number of columns in a hint.
+/// Maximum number of columns that a hint lists.
 const LISTED_MAX: usize = 8;
 
 /// The target columns of a statement.
 #[derive(Debug)]
 pub struct Targets {
-    /// The chronicle.
+    /// The chronicle to write to.
     pub chronicle: Arc<ChronicleDefinition>,
-    /// Positions of the columns with values from the statement, in the order of the statement.
+    /// Positions of the columns to which the statement gives values, in the order of the statement.
     pub listed: Vec<usize>,
-    /// For each column of the chronicle, the value if the statement gives no value.
+    /// For each column of the chronicle, the default if the statement gives no value.
     defaults: Vec<ColumnDefault>,
     schema: SchemaRef,
 }
 
 impl Targets {
-    /// Refuses values for a time column if the server gives the time.
+    /// Checks that the statement gives no values for the time column if the server sets the time.
     ///
     /// # Errors
     /// `GeneratedAlways`.
@@ -53,7 +54,8 @@ impl Targets {
         listed.any(|column| column.id == self.chronicle.tick_column)
     }
 
-    /// Refuses any value of VALUES except DEFAULT for a time column if the server gives the time.
+    /// Checks that VALUES rows contain only DEFAULT for the time column if the server sets the
+    /// time.
     ///
     /// # Errors
     /// `GeneratedAlways`.
@@ -67,7 +69,8 @@ impl Targets {
         }
     }
 
-    /// The listed column with a value from the server, and the place in the list.
+    /// The time column and its index in the list of the statement's columns, if the statement lists
+    /// the time column and the server sets the time.
     fn time_given_by_server(&self) -> Option<(usize, &ColumnDefinition)> {
         if self.chronicle.time_source != TickSource::Server {
             return None;
@@ -76,7 +79,8 @@ impl Targets {
         listed.find(|(_, column)| column.id == self.chronicle.tick_column)
     }
 
-    /// The columns `names` of `chronicle`; for an empty list, the first `width` columns.
+    /// The target columns `names` of `chronicle`; if `names` is empty, the first `width` columns,
+    /// or, without `width`, all columns.
     ///
     /// # Errors
     /// `UndefinedColumn`, `DuplicateColumn`, and `SyntaxError` for more or fewer values than
@@ -90,7 +94,7 @@ impl Targets {
         let listed = Self::positions(&chronicle, names, width)?;
         let mut defaults = Vec::with_capacity(chronicle.columns.len());
         for column in &chronicle.columns {
-            // A listed column may still say DEFAULT.
+            // A listed column also needs its default: a row of VALUES may contain DEFAULT.
             let is_tick = column.id == chronicle.tick_column;
             defaults.push(ColumnDefault::of(session, column, is_tick).await?);
         }
@@ -98,7 +102,8 @@ impl Targets {
         Ok(Self { chronicle, listed, defaults, schema })
     }
 
-    /// Positions of the columns `names`; for an empty list, of the first `width` columns.
+    /// Positions of the columns `names` in the table; if `names` is empty, of the first `width`
+    /// columns, or, without `width`, of all columns.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -126,17 +131,18 @@ impl Targets {
         Ok(listed)
     }
 
-    /// The `at`-th listed column.
+    /// The listed column at index `at`, counted from 0.
     pub fn column(&self, at: usize) -> Option<&ColumnDefinition> {
         self.chronicle.columns.get(*self.listed.get(at)?)
     }
 
-    /// The type of the `at`-th listed column.
+    /// The type of the listed column at index `at`, counted from 0.
     pub fn column_type(&self, at: usize) -> Option<&ColumnType> {
         self.column(at).map(|column| &column.column_type)
     }
 
-    /// Checks that the columns of a query can be assigned, before the query runs.
+    /// Checks, before the query runs, that the types of a query's columns can be assigned to the
+    /// listed columns.
     ///
     /// # Errors
     /// `DatatypeMismatch`.
@@ -149,7 +155,7 @@ impl Targets {
         Ok(())
     }
 
-    /// Converts a batch of a query to the listed columns.
+    /// Converts the columns of a query's batch to the types of the listed columns.
     ///
     /// # Errors
     /// An error of the assignment of a value.
@@ -172,7 +178,7 @@ impl Targets {
             .collect()
     }
 
-    /// The default of the column at `position` for `rows` rows.
+    /// The values of the default of the column at `position`, for `rows` rows.
     ///
     /// # Errors
     /// An error of the evaluation of the default.
@@ -188,8 +194,8 @@ impl Targets {
         }
     }
 
-    /// All columns of the chronicle: the given listed columns, and the defaults of the other
-    /// columns.
+    /// A batch with all columns of the chronicle: `given` for the listed columns, and defaults for
+    /// the other columns.
     ///
     /// # Errors
     /// `NotNullViolation`, and an error of the evaluation of a default.
@@ -226,7 +232,8 @@ impl Targets {
             .map_err(from_arrow)
     }
 
-    /// The first row with a NULL in a NOT NULL column, and the column.
+    /// The index of a row with NULL in a NOT NULL column, and the column; `None` without a
+    /// violation.
     fn first_null(&self, filled: &[ArrayRef]) -> Option<(usize, &ColumnDefinition)> {
         let columns = filled.iter().zip(&self.chronicle.columns);
         let required = columns.filter(|(_, column)| !column.nullable);
@@ -238,7 +245,7 @@ impl Targets {
     }
 }
 
-/// The array with exactly the type `data_type`: lists may come without the metadata of the items.
+/// Casts the array to exactly `data_type`: the item field of a list may lack metadata.
 fn relabelled(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if array.data_type() == data_type {
         return Ok(array);
@@ -246,7 +253,7 @@ fn relabelled(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     arrow::compute::cast(&array, data_type).map_err(from_arrow)
 }
 
-/// The error of a client's time in a table with times from the server.
+/// The error for a time from a client in a table whose times come from the server.
 pub fn time_by_server(chronicle: &ChronicleDefinition, column: &ColumnDefinition) -> Error {
     let name = &column.name;
     let others = chronicle.columns.iter().filter(|other| other.id != column.id);
@@ -264,12 +271,12 @@ pub fn time_by_server(chronicle: &ChronicleDefinition, column: &ColumnDefinition
     .with_hint(format!("leave the column out: {} ({})", chronicle.name, others.join(", ")))
 }
 
-/// The error of a NULL in a NOT NULL column.
+/// The error for NULL in a NOT NULL column.
 pub fn not_null(chronicle: &ChronicleDefinition, column: &ColumnDefinition) -> Error {
     chronicle.not_null_violation(&column.name)
 }
 
-/// Positions of named columns; for an empty list, of all columns.
+/// Positions of the columns `names`; if `names` is empty, of all columns.
 ///
 /// # Errors
 /// `UndefinedColumn`, `DuplicateColumn`.

@@ -1,4 +1,4 @@
-//! Values that need a plan: expressions in VALUES, and defaults.
+//! Evaluation of values that need a query plan: expressions in VALUES, and defaults.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 
 use crate::{RowsTag, Session, session::work::Work, statement::query};
 
-/// Values of one expression.
+/// The computed values of one expression, one value for each row.
 #[derive(Debug, Clone)]
 pub struct ComputedValues {
     /// The values.
@@ -30,7 +30,8 @@ pub struct ComputedValues {
     pub field: FieldRef,
 }
 
-/// The context for the expressions of one statement. All expressions see the same events.
+/// The context in which the expressions of one statement are evaluated. All expressions see the
+/// same events.
 #[derive(Debug)]
 pub struct ComputeContext<'a> {
     /// The session.
@@ -53,7 +54,7 @@ impl<'a> ComputeContext<'a> {
         Self { session, work: Arc::clone(work), types, values, snapshot: OnceCell::new() }
     }
 
-    /// The context of values without parameters that no statement stores.
+    /// A context without parameters, for values that no statement stores.
     pub fn constants(session: &'a Session) -> Self {
         Self::new(session, &Work::within(0, session.memory_pool()), &[], &[])
     }
@@ -69,8 +70,8 @@ impl<'a> ComputeContext<'a> {
         Ok((value, self.types.get(at).unwrap_or(&ColumnType::Text)))
     }
 
-    /// The events that all expressions see: the events before the statement, if the call comes
-    /// before the statement stores events.
+    /// The snapshot that all expressions see. The first call takes the snapshot: a call before the
+    /// statement stores events returns a snapshot without these events.
     ///
     /// # Errors
     /// See `Transaction::snapshot`.
@@ -83,7 +84,7 @@ impl<'a> ComputeContext<'a> {
         pinned.await.cloned()
     }
 
-    /// The values of the expressions of a plan from [`plan`] or [`plan_repeated`].
+    /// Runs a plan from [`plan`] or [`plan_repeated`], and returns the values of each expression.
     ///
     /// # Errors
     /// An error of the computation.
@@ -128,8 +129,8 @@ impl<'a> ComputeContext<'a> {
     }
 }
 
-/// The plan of expressions without a table: `SELECT e1, e2 …`. `place` is the clause of the
-/// expressions, for messages.
+/// Plans expressions without a table: `SELECT e1, e2 …`. `place` is the clause that contains the
+/// expressions, for error messages.
 ///
 /// # Errors
 /// An error in an expression; the errors of [`check_one_row`].
@@ -147,8 +148,9 @@ pub async fn plan<E: Display>(
     plan_text(session, &format!("SELECT {}", list.join(", ")), check).await
 }
 
-/// Refuses aggregates, window functions and set-returning functions outside of subqueries: each
-/// expression has one value for each row. `plan` is a plan before the analysis, and `table` the name of the table of its rows.
+/// Checks that each expression has one value for each row: refuses aggregates, window functions and
+/// set-returning functions outside of subqueries. `plan` is not yet analyzed. `table` is the table
+/// whose rows the expressions use.
 ///
 /// # Errors
 /// `GroupingError` for aggregates, `WindowingError` for window functions, `FeatureNotSupported` for
@@ -162,7 +164,8 @@ pub fn check_one_row(plan: &LogicalPlan, table: Option<&str>, place: &str) -> Re
             LogicalPlan::TableScan(scan) if table == Some(scan.table_name.table()) => {
                 return Ok(TreeNodeRecursion::Continue);
             }
-            // A set-returning function is an unnest, or the scan of a series.
+            // DataFusion plans a set-returning function as an unnest, or as a scan of a generated
+            // series.
             LogicalPlan::Unnest(_) | LogicalPlan::TableScan(_) => {
                 (ErrorKind::FeatureNotSupported, "set-returning functions")
             }
@@ -174,7 +177,7 @@ pub fn check_one_row(plan: &LogicalPlan, table: Option<&str>, place: &str) -> Re
     refused.map_or(Ok(()), Err)
 }
 
-/// The plan of one expression with a new value for each of `rows` rows.
+/// Plans one expression that is evaluated separately for each of `rows` rows.
 ///
 /// # Errors
 /// An error in the expression.
@@ -205,10 +208,10 @@ async fn plan_text(
     Ok(planner.analyze(&plan).unwrap_or(plan))
 }
 
-/// True if each execution of a plan may give other values.
+/// True if different executions of a plan may return different values.
 ///
 /// # Errors
-/// No plan of ours causes an error.
+/// An error in the traversal of the plan; none is known.
 pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut volatile = false;
     plan.each_with_subqueries(|node| {

@@ -24,18 +24,18 @@ use crate::{
 pub enum ColumnDefault {
     /// NULL.
     Null,
-    /// The time of the clock: for the tick column, and for `now()`.
+    /// The present time, for the tick column and for `now()`.
     Now,
     /// One constant value.
     Constant(ArrayRef),
-    /// One computation for each batch of rows.
+    /// An expression that is evaluated once for each batch of rows.
     Once(Box<LogicalPlan>),
-    /// One computation for each row.
+    /// An expression that is evaluated for each row.
     Each(Box<Expr>),
 }
 
 impl ColumnDefault {
-    /// The default of a column.
+    /// Reads the default of a column from the table definition.
     ///
     /// # Errors
     /// An error if the stored DEFAULT cannot be read any more.
@@ -65,7 +65,7 @@ impl ColumnDefault {
         }
     }
 
-    /// `rows` values.
+    /// Computes `rows` values of the default.
     ///
     /// # Errors
     /// An error of the computation.
@@ -92,7 +92,7 @@ impl ColumnDefault {
                 Ok(arrow::array::new_null_array(&column.column_type.arrow_type(), rows))
             }
             ColumnDefault::Now => {
-                // Microseconds, like `now()` everywhere: clients read no more digits.
+                // Round down to microseconds, as `now()` does: clients read no more digits.
                 let now_ns = session.parts().clock.now_ns();
                 let now = TimestampNanosecondArray::from(vec![now_ns - now_ns.rem_euclid(1_000)]);
                 let now: ArrayRef = match column.column_type {
@@ -111,7 +111,7 @@ impl ColumnDefault {
     }
 }
 
-/// One value, `rows` times.
+/// Repeats a value `rows` times.
 fn repeat(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     if value.is_empty() {
         return Err(Error::internal("a default without a value"));

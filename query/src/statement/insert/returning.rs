@@ -1,4 +1,5 @@
-//! RETURNING: the stored rows, with the assigned ticks and numbers, as a separate table.
+//! RETURNING: a query over the stored rows of the statement, with the assigned ticks and sequence
+//! numbers.
 
 use std::sync::Arc;
 
@@ -30,15 +31,15 @@ use crate::{
     statement::{query, system_columns},
 };
 
-/// The name of the stored rows in the query of RETURNING.
+/// The table name of the stored rows in the query of RETURNING.
 const STORED: &str = "$stored";
 
 /// A planned RETURNING.
 #[derive(Debug)]
 pub struct Returning {
-    /// The shape of the result.
+    /// The schema of the result.
     pub schema: SchemaRef,
-    /// `SELECT items FROM "$stored" AS table`.
+    /// The query `SELECT items FROM "$stored" AS table`.
     sql: String,
     /// System columns that the items mention.
     mentioned: Vec<usize>,
@@ -47,7 +48,7 @@ pub struct Returning {
 }
 
 impl Returning {
-    /// Plans the items of a RETURNING.
+    /// Plans the select items of a RETURNING clause.
     ///
     /// # Errors
     /// An error in the items.
@@ -105,7 +106,7 @@ impl Returning {
         Ok((plan, schema))
     }
 
-    /// The result rows for the stored rows.
+    /// Computes the result rows from the stored rows.
     ///
     /// # Errors
     /// An error of the evaluation of the items; the rows are stored in any case.
@@ -151,7 +152,8 @@ fn stored_schema(chronicle: &ChronicleDefinition, mentioned: &[usize]) -> Schema
     Arc::new(Schema::new(fields))
 }
 
-/// Stored events with the mentioned system columns. Advances `gsn` by the number of events.
+/// Builds a batch of stored events with the mentioned system columns. Advances `gsn` by the number
+/// of events.
 fn stored(
     chronicle: &ChronicleDefinition,
     events: &EventBatch,

@@ -1,4 +1,5 @@
-//! A single row of VALUES with set-returning functions: PostgreSQL plans the row as a SELECT.
+//! A single VALUES row with set-returning functions. As in PostgreSQL, the row is planned as a
+//! SELECT.
 //!
 //! ```text
 //!   INSERT INTO t (a, b, c) VALUES (generate_series(1, 3), DEFAULT, 1)
@@ -11,8 +12,9 @@ use stratalog_postgres::{dialect, parse};
 
 use super::{cells::Cell, columns::Targets};
 
-/// The SELECT of a row with set-returning functions, and the columns of the SELECT; `None` for a
-/// row without set-returning functions. `names` are the columns of the statement.
+/// Converts a VALUES row with set-returning functions to a SELECT; also returns the target columns
+/// of the SELECT. `None` for a row without set-returning functions. `names` are the columns that
+/// the statement lists.
 ///
 /// # Errors
 /// See [`Targets::new`].
@@ -28,7 +30,7 @@ pub fn query_of(
     let (mut values, mut columns) = (Vec::new(), Vec::new());
     for (position, expr) in listed.into_iter().zip(row) {
         let Some(column) = chronicle.columns.get(position) else { continue };
-        // The statement fills an unlisted column with the default.
+        // Omit columns with DEFAULT: the statement fills an unlisted column with its default.
         if !matches!(Cell::of(expr, None, &mut Vec::new())?, Cell::Default) {
             values.push(expr.to_string());
             columns.push(column.name.clone());

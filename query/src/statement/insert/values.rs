@@ -1,4 +1,4 @@
-//! The rows of VALUES.
+//! The rows of a VALUES clause in INSERT.
 
 use arrow::array::ArrayRef;
 use datafusion::{logical_expr::LogicalPlan, sql::sqlparser::ast::Expr};
@@ -12,25 +12,25 @@ use super::{
 };
 use crate::Session;
 
-/// Maximum number of expressions in one plan.
+/// Maximum number of expressions that one plan evaluates.
 const EXPRESSIONS_MAX: usize = 256;
 
-/// Maximum number of rows in one conversion to columns.
+/// Maximum number of rows that are converted to columns at once.
 const ROWS_MAX: usize = 8_192;
 
-/// The rows of VALUES; DEFAULT VALUES is one row without cells.
+/// A planned VALUES clause; DEFAULT VALUES has one row without cells.
 #[derive(Debug)]
 pub struct ValuesClause {
     rows: Vec<Vec<Cell>>,
-    /// The plan of all expressions, row by row; `None` without expressions, and for too many
-    /// expressions.
+    /// One plan of all expressions, in the order of the rows; `None` without expressions, and if
+    /// there are too many expressions.
     plan: Option<LogicalPlan>,
     guesses: Vec<usize>,
 }
 
 impl ValuesClause {
-    /// Plans rows, and determines the types of parameters within expressions, for example `$1 * 2`,
-    /// from the plan.
+    /// Plans the rows. The plan also determines the types of parameters within expressions, for
+    /// example `$1 * 2`.
     ///
     /// # Errors
     /// An error in an expression.
@@ -68,27 +68,28 @@ impl ValuesClause {
         Ok(Self { rows, plan: kept, guesses })
     }
 
-    /// See [`parameters::Types::guesses`].
+    /// The parameters whose types are guesses, counted from 0. See [`parameters::Types::guesses`].
     pub fn guesses(&self) -> &[usize] {
         &self.guesses
     }
 
-    /// The plan of all expressions, if the rows have expressions.
+    /// The plan of all expressions; `None` as for the field `plan`.
     pub fn plan_of_expressions(&self) -> Option<&LogicalPlan> {
         self.plan.as_ref()
     }
 
-    /// True if the computation of later chunks of rows happens after the store of earlier chunks.
+    /// True if the statement stores earlier chunks of rows before it computes the expressions of
+    /// later chunks.
     pub fn is_computed_in_pieces(&self) -> bool {
         self.rows.len() > ROWS_MAX && expressions(&self.rows).next().is_some()
     }
 
-    /// The rows in chunks, for [`Self::arrays`].
+    /// The rows in chunks of at most 8,192 rows, for [`Self::arrays`].
     pub fn pieces(&self) -> impl Iterator<Item = &[Vec<Cell>]> {
         self.rows.chunks(ROWS_MAX)
     }
 
-    /// The columns of a chunk of rows, in the order of the statement's column list.
+    /// Converts a chunk of rows to columns, in the order of the statement's column list.
     ///
     /// # Errors
     /// An error in a value.
@@ -124,7 +125,7 @@ impl ValuesClause {
         Ok(arrays)
     }
 
-    /// The values of the expressions of a chunk of rows, row by row.
+    /// Evaluates the expressions of a chunk of rows. The values come in the order of the rows.
     async fn computed(
         &self,
         computing: &ComputeContext<'_>,
@@ -145,7 +146,7 @@ impl ValuesClause {
     }
 }
 
-/// The expressions among cells, row by row.
+/// The expressions in the cells, in the order of the rows.
 fn expressions(rows: &[Vec<Cell>]) -> impl Iterator<Item = &Expr> {
     rows.iter().flatten().filter_map(|cell| match cell {
         Cell::Expression(expr) => Some(expr.as_ref()),
@@ -153,7 +154,7 @@ fn expressions(rows: &[Vec<Cell>]) -> impl Iterator<Item = &Expr> {
     })
 }
 
-/// A column with DEFAULT in some rows.
+/// Computes a column that contains DEFAULT in some rows.
 async fn with_defaults(
     computing: &ComputeContext<'_>,
     cells: &[&Cell],
@@ -177,7 +178,8 @@ async fn with_defaults(
     arrow::compute::kernels::zip::zip(&mask, &defaults, &given).map_err(from_arrow)
 }
 
-/// The value of one cell of any kind. `place` is the clause of the cell, for messages.
+/// Computes the value of one cell, as an array of length 1. `place` is the clause that contains the
+/// cell, for error messages.
 ///
 /// # Errors
 /// An error in the value.

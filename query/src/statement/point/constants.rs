@@ -1,4 +1,5 @@
-//! The constants of a direct query: expressions without columns, over parameters and `now()`.
+//! The constants in the filters of a query that runs without a new plan: expressions without
+//! columns, over parameters and `now()`.
 
 use std::sync::Arc;
 
@@ -23,14 +24,14 @@ use stratalog_postgres::parameters;
 
 use crate::session::planner::Planner;
 
-/// The parameter in place of `now()`, which has a new value in each execution.
+/// The name of the parameter that replaces `now()`, which has a new value in each execution.
 const NOW: &str = "$now";
 
-/// The prefix of the names of computed constants.
+/// The prefix of the names of placeholders for computed constants.
 const COMPUTED: &str = "$computed_";
 
-/// The plan with types for the parameters, and with a parameter for `now()`; `None` if the plan
-/// calls another function with a changing value.
+/// Gives the parameters of a plan types, and replaces `now()` with a parameter. `None` if the plan
+/// calls another function whose value changes.
 pub fn open(plan: LogicalPlan, types: &[ColumnType]) -> Option<LogicalPlan> {
     let mut fixed = true;
     let opened = plan.change_with_subqueries(|node| {
@@ -60,16 +61,16 @@ pub fn open(plan: LogicalPlan, types: &[ColumnType]) -> Option<LogicalPlan> {
     opened.ok().filter(|_| fixed).map(|opened| opened.data)
 }
 
-/// Constants of filters: planned once, and computed in each execution.
+/// The constants of filters, which are planned once and computed in each execution.
 #[derive(Debug)]
 pub struct Constants {
-    /// A column for each used parameter, and for `now()`.
+    /// The input of the constants: a column for each used parameter, and for `now()`.
     schema: SchemaRef,
     each: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 impl Constants {
-    /// Takes the constants out of `filters`, and leaves a placeholder for each constant. `None` if
+    /// Replaces each constant in `filters` with a placeholder, and returns the constants. `None` if
     /// a constant cannot be planned.
     pub fn take(planner: &Planner, filters: &mut [&mut Expr]) -> Option<Self> {
         let mut fields: Vec<FieldRef> = Vec::new();
@@ -94,8 +95,8 @@ impl Constants {
         Some(Self { each: each.collect::<Option<_>>()?, schema })
     }
 
-    /// The values of the constants. `None` if a constant has no value, for example a sum out of
-    /// range: then a plan of the query with the parameters reports the error.
+    /// Computes the constants. `None` if a constant has no value, for example a sum out of range:
+    /// the caller then plans the query with the parameters, and the plan reports the error.
     pub fn compute(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<ScalarValue>> {
         if self.each.is_empty() {
             return Some(Vec::new());
@@ -122,7 +123,8 @@ impl Constants {
     }
 }
 
-/// A filter with the computed constants.
+/// Replaces the placeholders in a filter with the computed constants; `None` if a constant is
+/// missing.
 pub fn fill(filter: &Expr, computed: &[ScalarValue]) -> Option<Expr> {
     let filled = filter.clone().change_up(|expr| match &expr {
         Expr::Placeholder(placeholder) => {
@@ -151,7 +153,7 @@ fn note_parameters(expr: &Expr, fields: &mut Vec<FieldRef>) -> datafusion::error
     .map(|_| ())
 }
 
-/// A constant over the columns of [`Constants::schema`].
+/// Rewrites a constant so that its parameters become columns of [`Constants::schema`].
 fn as_columns(expr: Expr) -> Option<Expr> {
     let columns = expr.change_up(|expr| match expr {
         Expr::Placeholder(Placeholder { id, .. }) => {

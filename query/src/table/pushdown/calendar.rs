@@ -1,17 +1,18 @@
-//! Predicates on the calendar of the tick column as ranges of ticks (F20): Mondays, nine to
-//! eleven, the first quarters of even years.
+//! Converts predicates on calendar fields of the tick column to ranges of ticks (F20). Examples:
+//! Mondays, nine to eleven o'clock, the first quarters of even years.
 //!
 //! ```text
 //!   extract(dow FROM time) = 1 AND extract(hour FROM time) IN (9, 10)
 //!   ├ looks at days  ─► one cell a day ──► evaluated at the first tick of each ─► Mondays
 //!   └ looks at hours ─► one cell an hour of those Mondays ─► evaluated ─► 9 to 11 o'clock
 //! ```
-//! The module does not interpret a predicate, but evaluates it. The ticks are cut into cells;
-//! within a cell, no input of the predicate changes (see [`leaf`]). The predicate is evaluated once
-//! for each cell, by the same functions that filter rows. Days and hours follow the clocks of the
-//! predicate's time zones, including changes to and from summer time.
+//! The module does not interpret a predicate, but evaluates the predicate. The ticks are divided
+//! into cells (such as days or hours). Within a cell, no input of the predicate changes (see
+//! [`leaf`]). The predicate is evaluated once for each cell, by the same functions that filter
+//! rows. Days and hours follow the clocks of the predicate's time zones, including changes to and
+//! from summer time.
 //!
-//! The rows are still filtered: the ranges save reads but decide no row.
+//! The plan still filters the rows: the ranges only reduce the events that a scan reads.
 
 use arrow::array::{Array as _, BooleanArray};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, utils::split_conjunction};
@@ -29,17 +30,19 @@ mod zone;
 
 use leaf::{Leaf, leaves};
 
-/// The maximum number of cells for one predicate: seven years of hours, 179 years of days. The
-/// evaluation of so many cells takes some milliseconds.
+/// The maximum number of cells for one predicate: seven years of hours, or 179 years of days. The
+/// evaluation of 65,536 cells takes a few milliseconds.
 const CELLS_MAX: usize = 65_536;
 
-/// The maximum number of ranges for a scan.
+/// The maximum number of tick ranges that a scan receives.
 const RANGES_MAX: usize = 10_000;
 
-/// Evaluates a predicate for values of the tick column, counted in the column's unit.
+/// A function that evaluates a predicate for values of the tick column, given in the column's time
+/// unit.
 pub type Evaluate<'a> = &'a dyn Fn(&Expr, Vec<i64>) -> datafusion::error::Result<BooleanArray>;
 
-/// True if [`narrow`] may be able to use `filter`.
+/// True if [`narrow`] may be able to use `filter`: a part of the filter depends only on calendar
+/// fields of the tick column.
 pub fn concerns(definition: &ChronicleDefinition, filter: &Expr) -> bool {
     if ticks(definition, filter).is_some() {
         return false;
@@ -60,7 +63,7 @@ pub fn concerns(definition: &ChronicleDefinition, filter: &Expr) -> bool {
 }
 
 /// The ticks of `within` for which all `filters` may be true. If the exact result is too expensive,
-/// the result has more ticks, up to all of `within`.
+/// the function returns more ticks, up to all of `within`.
 pub fn narrow(
     definition: &ChronicleDefinition,
     filters: &[Expr],
@@ -80,7 +83,8 @@ struct Narrowing<'a> {
 }
 
 impl Narrowing<'_> {
-    /// Starts with coarse units; finer units then divide only the remaining ticks.
+    /// Applies all filters: first the filters with coarse calendar units; filters with finer units
+    /// then divide only the remaining ticks.
     fn narrowed_by_all<'e>(
         &self,
         filters: impl IntoIterator<Item = &'e Expr>,
@@ -95,7 +99,8 @@ impl Narrowing<'_> {
         filters.into_iter().fold(within, |within, (_, filter)| self.narrowed_by(filter, within))
     }
 
-    /// The finest unit in a filter; the finest unit of all if the filter's unit is unknown.
+    /// The finest calendar unit in a filter; `None`, which sorts as the finest unit, if the
+    /// filter's units are unknown.
     fn finest(&self, filter: &Expr) -> Option<CalendarUnit> {
         let leaves = leaves(self.definition, filter)?;
         let unit = |leaf: &Leaf| match leaf {
@@ -126,8 +131,8 @@ impl Narrowing<'_> {
         }
     }
 
-    /// The ticks for which `predicate` is true, by evaluation on each cell; `None` if there are too
-    /// many cells, or if the evaluation fails.
+    /// The ticks for which `predicate` is true, found by evaluation on each cell; `None` if there
+    /// are too many cells, or if the evaluation fails.
     fn narrowed_by_cells(
         &self,
         predicate: &Expr,

@@ -1,5 +1,5 @@
-//! Conditions on columns with secondary indexes (F88). The condition itself stays a filter above
-//! the scan.
+//! Converts conditions on columns with secondary indexes to index filters (F88). The plan still
+//! applies the condition above the scan.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -12,7 +12,8 @@ use stratalog_model::{
 
 use super::array_of;
 
-/// The index filter that holds for every row where `filter`, one conjunct, is true.
+/// The index filter that holds for every row where `filter`, one conjunct, is true; `None` without
+/// a usable index.
 pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
     if definition.indexes.is_empty() {
         return None;
@@ -40,7 +41,7 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
     }
 }
 
-/// The filter for the words in every text that matches a LIKE pattern.
+/// The index filter for the words that every text matching a LIKE pattern contains.
 fn has_words(
     definition: &ChronicleDefinition,
     (expr, pattern): (&Expr, &Expr),
@@ -58,7 +59,8 @@ fn has_words(
     has.then(|| column.wants(ValuePredicate::Words(words)))
 }
 
-/// The column that a condition compares with several values; adds the values to `values`.
+/// The indexed column that a condition compares with several values (OR, IN). Adds the values to
+/// `values`.
 fn alternatives<'a>(
     definition: &'a ChronicleDefinition,
     filter: &Expr,
@@ -102,7 +104,7 @@ fn indexed<'a>(definition: &'a ChronicleDefinition, expr: &Expr) -> Option<Index
             let indexed = definition.indexes.iter().any(|index| index.columns.contains(&known.id));
             indexed.then(|| IndexedColumn { definition, at, of: known.column_type.arrow_type() })
         }
-        // Texts in any Arrow form, and integers with a cast to a wider type.
+        // Accept casts between Arrow's text types, and casts of integers to a wider type.
         Expr::Cast(cast) => {
             let column = indexed(definition, &cast.expr)?;
             let to = cast.field.data_type();
@@ -131,7 +133,8 @@ impl IndexedColumn<'_> {
         ValueFilter { column: self.at, predicate }
     }
 
-    /// A filter for any of the constants. A constant outside of the column's type equals no value.
+    /// A filter for rows equal to any of the constants. A constant outside of the column's type
+    /// equals no value.
     fn among(&self, values: &[Expr]) -> Option<ValueFilter> {
         let mut among = Vec::with_capacity(values.len());
         for value in values {
@@ -156,7 +159,8 @@ impl IndexedColumn<'_> {
     }
 }
 
-/// The constant in the column's type, if the constant is the same type in another form.
+/// Converts the constant to the column's type if both types are forms of the same type; otherwise
+/// `None`.
 fn same_type(value: &ScalarValue, of: &DataType) -> Option<ScalarValue> {
     if value.data_type() == *of {
         return Some(value.clone());
@@ -165,7 +169,7 @@ fn same_type(value: &ScalarValue, of: &DataType) -> Option<ScalarValue> {
     (*of == DataType::Utf8View).then(|| ScalarValue::Utf8View(Some(text.to_string())))
 }
 
-/// The words in every text that a LIKE pattern matches.
+/// The words and parts of words that every text matching a LIKE pattern contains.
 fn words_of(pattern: &str, escape: Option<char>) -> Vec<WordPart> {
     let escape = escape.unwrap_or('\\');
     let mut words = Vec::new();
@@ -178,8 +182,8 @@ fn words_of(pattern: &str, escape: Option<char>) -> Vec<WordPart> {
                 part.clear();
                 begins = false;
             }
-            // The escaped letter may continue the word before it, or begin a word: the filter asks
-            // for both.
+            // The escaped character may continue the word before it, or begin a new word: the
+            // filter requires both parts separately.
             letter if letter == escape => {
                 words.extend(WordPart::all_of(&part, begins, false));
                 part.clear();

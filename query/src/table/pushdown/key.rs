@@ -1,4 +1,4 @@
-//! Equality and IN on key columns.
+//! Conversion of equality and IN conditions on key columns to sets of keys.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -9,8 +9,8 @@ use stratalog_model::{ChronicleDefinition, tier::KeyFilter};
 
 use super::{Conjunct, array_of};
 
-/// The exact meaning of `filter` as a set of key values, if any. Valid only for a conjunct, because
-/// the filter may be NULL where it is not true.
+/// Converts `filter` exactly to a set of key values; `None` without an exact conversion. Valid only
+/// for a conjunct, because the filter may be NULL instead of false for other keys.
 pub fn filter(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunct> {
     let (column, values) = values(definition, filter)?;
     let data_type = definition.columns.get(column)?.column_type.arrow_type();
@@ -27,7 +27,7 @@ pub fn filter(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunc
     Some(Conjunct::Keys(KeyFilter { column, values: array_of(admitted)? }))
 }
 
-/// The key column of the filter, and the admitted values.
+/// The key column of the filter, and the values that the filter allows.
 fn values(definition: &ChronicleDefinition, filter: &Expr) -> Option<(usize, Vec<ScalarValue>)> {
     match filter {
         Expr::Alias(alias) => values(definition, &alias.expr),
@@ -48,8 +48,8 @@ fn values(definition: &ChronicleDefinition, filter: &Expr) -> Option<(usize, Vec
                 },
             }
         }
-        // The planner may rewrite `key IN (…, NULL)` to this form; only the values make the form
-        // true.
+        // The planner may rewrite `key IN (…, NULL)` to `key = … OR NULL`. The added operand is
+        // never true.
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) if is_never(right) => {
             values(definition, left)
         }
@@ -85,8 +85,8 @@ fn is_never(condition: &Expr) -> bool {
     )
 }
 
-/// The position of the key column behind `expr`: the column itself, or a widening cast that
-/// preserves equality.
+/// The position of the key column that `expr` represents: the column itself, or a widening cast
+/// that preserves equality.
 fn key_column(definition: &ChronicleDefinition, expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Alias(alias) => key_column(definition, &alias.expr),
@@ -128,11 +128,12 @@ fn is_text(data_type: &DataType) -> bool {
 enum ConvertedValue {
     /// The value in the column's type.
     Value(ScalarValue),
-    /// No value of the column equals the converted value.
+    /// The value equals no value of the column.
     Never,
 }
 
-/// `value` in the column's type; `None` if equality in another type might have another meaning.
+/// Converts `value` to the column's type; `None` if equality in the other type might have another
+/// meaning.
 fn convert(value: &ScalarValue, to: &DataType) -> Option<ConvertedValue> {
     if value.is_null() {
         return Some(ConvertedValue::Never);

@@ -1,5 +1,6 @@
-//! Comparisons of `_gsn` and `_toid` with constants: log positions outside of which a filter is
-//! never true. The filter stays above the scan; the range saves reads.
+//! Converts comparisons of `_gsn` and `_toid` with constants to a range of gsns outside of which a
+//! filter is never true. The plan still applies the filter; the range only reduces the events that
+//! a scan reads.
 
 use datafusion::{
     logical_expr::{Between, BinaryExpr, Expr, Operator, expr::InList},
@@ -7,7 +8,7 @@ use datafusion::{
 };
 use stratalog_model::{Gsn, GsnRange};
 
-/// Positions outside of which `filter` is never true; all positions if nothing is known.
+/// A range of gsns outside of which `filter` is never true; all gsns if nothing is known.
 pub fn gsns(filter: &Expr) -> GsnRange {
     match filter {
         Expr::Alias(alias) => gsns(&alias.expr),
@@ -48,7 +49,7 @@ fn compare(op: Operator, value: &Expr) -> Option<GsnRange> {
         ScalarValue::Int32(Some(value)) => i64::from(*value),
         _ => return None,
     };
-    // Positions start at 1.
+    // The first gsn is 1.
     let at = |value: i64| Gsn(u64::try_from(value).unwrap_or(0));
     let (from, after) = (at(value), at(value.saturating_add(1)));
     let (first, last) = (GsnRange::ALL.start, GsnRange::ALL.end);
@@ -62,8 +63,8 @@ fn compare(op: Operator, value: &Expr) -> Option<GsnRange> {
     })
 }
 
-/// True if `expr` is the position of an event. The database has one site, so the order of positions
-/// is the order of commits.
+/// True if `expr` is the gsn of an event, `_gsn` or `_toid`. The database has one site, so the
+/// order of both columns is the order of commits.
 fn is_gsn(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => is_gsn(&alias.expr),

@@ -1,7 +1,7 @@
-//! Comparisons of the tick column with constants.
+//! Conversion of comparisons between the tick column and constants to ranges of ticks.
 //!
-//! The column shows `floor((base + tick × granularity) ÷ unit) × unit` nanoseconds. The value never
-//! falls as the tick rises, so each comparison is a range of ticks. Constants may lie outside of
+//! The column shows `floor((base + tick × granularity) ÷ unit) × unit` nanoseconds. A greater tick
+//! never has a smaller value, so each comparison is a range of ticks. Constants may lie outside of
 //! the range of ticks and of 64 bits, hence i128.
 
 use arrow::datatypes::{DataType, TimeUnit};
@@ -13,7 +13,8 @@ use stratalog_model::{ChronicleDefinition, Grouping, Tick, TickRange, TickRanges
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// A view of the tick that constants are compared with.
+/// An expression over the tick that can be compared with constants. The expression never falls as
+/// the tick rises.
 #[derive(Debug, Clone, Copy)]
 pub enum Axis {
     /// The tick column, as an instant.
@@ -38,7 +39,7 @@ pub enum Axis {
     Group(Grouping),
 }
 
-/// The tick column as an axis.
+/// The axis of the tick column.
 pub fn axis_of_tick(definition: &ChronicleDefinition) -> Option<Axis> {
     let tick = definition.tick()?;
     let unit_ns = i128::from(tick.column_type.timestamp_unit_ns()?);
@@ -46,7 +47,7 @@ pub fn axis_of_tick(definition: &ChronicleDefinition) -> Option<Axis> {
     Some(Axis::Time { scale: definition.scale, unit_ns, zoned })
 }
 
-/// The axis of `expr`, if any.
+/// The axis that `expr` represents; `None` if `expr` is not a monotonic expression over the tick.
 pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
     match expr {
         Expr::Alias(alias) => axis(definition, &alias.expr),
@@ -62,8 +63,8 @@ pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
     }
 }
 
-/// The axis after a cast that preserves instants: to a unit at least as fine, and between time
-/// zones, or to a date in UTC.
+/// The axis after a cast that preserves instants: a cast to an equal or finer unit, between time
+/// zones, or to a date in UTC. `None` for other casts.
 fn casted(axis: Axis, to: &DataType) -> Option<Axis> {
     match (axis, to) {
         (Axis::Time { scale, unit_ns, zoned }, DataType::Timestamp(unit, zone)) => {
@@ -84,7 +85,8 @@ fn casted(axis: Axis, to: &DataType) -> Option<Axis> {
 }
 
 impl Axis {
-    /// The ticks for which `self op value` is true; `None` if no exact answer is possible.
+    /// The ticks for which the comparison `self op value` is true; `None` if the ticks cannot be
+    /// computed exactly.
     pub fn compare(&self, op: Operator, value: &Expr) -> Option<TickRanges> {
         let Expr::Literal(value, _) = value else { return None };
         let at = self.position(value)?;
@@ -104,7 +106,8 @@ impl Axis {
         Some(ranges)
     }
 
-    /// The position of a constant: nanoseconds since 1970, a tick, or a group.
+    /// Converts a constant to a position on the axis: nanoseconds since 1970, a tick, or a group.
+    /// `None` for another type.
     fn position(&self, value: &ScalarValue) -> Option<i128> {
         match (self, value) {
             (Axis::Time { zoned, .. }, value) => {
@@ -127,8 +130,8 @@ impl Axis {
         }
     }
 
-    /// The position of a tick: the column's value in nanoseconds since 1970, the tick, or its
-    /// group.
+    /// The position of a tick on the axis: the column's value in nanoseconds since 1970, the tick,
+    /// or the group of the tick.
     pub fn value_of(&self, tick: Tick) -> i128 {
         match self {
             Axis::Time { scale, unit_ns, .. } | Axis::Date { scale, unit_ns } => {
@@ -141,7 +144,8 @@ impl Axis {
         }
     }
 
-    /// The column's number for a tick; `None` outside of the column's range.
+    /// The value of the column for a tick, as a number of the column's units; `None` if the number
+    /// does not fit in 64 bits.
     pub fn count_of(&self, tick: Tick) -> Option<i64> {
         let unit_ns = match self {
             Axis::Time { unit_ns, .. } => *unit_ns,
@@ -151,7 +155,7 @@ impl Axis {
         i64::try_from(self.value_of(tick).div_euclid(unit_ns)).ok()
     }
 
-    /// The first tick whose value on this axis is at or after `at`.
+    /// The first tick whose position on this axis is at least `at`.
     pub fn first_at_or_after(&self, at: i128) -> Tick {
         match self {
             Axis::Time { scale, unit_ns, .. } | Axis::Date { scale, unit_ns } => {
@@ -164,7 +168,8 @@ impl Axis {
     }
 }
 
-/// The tick, or the end of the range if the tick lies beyond.
+/// Converts a number to a tick; a number beyond the range of ticks becomes the nearest end of the
+/// range.
 fn bound(at: i128) -> Tick {
     match i64::try_from(at) {
         Ok(tick) => Tick(tick),
@@ -173,7 +178,8 @@ fn bound(at: i128) -> Tick {
     }
 }
 
-/// The count, the unit and the presence of a time zone of a timestamp that is not NULL.
+/// The number of units, the unit, and whether the type has a time zone; `None` for NULL and for
+/// other types.
 pub fn timestamp(value: &ScalarValue) -> Option<(i64, TimeUnit, bool)> {
     match value {
         ScalarValue::TimestampSecond(Some(count), zone) => {
@@ -192,7 +198,7 @@ pub fn timestamp(value: &ScalarValue) -> Option<(i64, TimeUnit, bool)> {
     }
 }
 
-/// Nanoseconds of a unit.
+/// Length of a time unit in nanoseconds.
 pub fn time_unit_ns(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1_000_000_000,
@@ -202,7 +208,7 @@ pub fn time_unit_ns(unit: TimeUnit) -> i128 {
     }
 }
 
-/// True if the local time of the time zone is UTC.
+/// True for a name of the time zone UTC.
 fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "+00:00" | "Z" | "Etc/UTC" | "GMT")
 }

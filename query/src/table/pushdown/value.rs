@@ -1,5 +1,5 @@
-//! The values that conditions on other columns admit, for pruning of parts by statistics (F87). The
-//! condition itself stays a filter above the scan.
+//! Converts conditions on columns to ranges of values, so that a scan can skip blocks and row
+//! groups by their statistics (F87). The plan still applies the condition above the scan.
 
 use arrow::{array::Array, compute::cast, datatypes::DataType};
 use datafusion::{
@@ -12,7 +12,8 @@ use stratalog_model::{
     values::{OrderedValue, ValuePredicate},
 };
 
-/// The requirement on one column that holds for every row where `filter` is true.
+/// The condition on the values of one column that holds for every row where `filter` is true;
+/// `None` without such a condition.
 pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
     let truth = |inner: &Expr, value: bool| {
         let operand = ColumnOperand::of(definition, inner)?;
@@ -67,16 +68,16 @@ pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFi
     }
 }
 
-/// The system column with the number of arrival: statistics and indexes cover it like other
-/// columns.
+/// The system column with the arrival number of an event. Statistics and indexes cover this column
+/// like other columns.
 const ARRIVAL: &str = "_seq";
 
-/// All values but NULL.
+/// Matches all values except NULL.
 const ANY: ValuePredicate = ValuePredicate::Between(None, None);
 
-/// A column in a comparison.
+/// A column as an operand of a comparison.
 struct ColumnOperand {
-    /// The column's position: system columns follow the user's columns.
+    /// The position of the column: system columns come after the user's columns.
     column: usize,
     /// The column's own type.
     of: DataType,
@@ -97,7 +98,8 @@ impl ColumnOperand {
                 let named = |known: &stratalog_model::ColumnDefinition| known.name == column.name;
                 let column = definition.columns.iter().position(named)?;
                 let column_type = &definition.columns.get(column)?.column_type;
-                // These types have no order, or the stored form has another order.
+                // Values of these types have no order, or are stored in a form with a different
+                // order.
                 let ranked = !matches!(
                     column_type,
                     ColumnType::Jsonb | ColumnType::Interval | ColumnType::Array(_)
@@ -138,9 +140,9 @@ impl ColumnOperand {
         }))
     }
 
-    /// The column's values that enclose all values equal to a constant; an inner `None` for NULL.
-    /// The outer `None` means that the expression is no constant, or has no place among the
-    /// column's values.
+    /// The smallest range of stored column values that contains all values equal to a constant; an
+    /// inner `None` for NULL. The outer `None` means that the expression is not a constant, or
+    /// cannot be ordered among the column's values.
     fn rank(&self, value: &Expr) -> Option<Option<(OrderedValue, OrderedValue)>> {
         let Expr::Literal(value, _) = value else { return None };
         if value.is_null() {

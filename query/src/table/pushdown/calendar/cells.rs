@@ -1,12 +1,11 @@
-//! Cuts ticks into cells; within a cell, no input of a predicate changes.
+//! Divides a range of ticks into cells. Within a cell, no input of a predicate changes.
 //!
 //! ```text
 //!   day, Europe/Berlin    ──┬──────────┬─────────┬───────────▶ ticks
 //!                     midnight    midnight  (23 hours)
 //! ```
-//! While a zone's offset from UTC is constant, the zone's clocks advance with the ticks: days,
-//! months and hours begin at constant instants of local time. A change of the offset also begins a
-//! cell.
+//! While a zone's offset from UTC is constant, local time advances with the ticks: days, months and
+//! hours begin at computable instants of local time. A change of the offset also begins a new cell.
 
 use stratalog_functions::CalendarUnit;
 use stratalog_model::{Tick, TickRange};
@@ -24,8 +23,7 @@ use super::{
 const SECOND: i128 = SECOND_NS as i128;
 const DAY: i128 = DAY_NS as i128;
 
-/// The first ticks of the cells of `range`, ascending; `None` for more than about `cells_max`
-/// cells.
+/// The first tick of each cell in `range`, ascending; `None` for more than about `cells_max` cells.
 pub fn cells(
     axis: &Axis,
     leaves: &[Leaf],
@@ -64,7 +62,8 @@ pub fn cells(
     Some(starts)
 }
 
-/// Instants `from..=to`, in nanoseconds since 1970, at which local time is `east` ahead.
+/// The instants `from..=to`, in nanoseconds since 1970, during which local time is `east`
+/// nanoseconds ahead of UTC.
 struct ZoneStretch {
     from: i128,
     to: i128,
@@ -84,14 +83,14 @@ fn stretches(zone: &TimeZone, first: i128, last: i128) -> Option<Vec<ZoneStretch
     Some(spans.iter().zip(ends.chain([last])).map(stretch).collect())
 }
 
-/// The starts of cells, in local time.
+/// The places where cells start, in local time.
 enum CellStarts<'a> {
     Each(CalendarUnit),
     At(&'a [i128]),
 }
 
 impl CellStarts<'_> {
-    /// The starts of cells in a stretch after the stretch's first instant.
+    /// The starts of cells in a stretch, without the first instant of the stretch.
     fn within(&self, stretch: &ZoneStretch) -> Box<dyn Iterator<Item = i128> + '_> {
         let (from, to, east) = (stretch.from, stretch.to, stretch.east);
         match self {
@@ -107,7 +106,7 @@ impl CellStarts<'_> {
     }
 }
 
-/// The start of the next unit after the local time `at`, in nanoseconds since 1970.
+/// The start of the next calendar unit after the local time `at`, in nanoseconds since 1970.
 fn next(unit: CalendarUnit, at: i128) -> i128 {
     let day = at.div_euclid(DAY);
     let of_length = |length: i128| (at.div_euclid(length) + 1) * length;
@@ -124,9 +123,10 @@ fn next(unit: CalendarUnit, at: i128) -> i128 {
     }
 }
 
-/// The first day of the next month whose number is a multiple of `step`, from 0.
+/// The first day, counted since 1970, of the next month whose number (0 is January) is a multiple
+/// of `step`.
 fn next_month(day: i128, step: i64) -> i128 {
-    // Ticks never exceed i64 days.
+    // The number of days always fits in an i64.
     let Ok(day) = i64::try_from(day) else { return i128::MAX / DAY };
     let civil = civil_of(day);
     let months = civil.year * 12 + i64::from(civil.month) - 1;

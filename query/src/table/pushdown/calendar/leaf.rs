@@ -1,4 +1,4 @@
-//! The inputs of a predicate on the tick column alone.
+//! Finds the inputs (leaves) of a predicate that depends only on the tick column.
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::{
@@ -15,36 +15,37 @@ use super::super::{
     time::{Axis, axis, time_unit_ns, timestamp},
 };
 
-/// A part of a predicate with few values. The part keeps its value:
+/// An input of a predicate: a subexpression whose value is constant over ranges of ticks. The value
+/// is constant:
 #[derive(Debug, Clone, PartialEq)]
 pub enum Leaf {
-    /// inside these ranges, and outside of them.
+    /// inside these ranges, and also outside of them (a comparison).
     Ticks(TickRanges),
-    /// within a unit of the calendar of a zone.
+    /// within each calendar unit in a time zone.
     Unit {
-        /// The time zone of the clocks.
+        /// The time zone of the local time.
         zone: TimeZone,
         /// The unit.
         unit: CalendarUnit,
     },
-    /// between constant instants of the local time of a zone.
+    /// between constant instants of local time in a time zone.
     Clock {
-        /// The time zone of the clocks.
+        /// The time zone of the local time.
         zone: TimeZone,
-        /// Local times, in nanoseconds since 1970.
+        /// The local times of the instants, in nanoseconds since 1970.
         at: Vec<i128>,
     },
 }
 
 impl Leaf {
-    /// True for a calendar part, false for a plain comparison.
+    /// True for an input that depends on the calendar, false for a plain comparison with constants.
     pub fn is_calendar(&self) -> bool {
         !matches!(self, Self::Ticks(_))
     }
 }
 
-/// All inputs of `predicate`, if its value is a function of the calendar of the tick column: the
-/// predicate is constant where all inputs are constant.
+/// All inputs of `predicate`; `None` if the predicate depends on more than the calendar of the tick
+/// column. The predicate is constant wherever all inputs are constant.
 pub fn leaves(definition: &ChronicleDefinition, predicate: &Expr) -> Option<Vec<Leaf>> {
     let tick = definition.tick()?;
     if predicate.column_refs().iter().any(|column| column.name != tick.name) {
@@ -132,7 +133,7 @@ impl LeafReader<'_> {
         }
     }
 
-    /// `extract(part FROM time)` and `date_trunc(unit, time)`.
+    /// Recognizes `extract(part FROM time)` and `date_trunc(unit, time)`.
     fn part(&self, call: &ScalarFunction) -> Option<Leaf> {
         let [Expr::Literal(name, _), time] = call.args.as_slice() else { return None };
         let name = name.try_as_str()??;
@@ -144,8 +145,8 @@ impl LeafReader<'_> {
         Some(Leaf::Unit { zone: self.clock(time)?.zone, unit })
     }
 
-    /// `time − (local − date_trunc(unit, local))`: the truncation of instants to hours and finer
-    /// units.
+    /// Recognizes `time − (local − date_trunc(unit, local))`, the truncation of instants to hours
+    /// and finer units.
     fn cut_off(&self, time: &Expr, rest: &Expr) -> Option<Leaf> {
         let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) = rest else {
             return None;
@@ -161,7 +162,7 @@ impl LeafReader<'_> {
         matches!(&cut, Leaf::Unit { zone, .. } if *zone == local.zone).then_some(cut)
     }
 
-    /// The clocks behind `expr`, if `expr` is the tick column in local time.
+    /// The time zone of `expr`, if `expr` is the tick column in local time.
     fn clock(&self, expr: &Expr) -> Option<Clock> {
         if let Some(Axis::Time { unit_ns, .. }) = axis(self.definition, expr) {
             return Some(Clock { zone: TimeZone::UTC, unit_ns });
@@ -194,7 +195,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// A comparison with constants.
+    /// The input for a comparison of the local time with constants.
     fn compared<'e>(self, constants: impl IntoIterator<Item = &'e Expr>) -> Option<Leaf> {
         let mut at = Vec::new();
         for constant in constants {

@@ -1,29 +1,29 @@
-//! Finds the spans between changes of a time zone's offset from UTC.
+//! Finds the spans of time in which a time zone's offset from UTC is constant.
 
 use stratalog_text::{
     TimeZone,
     calendar::{Civil, DAY_SECONDS, civil_of, days_of},
 };
 
-/// Instants from `start` up to the start of the next span.
+/// A span of time with a constant offset, from `start` up to the start of the next span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Seconds since 1970.
     pub start: i64,
-    /// Seconds east of Greenwich.
+    /// Offset from UTC in seconds, positive east of Greenwich.
     pub east: i64,
 }
 
-/// Seconds between two reads of a zone's offset. No zone changes its clocks twice in so short a
-/// time (the shortest time in the database is 6.96 days), so at most one change lies between two
-/// reads.
+/// Seconds between two samples of a zone's offset. No zone changes its clocks twice in a shorter
+/// time (the shortest interval in the time zone database is 6.96 days), so at most one change lies
+/// between two samples.
 const LOOK_SECONDS: i64 = 6 * DAY_SECONDS;
 
-/// The maximum number of reads for one stretch of time: about 1,600 years.
+/// The maximum number of samples for one range of time: about 1,600 years.
 const LOOKS_MAX: i64 = 100_000;
 
-/// The spans of the instants `from..to`, in seconds since 1970; the first span starts at `from`.
-/// `None` if the stretch needs too many reads.
+/// The spans in the range `from..to`, in seconds since 1970; the first span starts at `from`.
+/// `None` if the range needs too many samples.
 pub fn spans(zone: &TimeZone, from: i64, to: i64) -> Option<Vec<Span>> {
     let east = |at: i64| i64::from(zone.offset_at(at));
     let mut last = Span { start: from, east: east(from) };
@@ -36,8 +36,8 @@ pub fn spans(zone: &TimeZone, from: i64, to: i64) -> Option<Vec<Span>> {
     }
     let (mut at, mut known) = (from, from);
     while at < to {
-        // Years far ahead repeat the rules of other years: the start of each year may have one more
-        // change.
+        // For years far ahead, the time zone library repeats the rules of other years: the start of
+        // each year may have an additional change.
         let end = next_year(at).min(at + LOOK_SECONDS).min(to);
         for look in [at, end - 1] {
             if east(look) != last.east {
@@ -52,7 +52,8 @@ pub fn spans(zone: &TimeZone, from: i64, to: i64) -> Option<Vec<Span>> {
     Some(spans)
 }
 
-/// The first instant after `same` where `is_same` is false; `changed` is such an instant.
+/// The first instant after `same` at which `is_same` is false, found by bisection;
+/// `is_same(changed)` is false.
 fn first_change(mut same: i64, mut changed: i64, is_same: impl Fn(i64) -> bool) -> i64 {
     while changed - same > 1 {
         let middle = same + (changed - same) / 2;
