@@ -59,7 +59,7 @@ pub(crate) struct State {
     names: Names,
     writing: Mutex<Option<Arc<Session>>>,
     room: Arc<Semaphore>,
-    /// Permits for long computations, fewer than the threads, so that threads stay free for
+    /// Permits for long computations, one per processor. The limit leaves threads free for
     /// connections.
     computing: Semaphore,
     /// Permits for large appends.

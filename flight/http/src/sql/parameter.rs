@@ -123,8 +123,8 @@ impl<'de> Visitor<'de> for List {
     }
 }
 
-/// Converts a JSON list to the syntax of PostgreSQL's arrays, for example `[1, null]` to `{1,
-/// NULL}`. Strings and numbers have the same syntax in both.
+/// Converts a JSON list to the syntax of PostgreSQL's arrays, for example `[1,null,"a"]` to
+/// `{1,null,"a"}`. The input syntax of arrays reads `null` as NULL.
 fn array_text(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;

@@ -17,8 +17,9 @@ pub(super) struct MergedRows {
     pub(super) kept_rows: Vec<u32>,
 }
 
-/// Merges rows with equal key and time. `None` if there are no such rows, or if the merge is
-/// unnecessary because of the table's collision rule.
+/// Merges rows with equal key and time. `None` if no rows are merged: if no two rows have equal key
+/// and time, if no row lacks a value (then the table's collision rule gives the same result), or if
+/// this rule does not replace rows.
 ///
 /// # Errors
 /// Arrow's errors about key columns.
