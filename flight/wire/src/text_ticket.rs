@@ -1,4 +1,4 @@
-//! Tickets that contain a query as JSON, as InfluxDB 3's clients make them.
+//! Tickets that contain a query as JSON. The clients of InfluxDB 3 create such tickets.
 
 use serde::Deserialize;
 use stratalog_model::{Error, ErrorKind, Result};

@@ -42,8 +42,8 @@ struct BatchAcknowledgement {
 }
 
 /// The number of waiting batches that one append can store. Counts from the first batch as long as
-/// the batches have equal options, and either no producer, or the same producer with ascending
-/// numbers.
+/// the batches request the same durability, and have either no producer, or the same producer with
+/// ascending numbers.
 pub(super) fn count(waiting: &VecDeque<WaitingBatch>) -> usize {
     let pairs = waiting.iter().zip(waiting.iter().skip(1));
     let follows = |(before, next): &(&WaitingBatch, &WaitingBatch)| {

@@ -182,8 +182,9 @@ impl Callers {
         now_ns.saturating_sub(idle_ns.unwrap_or(i64::MAX))
     }
 
-    /// Opens a session for a user. If the database does not exist, its name is used as a schema in
-    /// the default database, because InfluxDB's clients call a container of tables a database.
+    /// Opens a session for a user. If the default database has a schema with the name `named`, and
+    /// no database has this name, the session uses the default database with this schema first in
+    /// the search path: InfluxDB's clients call a container of tables a database.
     fn open(
         &self,
         user: Option<&str>,
