@@ -1,14 +1,15 @@
 //! The acquisition of a chronicle by a client's session, kept for the lifetime of the client.
 //!
 //! ```text
-//!   ACQUIRE … FOR lease ─► acquired ─ a quarter of the lease later ──────► ACQUIRE: renews the lease
+//!   ACQUIRE … FOR lease ─► acquired ─ a quarter of the lease later ────► ACQUIRE renews the lease
 //!                           │
-//!                           ├─ the server restarted: a new session ──────► ACQUIRE, if no other session has it
-//!                           └─ the lease ran out: no server was reachable ► ACQUIRE, if no other session has it
+//!                           ├─ the server restarted: a new session ────► ACQUIRE NOWAIT
+//!                           └─ the lease ran out, server unreachable ──► ACQUIRE NOWAIT
 //! ```
 //!
-//! Every use of a connection checks the acquisition first, so no statement runs in a session
-//! without the acquisition.
+//! The statement fails if another session has acquired the chronicle in the meantime. Every use of
+//! a connection checks the acquisition first, so no statement runs in a session without the
+//! acquisition.
 
 use std::{
     sync::Arc,

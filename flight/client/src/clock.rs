@@ -83,8 +83,8 @@ pub struct ClockSync {
     pub distance_ns: i64,
     /// The longest round trip on which the estimate is based: twice the latency.
     pub round_trip: Duration,
-    /// The epoch of the server's clock. It increases at every start of the clock, and whenever the
-    /// server sets a new lower limit for the times of the clock. Times of different epochs are not
+    /// The epoch of the server's clock. The epoch increases at every start of the server's clock,
+    /// and whenever the server handles a jump of its wall clock. Times of different epochs are not
     /// comparable.
     pub epoch: u64,
     /// The number of clock jumps that the client detected only by contradictions between round

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   connection:  ├── first, breaks ─┤ ├── second, breaks ─┤ ├── third ──
-//!   session:     ├─────────────── one token ──────────────┤ the server restarted: the token is unknown,
-//!                                                           log in again, set the options again
+//!   session:     ├─────────────── one token ──────────────┤ the server restarted: log in again,
+//!                                                           set the options again
 //! ```
 //!
 //! A token is not bound to a connection: the open objects of a session survive a broken connection.

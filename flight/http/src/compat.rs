@@ -1,5 +1,5 @@
-//! Routes for the queries that clients of other products send before they write: database commands
-//! of InfluxDB 1, and SQL of QuestDB.
+//! Routes for the queries of other products' clients before a write: database commands of InfluxDB
+//! 1, and SQL of QuestDB.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   accepted ─► silent ─► running ⇄ idle      silent: no request yet; idle: between two requests
-//!                 │                  │    no place is free: the server closes the oldest silent socket,
+//!                 │                  │    no place is free: the oldest silent socket closes,
 //!                 └──────────────────┴─►  else the oldest idle socket; running sockets stay open
 //! ```
 //! Thus silent sockets, however many, never prevent a new connection.
@@ -64,8 +64,8 @@ impl ConnectionLimit {
         Self { shared: Arc::default(), places: places.max(1) }
     }
 
-    /// Waits for a free place, and takes the place for a new socket. If all places are occupied,
-    /// tells the oldest silent or idle socket to close.
+    /// Takes a place for a new socket. If no place is free, closes the oldest silent socket or else
+    /// the oldest idle socket, and takes its place. Waits while all sockets are running.
     pub(crate) async fn enter(&self) -> Arc<ConnectionPermit> {
         loop {
             let changed = self.shared.changed.notified();

@@ -1,7 +1,7 @@
 //! Protection against requests that a foreign web page sends through a browser.
 //!
 //! ```text
-//!   request ─► Host is a name of this server? ─► Origin, Sec-Fetch-Site: our own page? ─► route handler
+//!   request ─► Host is a name of this server? ─► Origin, Sec-Fetch-Site: our own page? ─► route
 //!                 │ no: 403 (DNS rebinding)          │ no, and not in `http_origins`: 403
 //! ```
 //! A client that is not a browser sends neither `Origin` nor `Sec-Fetch-Site`, and its `Host` is the

@@ -61,7 +61,7 @@ impl RequestLimit {
     }
 
     /// Takes a free place, or else the place of the request that has waited longest for its body,
-    /// if this wait has lasted for [`STALLED`]. `None` if there is no such place.
+    /// if this wait has lasted for [`STALLED`]. `None` without such a place.
     pub(crate) fn try_enter(&self) -> Option<Arc<RequestPlace>> {
         self.enter_at(Instant::now())
     }

@@ -238,7 +238,7 @@ async fn ready(
                     [_] => "a new field".to_string(),
                     _ => format!("{count} new columns"),
                 };
-                // One catalog record adds all columns, so that one fsync is enough.
+                // One catalog record, and therefore one fsync, adds all columns.
                 let id = definition.id;
                 let add =
                     |(column, key)| Command::AddColumn { id, column, key, if_not_exists: true };

@@ -31,8 +31,8 @@ pub(crate) enum Refusal {
 ///
 /// ```text
 /// rows of the table   0   1   2   3   4   5
-/// values              a   b   0   0   e          no value for row 5 yet: row 5 is NULL; the next value,
-/// gaps                       2 .. 4              or the end of the batch, adds row 5 to the gaps
+/// values              a   b   0   0   e          row 5 has no value, so it is NULL; the next value
+/// gaps                       2 .. 4              or the end of the batch adds row 5 to the gaps
 /// ```
 #[derive(Debug)]
 pub(crate) struct Column {

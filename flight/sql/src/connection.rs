@@ -54,8 +54,7 @@ impl Peer {
         drop(self.lobby_place.lock().take());
     }
 
-    /// The connection's login for a user and database. If there is none, creates the login with
-    /// `make`.
+    /// The connection's login for a user and database. Creates a missing login with `make`.
     ///
     /// # Errors
     /// `LimitExceeded`, and errors of `make`; `Shutdown` if another session has terminated the
@@ -101,8 +100,8 @@ pub(crate) struct Connection {
     outbox: Outbox,
     peer: Arc<Peer>,
     silence: Silence,
-    /// The metrics that count this connection as refused if it ends without any call; `None` after
-    /// the count.
+    /// The metrics in which a connection without any call counts as refused; `None` after the
+    /// count.
     door: Option<DoorMetrics>,
     _place: OwnedSemaphorePermit,
     _open: OpenConnection,

@@ -34,7 +34,7 @@ pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, 
 
 /// Wraps the messages of a call in a stream that ends with an error when the server shuts down.
 /// Thus a client that continues to send does not delay the shutdown. The server still acknowledges
-/// messages that it stored before.
+/// messages stored before the shutdown.
 pub(crate) fn until_shutdown(
     messages: InboundMessages,
     shutdown: &CancellationToken,

@@ -88,8 +88,8 @@ pub(crate) async fn plan(
 }
 
 /// The answer to GetFlightInfo for a statement that has already run. A statement that changes data
-/// runs in GetFlightInfo, so that it runs exactly once: a client may redeem its ticket never or
-/// twice. The ticket gives access to the rows of the result, if there are any.
+/// runs in GetFlightInfo and therefore exactly once: a client may redeem a ticket never or twice.
+/// The ticket gives access to the rows of the result, if there are any.
 ///
 /// # Errors
 /// `FeatureNotSupported` for COPY.

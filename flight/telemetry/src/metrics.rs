@@ -268,8 +268,7 @@ pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8]
     Ok(head.unwrap_or_default())
 }
 
-/// Rewrites the error for a sample that its table refuses: the new message speaks of the metric's
-/// value.
+/// The error for a refused sample of a metric; see [`refused_sample`].
 fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
     refused_sample(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
 }
@@ -285,7 +284,7 @@ fn owner_kind(field: u32) -> OwnerKind {
 }
 
 /// The Prometheus name of a metric, or of a part of the metric, for example with the suffix
-/// `count`.
+/// `_count`.
 fn metric_name(name: &str, suffix: &str) -> String {
     let mut out = String::with_capacity(name.len() + suffix.len() + 1);
     put_metric_name(&mut out, name);

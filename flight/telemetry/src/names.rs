@@ -61,8 +61,7 @@ impl Names {
         claims: &[Claim<'_>],
         take: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        // One lock covers the check and the registration, so that no other request registers a name
-        // in between.
+        // One lock covers the check and the registration, against concurrent requests.
         let mut owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if owners.len() >= NAMES_MAX {
             owners.clear();

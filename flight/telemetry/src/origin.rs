@@ -140,7 +140,7 @@ impl Tags {
     }
 
     /// Adds the attributes of a resource as tags, except the identifying attributes. Returns false
-    /// if there are none.
+    /// if the resource has only identifying attributes.
     pub(crate) fn target_info_attributes(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
         let mut attributes = attributes(resource, 1)?;
         attributes.retain(|(key, _)| {

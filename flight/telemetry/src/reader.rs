@@ -63,7 +63,7 @@ impl<'a> Layout<'a> {
 
 /// Reads bodies of telemetry, one after another, into rows.
 ///
-/// The reader keeps its buffers and its caches of tables and series from one request to the next.
+/// Buffers and caches of tables and series stay from one request to the next.
 #[derive(Debug)]
 pub struct TelemetryReader {
     pub(crate) limits: TelemetryLimits,
@@ -234,8 +234,8 @@ impl TelemetryReader {
     }
 }
 
-/// Rewrites the error for a sample that its table refuses: the new message speaks of samples
-/// instead of rows.
+/// Improves the error for a refused sample: if a column of the table has an unsuitable type, the
+/// new error names the column. `columns` lists the needed columns with the kinds of their values.
 pub(crate) fn refused_sample(
     error: Error,
     table: &str,

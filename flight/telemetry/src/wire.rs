@@ -121,7 +121,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Checks that bytes are UTF-8, and returns them as text. `what` names the text in the error.
+/// Converts UTF-8 bytes to text. `what` names the text in the error.
 pub(crate) fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, Fault> {
     simdutf8::basic::from_utf8(bytes).map_err(|_| Fault::Text(what))
 }

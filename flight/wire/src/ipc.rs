@@ -1,6 +1,6 @@
 //! Checks IPC messages before Arrow's decoder reads them. The decoder trusts the positions of
-//! buffers, the lengths of arrays and the uncompressed sizes in a message. Wrong values would make the
-//! decoder panic or allocate too much memory.
+//! buffers, the lengths of arrays and the uncompressed sizes in a message. Wrong numbers would make
+//! the decoder panic or allocate too much memory.
 //!
 //! ```text
 //!   header:  type; schema, or nodes (rows, nulls) and buffers (offset, length)
@@ -58,7 +58,7 @@ pub(crate) enum MessageContent {
 /// The reason for refusing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The message is inconsistent: its header claims facts that are wrong.
+    /// The header of the message is inconsistent with the message.
     Lies(String),
     /// The message exceeds a limit.
     TooLarge(String),
@@ -76,8 +76,7 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Checks a message before it is decoded. `schema` is the schema that came before the message, if
-/// any.
+/// Checks a message before decoding. `schema` is the schema that came before the message, if any.
 pub(crate) fn check(
     data: &FlightData,
     schema: Option<&Schema>,

@@ -6,7 +6,7 @@
 //! the place, and the correction.
 //!
 //! *What it deliberately is not*: a server, a session, or SQL. The crate opens no connection and
-//! stores no data. It does not depend on DataFusion, so that libFuzzer can test the crate.
+//! stores no data. For tests with libFuzzer, the crate does not depend on DataFusion.
 //!
 //! *Data path*: bytes → checks that the libraries omit, because they trust the sender → a message
 //! or a batch.

@@ -1,6 +1,6 @@
-//! Seals tokens and tickets, so that clients cannot forge them. To seal a text means to append its
-//! HMAC-SHA-256. Only this process knows the key; after a restart the server refuses earlier tokens
-//! and tickets.
+//! Protects tokens and tickets against forgery by a seal: the HMAC-SHA-256 of the text, appended to
+//! the text. Only this process knows the key; after a restart the server refuses earlier tokens and
+//! tickets.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;

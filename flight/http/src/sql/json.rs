@@ -63,7 +63,8 @@ pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Stri
     Ok((0..batch.num_rows()).map(row).collect())
 }
 
-/// Converts column names to JSON strings. Repeated names get numbers, so that all results differ.
+/// Converts column names to JSON strings. Repeated names get numbers, which makes all results
+/// different.
 fn distinct(names: Vec<&str>) -> Vec<String> {
     let mut taken: HashSet<String> = names.iter().map(|name| (*name).to_string()).collect();
     let mut seen = HashSet::new();

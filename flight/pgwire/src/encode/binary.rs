@@ -328,7 +328,7 @@ fn write_address(text: &str, out: &mut Vec<u8>) -> Result<()> {
 /// may have another Arrow type of the same SQL type.
 fn canonical(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     let wanted = match (array.data_type(), column_type) {
-        // The array may have another precision and scale than `column_type`, and keeps them.
+        // A 128-bit decimal array needs no cast, whatever its precision and scale.
         (DataType::Decimal128(_, _), ColumnType::Numeric { .. }) => return Ok(Arc::clone(array)),
         // The zone of a timestamp is not part of its value, so a cast would only copy the array.
         (DataType::Timestamp(_, _), _) => return Ok(Arc::clone(array)),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   first flush after a pause        ─► sends at once
-//!   flush soon after a send          ─► keeps the bytes until the next poll of the connection, after
-//!                                      all ready tasks have run: thousands of streams can write
+//!   flush soon after a send          ─► keeps the bytes until the next poll of the connection,
+//!                                      after all ready tasks: thousands of streams can write
 //! ```
 //! A stream with a new frame wakes its connection. Without the outbox, the connection would make a
 //! system call for each stream. The outbox requires HTTP/2: a woken HTTP/2 connection either reads
@@ -18,7 +18,7 @@ use std::{
 
 use tokio::io::AsyncWrite;
 
-/// Maximum bytes that the outbox keeps before it sends them.
+/// Maximum number of buffered bytes; beyond this number the outbox sends.
 const BUFFERED_MAX: usize = 64 << 10;
 
 /// The outbox sends a write of at least this many bytes directly, without a copy.

@@ -72,7 +72,8 @@ struct Point<'a> {
     attributes: u32,
     time_ns: u64,
     flags: u64,
-    /// The length of the series identity without the attributes.
+    /// The length of the series identity up to the attributes, included. The bound of a bucket or
+    /// quantile follows.
     identity_end: usize,
 }
 
@@ -217,8 +218,8 @@ impl TelemetryReader {
         self.put(&point, Part::Count, point.value(total), tick_ns, metric, target)
     }
 
-    /// Shortens the identity to the bytes of the metric. The part and the attributes of a point
-    /// follow.
+    /// Begins the identity of a series: the bytes of the metric, then one byte for the [`Part`],
+    /// which [`Self::put`] sets later. The attributes of the point follow.
     #[inline]
     fn begin_point(&mut self, metric: Metric<'_>) {
         self.identity.truncate(metric.identity_end);
