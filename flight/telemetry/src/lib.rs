@@ -64,7 +64,7 @@
 //!
 //! | of a series | becomes |
 //! |---|---|
-//! | label `__name__` | the table, or the tag `metric` ([`Layout`]); a name of more than 63 bytes is the table of its first 46 and a hash |
+//! | label `__name__` | the table, or the tag `metric` ([`Layout`]); a name of more than 63 bytes becomes its beginning (at most 46 bytes) and a hash |
 //! | other labels | tags; a label with the value '' counts as missing |
 //! | value of a sample | `value`, `double precision`, bit by bit: NaN, infinities, stale markers |
 //! | timestamp | the tick, milliseconds; in any order |
@@ -82,9 +82,9 @@
 //!
 //! | kind | rows |
 //! |---|---|
-//! | gauge, sum | `value` of the metric; integers are rounded to the nearest `double precision`, exact up to 2^53 |
-//! | histogram | `…_bucket` with the tag `le` for each bound and `+Inf`, counts being of all below; `…_count`; `…_sum`, `…_min`, `…_max` if they are given |
-//! | summary | the metric with the tag `quantile` for each; `…_sum`; `…_count` |
+//! | gauge, sum | `value` of the metric; an integer beyond 2^53 without an exact `double precision` is refused |
+//! | histogram | `…_bucket` with the tag `le` for each bound and `+Inf`, whose count includes all lower buckets; `…_count`; `…_sum`, `…_min`, `…_max` if they are given |
+//! | summary | the metric with the tag `quantile` for each quantile; `…_sum`; `…_count` |
 //! | exponential histogram | none: its points count as refused |
 //!
 //! Names follow OpenTelemetry's specification for Prometheus, without suffixes for units and
