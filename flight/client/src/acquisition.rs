@@ -1,14 +1,15 @@
-//! The acquisition held by a client's session, for the lifetime of the client.
+//! The acquisition of a chronicle by a client's session, kept for the lifetime of the client.
 //!
 //! ```text
-//!   ACQUIRE … FOR lease ─► held ─── a quarter of the lease later ───► ACQUIRE again: renewed
+//!   ACQUIRE … FOR lease ─► acquired ─ a quarter of the lease later ────► ACQUIRE renews the lease
 //!                           │
-//!                           ├─ another session: the server began anew ─► ACQUIRE again, if it is free
-//!                           └─ the lease ran out: it was not reached ──► ACQUIRE again, if it is free
+//!                           ├─ the server restarted: a new session ────► ACQUIRE NOWAIT
+//!                           └─ the lease ran out, server unreachable ──► ACQUIRE NOWAIT
 //! ```
 //!
-//! Every use of a connection checks the acquisition first, so no statement runs in a session
-//! without it.
+//! The statement fails if another session has acquired the chronicle in the meantime. Every use of
+//! a connection checks the acquisition first, so no statement runs in a session without the
+//! acquisition.
 
 use std::{
     sync::Arc,
@@ -22,10 +23,10 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-/// The fraction of a lease after which the lease is renewed.
+/// The client renews a lease when 1/4 of the lease has passed.
 const RENEWAL_PARTS: u32 = 4;
 
-/// The acquisition that a client's session holds, with its lease.
+/// The acquisition of a client's session, and the lease of the acquisition.
 #[derive(Debug)]
 pub(crate) struct SessionAcquisition {
     /// The chronicle's name in error messages.
@@ -38,20 +39,21 @@ pub(crate) struct SessionAcquisition {
 
 #[derive(Debug)]
 struct LeaseState {
-    /// The session with the acquisition, and the time of the last ACQUIRE.
+    /// The session that made the acquisition, and the time of the last successful ACQUIRE.
     requested: Option<(Arc<Session>, Instant)>,
-    /// The acquisition is not renewed and ends at this time.
+    /// The time at which the acquisition ends without renewal; `None` if the client renews the
+    /// lease.
     ends: Option<Instant>,
-    /// The server has reported that the lease ran out.
+    /// True if the server has reported that the lease ran out.
     ran_out: bool,
-    /// After the lease ran out, the server refused to acquire again.
+    /// True if the lease ran out and the server then refused a new acquisition.
     refused: bool,
     lapses: u64,
 }
 
 impl SessionAcquisition {
-    /// An acquisition that `session` has just made for `lease`. If `timed`, the client does not
-    /// renew it and it ends after `lease`.
+    /// Describes an acquisition that `session` has just made for the time `lease`. If `timed`, the
+    /// client does not renew the acquisition, which then ends after `lease`.
     pub(crate) fn new(
         name: String,
         statement: String,
@@ -75,12 +77,12 @@ impl SessionAcquisition {
         self.state.lock().lapses
     }
 
-    /// Sends ACQUIRE in the session of `connection` if a renewal is due or if the session does not
-    /// hold the acquisition.
+    /// Sends ACQUIRE in the session of `connection` if a renewal is due, or if this session has not
+    /// made the acquisition.
     ///
     /// # Errors
     /// `Closed` if the acquisition has ended; errors of the server, among them SQLSTATE 55P03 if
-    /// other sessions hold the chronicle.
+    /// other sessions have acquired the chronicle.
     pub(crate) async fn keep(&self, connection: &Connection) -> Result<()> {
         let now = Instant::now();
         let Some(lease) = self.due(&connection.session, now)? else { return Ok(()) };
@@ -94,8 +96,9 @@ impl SessionAcquisition {
         Ok(())
     }
 
-    /// True if the session still holds the acquisition after a refused renewal: the chronicle is
-    /// being dropped, and the session keeps it until the lease runs out.
+    /// True if the session keeps its acquisition although the server refused the renewal with
+    /// `error`: the chronicle is being dropped, and the session may use the chronicle until the
+    /// lease runs out.
     fn is_renewable(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
         if !error.is_wrong_state() {
             return false;
@@ -107,7 +110,7 @@ impl SessionAcquisition {
         !ran_out && requested.is_some_and(|(_, requested)| now < *requested + self.lease)
     }
 
-    /// The duration to put into an ACQUIRE now; `None` if no ACQUIRE is due.
+    /// The lease to request if the client must send ACQUIRE now; `None` if no ACQUIRE is due.
     fn due(&self, session: &Arc<Session>, now: Instant) -> Result<Option<Duration>> {
         let state = self.state.lock();
         let requested = state.requested.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
@@ -125,7 +128,8 @@ impl SessionAcquisition {
         }
     }
 
-    /// Records that `session` holds the acquisition after an ACQUIRE sent at `requested`.
+    /// Records a successful ACQUIRE of `session`, sent at `requested`. Counts a lapse if the
+    /// previous acquisition had ended before.
     fn record_acquired(&self, session: &Arc<Session>, requested: Instant) {
         let mut state = self.state.lock();
         let unbroken = !state.ran_out
@@ -137,7 +141,8 @@ impl SessionAcquisition {
         state.requested = Some((Arc::clone(session), requested));
     }
 
-    /// Shortens the acquisition: it ends after `time`, and the client no longer renews it.
+    /// Ends the acquisition after `time`: the client requests a lease of `time` and no longer
+    /// renews it.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -149,8 +154,8 @@ impl SessionAcquisition {
         Ok(())
     }
 
-    /// True if `error` reports that the lease of this acquisition ran out, and the client renews
-    /// the acquisition.
+    /// True if `error` reports that the lease of this acquisition ran out, and the client may
+    /// acquire again. Records the loss, so that the next use of a connection sends ACQUIRE.
     pub(crate) fn ran_out(&self, error: &Error) -> bool {
         let mut state = self.state.lock();
         let goes_on = state.ends.is_none() && !state.refused;
@@ -160,7 +165,7 @@ impl SessionAcquisition {
     }
 }
 
-/// The ACQUIRE statement with `FOR lease`, and with NOWAIT if `nowait`.
+/// Completes the ACQUIRE statement with `FOR lease`, and with NOWAIT if `nowait` is true.
 pub(crate) fn timed(statement: &str, lease: Duration, nowait: bool) -> String {
     let nowait = if nowait { " NOWAIT" } else { "" };
     format!("{statement} FOR INTERVAL '{} milliseconds'{nowait}", lease.as_millis().max(1))

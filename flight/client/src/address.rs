@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// The default port of Flight SQL.
 const PORT: u16 = 50051;
 
-/// The server's address, and the login and database in its URL.
+/// The parts of the server's URL: address, login and database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,

@@ -1,10 +1,11 @@
-//! ChronoLog's own API: the operations of the paper's Figure 2, on chronicles of raw events (F1–F25).
+//! ChronoLog's own API: the operations in Figure 2 of the ChronoLog paper, on chronicles of raw
+//! events (F1–F25).
 //!
 //! ```text
-//!   Chronolog ──── create, edit, destroy, sync_clock ────► sessions that all share
+//!   Chronolog ──── create, edit, destroy, sync_clock ────► shared sessions
 //!       │ acquire
 //!       ▼
-//!   Chronicle ──── a connection and a session of its own ─► the acquired range
+//!   Chronicle ──── its own connection and session ─► the acquired range
 //!       ├ record, append ─► tick by the server's clock ─► Writer ─► Receipt
 //!       ├ playback, replay ─► Event …
 //!       └ subscribe ─────────► Update …, for ever

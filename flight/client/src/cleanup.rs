@@ -1,5 +1,6 @@
-//! Requests that free objects of the server after the client's object was dropped. One background
-//! task per client sends them from a bounded queue, and ends with the client.
+//! Requests that free objects on the server after the caller has dropped the matching object of the
+//! client. One background task per client sends these requests from a bounded queue, and ends with
+//! the client.
 
 use std::time::Duration;
 
@@ -15,17 +16,18 @@ use crate::connection::{Connection, within};
 
 /// Maximal number of waiting requests.
 const TASKS_MAX: usize = 4096;
-/// Timeout of a request. If it fails, the server frees the object later by itself.
+/// Timeout of a request. After a failed request, the server frees the object later without a
+/// request.
 const TASK_TIME: Duration = Duration::from_secs(2);
 
 /// A request of the background task.
 #[derive(Debug)]
 pub(crate) enum CleanupTask {
-    /// Roll a transaction back that will not be committed.
+    /// Rolls back a transaction.
     RollBack(Connection, Bytes),
-    /// A prepared statement is not needed any more.
+    /// Closes a prepared statement.
     CloseStatement(Connection, Bytes),
-    /// A session is not needed any more.
+    /// Closes a session.
     CloseSession(Connection),
     /// Replies on the channel when all earlier requests are finished.
     Confirm(oneshot::Sender<()>),

@@ -17,9 +17,9 @@ use crate::{
 
 /// A client of a server: cheap to clone, usable by any number of tasks concurrently.
 ///
-/// Each statement runs alone, on the connection with the fewest calls; use a [`Transaction`] for
-/// statements that belong together. The connections close after the last clone and the last object
-/// created from the client are dropped.
+/// Each statement is its own transaction and runs on the connection with the fewest calls; use a
+/// [`Transaction`] for statements that belong together. The connections close after the last clone
+/// and the last object created from the client are dropped.
 ///
 /// # Examples
 /// ```no_run
@@ -48,7 +48,7 @@ impl Client {
         Self::builder().url(url).connect().await
     }
 
-    /// Begins a builder; set options on it, then call [`ClientBuilder::connect`].
+    /// Creates a builder: set options on the builder, then call [`ClientBuilder::connect`].
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -59,8 +59,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs a query and streams its rows. A read-only query is sent again if it fails before its
-    /// columns arrive.
+    /// Runs a query and streams its rows. If a read-only query fails before its columns arrive, the
+    /// client sends the query again.
     ///
     /// # Errors
     /// `Sql` for refusals by the server, `Connection`, `Timeout`; `InvalidOption` for a statement
@@ -127,7 +127,8 @@ impl Client {
         Prepared::new(self.clone(), sql).await
     }
 
-    /// Begins a transaction. It has no effect before [`Transaction::commit`].
+    /// Begins a transaction. The statements of the transaction have no effect before
+    /// [`Transaction::commit`].
     ///
     /// # Errors
     /// `Connection`, `Timeout`, and errors of the server.
@@ -141,13 +142,13 @@ impl Client {
         self.with_retries(RepeatCondition::Pure, begun).await
     }
 
-    /// The options of a writer to `table`: `table` or `schema.table`, with quotes where SQL needs
-    /// quotes.
+    /// Creates the options of a writer to `table`. The name is `table` or `schema.table` in SQL
+    /// syntax: a name that is not lower case needs quotes.
     pub fn writer(&self, table: &str) -> WriterBuilder {
         WriterBuilder::new(Arc::clone(&self.pool), table)
     }
 
-    /// Sets a session option, for each connection of this client from now on.
+    /// Sets a session option for all present and future sessions of this client.
     ///
     /// # Errors
     /// `InvalidOption` if the server refuses the option; then nothing changes.
@@ -167,8 +168,8 @@ impl Client {
         self.set(name.into(), None).await
     }
 
-    /// Sets the option in one session first. If the server refuses it there, no session gets the
-    /// option.
+    /// Sets an option, or resets it if `value` is `None`. Sets the option in one session first: if
+    /// the server refuses the option there, no other session gets it.
     async fn set(&self, name: String, value: Option<OptionValue>) -> Result<()> {
         let options = [(name.clone(), value.clone())].into();
         let set = |lease: Lease| {
@@ -197,8 +198,8 @@ impl Client {
         self.pool.close().await;
     }
 
-    /// Runs `work` on a connection. After a failure, runs it again within the retry policy if
-    /// `care` allows the repetition.
+    /// Runs `work` on a connection. After a failure, runs `work` again within the retry policy if
+    /// `care` allows a repetition.
     pub(crate) async fn with_retries<T, F: Future<Output = Result<T>>>(
         &self,
         care: RepeatCondition,
@@ -217,8 +218,8 @@ impl Client {
                 Err(error) => error,
             };
             let passes = error.is_retryable() || error.is_session_lost();
-            // A lost acquisition is acquired again only once, because other failures of a statement
-            // have the same SQLSTATE.
+            // The client acquires a lost acquisition again only once, because other failures of a
+            // statement have the same SQLSTATE.
             let regains = !regained && self.pool.regains(&error);
             regained |= regains;
             let again =
@@ -239,9 +240,10 @@ impl Client {
 /// The failures after which a request may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepeatCondition {
-    /// Any transient failure: running the request twice has the same effect as running it once.
+    /// Any transient failure: to run the request twice has the same effect as to run the request
+    /// once.
     Pure,
-    /// Only a failure that guarantees that the request had no effect.
+    /// Only a failure after which the request certainly had no effect.
     OnlyUnsent,
 }
 

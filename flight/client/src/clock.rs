@@ -1,7 +1,7 @@
-//! The server's time without a round trip per reading.
+//! Estimates the server's time without a round trip per reading.
 //!
 //! ```text
-//!   sync_clock ─► SyncClock, a few times ─► Estimator ─► time(): no round trip
+//!   sync_clock ─► 4 SyncClock round trips ─► Estimator ─► time(): no round trip
 //! ```
 //!
 //! The client uses only the monotonic clock of this machine. It neither reads nor changes the
@@ -78,20 +78,24 @@ pub struct ClockSync {
     /// The drift rate: the advance of this machine's monotonic clock per unit of the server's
     /// clock.
     pub drift: f64,
-    /// The server's time is this machine's monotonic time divided by `drift`, plus this offset.
+    /// The offset of the server's clock in nanoseconds: the server's time is this machine's
+    /// monotonic time divided by `drift`, plus this offset.
     pub distance_ns: i64,
-    /// The longest round trip that the estimate is based on: twice the latency.
+    /// The longest round trip on which the estimate is based: twice the latency.
     pub round_trip: Duration,
-    /// The number of starts and fences of the server's clock; times of different epochs are not
+    /// The epoch of the server's clock. The epoch increases at every start of the server's clock,
+    /// and whenever the server handles a jump of its wall clock. Times of different epochs are not
     /// comparable.
     pub epoch: u64,
-    /// The number of jumps of either clock that only a contradiction between round trips revealed.
+    /// The number of clock jumps that the client detected only by contradictions between round
+    /// trips.
     pub jumps: u64,
 }
 
 impl Client {
     /// Compares this machine's monotonic clock with the server's clock in a few round trips. Call
-    /// it regularly: the error of [`Self::time`] grows with the age of the last comparison.
+    /// this method regularly: the error of [`Self::time`] grows with the age of the last
+    /// comparison.
     ///
     /// # Errors
     /// `Connection`, `Timeout`.
@@ -108,23 +112,23 @@ impl Client {
         Ok(sync)
     }
 
-    /// Reports the round-trip time to the sessions of this client: the server adds it to the age
-    /// that it accepts for events. Reports again if the time has grown, or has shrunk to less than
-    /// a quarter.
+    /// Reports the round-trip time to the server for all sessions of this client: the server adds
+    /// this time to the maximal accepted age of an event. Reports again if the time has grown, or
+    /// has shrunk to less than a quarter.
     fn report_round_trip(&self, round_trip: Duration) {
         let us =
             i64::try_from(round_trip.as_micros()).unwrap_or(i64::MAX).clamp(1, ROUND_TRIP_US_MAX);
         let reported_us = self.pool.clock.reported_us.load(Ordering::Acquire);
         if us > reported_us || us < reported_us / 4 {
-            // A margin of a quarter: small increases need no new report.
+            // The report adds a margin of a quarter, so that small increases need no new report.
             let us = us.saturating_add(us / 4).min(ROUND_TRIP_US_MAX);
             self.pool.clock.reported_us.store(us, Ordering::Release);
             self.pool.request_option(ROUND_TRIP.to_string(), Some(us.into()));
         }
     }
 
-    /// The server's time by this machine's monotonic clock, without a round trip. `None` before the
-    /// first [`Self::sync_clock`].
+    /// The server's time, estimated with this machine's monotonic clock and without a round trip.
+    /// `None` before the first [`Self::sync_clock`].
     ///
     /// Each call returns a later time than the previous call, with one exception: after a jump of
     /// the clock by more than a minute ahead, the server accepts none of the returned times, and

@@ -1,4 +1,4 @@
-//! The calls of Flight SQL that run, prepare and commit statements.
+//! The calls of Flight SQL that run and prepare statements, and begin and end transactions.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use arrow_flight::{
@@ -30,14 +30,16 @@ pub(crate) struct Handle {
 }
 
 impl Connection {
-    /// Plans a query with GetFlightInfo; the server runs any other statement immediately.
+    /// Sends a statement with GetFlightInfo. The server plans a query, and runs any other statement
+    /// immediately.
     pub(crate) async fn plan(&self, sql: &str, transaction: Option<&Bytes>) -> Result<FlightInfo> {
         let command =
             CommandStatementQuery { query: sql.to_string(), transaction_id: transaction.cloned() };
         self.info(command.as_any()).await
     }
 
-    /// Plans a prepared query with its bound parameters.
+    /// Sends a prepared statement with GetFlightInfo. The server plans a query with its bound
+    /// parameters.
     pub(crate) async fn plan_prepared(&self, handle: &Handle) -> Result<FlightInfo> {
         let prepared_statement_handle = handle.id.clone();
         self.info(CommandPreparedStatementQuery { prepared_statement_handle }.as_any()).await
@@ -69,7 +71,7 @@ impl Connection {
         count(&self.put(with_rows(command.as_any(), parameters)?).await?)
     }
 
-    /// Binds parameters for [`Self::plan_prepared`].
+    /// Binds parameters to a prepared statement, for a later [`Self::plan_prepared`].
     pub(crate) async fn bind(&self, handle: &Handle, parameters: &RecordBatch) -> Result<()> {
         let prepared_statement_handle = handle.id.clone();
         let command = CommandPreparedStatementQuery { prepared_statement_handle };
@@ -116,7 +118,7 @@ impl Connection {
         self.act("EndTransaction", packed(&request)).await.map(|_| ())
     }
 
-    /// The columns of the table at a path of schema and name.
+    /// Asks the server for the columns of the table `path`: the table's name, or schema and name.
     pub(crate) async fn table_schema(&self, path: &[String]) -> Result<SchemaRef> {
         let descriptor = FlightDescriptor::new_path(path.to_vec());
         let answer = self.client().get_schema(self.request(descriptor)).await;

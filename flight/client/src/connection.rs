@@ -1,9 +1,9 @@
-//! A connection, and the session of its calls.
+//! A connection to the server, and the session in which its calls run.
 //!
 //! ```text
-//!   connection:  ├── broken ──┤ ├── another ─────┤ ├── another ──
-//!   session:     ├────────── one token ─────────────┤  the server restarted: the token is unknown,
-//!                                                      log in again, set the options again
+//!   connection:  ├── first, breaks ─┤ ├── second, breaks ─┤ ├── third ──
+//!   session:     ├─────────────── one token ──────────────┤ the server restarted: log in again,
+//!                                                           set the options again
 //! ```
 //!
 //! A token is not bound to a connection: the open objects of a session survive a broken connection.
@@ -35,17 +35,19 @@ use crate::{
     session::{self, Options},
 };
 
-/// The interval of keep-alive pings; the connection is broken if a ping has no answer for as long.
+/// The interval of keep-alive pings. Without an answer to a ping within `KEEP_ALIVE_TIMEOUT`, the
+/// connection counts as broken.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Receive window of a stream, in bytes. With a smaller window, a reader of wide events waits for a
-/// round trip every few events, and on a busy machine the wait takes longer than the events.
+/// Receive window of a stream, in bytes. With a smaller window, a reader of large events waits for
+/// a round trip every few events, and on a busy machine the wait takes longer than the transfer of
+/// the events.
 const STREAM_WINDOW: u32 = 8 << 20;
 /// Receive window of a connection: larger than the sum of all its streams, so that unread rows do
 /// not block other calls.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// Size of an HTTP/2 frame in bytes: each frame has a fixed cost, and other calls on the connection
-/// wait for its end.
+/// wait until the frame is sent.
 const FRAME_BYTES: u32 = 256 << 10;
 
 /// A login: the session on the server, identified by its token.
@@ -64,7 +66,7 @@ impl Session {
     }
 }
 
-/// A channel to the server, and the login for its calls.
+/// A gRPC channel to the server, and the session in which its calls run.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     client: FlightServiceClient<Channel>,
@@ -73,7 +75,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the server. Logs in, unless `before` is a session that still exists.
+    /// Connects to the server. Continues the session `before` if it was not lost; otherwise logs
+    /// in.
     ///
     /// # Errors
     /// `Connection`, `Timeout`, `Login`, and errors of opening a session. No statement was run.
@@ -98,15 +101,16 @@ impl Connection {
         self.suspect.load(Ordering::Acquire) || self.session.lost.load(Ordering::Acquire)
     }
 
-    /// Converts the gRPC status of a failed call into an error. If the connection may be broken,
-    /// marks it as suspect.
+    /// Converts the gRPC status of a failed call into an error. Marks the connection as suspect if
+    /// the status indicates a broken connection.
     pub(crate) fn failed(&self, status: Status) -> Error {
         let error = Error::from(status);
         self.learn(&error);
         error
     }
 
-    /// Marks the connection as suspect if `error` indicates that it may be broken.
+    /// Marks the connection as suspect if `error` indicates a broken connection, or the session as
+    /// lost if `error` is a refused login.
     pub(crate) fn learn(&self, error: &Error) {
         match error.kind() {
             ErrorKind::Login => self.session.lost.store(true, Ordering::Release),
@@ -117,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// A client of the generated gRPC code; cloning it is cheap.
+    /// The generated gRPC client of the channel. A clone is cheap.
     pub(crate) fn client(&self) -> FlightServiceClient<Channel> {
         self.client.clone()
     }

@@ -1,4 +1,5 @@
-//! Encodes batches as Flight messages, one message per batch: a batch is acknowledged as a unit.
+//! Encodes batches as Flight messages, one data message per batch, because the server acknowledges
+//! each batch as a unit.
 
 use arrow::{array::RecordBatch, datatypes::Schema, ipc::writer::IpcWriteOptions};
 use arrow_flight::{FlightData, FlightDescriptor};
@@ -19,7 +20,8 @@ impl Encoder {
         (Self(encoder), FlightData::from(first).with_descriptor(descriptor))
     }
 
-    /// Encodes a batch of the call's schema: the dictionaries that the batch needs, then the batch.
+    /// Encodes a batch of the call's schema. Returns the messages of the needed dictionaries, then
+    /// the message of the batch.
     ///
     /// # Errors
     /// `InvalidBatch` for data that Arrow IPC cannot encode.

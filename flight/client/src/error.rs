@@ -43,7 +43,7 @@ impl fmt::Debug for SqlState {
     }
 }
 
-/// The class of an error, for decisions of the caller.
+/// The class of an error. A caller decides by the class how to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -58,7 +58,7 @@ pub enum ErrorKind {
         /// The SQLSTATE, which names the reason.
         sqlstate: SqlState,
     },
-    /// The rows of a batch were refused: none is stored.
+    /// The rows of a batch were refused. No row of the batch is stored.
     InvalidBatch,
     /// A message exceeds the size limit of the client or of the server.
     TooLarge,
@@ -70,7 +70,7 @@ pub enum ErrorKind {
     Protocol,
 }
 
-/// A failure, its place, and a hint to fix it.
+/// A failure, the place of the failure, and a hint to fix the failure.
 #[derive(Clone)]
 pub struct Error(Box<ErrorParts>);
 
@@ -123,19 +123,21 @@ impl Error {
         self
     }
 
-    /// Records that an earlier step of the operation may have changed something on the server.
+    /// Marks the operation as possibly executed: an earlier step may have changed something on the
+    /// server.
     pub(crate) fn maybe_carried_out(mut self) -> Self {
         self.0.not_carried_out = false;
         self
     }
 
-    /// True if a call failed without any effect because its session had ended.
+    /// True if the server refused a call without any effect, because the session of the call had
+    /// ended.
     pub(crate) fn is_session_lost(&self) -> bool {
         self.0.kind == ErrorKind::Login
     }
 
-    /// Turns the error into `InvalidBatch` for batch number `batch`; `what` names the batch or its
-    /// rows.
+    /// Turns the error into `InvalidBatch` for the batch with number `batch`. The message begins
+    /// with `what`, a name for the batch or for its rows.
     pub(crate) fn of_batch(mut self, batch: u64, what: impl fmt::Display) -> Self {
         self.0.kind = ErrorKind::InvalidBatch;
         self.0.batch = Some(batch);
@@ -147,7 +149,7 @@ impl Error {
         self.0.kind
     }
 
-    /// A description of the failure and its place.
+    /// A description of the failure and the place of the failure.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -167,8 +169,8 @@ impl Error {
         self.0.batch
     }
 
-    /// True if the same request may succeed later. To repeat it is not always safe: a statement may
-    /// have run before its connection broke; see [`Self::is_not_carried_out`].
+    /// True if the same request may succeed later. A repetition is not always safe: a statement may
+    /// have run before the connection broke; see [`Self::is_not_carried_out`].
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
             ErrorKind::Connection | ErrorKind::Timeout => true,
@@ -177,8 +179,9 @@ impl Error {
         }
     }
 
-    /// True if a new time may solve the failure: the server refused the time of an event as outside
-    /// of the acceptance window, or as the time of another event.
+    /// True if the same event may succeed with a new time: the time was outside of the acceptance
+    /// window (the range of times around now that the server accepts), or another event already has
+    /// the time.
     pub fn needs_new_time(&self) -> bool {
         let kinds = [model::ErrorKind::OutsideWindow, model::ErrorKind::TickTaken];
         kinds.iter().any(|kind| Some(kind.sqlstate()) == self.sqlstate())
@@ -200,8 +203,8 @@ impl Error {
         self.sqlstate() == Some(model::ErrorKind::ObjectNotInPrerequisiteState.sqlstate())
     }
 
-    /// True if the request certainly had no effect: the client never sent it, or the server refused
-    /// it as a whole before it began.
+    /// True if the request certainly had no effect: the client never sent the request, or the
+    /// server refused the whole request before running it.
     pub fn is_not_carried_out(&self) -> bool {
         self.0.not_carried_out
     }
@@ -267,7 +270,7 @@ impl From<Status> for Error {
             error =
                 error.with_hint("message_bytes_max says how large messages may be, on both sides");
         }
-        // The server reports an ended session before it runs anything.
+        // The server reports an ended session before running any part of the request.
         error.0.not_carried_out = kind == ErrorKind::Login || never_sent(&status);
         if kind == ErrorKind::Connection {
             error = error.during("the connection failed");
@@ -291,8 +294,9 @@ fn never_sent(status: &Status) -> bool {
     false
 }
 
-/// Splits the server's text into message and hint: detail, hint and context have a line each. Omits
-/// the position of a batch in its call, because the caller counts batches differently.
+/// Splits the server's text into message and hint. In the text, detail, hint and context each have
+/// a line. Omits the position of a batch within its call, because this position means nothing to
+/// the caller.
 fn split(text: &str) -> (String, Option<String>) {
     let mut hint: Option<String> = None;
     let mut message = String::new();

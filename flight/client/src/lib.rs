@@ -11,9 +11,9 @@
 //! read-only queries, requests that certainly did nothing, and numbered batches.
 //!
 //! *Data path*: statement → connection with the fewest calls in the pool → `GetFlightInfo` →
-//! `DoGet` → [`Rows`], at the speed of the reader. Batch → [`Writer::write`], as soon as the buffer
-//! has room → ledger → `DoPut` → acknowledgement → [`Delivery`] and [`Writer::flush`]. Payload →
-//! [`Chronicle::record`], which assigns a tick by the server's clock → a batch of a writer →
+//! `DoGet` → [`Rows`], at the speed of the reader. Batch → [`Writer::write`] → buffer of
+//! unacknowledged rows → `DoPut` → acknowledgement → [`Delivery`] and [`Writer::flush`]. Payload →
+//! [`Chronicle::record`], which computes a tick from the server's clock → batch of a writer →
 //! [`Receipt`].
 //!
 //! # Examples

@@ -92,7 +92,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The client's name in `stratalog.sessions`.
+    /// The client's name in the system table `stratalog.sessions`.
     #[must_use]
     pub fn application_name(mut self, name: impl Into<String>) -> Self {
         self.application_name = Some(name.into());

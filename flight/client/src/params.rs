@@ -24,7 +24,7 @@ pub enum Value {
     Int(i64),
     /// A double-precision number.
     Float(f64),
-    /// A text; the server converts it to the parameter's type by PostgreSQL's text format.
+    /// A text. The server parses the text as PostgreSQL's text format of the parameter's type.
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
@@ -114,7 +114,7 @@ impl<const N: usize> IntoParams for [Value; N] {
     }
 }
 
-/// For statements without parameters.
+/// The empty tuple, for statements without parameters.
 impl IntoParams for () {
     fn into_params(self) -> Result<RecordBatch> {
         [].as_slice().into_params()

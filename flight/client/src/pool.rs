@@ -17,8 +17,8 @@ use crate::{
     session::{OptionValue, Options},
 };
 
-/// Maximal number of sessions that one call tries: the server may have forgotten the first session,
-/// and may restart again in the meantime.
+/// Maximal number of sessions that one call tries. A session ends when the server restarts, and the
+/// server may restart again while the client logs in.
 const SESSIONS_MAX: usize = 3;
 
 /// All connections of a client.
@@ -30,7 +30,7 @@ pub(crate) struct Pool {
     closed: AtomicBool,
     pub(crate) cleanup: Cleanup,
     pub(crate) clock: ServerClock,
-    /// The acquisition that the session holds; only in a pool of one connection.
+    /// The acquisition of the session; set only in a pool of one connection.
     pub(crate) acquisition: OnceLock<SessionAcquisition>,
 }
 
@@ -47,8 +47,8 @@ struct Slot {
     connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
-/// A connection borrowed for one call. The pool counts the call and lives at least as long as the
-/// lease.
+/// A connection borrowed from the pool for one call. The pool counts the call, and lives at least
+/// as long as the lease. This lease is unrelated to the lease of an acquisition.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) connection: Connection,
@@ -103,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// Borrows the connection with the fewest calls; opens or replaces it if necessary.
+    /// Borrows the connection with the fewest calls; opens or replaces the connection if necessary.
     ///
     /// # Errors
     /// Errors of connecting and logging in; no statement was run.
@@ -123,7 +123,8 @@ impl Pool {
             let connection = match usable {
                 Some(connection) => connection.clone(),
                 None => {
-                    // The session outlives an unreachable server, so it stays in its slot.
+                    // The session survives a broken connection, so the pool keeps the session for
+                    // the next attempt.
                     let session = kept.as_ref().map(|before| Arc::clone(&before.session));
                     let connection = Connection::open(&self.settings, session).await?;
                     tracing::debug!(server = %self.settings.address.display_url(), "connected");
@@ -133,8 +134,8 @@ impl Pool {
             };
             match self.make_ready(&connection).await {
                 Ok(()) => return Ok(Lease { connection, call, pool: Arc::clone(self) }),
-                // The server has restarted: it accepts the login, but the session of the old token
-                // has ended.
+                // The server has restarted: it still accepts the login, but no longer knows the old
+                // token.
                 Err(error) if error.is_session_lost() => {
                     tracing::debug!(%error, "logging in again");
                     last = error.message().to_string();
@@ -149,7 +150,8 @@ impl Pool {
         .not_carried_out())
     }
 
-    /// Brings a session up to date before its use: options, then acquisition.
+    /// Brings a session up to date before its use: sends changed options, then renews the
+    /// acquisition if there is one.
     async fn make_ready(&self, connection: &Connection) -> Result<()> {
         self.send_changed_options(connection).await?;
         if let Some(acquisition) = self.acquisition.get() {
@@ -176,8 +178,8 @@ impl Pool {
         Ok(())
     }
 
-    /// True if `error` reports the loss of an acquisition that the client must renew. The refused
-    /// statement did not run, and the next borrowed connection acquires again.
+    /// True if `error` reports that the lease of the acquisition ran out and the client may acquire
+    /// again. The refused statement did not run, and the next use of the connection acquires again.
     pub(crate) fn regains(&self, error: &Error) -> bool {
         self.acquisition.get().is_some_and(|acquisition| acquisition.ran_out(error))
     }

@@ -25,7 +25,7 @@ pub struct Prepared {
     parameters: SchemaRef,
 }
 
-/// A prepared statement on the server: its connection and its handle.
+/// The server's side of a prepared statement: the connection, and the server's handle.
 #[derive(Debug)]
 struct ServerStatement {
     lease: Lease,
@@ -107,8 +107,9 @@ impl Prepared {
         Ok(self.on_server.insert(on_server))
     }
 
-    /// Decides about another attempt after `error`: returns `Ok` if the caller may try again. If
-    /// the server no longer knows the statement, the failed attempt had no effect.
+    /// Decides whether a failed run may be repeated: returns `Ok` if the caller may try again,
+    /// otherwise `error`. If the server no longer knows the statement, the failed attempt had no
+    /// effect.
     fn again(&mut self, error: Error, attempts: u32, pure: bool) -> Result<()> {
         if let Some(on_server) = &self.on_server {
             on_server.lease.connection.learn(&error);
@@ -134,7 +135,7 @@ async fn make(client: &Client, sql: &str) -> Result<ServerStatement> {
         let handle = handle.inspect_err(|error| lease.connection.learn(error))?;
         Ok(ServerStatement { lease, handle })
     };
-    // To prepare a statement never changes data, so a repetition is safe.
+    // Preparing a statement never changes data, so a repetition is safe.
     client.with_retries(RepeatCondition::Pure, made).await
 }
 

@@ -11,7 +11,7 @@ pub struct RetryPolicy {
     pub backoff_min: Duration,
     /// The longest waiting time between two attempts.
     pub backoff_max: Duration,
-    /// No attempt begins later than this time after the first failure.
+    /// The maximal time between the first failure and the beginning of the last attempt.
     pub deadline: Duration,
 }
 
@@ -28,18 +28,19 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Any number of attempts within `deadline`. The default of writers is `within` five minutes.
+    /// A policy of any number of attempts within `deadline`. The default policy of writers is
+    /// `within` five minutes.
     pub fn within(deadline: Duration) -> Self {
         Self { attempts_max: u32::MAX, deadline, ..Self::default() }
     }
 
-    /// A single attempt, without retries.
+    /// A policy of a single attempt, without retries.
     pub fn never() -> Self {
         Self { attempts_max: 1, ..Self::default() }
     }
 }
 
-/// The progress of one series of failures under a policy.
+/// The state of a series of consecutive failures under a policy.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     policy: RetryPolicy,
@@ -52,14 +53,14 @@ impl Backoff {
         Self { policy, failures: 0, since: None }
     }
 
-    /// Ends the series of failures after a success.
+    /// Forgets the failures, after a success.
     pub(crate) fn reset(&mut self) {
         (self.failures, self.since) = (0, None);
     }
 
-    /// Counts a failure; returns the waiting time before the next attempt, or `None` to give up.
-    /// `chance`, from 0 to 1, makes half of the waiting time random, so that clients that failed
-    /// together do not retry together.
+    /// Counts a failure. Returns the waiting time before the next attempt, or `None` if the caller
+    /// must give up. `chance`, a random number from 0 to 1, decides half of the waiting time, so
+    /// that clients that failed together do not retry together.
     pub(crate) fn failed(&mut self, now: Instant, chance: f64) -> Option<Duration> {
         self.failures = self.failures.saturating_add(1);
         let since = *self.since.get_or_insert(now);
@@ -74,7 +75,7 @@ impl Backoff {
         (wait < left).then_some(wait)
     }
 
-    /// The number of attempts and their duration, as text for the final error.
+    /// The text for the final error: the number of attempts and their duration.
     pub(crate) fn summary(&self, now: Instant) -> String {
         let since = self.since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         format!("given up after {} tries in {:.1} s", self.failures, since.as_secs_f64())

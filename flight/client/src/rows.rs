@@ -61,11 +61,12 @@ impl Cancel {
 }
 
 impl Rows {
-    /// Reads the results that the tickets of `info` name, one after the other. The first ticket is
-    /// redeemed immediately, so that this call reports errors of the query.
+    /// Reads the results of the tickets of `info`, one after the other. The first DoGet call begins
+    /// immediately, so that this function reports errors of the query.
     ///
     /// # Errors
-    /// Errors of reading. They do not tell whether the query ran: GetFlightInfo may have run it.
+    /// Errors of reading, marked as possibly executed: GetFlightInfo may have run the statement
+    /// before.
     pub(crate) async fn read(lease: Lease, info: FlightInfo) -> Result<Self> {
         Self::redeem(lease, info).await.map_err(Error::maybe_carried_out)
     }
@@ -131,7 +132,7 @@ fn ticket(endpoint: &FlightEndpoint) -> Option<Ticket> {
     endpoint.ticket.clone()
 }
 
-/// The result of one ticket.
+/// The rows of one ticket: an open DoGet call.
 struct Part {
     schema: SchemaRef,
     messages: Streaming<FlightData>,
@@ -167,7 +168,7 @@ impl Part {
     }
 }
 
-/// The next message of a DoGet call; `None` at the end.
+/// Reads and decodes the next message of a DoGet call; `None` at the end.
 async fn next(
     connection: &Connection,
     messages: &mut Streaming<FlightData>,

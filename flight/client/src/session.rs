@@ -108,7 +108,7 @@ struct WireRefusal {
 /// Flight's error code for an unknown option name.
 const INVALID_NAME: i32 = 1;
 
-/// The body of SetSessionOptions.
+/// Encodes the body of Flight's action SetSessionOptions.
 pub(crate) fn encode_options(options: &Options) -> Vec<u8> {
     let wire = |value: &OptionValue| match value.clone() {
         OptionValue::Text(text) => WireValue::Text(text),
@@ -123,7 +123,7 @@ pub(crate) fn encode_options(options: &Options) -> Vec<u8> {
     WireOptions { options: options.collect() }.encode_to_vec()
 }
 
-/// Decodes the answer of SetSessionOptions.
+/// Decodes the answer to Flight's action SetSessionOptions.
 ///
 /// # Errors
 /// `InvalidOption` for refused options.
@@ -145,7 +145,7 @@ pub(crate) fn outcome(body: &[u8], options: &Options) -> Result<()> {
         .with_hint("Client::options lists the options and their values"))
 }
 
-/// Decodes the answer of GetSessionOptions.
+/// Decodes the answer to Flight's action GetSessionOptions.
 ///
 /// # Errors
 /// `Protocol`.

@@ -1,13 +1,15 @@
-//! Checks of the first words of a statement: whether a repetition is safe, and whether the
-//! statement affects a single session. The connections of a client have different sessions.
+//! Classifies a statement by its first words: whether a repetition is safe, and whether the
+//! statement affects a single session. A client with several connections has several sessions, so
+//! the latter statements are refused.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The hint for a statement that acquires: an acquisition belongs to a single session.
+/// The hint in the error for ACQUIRE and RELEASE statements: an acquisition belongs to a single
+/// session.
 const ACQUIRES: &str = "Chronolog::acquire returns a handle with its own session";
 
-/// True if the statement is safe to repeat, judging by its words. Uncertain statements count as
-/// changes.
+/// True if the words of the statement show that the statement only reads and is safe to repeat.
+/// Uncertain statements count as changes.
 pub(crate) fn is_pure(sql: &str) -> bool {
     const READS: [&str; 7] = ["select", "values", "table", "show", "with", "explain", "subscribe"];
     const CHANGES: [&str; 9] =
@@ -17,8 +19,8 @@ pub(crate) fn is_pure(sql: &str) -> bool {
     reads && words.all(|word| CHANGES.iter().all(|change| word != *change))
 }
 
-/// Refuses statements that affect only one of several sessions, or that end a transaction behind
-/// the client's back.
+/// Refuses statements that affect only one of several sessions, and statements that begin or end a
+/// transaction without the methods of the client.
 ///
 /// # Errors
 /// `InvalidOption`, with a hint to the right method.
@@ -42,7 +44,7 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
             refused("call Transaction::commit or Transaction::rollback")
         }
         ("acquire", _) => refused(ACQUIRES),
-        // A savepoint may have one of these names.
+        // A savepoint may have the name `chronicle` or `table`.
         ("release", _) if matches!(second.as_str(), "chronicle" | "table") && !third.is_empty() => {
             refused(ACQUIRES)
         }
@@ -87,7 +89,8 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The text after a comment `/* … */`; comments nest.
+/// The text after a comment `/* … */`, with nested comments. `rest` is the text from the comment's
+/// start.
 fn after_comment(mut rest: &str) -> &str {
     let mut depth = 1_usize;
     while depth > 0 {

@@ -16,9 +16,9 @@ use crate::{
     statement::check,
 };
 
-/// Statements that take effect together. A transaction that is dropped without [`Self::commit`] has no
-/// effect. The client never repeats a statement of a transaction: after an error the transaction can
-/// only be rolled back.
+/// A transaction: its statements take effect together. A transaction that is dropped without
+/// [`Self::commit`] has no effect. The client never repeats a statement of a transaction: after an
+/// error the transaction can only be rolled back.
 ///
 /// # Examples
 /// ```no_run
@@ -46,7 +46,7 @@ impl Transaction {
         self.id.as_ref().ok_or_else(|| Error::closed("transaction"))
     }
 
-    /// Runs a query in the transaction, as [`Client::query`](crate::Client::query).
+    /// Runs a query in the transaction; see [`Client::query`](crate::Client::query).
     ///
     /// # Errors
     /// As [`Client::query`](crate::Client::query).
@@ -60,7 +60,7 @@ impl Transaction {
         within(self.pool.settings.request_timeout, running).await
     }
 
-    /// Runs a query with parameters in the transaction, as
+    /// Runs a query with parameters in the transaction; see
     /// [`Client::query_with`](crate::Client::query_with).
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Transaction {
         within(self.pool.settings.request_timeout, running).await
     }
 
-    /// Runs a statement in the transaction, as [`Client::execute`](crate::Client::execute).
+    /// Runs a statement in the transaction; see [`Client::execute`](crate::Client::execute).
     ///
     /// # Errors
     /// As [`Client::execute`](crate::Client::execute).
@@ -91,7 +91,7 @@ impl Transaction {
         within(self.pool.settings.request_timeout, updated).await
     }
 
-    /// Runs a statement with parameters in the transaction, as
+    /// Runs a statement with parameters in the transaction; see
     /// [`Client::execute_with`](crate::Client::execute_with).
     ///
     /// # Errors
@@ -108,10 +108,11 @@ impl Transaction {
         within(self.pool.settings.request_timeout, running).await
     }
 
-    /// Commits. The tables' durability decides when the call returns.
+    /// Commits the transaction. The call returns when the changes have the durability of their
+    /// tables.
     ///
     /// # Errors
-    /// Errors of the server; the transaction then had no effect. After `Connection` and `Timeout`
+    /// After an error of the server the transaction had no effect. After `Connection` and `Timeout`
     /// the outcome is unknown.
     pub async fn commit(mut self) -> Result<()> {
         self.end(EndTransaction::Commit)

@@ -1,4 +1,4 @@
-//! Writers: an application passes rows, the server stores each row exactly once.
+//! Writers: an application passes rows to a writer, and the server stores each row exactly once.
 
 mod acknowledgement;
 mod call;
@@ -43,28 +43,30 @@ use crate::{
     pool::Pool,
 };
 
-/// The unit of the writer's buffer limit, in bytes.
+/// The bytes of one semaphore permit. The writer's buffer limit counts in these permits.
 const ROOM_BYTES: usize = 1024;
-/// Bytes of the buffer limit that a writer takes at once for appended events.
+/// Bytes of the buffer limit that a writer reserves at a time for events of `append`, so that not
+/// every event acquires a permit.
 const GATHERED_ROOM_BYTES: usize = 16 << 10;
-/// A new writer skips this many numbers after the producer's last number on the server: late
-/// batches of a former process of the same producer may still arrive, and must not have the number
-/// of a new batch.
+/// A writer that continues an existing producer skips this many batch numbers after the producer's
+/// last number on the server. Late batches of an earlier process of the producer may still arrive,
+/// and must not have the number of a new batch.
 const NUMBERS_SKIPPED: u64 = 1 << 20;
 
 /// Writes batches to a table, each row exactly once.
 ///
-/// The writer numbers its batches, and its task sends several batches at a time. After a broken
-/// connection or a server restart, the task repeats unacknowledged batches with the same numbers,
-/// and the server stores no number twice. Small batches are merged, large batches are cut.
+/// The writer numbers its batches. Its background task has several batches in flight at a time.
+/// After a broken connection or a server restart, the task repeats unacknowledged batches with the
+/// same numbers, and the server stores no number twice. The writer merges small batches and splits
+/// large batches.
 ///
 /// An error in the rows of a batch appears in its [`Delivery`], or in [`Self::flush`] if the
 /// delivery was dropped; all other batches continue. After any other error, and when the retry
 /// policy gives up, the writer has ended: [`Self::into_unacknowledged`] returns all batches without
 /// a confirmed outcome.
 ///
-/// Tasks may share a writer as `Arc<Writer>`. Dropping a writer ends its task immediately: call
-/// [`Self::close`] first.
+/// Tasks may share a writer as `Arc<Writer>`. Dropping a writer ends its task immediately, and
+/// buffered rows are lost: call [`Self::close`] first.
 ///
 /// # Examples
 /// ```no_run
@@ -101,7 +103,8 @@ pub struct UnacknowledgedRows {
     pub rows: RecordBatch,
 }
 
-/// An event that a writer has taken: await the outcome, or drop it.
+/// An event in the buffer of a writer. The future resolves to the outcome; a caller that does not
+/// need the outcome drops the future.
 #[derive(Debug)]
 pub(crate) struct AppendedEvent {
     answer: SharedOutcome,
@@ -147,7 +150,8 @@ struct WriterState {
 struct WriterCore {
     ledger: Ledger,
     last_number: u64,
-    /// The first number that this writer assigns; lower numbers are the caller's.
+    /// The first batch number that this writer assigns. Only callers of `write_numbered` may use
+    /// lower numbers.
     numbers_from: u64,
     closing: bool,
     failed: Option<Error>,
@@ -190,13 +194,14 @@ impl Writer {
         Self { shared, schema, last_sequence, task: Some(task) }
     }
 
-    /// The columns of the table. A batch may omit columns that have a default; its columns match by
-    /// name.
+    /// The columns of the table. A written batch may omit columns that have a default. The server
+    /// matches the columns of a batch by name.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The producer: batch numbers are unique per producer.
+    /// The id of the producer, the sender of numbered batches. Batch numbers are unique per
+    /// producer.
     pub fn producer(&self) -> Uuid {
         self.shared.settings.producer
     }
@@ -207,15 +212,15 @@ impl Writer {
         self.last_sequence
     }
 
-    /// Takes a batch; returns as soon as the buffer has room for the batch. The [`Delivery`]
-    /// resolves when the server has stored the batch.
+    /// Adds a batch to the buffer; waits while the buffer is full. The [`Delivery`] resolves when
+    /// the server has stored the batch.
     ///
-    /// If the future is dropped before completion, the writer has not taken the batch.
+    /// If the caller drops the future before completion, the batch is not in the buffer.
     ///
     /// # Errors
-    /// `Timeout` if the buffer had no room within `write_timeout`; `InvalidBatch` for a row that no
-    /// message can hold; the error that ended the writer. After an error the writer has not taken
-    /// the batch.
+    /// `Timeout` if the buffer had no room within `write_timeout`; `InvalidBatch` for a row that
+    /// exceeds the maximal message size; the error that ended the writer. After an error, the batch
+    /// is not in the buffer.
     pub async fn write(&self, batch: RecordBatch) -> Result<Delivery> {
         let settings = &self.shared.settings;
         let Limits { rows_max, bytes_max, .. } = settings.limits;
@@ -226,14 +231,14 @@ impl Writer {
         self.take(batch, pieces, None).await
     }
 
-    /// Takes a batch under the caller's number, which must be above all earlier numbers. The writer
-    /// sends the batch unchanged, neither cut nor merged. The server acknowledges a number that is
-    /// not above the producer's last number as a duplicate and stores nothing. Thus a process can
-    /// repeat all writes with an unknown outcome after a crash.
+    /// Adds a batch with the caller's number to the buffer. The number must be above all earlier
+    /// numbers. The writer neither splits nor merges the batch. The server acknowledges a number
+    /// that is not above the producer's last number as a duplicate and stores nothing. Thus, after
+    /// a crash, a process can repeat all writes with an unknown outcome.
     ///
     /// # Errors
     /// As [`Self::write`]; `InvalidOption` for a number that is not above all earlier numbers;
-    /// `InvalidBatch` for rows that no message can hold.
+    /// `InvalidBatch` for a batch that exceeds the maximal message size.
     pub async fn write_numbered(&self, sequence: u64, batch: RecordBatch) -> Result<Delivery> {
         let (rows, bytes) = (batch.num_rows(), bytes_of(&batch));
         self.check_size(rows, bytes)?;
@@ -241,8 +246,8 @@ impl Writer {
         self.take(batch, Vec::from_iter(whole), Some(sequence)).await
     }
 
-    /// Takes one event; returns as soon as the buffer has room for the event. The writer sends the
-    /// event together with earlier unsent events. Only for writers without a linger time.
+    /// Adds one event to the buffer; waits while the buffer is full. The writer sends the event
+    /// together with earlier unsent events. Only for writers without a linger time.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -345,7 +350,8 @@ impl Writer {
         Ok(Delivery::new(first, receivers))
     }
 
-    /// Reserves `bytes` of the buffer limit; the whole limit if `bytes` is larger.
+    /// Waits until `bytes` of the buffer limit are free, and reserves these bytes. If `bytes`
+    /// exceeds the limit, reserves the whole limit.
     async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         self.shared.core.lock().check_open()?;
         let settings = &self.shared.settings;
@@ -378,8 +384,9 @@ impl Writer {
     /// Returns the sum of the acknowledgements since the previous flush.
     ///
     /// # Errors
-    /// `InvalidBatch`, naming the first refused batch, if the server refused a batch whose
-    /// [`Delivery`] was dropped; all other batches are stored. The error that ended the writer.
+    /// `InvalidBatch` if the server refused a batch whose [`Delivery`] was dropped: the error names
+    /// the first refused batch, and all other batches are stored. Also the error that ended the
+    /// writer.
     pub async fn flush(&self) -> Result<Acknowledgement> {
         let target = {
             let mut core = self.shared.core.lock();
@@ -400,7 +407,7 @@ impl Writer {
         core.ledger.take_outcome()
     }
 
-    /// As [`Self::flush`], and ends the writer: later writes fail with `Closed`.
+    /// Flushes as [`Self::flush`] does, then ends the writer: later writes fail with `Closed`.
     ///
     /// # Errors
     /// As [`Self::flush`].

@@ -1,4 +1,4 @@
-//! Request bodies, decompressed in pieces within limits.
+//! Request bodies: receives and decompresses a body in steps of limited size.
 
 use std::{
     io::{self, Write},
@@ -18,14 +18,14 @@ use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::state::{GrantedRoom, State};
 
-/// Compressed bytes that one step of gzip decompresses; the output is at most a thousand times as
-/// large.
+/// The number of compressed bytes that the gzip decoder reads in one step. The output is at most
+/// about a thousand times as large.
 const GZIP_BYTES: usize = 4 << 10;
 
 /// Buffer size of the zstd decoder.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A step of a decoder ends after this number of decompressed bytes.
+/// A decoder ends a step after this number of decompressed bytes.
 const OUTPUT_BYTES: usize = 1 << 20;
 
 /// Minimum growth of a memory reservation, in bytes.
@@ -40,10 +40,10 @@ pub(crate) struct DecodedBody<'a> {
     raw: usize,
 }
 
-/// A decoder of the body's compression, which works in steps of bounded size.
+/// A decoder for the compression of a body. The decoder works in steps of limited size.
 pub(crate) struct Decoder {
     kind: ContentCoding,
-    /// Received bytes that are not decompressed yet.
+    /// Received bytes that are not yet decompressed.
     input: Bytes,
     /// The number of decompressed bytes so far, and its limit.
     decoded: usize,
@@ -80,7 +80,7 @@ impl Write for BoundedOutput {
 }
 
 impl<'a> DecodedBody<'a> {
-    /// The body of a request; the header Content-Encoding names its compression.
+    /// Begins to read the body of a request. The header Content-Encoding names the compression.
     ///
     /// # Errors
     /// `FeatureNotSupported` for an unsupported compression.
@@ -89,8 +89,7 @@ impl<'a> DecodedBody<'a> {
         Ok(Self { decoder, ..Self::undecoded(state, body) })
     }
 
-    /// The body of a request without decompression, for a protocol that compresses its own
-    /// messages.
+    /// Begins to read a body without decompression, for protocols that compress their own messages.
     pub(crate) fn undecoded(state: &'a State, body: Body) -> Self {
         Self {
             stream: body.into_data_stream(),
@@ -100,13 +99,13 @@ impl<'a> DecodedBody<'a> {
         }
     }
 
-    /// Receives the next piece of the body into the decoder; returns `false` at the end of the
-    /// body.
+    /// Waits for the next bytes of the body, and passes them to the decoder. Returns `false` at the
+    /// end of the body.
     ///
     /// # Errors
     /// `LimitExceeded` for a body that is too long; `ConnectionFailure` if the client has
-    /// disconnected; `QueryCanceled` if the client sends too slowly; `TooManyConnections` if
-    /// another request has taken this request's place.
+    /// disconnected; `QueryCanceled` if the client sends too slowly; `TooManyConnections` if the
+    /// server ended this stalled request to make room for a new request.
     pub(crate) async fn receive(&mut self) -> Result<bool> {
         let patience = Duration::from_millis(self.state.settings.patience_ms);
         let next = timeout(patience, self.stream.next()).await.map_err(|_| {
@@ -128,11 +127,11 @@ impl<'a> DecodedBody<'a> {
         Ok(true)
     }
 
-    /// The complete decompressed body, and its memory reservation.
+    /// Receives and decompresses the complete body. Returns the bytes and their memory reservation.
     ///
     /// # Errors
-    /// As [`Self::receive`]; `OutOfMemory`; `InvalidBinaryRepresentation` for damaged compressed
-    /// data.
+    /// The errors of [`Self::receive`]; `OutOfMemory`; `InvalidBinaryRepresentation` for damaged
+    /// compressed data.
     pub(crate) async fn all(&mut self) -> Result<(Vec<u8>, Room)> {
         let (mut all, mut room) = (Vec::new(), Room::default());
         while self.receive().await? {
@@ -153,7 +152,8 @@ impl<'a> DecodedBody<'a> {
     }
 }
 
-/// A memory reservation for the body and the rows of one request. All requests share one limit.
+/// A memory reservation for the body and the rows of one request, freed on drop. All requests share
+/// one memory limit.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     permit: Option<OwnedSemaphorePermit>,
@@ -162,7 +162,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Grows the reservation to `bytes`; waits for free memory for a limited time.
+    /// Grows the reservation to `bytes`. Waits for free memory, at most for the setting `room_ms`.
     ///
     /// # Errors
     /// `OutOfMemory` after the wait.
@@ -174,7 +174,7 @@ impl Room {
         Ok(())
     }
 
-    /// Grows the reservation to `bytes`; waits for free memory without a time limit.
+    /// Grows the reservation to `bytes`. Waits for free memory without a time limit.
     ///
     /// # Errors
     /// `OutOfMemory` if the server shuts down.
@@ -231,12 +231,13 @@ impl Decoder {
         Ok(Self::new(kind, decoded_max))
     }
 
-    /// True if the decoder can produce more output without further input.
+    /// True if the decoder can produce more output from the input that it already has.
     pub(crate) fn has_more(&self) -> bool {
         !self.input.is_empty() || matches!(&self.kind, ContentCoding::Zstd(zstd) if zstd.holds_back)
     }
 
-    /// The approximate work to decompress the received input, in bytes.
+    /// An estimate in bytes of the work to decompress the received input; `usize::MAX` for
+    /// compressed input, whose output size is unknown.
     pub(crate) fn cost(&self) -> usize {
         match &self.kind {
             ContentCoding::Identity => self.input.len(),
@@ -244,7 +245,7 @@ impl Decoder {
         }
     }
 
-    /// Decompresses one step of the received input.
+    /// Decompresses the next part of the received input, limited to one step.
     ///
     /// # Errors
     /// `LimitExceeded`; `InvalidBinaryRepresentation` for damaged compressed data.
@@ -270,11 +271,11 @@ impl Decoder {
         self.count(piece)
     }
 
-    /// The last decompressed bytes, after the end of the input; verifies a checksum of the format.
-    /// A second call returns no bytes.
+    /// Finishes after the end of the input: verifies that the compressed data is complete, and
+    /// returns the last decompressed bytes. A second call returns no bytes.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// The errors of [`Self::next`].
     pub(crate) fn finish(&mut self) -> Result<Bytes> {
         if std::mem::replace(&mut self.finished, true) {
             return Ok(Bytes::new());
@@ -314,7 +315,7 @@ struct Zstd {
     output: BoundedOutput,
     /// True if the input read so far ends with a complete frame.
     complete: bool,
-    /// True if the decoder holds output that did not fit into the last piece.
+    /// True if the decoder may have more output than fitted into the buffer.
     holds_back: bool,
 }
 
@@ -325,7 +326,7 @@ impl Zstd {
         Ok(Self { decoder, output, complete: true, holds_back: false })
     }
 
-    /// Decompresses until the input is used up or a step's output is reached.
+    /// Decompresses until the input is used up, or until the output reaches [`OUTPUT_BYTES`].
     fn decode(&mut self, piece: &mut Bytes) -> io::Result<()> {
         use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
         let mut buffer = [0; BUFFER_BYTES];
@@ -360,8 +361,8 @@ fn undecodable(error: &io::Error, most: usize) -> Error {
     .with_hint("Content-Encoding must name the compression of the body; the body may be cut off")
 }
 
-/// The error of a body that ended too early: the client has disconnected, or another request has
-/// taken this request's place.
+/// The error of a body that ended too early: the client has disconnected, or the server ended this
+/// stalled request to make room for a new request.
 fn broken_off(error: axum::Error) -> Error {
     match error.into_inner().downcast::<Error>() {
         Ok(lost_place) => *lost_place,

@@ -1,5 +1,5 @@
-//! The queries that clients of other products send before a write: databases of InfluxDB, tables of
-//! QuestDB.
+//! Routes for the queries of other products' clients before a write: database commands of InfluxDB
+//! 1, and SQL of QuestDB.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -41,7 +41,7 @@ pub(crate) async fn query(
     }
 }
 
-/// The statement: a parameter of the URL, or a field of the posted form.
+/// Reads the statement of a request: the parameter of the URL, or the field of the posted form.
 async fn statement(
     state: &State,
     parameters: &HashMap<String, String>,
@@ -100,7 +100,7 @@ fn unquoted(name: &str) -> &str {
     name.trim_matches(['"', '\''])
 }
 
-/// The value of a field of a posted form.
+/// The decoded value of a field of a posted form; `None` without the field.
 fn form_field(body: &str, name: &str) -> Option<String> {
     let mut fields = body.split('&').filter_map(|pair| pair.split_once('='));
     let (_, text) = fields.rfind(|(field, _)| *field == name)?;

@@ -1,11 +1,12 @@
-//! The open sockets of a listener. When their number reaches the limit, a new socket replaces another.
+//! The limit of a listener's open sockets. When the limit is reached, a new socket replaces a
+//! socket without a running request.
 //!
 //! ```text
-//!   accepted ─► silent ─► running ⇄ idle
-//!                 │                  │    no place is free: the oldest silent socket is closed,
-//!                 └──────────────────┴─►  then the oldest idle socket; running sockets stay open
+//!   accepted ─► silent ─► running ⇄ idle      silent: no request yet; idle: between two requests
+//!                 │                  │    no place is free: the oldest silent socket closes,
+//!                 └──────────────────┴─►  else the oldest idle socket; running sockets stay open
 //! ```
-//! Thus silent sockets, however many, never keep a new socket out.
+//! Thus silent sockets, however many, never prevent a new connection.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The limit of a listener's open sockets.
+/// The limit of a listener's open sockets. Each open socket occupies one place.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimit {
     shared: Arc<SharedTable>,
@@ -37,7 +38,7 @@ struct ConnectionTable {
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// The place of an open socket; dropping the permit frees the place.
+/// The place of an open socket. Dropping the permit frees the place.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     shared: Arc<SharedTable>,
@@ -58,12 +59,13 @@ struct ConnectionState {
 pub(crate) struct RunningRequest(Arc<ConnectionPermit>);
 
 impl ConnectionLimit {
-    /// A limit of `places` open sockets.
+    /// Creates a limit of `places` open sockets.
     pub(crate) fn new(places: usize) -> Self {
         Self { shared: Arc::default(), places: places.max(1) }
     }
 
-    /// Waits until a new socket may have a place, and takes the place.
+    /// Takes a place for a new socket. If no place is free, closes the oldest silent socket or else
+    /// the oldest idle socket, and takes its place. Waits while all sockets are running.
     pub(crate) async fn enter(&self) -> Arc<ConnectionPermit> {
         loop {
             let changed = self.shared.changed.notified();
@@ -94,7 +96,7 @@ impl ConnectionLimit {
 }
 
 impl ConnectionPermit {
-    /// Marks the socket as running: it keeps its place until the returned guard is dropped.
+    /// Marks the socket as running: the socket keeps its place until the returned guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> RunningRequest {
         let mut table = self.shared.table.lock();
         let mut state = self.state.lock();
@@ -105,12 +107,12 @@ impl ConnectionPermit {
         RunningRequest(Arc::clone(self))
     }
 
-    /// Waits until this socket must close because another socket takes its place.
+    /// Waits until this socket must close because a new socket replaces it.
     pub(crate) async fn must_leave(&self) {
         self.leave.cancelled().await;
     }
 
-    /// Returns after `patience` if no request has begun by then; otherwise never returns.
+    /// Returns after `patience` if no request has begun in the meantime; otherwise never returns.
     pub(crate) async fn stays_silent(&self, patience: Duration) {
         tokio::time::sleep(patience).await;
         if self.state.lock().has_spoken {

@@ -35,24 +35,24 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// Headers that a page of another site can send only after a preflight request.
+/// Headers that a page of another site can send only after a CORS preflight request.
 const OWN_HEADERS: [HeaderName; 3] = [
     AUTHORIZATION,
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("x-requested-with"),
 ];
 
-/// Content types that a page of another site can send without a preflight request.
+/// Content types that a page of another site can send without a CORS preflight request.
 const SIMPLE_TYPES: [&str; 3] =
     ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
 
 /// The element of `http_hosts` that allows every host name.
 const ANY: &str = "*";
 
-/// The time in seconds for which a browser may cache the answer to a preflight request.
+/// The time in seconds for which a browser may cache the answer to a CORS preflight request.
 const PREFLIGHT_SECONDS: u64 = 600;
 
-/// The local address of a connection; each request carries it as an extension.
+/// The server's address in a connection. Each request carries this address as an extension.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival(pub(crate) SocketAddr);
 
@@ -64,17 +64,18 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// A guard with the comma-separated lists of the settings `http_hosts` and `http_origins`.
+    /// Creates a guard from the settings `http_hosts` and `http_origins`, which are comma-separated
+    /// lists.
     pub(crate) fn new(hosts: &str, origins: &str) -> Self {
         Self { hosts: listed(hosts), origins: listed(origins) }
     }
 
-    /// Checks the headers of a request. Returns the request's origin if it is another site's and
-    /// `http_origins` allows it.
+    /// Checks the headers of a request. Returns the origin if the request comes from a page of
+    /// another site that `http_origins` allows; `None` for all other accepted requests.
     ///
     /// # Errors
-    /// `InsufficientPrivilege` for a foreign host or site; `ProtocolViolation` for a malformed
-    /// `Host`.
+    /// `InsufficientPrivilege` if `Host` does not name this server, or if the request comes from a
+    /// site that `http_origins` does not allow; `ProtocolViolation` for a malformed `Host`.
     fn check<'a>(
         &self,
         headers: &'a HeaderMap,
@@ -193,7 +194,7 @@ fn writes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// True if a page of another site could send this request only after a preflight request.
+/// True if a page of another site can send such a request only after a CORS preflight request.
 fn needs_preflight(headers: &HeaderMap) -> bool {
     if OWN_HEADERS.iter().any(|name| headers.contains_key(name)) {
         return true;
@@ -219,7 +220,7 @@ fn preflight(headers: &HeaderMap) -> Response {
     response
 }
 
-/// The value of the `Host` header; `None` without the header, which HTTP/1.0 allows.
+/// The value of the `Host` header; `None` without the header, which HTTP/1.0 does not require.
 fn host_of(headers: &HeaderMap) -> Result<Option<Authority>, Error> {
     let mut hosts = headers.get_all(HOST).iter();
     let (host, more) = (hosts.next(), hosts.next());
@@ -246,7 +247,7 @@ fn is_same_origin(origin: &str, own: &Authority) -> bool {
     plain(authority.host()) == plain(own.host()) && port(&authority) == port(own)
 }
 
-/// A host name in lower case, without brackets and without a dot at its end.
+/// Normalizes a host name: lower case, without brackets and without a dot at the end.
 fn plain(host: &str) -> String {
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     host.to_ascii_lowercase()

@@ -27,7 +27,7 @@ pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response 
         ),
         None => (StatusCode::OK, "pass", "ready for queries and writes".to_string()),
     };
-    // An alarm of the clock appears in the answer, but does not make the server unhealthy.
+    // A clock alarm appears in the answer, but does not make the server unhealthy.
     let alarms = state.service.parts().clock.status().alarms;
     let checks: Vec<_> = alarms
         .into_iter()

@@ -1,14 +1,15 @@
 //! HTTP, and line protocol over HTTP and TCP.
 //!
-//! *What it is*: the interfaces for agents and operators: InfluxDB's write routes and QuestDB's TCP
-//! port, Prometheus remote write and OTLP, SQL in requests, health and metrics.
+//! **What it is*: the HTTP interfaces of the server: InfluxDB's write routes, Prometheus remote
+//! write and OTLP, SQL over HTTP, health and metrics; also line protocol over TCP, for QuestDB's
+//! clients.
 //!
 //! *What it deliberately is not*: a parser of lines (`stratalog-line`) or of telemetry
 //! (`stratalog-telemetry`), a place to interpret SQL or to store data.
 //!
-//! *Data path*: body → decoded in pieces, within a budget → columns by table → missing tables and
-//! columns are made → a single append for the request → 204 after the requested durability is
-//! reached.
+//! **Data path*: body → decompression in steps, within a memory limit → columns by table → creation
+//! of missing tables and columns → a single append for the request → status 204 after the rows have
+//! the requested durability.
 
 mod body;
 mod compat;

@@ -15,23 +15,23 @@ use crate::{
 /// Maximum number of errors that an answer names.
 const ERRORS_MAX: usize = 100;
 
-/// Bytes that a request reserves for its rows at first.
+/// The initial memory reservation of a request for its rows, in bytes.
 const FIRST_BYTES: usize = 64 << 10;
 
 /// The request header that identifies a repeated request: `<producer>/<number>`.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// How a request wants its lines to be read and stored.
+/// The options of a request for parsing and storing its lines.
 #[derive(Debug, Clone)]
 pub(crate) struct LineOptions {
     /// The schema that contains the tables of the lines.
     pub(crate) schema: String,
     /// The unit of the timestamps.
     pub(crate) precision: Precision,
-    /// The durability that the lines must have before the answer; `None` for each table's own
-    /// durability.
+    /// The durability that the lines must have before the server answers; `None` for the durability
+    /// of each table.
     pub(crate) durability: Option<Durability>,
-    /// True if the valid lines are stored although other lines are invalid.
+    /// True if the server stores the valid lines of a request that also contains invalid lines.
     pub(crate) accepts_partial: bool,
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn write(
     })
 }
 
-/// Parses all lines of a body. Reserves the memory for rows before it makes the rows.
+/// Receives a body and parses all its lines. Reserves memory for rows before building the rows.
 async fn read(
     state: &State,
     body: &mut DecodedBody<'_>,
@@ -112,8 +112,8 @@ async fn read(
         ended = !body.receive().await?;
         loop {
             let decoder = &mut body.decoder;
-            // A short piece of input may fill NULLs into many rows: this work is part of the
-            // reserved memory.
+            // A short input may add NULLs to many rows. The size of the reserved memory limits this
+            // work, so the size is a part of the cost.
             let cost = decoder.cost().max(text.len()).max(reserved - FIRST_BYTES.min(most));
             let pause = state
                 .compute(cost, || step(decoder, &mut text, ended, parser, reserved, tables))
@@ -135,12 +135,12 @@ async fn read(
 enum Pause {
     /// All received input is parsed.
     Input,
-    /// The rows have used up the reserved memory.
+    /// The rows have used up the reserved memory; the caller must reserve more.
     Room,
 }
 
-/// Decompresses and parses until the input or the reserved memory is used up. `text` receives
-/// decompressed bytes that are not parsed yet.
+/// Decompresses and parses until the input or the reserved memory is used up. `text` contains
+/// decompressed bytes that are not yet parsed.
 fn step(
     decoder: &mut Decoder,
     text: &mut Bytes,
@@ -181,7 +181,8 @@ fn too_wide(parser: &LineParser, most: usize) -> Error {
     .with_hint("send the lines in several requests, or lines with other fields to other measurements")
 }
 
-/// The producer and the number in the header [`IDEMPOTENCY_KEY`]; `None` without the header.
+/// Parses the header [`IDEMPOTENCY_KEY`] into the producer's id and the request's number; `None`
+/// without the header.
 pub(crate) fn producer(headers: &HeaderMap) -> Result<Option<(ProducerId, u64)>> {
     let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     let parsed = key.to_str().ok().and_then(|key| {

@@ -1,4 +1,4 @@
-//! `GET /metrics`, for Prometheus; `stratalog-metrics` makes the page.
+//! `GET /metrics`, for Prometheus. The crate `stratalog-metrics` formats the page.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response
     response
 }
 
-/// The class in which the duration of a request is counted. `None` for unknown paths, and for
+/// The request class in the metrics of request durations. `None` for unknown paths, and for
 /// subscriptions, because the client decides how long a subscription lasts.
 pub(crate) fn class_of(path: &str) -> Option<RequestClass> {
     Some(match path {

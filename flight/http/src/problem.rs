@@ -9,10 +9,10 @@ use stratalog_model::{Error, ErrorKind, Status};
 
 use crate::json::Json;
 
-/// The value in seconds of the header Retry-After.
+/// The value of the header Retry-After, in seconds.
 const RETRY_SECONDS: u64 = 1;
 
-/// An error as the response of one of Stratalog's own routes.
+/// An error that a handler of Stratalog's own routes returns as the response.
 #[derive(Debug)]
 pub(crate) struct Problem(pub(crate) Error);
 

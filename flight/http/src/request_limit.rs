@@ -1,12 +1,13 @@
-//! The running requests. When their number reaches the limit, a new request replaces a stalled request.
+//! The limit of running requests. When the limit is reached, a new request replaces a stalled
+//! request: a request whose client has stopped sending the body.
 //!
 //! ```text
-//!   new request ─► place ─► working ⇄ waiting for bytes of the body
-//!                                         │   no place is free: the longest wait ends with an error,
-//!                                         └─►                if the wait has lasted for STALLED
+//!   new request ─► gets a place ─► working ⇄ waiting for bytes of the body
+//!                                                │   no place is free: the longest wait ends with
+//!                                                └─► an error, if it has lasted for STALLED
 //! ```
-//! Thus clients that send half a body, however many, never block other clients. A request keeps its
-//! place while its body makes progress and while it waits for the server.
+//! Thus clients that stop in the middle of a body, however many, never block other clients. A
+//! request keeps its place while its body makes progress and while it waits for the server.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +28,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 /// The shortest wait for bytes of a body after which a new request may take the place.
 const STALLED: Duration = Duration::from_secs(1);
 
-/// The places of requests. Clones share the places.
+/// The limit of running requests. Each running request occupies one place. Clones of the limit
+/// share the places.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestLimit {
     table: Arc<Mutex<PlaceTable>>,
@@ -37,14 +39,14 @@ pub(crate) struct RequestLimit {
 #[derive(Debug, Default)]
 struct PlaceTable {
     next: u64,
-    /// The number of taken places.
+    /// The number of occupied places.
     count: usize,
     /// The requests that wait for bytes of their bodies: start of the wait, and the token that ends
     /// the request. The longest wait is first.
     waits: BTreeMap<u64, (Instant, CancellationToken)>,
 }
 
-/// The place of a running request; dropping it frees the place.
+/// The place of a running request. Dropping this value frees the place.
 #[derive(Debug)]
 pub(crate) struct RequestPlace {
     table: Arc<Mutex<PlaceTable>>,
@@ -53,13 +55,13 @@ pub(crate) struct RequestPlace {
 }
 
 impl RequestLimit {
-    /// A limit of `places` running requests.
+    /// Creates a limit of `places` running requests.
     pub(crate) fn new(places: usize) -> Self {
         Self { table: Arc::default(), places }
     }
 
-    /// Takes a free place, or the place of the request with the longest stalled body. `None` if
-    /// there is neither.
+    /// Takes a free place, or else the place of the request that has waited longest for its body,
+    /// if this wait has lasted for [`STALLED`]. `None` without such a place.
     pub(crate) fn try_enter(&self) -> Option<Arc<RequestPlace>> {
         self.enter_at(Instant::now())
     }
@@ -73,7 +75,8 @@ impl RequestLimit {
             if now.saturating_duration_since(longest.get().0) < STALLED {
                 return None;
             }
-            // The new request takes over the place, so the number of taken places stays.
+            // The new request takes over the place, so the number of occupied places does not
+            // change.
             longest.remove().1.cancel();
         }
         let lost = CancellationToken::new();
@@ -103,7 +106,7 @@ pub(crate) struct WatchedBody<B> {
 /// A wait for bytes of a body.
 struct BodyWait {
     place: Arc<RequestPlace>,
-    /// The key of the wait among the waits of the limit.
+    /// The key of this wait in `PlaceTable::waits`.
     number: u64,
     lost: Pin<Box<WaitForCancellationFutureOwned>>,
 }
@@ -126,7 +129,7 @@ impl Drop for BodyWait {
 }
 
 impl<B> WatchedBody<B> {
-    /// Watches `body` for the request that has `place`.
+    /// Wraps the body of the request that has `place`. The wrapper records the waits for bytes.
     pub(crate) fn new(body: B, place: Option<Arc<RequestPlace>>) -> Self {
         Self { body, place, wait: None }
     }

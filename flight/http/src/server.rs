@@ -1,4 +1,4 @@
-//! Accepts HTTP connections, and closes them at a shutdown.
+//! Accepts HTTP connections, and closes them when the server shuts down.
 
 use std::{
     cell::Cell,
@@ -50,14 +50,14 @@ use crate::{
 /// Maximum bytes of the request line and headers of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Connections beyond `connections_max`: they leave room for health checks when all others are
-/// busy.
+/// Number of connections that the server accepts beyond `connections_max`, so that health checks
+/// still succeed when all other connections are busy.
 const RESERVED_PLACES: usize = 64;
 
-/// Seconds from 1970 to the end of the year 9999, the last year of a date in HTTP.
+/// Seconds from 1970 to the end of the year 9999, the last year that an HTTP date can have.
 const DATE_SECONDS_END: u64 = 253_402_300_800;
 
-/// Routes that the limit of running requests does not affect.
+/// Routes that do not count toward the limit of running requests.
 const ALWAYS: [&str; 5] = ["/health", "/ready", "/ping", "/version", "/metrics"];
 
 fn routes(state: Arc<State>) -> Router {
@@ -242,7 +242,8 @@ fn too_many() -> Response {
     problem::answer(&error, problem::body(&error))
 }
 
-/// The body of a response. The request counts as running until the body is sent or dropped.
+/// The body of a response. The request counts as running until the server has sent the body or
+/// dropped it.
 struct CountedBody {
     body: Body,
     _running: RunningRequest,
@@ -296,8 +297,8 @@ async fn take_lines(
     Ok(())
 }
 
-/// Accepts the next socket and takes a place for it; waits while all other sockets are busy. `None`
-/// after `shutdown`.
+/// Accepts the next socket, and counts it toward the connection limit. Waits while the limit is
+/// reached and all sockets are busy. `None` after `shutdown`.
 async fn accept(
     listener: &TcpListener,
     connection_limit: &ConnectionLimit,

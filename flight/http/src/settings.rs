@@ -1,4 +1,4 @@
-//! Limits of the service.
+//! The settings of the HTTP listener and of the listener for line protocol over TCP.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! SQL in a request: `POST /api/sql`, and `/api/v3/query_sql` for InfluxDB 3's clients. A GET
-//! request is read-only.
+//! The routes for SQL: `/api/sql`, and `/api/v3/query_sql` for InfluxDB 3's clients. A GET request
+//! is read-only.
 
 mod format;
 mod json;
@@ -28,7 +28,7 @@ use stratalog_query::{Outcome, Rows, Session, StatementKind, quoted};
 use self::{format::Format, parameter::Parameters};
 use crate::{json::Json, problem::Problem, state::State};
 
-/// The body or the query string of a request.
+/// The fields of a request, from the body or from the query string of the URL.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename = "Question")]
 struct SqlRequest {
@@ -39,7 +39,7 @@ struct SqlRequest {
     params: Parameters,
     /// The format of the response's rows.
     format: Option<String>,
-    /// A schema that comes first in the search path.
+    /// A schema to put first in the search path.
     #[serde(alias = "db")]
     schema: Option<String>,
 }
@@ -100,10 +100,10 @@ impl Access {
         if *method == Method::POST { Self::Write } else { Self::Read }
     }
 
-    /// Makes the session read-only if the access is.
+    /// Makes the session read-only if the access is [`Access::Read`].
     ///
     /// # Errors
-    /// As `Session::confine`.
+    /// The errors of `Session::confine`.
     pub(crate) fn confine(self, session: &Session) -> Result<()> {
         match self {
             Self::Write => Ok(()),
@@ -127,7 +127,7 @@ impl Access {
     }
 }
 
-/// The session of one request; it ends when the response is complete.
+/// The session of one request. The session ends when this value is dropped, after the response.
 pub(crate) struct RequestSession(Arc<Session>);
 
 impl RequestSession {
@@ -135,7 +135,7 @@ impl RequestSession {
         Self(session)
     }
 
-    /// The session, for running statements.
+    /// The session in which the statements of the request run.
     pub(crate) fn session(&self) -> &Session {
         &self.0
     }
@@ -195,7 +195,7 @@ impl SqlRequest {
                 )
                 .with_hint("{\"sql\": \"SELECT $1\", \"params\": [1], \"format\": \"json\"}")
             })?;
-            // Only the parameters can contain numbers whose digits count.
+            // Only the parameters contain numbers that must keep all digits.
             question.params.keep_digits(&String::from_utf8_lossy(body))?;
             question
         } else {
@@ -230,8 +230,8 @@ impl SqlRequest {
         Ok(question)
     }
 
-    /// The parameters as a row of texts for a statement with parameters of `types`. The statement
-    /// converts the texts to its types.
+    /// Returns the parameters as one row of texts. The statement, whose parameters have the types
+    /// `types`, converts the texts to these types.
     fn parameters(&self, types: &[ColumnType]) -> Result<RecordBatch> {
         let texts = self.params.in_syntax_of(types);
         let columns: Vec<ArrayRef> =
@@ -248,7 +248,7 @@ impl SqlRequest {
 /// A complete result: names and types of the columns, and the rows.
 pub(crate) type Table = (Vec<(String, String)>, Vec<Vec<Value>>);
 
-/// Maximum rows of a result that is complete in memory.
+/// Maximum rows of a result that the server builds completely in memory.
 const TABLE_ROWS_MAX: usize = 100_000;
 
 /// Runs a statement and returns its complete result, for small results.

@@ -16,10 +16,11 @@ use tokio::{
 
 use crate::{HttpSettings, guard::Guard, store::refused_requests::RefusedRequests};
 
-/// Maximum bytes of the rows in a parser that is kept for another request.
+/// Maximum bytes of rows in a parser that the server keeps for another request.
 const KEPT_ROWS_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of parsers kept for later requests. A parser caches tables and series.
+/// Maximum number of parsers that the server keeps for later requests. A kept parser has cached
+/// tables and series.
 const PARSERS_MAX: usize = 16;
 
 /// Maximum number of telemetry bodies that are converted to rows at the same time. Each conversion
@@ -29,17 +30,19 @@ const READERS_MAX: usize = 4;
 /// Maximum bytes of the rows from one telemetry body.
 const TELEMETRY_ROWS_BYTES: usize = 128 << 20;
 
-/// Maximum number of large appends that compute at the same time; waiting appends do not count.
+/// Maximum number of large appends that use a processor at the same time; appends that wait do not
+/// count.
 const DRIVING_MAX: usize = 16;
 
-/// Maximum bytes of work that a connection's thread does in one piece; longer work moves to other
-/// threads.
+/// Maximum bytes that a task processes in one step on an async thread. Larger work runs with
+/// `block_in_place`.
 const SHORT_BYTES: usize = 8 << 10;
 
-/// The unit of the memory limit, in bytes.
+/// The bytes of one semaphore permit. The memory limit of all bodies counts in these permits.
 const UNIT_BYTES: usize = 1024;
 
-/// Memory reserved for a body: from the limit of all bodies, and from the limit of the process.
+/// Memory reserved for a request body: a share of the limit for all bodies, and a share of the
+/// memory limit of the process.
 pub(crate) type GrantedRoom = (OwnedSemaphorePermit, MemoryPromise);
 
 /// The state that all requests share.
@@ -56,14 +59,15 @@ pub(crate) struct State {
     names: Names,
     writing: Mutex<Option<Arc<Session>>>,
     room: Arc<Semaphore>,
-    /// Permits for long computations; they leave threads free for connections.
+    /// Permits for long computations, one per processor. The limit leaves threads free for
+    /// connections.
     computing: Semaphore,
     /// Permits for large appends.
     driving: Semaphore,
 }
 
 impl State {
-    /// The state at the start of the listener.
+    /// Creates the state, when the listener starts.
     pub(crate) fn new(service: Arc<QueryService>, settings: Arc<HttpSettings>) -> Arc<Self> {
         let units = (settings.inbound_bytes_max / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
         let counts = service.parts().metrics.ingest().clone();
@@ -85,13 +89,14 @@ impl State {
         })
     }
 
-    /// A parser for the lines of a request: a kept parser, or a new one.
+    /// Returns a parser for the lines of a request: a parser of an earlier request, or a new
+    /// parser.
     pub(crate) fn parser(&self) -> LineParser {
         self.parsers.lock().pop().unwrap_or_else(|| LineParser::new(LineLimits::default()))
     }
 
-    /// Keeps the parser of a completed request for later requests. Drops a parser that still holds
-    /// the rows of a refused request, to free their memory.
+    /// Keeps the parser of a completed request for later requests. Drops a parser that still
+    /// contains many rows of a refused request, to free their memory.
     pub(crate) fn give_back(&self, parser: LineParser) {
         if parser.bytes() > KEPT_ROWS_BYTES_MAX {
             return;
@@ -134,10 +139,10 @@ impl State {
         }
     }
 
-    /// The session that all requests share for writes.
+    /// The session that all write requests share.
     ///
     /// # Errors
-    /// As [`QueryService::connect`].
+    /// The errors of [`QueryService::connect`].
     pub(crate) fn writing(&self) -> Result<Arc<Session>> {
         let mut writing = self.writing.lock();
         if let Some(session) = writing.as_ref().filter(|session| session.check_terminated().is_ok())
@@ -148,10 +153,10 @@ impl State {
         Ok(Arc::clone(writing.insert(session)))
     }
 
-    /// A session for a single request.
+    /// Opens a session for a single request.
     ///
     /// # Errors
-    /// As [`QueryService::connect_for_request`].
+    /// The errors of [`QueryService::connect_for_request`].
     pub(crate) fn session(&self, name: &str, client: Option<String>) -> Result<Arc<Session>> {
         self.service.connect_for_request(Login {
             user: self.settings.default_user.clone(),
@@ -163,8 +168,9 @@ impl State {
         })
     }
 
-    /// Runs `work`, a computation over about `bytes` bytes. A long computation leaves the thread to
-    /// other connections, and waits while too many others run.
+    /// Runs `work`, a computation over about `bytes` bytes. A long computation first waits while
+    /// too many others run, and then runs with `block_in_place`, so that it does not block the
+    /// tasks of other connections.
     pub(crate) async fn compute<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
         if bytes <= SHORT_BYTES {
             return work();
@@ -173,8 +179,8 @@ impl State {
         block_in_place(work)
     }
 
-    /// Polls a future that computes over about `bytes` bytes, with a permit of its own for each
-    /// poll. A future that waits, for the store or for another append, holds no permit, so that it
+    /// Runs a future that computes over about `bytes` bytes. Each poll of a long computation needs
+    /// a permit. While the future waits, for the store or for another append, it has no permit and
     /// does not delay other appends.
     pub(crate) async fn drive<F: Future>(&self, bytes: usize, future: F) -> F::Output {
         if bytes <= SHORT_BYTES {
@@ -206,7 +212,7 @@ impl State {
         Ok((wanted.await.map_err(|_| no_room())?, MemoryPromise::default()))
     }
 
-    /// Reserves memory for `bytes` of bodies; waits for a limited time.
+    /// Reserves memory for `bytes` of bodies; waits at most for the setting `room_ms`.
     ///
     /// # Errors
     /// `OutOfMemory` after the wait.
@@ -219,7 +225,8 @@ impl State {
     }
 }
 
-/// Suspends the task until the future that was polled before wakes it.
+/// Suspends the task until the next wake-up, which comes from the future that was polled just
+/// before.
 async fn until_woken() {
     let mut is_first = true;
     poll_fn(|_| match std::mem::take(&mut is_first) {

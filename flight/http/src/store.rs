@@ -1,4 +1,5 @@
-//! Stores rows by table: first creates missing tables and columns, then appends all rows at once.
+//! Stores rows: first creates missing tables and columns, then appends the rows of all tables
+//! atomically.
 
 mod merge;
 pub(crate) mod partial;
@@ -20,7 +21,7 @@ use crate::state::State;
 /// The time column of tables that a write creates.
 const TIME: &str = "time";
 
-/// Approximate bytes of a value, for the estimate of memory.
+/// Approximate bytes of a value, for an estimate of the work to build a batch.
 const VALUE_BYTES: usize = 8;
 
 /// Maximum attempts to create an object, or to append rows, while other sessions change the tables.
@@ -42,20 +43,21 @@ impl Tables for SchemaTables<'_> {
         self.schema
     }
 
-    /// True if new tags may join the key of the table: only a declared key accepts them.
+    /// True if new tags may become key columns of the table: the table must have a declared primary
+    /// key.
     fn takes_new_tags(&self, table: &ChronicleDefinition) -> bool {
         table.primary_key
     }
 }
 
-/// The rules by which a protocol's rows are stored.
+/// The rules for storing the rows of a write protocol.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteProtocol {
     /// The name of the protocol in messages and in the list of sessions.
     pub(crate) protocol: &'static str,
     /// The collision rule of tables that a write creates.
     pub(crate) collision: &'static str,
-    /// True if a request's rows with equal key and time become one row.
+    /// True if the rows of a request with equal key and time are merged into one row.
     pub(crate) merges: bool,
 }
 
@@ -72,8 +74,8 @@ impl WriteProtocol {
 /// Stores all rows or none.
 ///
 /// # Errors
-/// `DatatypeMismatch`, `InvalidTableDefinition` if a table has changed since the rows were read;
-/// errors from creating a table or from the append.
+/// `DatatypeMismatch`, `InvalidTableDefinition` if a table has changed since the server parsed the
+/// rows; errors from creating a table or from the append.
 pub(crate) async fn store(
     state: &State,
     session: &Arc<Session>,
@@ -90,14 +92,14 @@ pub(crate) async fn store(
         let ready = prepared(state, session, write_protocol, schema, rows).await?;
         batches.push((ready.definition, ready.batch));
     }
-    // The order of the ids prevents deadlocks: see `partial::store`.
+    // All requests append to their tables in the order of the table ids, so that two requests
+    // cannot deadlock.
     batches.sort_by_key(|(definition, _)| definition.id);
     append_all(state, session, write_protocol, &mut batches, options).await.map(Some)
 }
 
-/// Appends all batches or none, in up to [`TRIES`] attempts. Repeats an attempt after a deadlock
-/// with another append, and if another session has added a column whose values the append would
-/// lose.
+/// Appends all batches or none, in up to [`TRIES`] attempts. Tries again after a deadlock with
+/// another append, and after another session has added a column to one of the tables.
 async fn append_all(
     state: &State,
     session: &Arc<Session>,
@@ -114,8 +116,9 @@ async fn append_all(
     }
 }
 
-/// Prepares another attempt after `error`: brings the batches to the current definitions of their
-/// tables if other sessions have added columns. Returns false if another attempt cannot succeed.
+/// Prepares another attempt to append after `error`: if other sessions have added columns, converts
+/// the batches to the current definitions of their tables. Returns false if another attempt cannot
+/// succeed.
 ///
 /// # Errors
 /// `UndefinedTable` if a table was dropped.
@@ -135,8 +138,9 @@ fn renew(
     Ok(true)
 }
 
-/// The rows of `batch` with the columns of `now`, the newer definition. `None` if a new column has
-/// no value for these rows, or if the name now belongs to another table.
+/// Converts `batch` to the columns of `now`, the newer definition of the table: new columns get
+/// NULL or their value for existing rows. `None` if a new column allows neither, or if the table's
+/// name now belongs to another table.
 fn widened(
     definition: &ChronicleDefinition,
     batch: &RecordBatch,
@@ -153,7 +157,7 @@ fn widened(
             (None, _) if column.nullable => {
                 new_null_array(&column.column_type.arrow_type(), batch.num_rows())
             }
-            // The column is a tag that has joined the key.
+            // The column is a new tag, which is now a part of the key.
             (None, Some(missing)) if column.column_type == ColumnType::Text => {
                 let values = std::iter::repeat_n(missing, batch.num_rows());
                 Arc::new(StringViewArray::from_iter_values(values))
@@ -180,15 +184,15 @@ async fn append_once(
     append.commit().await
 }
 
-/// The rows of one table, ready to be appended.
+/// A batch of rows of one table, ready to be appended.
 struct PreparedAppend {
     definition: Arc<ChronicleDefinition>,
     batch: RecordBatch,
-    /// The positions of the remaining rows among the original rows, if rows were merged.
+    /// For each row of the batch, its index before rows were merged; `None` if no rows were merged.
     kept_rows: Option<Vec<u32>>,
 }
 
-/// Creates missing columns of the table, and returns its rows as a batch.
+/// Creates the table or its missing columns if necessary, and converts `rows` to a batch.
 async fn prepared(
     state: &State,
     session: &Arc<Session>,
@@ -213,7 +217,8 @@ async fn prepared(
     Ok(PreparedAppend { definition, batch, kept_rows })
 }
 
-/// The table for `rows`; creates the table or its missing columns if necessary.
+/// Returns the definition of the table for `rows`. Creates the table or its missing columns if
+/// necessary.
 async fn ready(
     session: &Arc<Session>,
     write_protocol: WriteProtocol,
@@ -233,7 +238,7 @@ async fn ready(
                     [_] => "a new field".to_string(),
                     _ => format!("{count} new columns"),
                 };
-                // One record of the catalog, and therefore one sync, adds all columns.
+                // One catalog record, and therefore one fsync, adds all columns.
                 let id = definition.id;
                 let add =
                     |(column, key)| Command::AddColumn { id, column, key, if_not_exists: true };
@@ -255,7 +260,8 @@ async fn ready(
     ))
 }
 
-/// The columns that the table lacks; for each column, true if it joins the key.
+/// The columns of `rows` that the table lacks. The flag is true for a tag, which becomes a key
+/// column.
 fn missing_columns(
     definition: &ChronicleDefinition,
     rows: &TableRows,
@@ -271,7 +277,8 @@ fn missing_columns(
     Ok(tags.chain(fields).collect())
 }
 
-/// A tag column that joins the key: its value is '' in existing rows and in rows without the tag.
+/// The definition of a new tag column, which becomes a key column. The column has the value '' in
+/// existing rows and in rows without the tag.
 fn joining(tag: &str) -> NewColumn {
     NewColumn {
         nullable: false,

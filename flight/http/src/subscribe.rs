@@ -1,11 +1,12 @@
-//! `GET /api/v1/subscribe`: a table in the order of commits, as server-sent events.
+//! `GET /api/v1/subscribe`: streams the events of a table in the order of commits, as server-sent
+//! events.
 //!
 //! ```text
 //!   ?table=cpu&gsn=7&where=usage > 90 ─► SUBSCRIBE cpu FROM GSN 7 WHERE (usage > 90)
-//!   row ─► id: its gsn, data: JSON    gap ─► event: gap    idle for long ─► : a comment
+//!   row ─► id: its gsn, data: JSON    gap ─► event: gap    idle for long ─► comment line
 //! ```
-//! A browser that reconnects sends the last id, and the subscription continues after this id. With
-//! `live=true`, the first id comes before any event.
+//! A browser that reconnects sends the last received id, and the subscription continues after this
+//! id. With `live=true`, the server sends an id before the first event.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -65,10 +66,11 @@ pub(crate) async fn subscribe(
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let mut question = SubscribeParameters::read(parameters, last)?;
-    // As in all HTTP routes, a database of InfluxDB's clients is a schema.
+    // As in all HTTP routes, the name of an InfluxDB database selects a schema.
     let schema = question.schema.take();
     question.schema = schema.map(|name| crate::write::schema(&state, Some(&name), None));
-    // The client receives the headers now, because the first event may come much later.
+    // An empty comment makes the server send the headers now, because the first event may come much
+    // later.
     let mut opening = ":\n\n".to_string();
     if question.from == SubscribeStart::Live {
         // The first id is the current head, so that a client that reconnects before the first event
@@ -182,7 +184,7 @@ impl Events {
     }
 }
 
-/// The rows of a batch as server-sent events.
+/// Formats the rows of a batch as server-sent events.
 fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
     let others: Vec<usize> = (0..batch.num_columns()).filter(|at| *at != GAP_COLUMN).collect();
     let without_gap = batch.project(&others);
@@ -206,7 +208,7 @@ fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
     Ok(out)
 }
 
-/// An event with the error that ends the subscription.
+/// Formats the error that ends the subscription as a server-sent event.
 fn failed(error: &Error) -> Bytes {
     Bytes::from(format!("event: error\ndata: {}\n\n", problem::body(error)))
 }

@@ -1,5 +1,5 @@
-//! Line protocol over TCP, for QuestDB's clients. The protocol has no answers: a refused line ends
-//! the connection; the lines before it are stored, the lines after it are not.
+//! Line protocol over TCP, for QuestDB's clients. The protocol has no answers. A refused line ends
+//! the connection: the server stores the lines before the refused line, and none after it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,23 +26,23 @@ use crate::{
 /// Size of the read buffer.
 const READ_BYTES: usize = 256 << 10;
 
-/// Maximum number of batches of one connection that wait for the store while the connection reads
-/// on.
+/// Maximum number of batches that wait to be stored while their connection continues to read.
 const WAITING: usize = 2;
 
-/// Maximum time that lines wait for further lines before their append.
+/// Maximum time that received lines wait for further lines, to be stored together.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Maximum bytes that are still read from a connection that must close for another connection.
+/// Maximum bytes that the server still reads from a connection before closing it to make room for
+/// another connection.
 const LAST_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes that a connection reserves for its rows at first.
+/// The initial memory reservation of a connection for its rows, in bytes.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// Maximum length of a first line that is checked for an HTTP request line.
+/// Maximum length in bytes of a first line that the server examines for an HTTP request line.
 const REQUEST_LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Rows for the store, and the memory reservation for them.
+/// Rows to be stored, and their memory reservation.
 type Batch = (Vec<TableRows>, Room);
 
 /// Serves a connection until its end.
@@ -63,7 +63,8 @@ pub(crate) async fn serve(
     state.counts.disconnected();
 }
 
-/// Waits for the first bytes; refuses HTTP requests, and serves line protocol.
+/// Waits for the first bytes of a connection. Refuses HTTP requests; serves line protocol
+/// otherwise.
 async fn detect_and_serve(
     state: &Arc<State>,
     mut socket: TcpStream,
@@ -106,8 +107,8 @@ async fn detect_and_serve(
     served
 }
 
-/// Reads into `buffer` until it contains a complete line, or more bytes than a request line may
-/// have. Returns the number of bytes.
+/// Reads into `buffer` until the buffer contains a complete line or [`REQUEST_LINE_BYTES_MAX`]
+/// bytes. Returns the number of bytes.
 async fn first_line(socket: &mut TcpStream, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut count = 0;
     loop {
@@ -129,8 +130,8 @@ fn may_be_http(bytes: Option<&[u8]>) -> bool {
     method > 0 && method <= 16 && matches!(bytes.get(method), None | Some(b' '))
 }
 
-/// True if the first line is an HTTP request line. A web page can make a browser send such a
-/// request with any body.
+/// True if the first line is an HTTP request line. A web page can make a browser send an HTTP
+/// request whose body contains line protocol.
 fn is_http(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -194,18 +195,18 @@ async fn store_all(
     Ok(())
 }
 
-/// Reads the lines of one connection and passes their rows to the storing task.
+/// Reads the lines of one connection, and passes their rows to the task that stores them.
 struct Reader<'a> {
     state: &'a Arc<State>,
     tables: SchemaTables<'a>,
     parser: LineParser,
-    /// The memory reservation of rows that are not passed on yet.
+    /// The memory reservation of rows that are not yet passed to the storing task.
     room: Room,
     reserved: usize,
     sender: &'a mpsc::Sender<Batch>,
     permit: &'a Arc<ConnectionPermit>,
-    /// The socket counts as running. `None` after a long silence: another connection may then take
-    /// the place.
+    /// Marks the connection as running. `None` after a long silence: the server may then close this
+    /// connection to make room for a new connection.
     running: Option<RunningRequest>,
     /// The beginning of the client's silence: the end of the last complete line, the end of the
     /// last wait for the store, or the start of the connection. Bytes of an incomplete line do not
@@ -237,8 +238,7 @@ impl Reader<'_> {
             if ended || self.parser.lines_failed() > 0 {
                 return self.end().await;
             }
-            // Lines that follow immediately join the present rows; after [`LINGER`] the rows are
-            // stored.
+            // Lines that arrive within [`LINGER`] join the present rows; then the rows are stored.
             let patience = match self.parser.rows() {
                 0 => silence,
                 _ => LINGER,
@@ -285,8 +285,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Passes all complete lines to the storing task before the connection closes for another
-    /// connection.
+    /// Passes all complete lines that have arrived to the storing task, before the server closes
+    /// the connection to make room for another connection.
     async fn leave(&mut self, socket: &TcpStream, buffer: &mut [u8]) -> Result<()> {
         let mut left = LAST_BYTES_MAX;
         while left > 0
@@ -300,7 +300,8 @@ impl Reader<'_> {
         self.end().await
     }
 
-    /// Parses bytes, and passes a full batch of rows on; `false` if the storing task has ended.
+    /// Parses bytes, and passes every full batch of rows to the storing task. Returns `false` if
+    /// the storing task has ended.
     async fn take(&mut self, bytes: &[u8]) -> Result<bool> {
         self.state.counts.bytes(bytes.len());
         let most = self.state.settings.batch_bytes_max;
@@ -335,7 +336,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Passes the rows to the storing task; `false` if the storing task has ended.
+    /// Passes the parsed rows to the storing task. Returns `false` if the storing task has ended.
     async fn hand_over(&mut self) -> bool {
         let rows = self.parser.take();
         self.parser.refresh();
@@ -353,7 +354,7 @@ impl Reader<'_> {
         let Outcome { tables: rows, errors, lines_failed, .. } =
             self.parser.finish(&self.tables)?;
         self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), lines_failed);
-        // If the send fails, the storing task has failed, and its error is reported.
+        // If the send fails, the storing task has failed and reports its own error.
         let _ = self.sender.send((rows, std::mem::take(&mut self.room))).await;
         match errors.into_iter().next() {
             None if cut_off => Err(Error::new(

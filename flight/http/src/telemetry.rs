@@ -25,11 +25,12 @@ use crate::{
 /// The table of log records for requests that name no table.
 const LOGS: &str = "logs";
 
-/// Before a body of at least this many bytes is converted, other tasks leave the thread.
+/// The conversion of a body of at least this many bytes runs with `block_in_place`, so that it does
+/// not block other tasks of the thread.
 const LONG_BYTES: usize = 4 << 10;
 
-/// Maximum number of times that a body is read: once more each time that other requests changed its
-/// tables.
+/// Maximum number of times that the server converts a body to rows. A conversion is repeated if
+/// other requests changed the tables in the meantime.
 const READS: usize = 3;
 
 const REMOTE_WRITE: WriteProtocol =
@@ -62,7 +63,7 @@ pub(crate) async fn remote_write(
     if let Err(error) = checked {
         return respond(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
-    // The reader of the protocol decompresses the body.
+    // The remote-write reader decompresses the body, so `DecodedBody` must not.
     let body = DecodedBody::undecoded(&state, body);
     let request = Request { write_protocol: REMOTE_WRITE, parameters: &parameters };
     let layout = request.layout();
@@ -158,14 +159,14 @@ impl<'a> Request<'a> {
         self.parameters.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// Where the rows go: to the table that the request names, or to one table per metric.
+    /// The tables for the rows: the one table that the request names, or one table per metric.
     fn layout(&self) -> Layout<'a> {
         self.parameter("table").map_or(Layout::PerMetric, Layout::Single)
     }
 }
 
-/// Reads a body and stores all its readable parts, or nothing. The rows are no longer part of the
-/// returned outcome.
+/// Reads a body, and stores all valid data of the body or nothing. The returned outcome no longer
+/// contains the rows.
 ///
 /// # Errors
 /// Errors that concern the whole request.

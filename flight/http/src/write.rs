@@ -1,4 +1,4 @@
-//! The write routes of InfluxDB's versions 1, 2 and 3.
+//! The write routes of InfluxDB versions 1, 2 and 3.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,12 +22,12 @@ use crate::{
 /// The schema for requests that name no database or the default database.
 pub(crate) const PUBLIC: &str = "public";
 
-/// The default retention policy of version 1, present in every database.
+/// The default retention policy of InfluxDB 1, which every database has.
 const AUTOGEN: &str = "autogen";
 
 type WriteQuery = Query<HashMap<String, String>>;
 
-/// The version of InfluxDB whose words an answer uses.
+/// The version of InfluxDB whose format an answer has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     One,
@@ -35,7 +35,7 @@ enum Version {
     Three,
 }
 
-/// `POST /write` of version 1.
+/// `POST /write` of InfluxDB 1: stores lines.
 pub(crate) async fn one(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): WriteQuery,
@@ -45,7 +45,7 @@ pub(crate) async fn one(
     write(&state, Version::One, &parameters, &headers, body).await
 }
 
-/// `POST /api/v2/write` of version 2.
+/// `POST /api/v2/write` of InfluxDB 2: stores lines.
 pub(crate) async fn two(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): WriteQuery,
@@ -55,7 +55,7 @@ pub(crate) async fn two(
     write(&state, Version::Two, &parameters, &headers, body).await
 }
 
-/// `POST /api/v3/write_lp` of version 3.
+/// `POST /api/v3/write_lp` of InfluxDB 3: stores lines.
 pub(crate) async fn three(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): WriteQuery,
@@ -93,7 +93,7 @@ async fn write(
     }
 }
 
-/// The options in the URL and headers of a request.
+/// Reads the options of a write request from its URL and headers.
 fn line_options(
     state: &State,
     version: Version,
@@ -120,7 +120,7 @@ fn line_options(
     Ok(LineOptions { schema, precision, durability, accepts_partial })
 }
 
-/// The schema that holds the tables of a database and retention policy of InfluxDB.
+/// The name of the schema for an InfluxDB database and retention policy.
 pub(crate) fn schema(state: &State, database: Option<&str>, policy: Option<&str>) -> String {
     let database = database.unwrap_or(PUBLIC);
     let database = database.strip_suffix("/autogen").unwrap_or(database);
@@ -165,7 +165,7 @@ fn line(error: &LineError) -> Value {
     })
 }
 
-/// The error code that version 2 uses for an error.
+/// The error code of InfluxDB 2 for an error.
 fn code(error: &Error) -> &'static str {
     match status(error).as_u16() {
         401 => "unauthorized",

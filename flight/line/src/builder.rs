@@ -1,4 +1,5 @@
-//! Collects rows by table, for every protocol whose rows are series with fields.
+//! The row builder: collects rows by table, for every protocol whose rows belong to series and have
+//! fields.
 
 use std::sync::Arc;
 
@@ -11,20 +12,20 @@ use crate::{
     name::check_name, series::SeriesCache, table::Table,
 };
 
-/// The definitions of existing tables.
+/// Access to the definitions of existing tables; the caller of a builder implements this trait.
 pub trait Tables {
     /// The definition of the table with the name of a measurement; `None` if the table does not
-    /// exist. The builder calls this once per request for each measurement that has rows.
+    /// exist. The builder calls this method once per request for each measurement that has rows.
     fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>>;
 
-    /// A name, for example a schema, that separates these tables from tables of the same names
-    /// elsewhere.
+    /// A name, for example of a schema, that distinguishes these tables from tables of the same
+    /// names elsewhere.
     fn namespace(&self) -> &str {
         ""
     }
 
-    /// True if new tags may become columns of an existing table. If false, a row with an unknown
-    /// tag is refused.
+    /// True if new tags may become columns of an existing table. If false, the builder refuses a
+    /// row with an unknown tag.
     fn takes_new_tags(&self, _table: &ChronicleDefinition) -> bool {
         true
     }
@@ -38,7 +39,7 @@ pub trait Tables {
 ///      │                          │
 ///      └──────► SeriesNumber ◄────┘
 ///                    │
-///                 row(series) ─► push(field, value) … ─► commit(tick)      taken back if dropped
+///                 row(series) ─► push(field, value) … ─► commit(tick)      removed if dropped
 ///                    │
 ///                 take() ─► TableRows of each table ─► into_batch(definition)
 /// ```
@@ -49,12 +50,12 @@ pub struct RowBuilder {
     by_measurement: HashTable<u32>,
     hasher: RandomState,
     pub(crate) series: SeriesCache,
-    /// The number of requests so far, plus the reloads of definitions within requests.
+    /// The number of requests so far, plus the number of calls of [`Self::refresh`].
     request: u64,
-    /// The number of the current batch. A series keeps its index in the batch of the table only while
-    /// the series has this number.
+    /// The number of the current batch. The index of a series within the batch is valid only if the
+    /// series has this batch number.
     batch: u64,
-    /// The tables that have rows.
+    /// The numbers of the tables that have rows.
     filled: Vec<u32>,
     /// The number of columns and tags of all cached tables.
     columns_total: usize,
@@ -62,7 +63,7 @@ pub struct RowBuilder {
     crowded: bool,
     rows: usize,
     bytes: usize,
-    /// What the last interned series has added to the cache.
+    /// The entries that the last interned series added to the cache.
     interned: Option<InternedSeries>,
 }
 
@@ -74,7 +75,7 @@ struct InternedSeries {
 }
 
 impl RowBuilder {
-    /// A builder with an empty cache.
+    /// Creates a builder with an empty cache.
     pub fn new(limits: RowLimits) -> Self {
         Self {
             tables: Vec::new(),
@@ -93,8 +94,8 @@ impl RowBuilder {
         }
     }
 
-    /// Begins a request, and drops rows that were not taken. The builder then asks for the
-    /// definition of each table again, at the table's first row.
+    /// Begins a request, and drops rows that the caller has not taken. The builder then asks for
+    /// the definition of each table again, at the table's first row.
     pub fn begin(&mut self) {
         for number in std::mem::take(&mut self.filled) {
             if let Some(table) = self.tables.get_mut(number as usize) {
@@ -116,8 +117,9 @@ impl RowBuilder {
         }
     }
 
-    /// Takes the rows collected since the last call, by table, in the order of the tables' first
-    /// rows. The types chosen for new fields stay valid until the request ends.
+    /// Removes and returns the rows collected since the last call, grouped by table, in the order
+    /// of the tables' first rows. The types chosen for new fields stay valid until the request
+    /// ends.
     pub fn take(&mut self) -> Vec<TableRows> {
         self.batch += 1;
         (self.rows, self.bytes) = (0, 0);
@@ -130,7 +132,8 @@ impl RowBuilder {
     }
 
     /// Makes the builder ask for all definitions again within a request, for example after the
-    /// caller has created tables and columns. Only valid after [`Self::take`].
+    /// caller has created tables and columns. Call this method directly after [`Self::take`]; while
+    /// rows are collected it has no effect.
     pub fn refresh(&mut self) {
         if self.rows == 0 {
             self.request += 1;
@@ -142,24 +145,26 @@ impl RowBuilder {
         self.rows
     }
 
-    /// Approximate bytes of these rows as batches. Every row takes space in every column of its
-    /// table.
+    /// The approximate bytes, in the form of batches, of the complete rows that the caller has not
+    /// yet taken. Every row takes space in every column of its table.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The series that was interned with this identity; `None` if it is not in the cache.
+    /// Finds the series that was interned with the given identity; `None` if the cache does not
+    /// contain the series.
     pub fn find(&mut self, identity: &[u8]) -> Option<SeriesNumber> {
         let number = self.series.find(identity)?;
         Some(SeriesNumber { number, generation: self.series.generation })
     }
 
-    /// Adds a series to the cache. The identity may be any bytes that differ for each series and
-    /// are cheap to obtain, for example the tags as the client sent them. A tag with the value ''
+    /// Adds a series to the cache. The identity is a byte string that differs for each series and
+    /// is cheap to obtain, for example the tags as the client sent them. A tag with the value ''
     /// counts as missing.
     ///
     /// # Errors
-    /// A name that no table or column can have; a tag given twice; limits.
+    /// Errors for a name that no table or column can have, for a tag given twice, and for exceeded
+    /// limits.
     pub fn intern(
         &mut self,
         identity: &[u8],
@@ -184,7 +189,8 @@ impl RowBuilder {
         }
     }
 
-    /// The tags of a series as numbers of the table's tags; without tags whose value is empty.
+    /// Converts the tags of a series from names to the table's tag numbers. Omits tags with an
+    /// empty value.
     fn tags<'a>(&mut self, table: u32, tags: &[(&str, &'a str)]) -> Result<Vec<(u32, &'a str)>> {
         let table = self
             .tables
@@ -209,14 +215,14 @@ impl RowBuilder {
         Ok(found)
     }
 
-    /// Remembers the present state of the cache for [`Self::retract`].
+    /// Marks the present state of the cache, to which [`Self::retract`] returns.
     #[inline]
     pub(crate) fn mark(&mut self) {
         self.interned = None;
     }
 
-    /// Removes the series interned since [`Self::mark`], together with its new tags and its new
-    /// table, because its line was refused. Only valid if the series has no row.
+    /// Removes the series interned since [`Self::mark`], together with the tags and the table that
+    /// came with it. The parser calls this for a refused line, so the series has no row.
     #[inline]
     pub(crate) fn retract(&mut self) {
         if self.interned.is_some() {
@@ -245,7 +251,7 @@ impl RowBuilder {
     /// Begins a row of a series.
     ///
     /// # Errors
-    /// A tag that the table cannot store.
+    /// An error for a tag that the table cannot store.
     #[inline]
     pub fn row(&mut self, series: SeriesNumber, tables: &dyn Tables) -> Result<Row<'_>> {
         let known = (series.generation == self.series.generation)

@@ -1,4 +1,4 @@
-//! The values of a column under construction, before they become an Arrow array.
+//! A column under construction, which later becomes an Arrow array.
 
 mod finish;
 
@@ -8,16 +8,16 @@ use stratalog_model::ColumnType;
 
 use crate::{ColumnKind, FieldValue};
 
-/// Stands for "no column" and "no series" where a number is stored.
+/// The number that means "no column" or "no series".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Maximal bytes of the texts of one column in a batch: Arrow's offsets have 32 bits.
+/// Maximal bytes of the texts of one column in a batch. Arrow's offsets have 32 bits.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
-/// The reason why a column refused a value. The column stays unchanged.
+/// The reason for which a column refused a value. The column stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The type of the column takes no values of this kind.
+    /// The type of the column does not accept values of this kind.
     Kind,
     /// The value is outside of the range of the column's type.
     Range,
@@ -31,8 +31,8 @@ pub(crate) enum Refusal {
 ///
 /// ```text
 /// rows of the table   0   1   2   3   4   5
-/// values              a   b   0   0   e          shorter than the table: row 5 is NULL. The gap is
-/// gaps                       2 .. 4              recorded with the next value, or at the end
+/// values              a   b   0   0   e          row 5 has no value, so it is NULL; the next value
+/// gaps                       2 .. 4              or the end of the batch adds row 5 to the gaps
 /// ```
 #[derive(Debug)]
 pub(crate) struct Column {
@@ -40,19 +40,20 @@ pub(crate) struct Column {
     pub(crate) column_type: ColumnType,
     /// True if the definition of the table lacks the column.
     pub(crate) new: bool,
-    /// The field's name as its first row has written it, with the separator before the value:
-    /// `usage=`.
+    /// The field's name and the separator before the value, as written in the first row with the
+    /// field: `usage=`.
     pub(crate) label: Box<[u8]>,
-    /// The column that followed this column in the last row that had both; [`NONE`] at first.
+    /// The number of the column whose value came after this column's value in an earlier row;
+    /// [`NONE`] at first.
     pub(crate) next: u32,
     values: Values,
     /// The rows that are NULL, ascending. Rows after the last value are NULL too.
     gaps: Vec<Range<usize>>,
-    /// The number of values in the last batch: an estimate for the next batch.
+    /// The number of values in the last batch, as an estimate for the next batch.
     expected: usize,
 }
 
-/// The values by type. A NULL occupies a place with an arbitrary value.
+/// The values of a column, by type. A NULL is stored as an arbitrary value.
 #[derive(Debug)]
 enum Values {
     Float {
@@ -68,7 +69,7 @@ enum Values {
     /// Decimal values as multiples of the last digit.
     Numeric {
         values: Vec<i128>,
-        /// How many units of the last digit make 1.
+        /// The number 1 in units of the last digit.
         one: i128,
         /// The largest absolute value of the type, in units of the last digit.
         highest: i128,
@@ -95,7 +96,7 @@ impl Values {
             }
             ColumnType::Text => Self::Text { ends: Vec::new(), bytes: Vec::new() },
             ColumnType::Boolean => Self::Boolean(Vec::new()),
-            // Unreachable: no kind of value fits a column of another type.
+            // Unreachable, because no kind of value fits a column of another type.
             _ => Self::Float { values: Vec::new(), single: false },
         }
     }
@@ -127,7 +128,7 @@ impl Values {
         }
     }
 
-    /// Frees unused capacity, which the array would otherwise keep.
+    /// Frees unused capacity, which the Arrow array would otherwise keep.
     fn shrink(&mut self) {
         fn half_used<T>(values: &mut Vec<T>) {
             if values.len() < values.capacity() / 2 {
@@ -146,9 +147,9 @@ impl Values {
         }
     }
 
-    /// Reserves capacity for `rows` values, and at least for 5/4 of the present capacity. Columns
-    /// are padded repeatedly; to double the capacity each time would take more memory than the
-    /// builder counts for the rows.
+    /// Reserves capacity for `rows` values. If the capacity must grow, it grows at least by a
+    /// quarter. Doubling, as `Vec` does, would use more memory than the builder counts for the
+    /// rows.
     fn reach(&mut self, rows: usize) {
         fn reach<T>(values: &mut Vec<T>, rows: usize) {
             if values.capacity() < rows {
@@ -202,12 +203,12 @@ impl Column {
         self.values.reserve(rows);
     }
 
-    /// Lets the next batch begin without a reservation.
+    /// Makes [`Self::start_batch`] reserve no capacity for the next batch.
     pub(crate) fn skip_reservation(&mut self) {
         self.expected = 0;
     }
 
-    /// Takes the values out of the column, and leaves the column empty.
+    /// Moves the values to a new column, and leaves this column empty.
     pub(crate) fn take(&mut self) -> Self {
         let mut taken = Self::new(&self.name, &[], self.column_type.clone(), self.new);
         std::mem::swap(&mut taken.values, &mut self.values);
@@ -334,7 +335,7 @@ impl Column {
         Ok(())
     }
 
-    /// The kind of values that this column takes.
+    /// The kind of values that this column accepts.
     pub(crate) fn kind(&self) -> ColumnKind {
         match &self.values {
             Values::Float { .. } => ColumnKind::Float,
@@ -346,7 +347,8 @@ impl Column {
     }
 }
 
-/// True if rounding to `real` makes the value neither infinite nor zero.
+/// True if the value lies in the range of the type `real`: rounding makes no finite value infinite,
+/// and no other value zero.
 fn fits_single(value: f64) -> bool {
     let single = value as f32;
     (single.is_finite() || !value.is_finite()) && (single != 0.0 || value == 0.0)

@@ -10,11 +10,11 @@ const LINE_EXCERPT_MAX: usize = 256;
 /// Maximal bytes of a value or name that an error shows.
 const VALUE_EXCERPT_MAX: usize = 64;
 
-/// A refused line and the reason. A refused line makes no row.
+/// A refused line and the reason for the refusal. A refused line does not become a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineError {
-    /// The number of the line in the request, from 1. A newline within a string also counts: a
-    /// refused line with such a string has the number at which the line begins.
+    /// The number of the line in the request, from 1. Newlines within strings also count. A refused
+    /// line that spans several of these lines has the number of its first line.
     pub line: u64,
     /// Class of the error.
     pub kind: ErrorKind,
@@ -63,12 +63,12 @@ pub(crate) fn excerpt_bytes(bytes: &[u8]) -> String {
     excerpt(&String::from_utf8_lossy(bytes.get(..4 * VALUE_EXCERPT_MAX).unwrap_or(bytes)))
 }
 
-/// The first `bytes_max` bytes of a text, cut between characters; invalid UTF-8 is replaced.
+/// The first `bytes_max` bytes of a text, cut between characters. Replaces invalid UTF-8 by U+FFFD.
 fn cut(bytes: &[u8], bytes_max: usize) -> String {
     let head = bytes.get(..bytes_max).unwrap_or(bytes);
     let mut text = String::from_utf8_lossy(head).into_owned();
     if head.len() < bytes.len() {
-        // The cut may have split a character; remove what is left of it.
+        // The cut may have split a character: remove the replacement for its remaining bytes.
         while text.ends_with(char::REPLACEMENT_CHARACTER) {
             text.pop();
         }

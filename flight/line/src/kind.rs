@@ -1,4 +1,4 @@
-//! The kinds of values that a line can contain, and the column types that take them.
+//! The kinds of field values, and the column types that can store each kind.
 
 use std::fmt;
 
@@ -31,7 +31,8 @@ impl ColumnKind {
         }
     }
 
-    /// True if a column of this type takes values of this kind. A value may still be out of range.
+    /// True if a column of the given type can store values of this kind. A single value may still
+    /// be out of range.
     pub fn fits(self, column_type: &ColumnType) -> bool {
         use ColumnType as T;
         match self {
@@ -44,7 +45,8 @@ impl ColumnKind {
         }
     }
 
-    /// How a line must write a value for a column of this type; `None` if no value fits.
+    /// A description of the syntax of a value for a column of the given type, for a hint; `None` if
+    /// no value fits.
     pub(crate) fn written_for(column_type: &ColumnType) -> Option<&'static str> {
         use ColumnType as T;
         Some(match column_type {

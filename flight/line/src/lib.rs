@@ -1,4 +1,4 @@
-//! Line protocol into typed columns.
+//! Converts line protocol to typed columns.
 //!
 //! *What it is*: a parser of InfluxDB's line protocol that reads the bytes of a socket straight
 //! into a column builder per field ([`LineParser`]); the row builder below the parser, for any
@@ -8,11 +8,12 @@
 //!
 //! *What it deliberately is not*: a server, a catalog or DDL. The crate opens no socket, starts no
 //! task, does not depend on DataFusion and creates no table and no column: it reports the tags and
-//! fields that a table lacks, and the caller decides. The crate evaluates no DEFAULT: a column
-//! without a value in the line is NULL.
+//! fields that a table lacks, and the caller decides whether to create columns. The crate evaluates
+//! no DEFAULT: a column without a value in the line is NULL.
 //!
-//! *Data path*: bytes → lines ([`LineParser::push`]) → series by their bytes, values by column
-//! ([`Row`]) → [`LineParser::take`] → [`TableRows::into_batch`] → `RecordBatch`.
+//! *Data path*: bytes → lines ([`LineParser::push`]) → look-up of the series by its bytes, and of
+//! the column of each value ([`Row`]) → [`LineParser::take`] → [`TableRows::into_batch`] →
+//! `RecordBatch`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -50,18 +51,19 @@
 //! └┬┘ └──────┬───────┘ └───┬───┘ └───┬───┘ └────────┬────────┘
 //! measurement tags         fields                   timestamp
 //! └────────┬─────────┘ └─────────┬─────────────────┘
-//! identity: looked up as bytes,  column by column: is this the label that followed last time?
-//! parsed once
+//! identity: looked up as bytes,  field by field: is this the label that followed last time?
+//! parsed only when new
 //! ```
 //!
-//! The bytes before the first space identify the series. The parser parses these bytes when they
-//! come for the first time. Afterwards it compares them with the identity that followed the
-//! previous series last time. Fields work the same way: the parser first tries the label (`usage=`)
-//! of the column that followed last time. It reads a value in place and pushes the value to its
-//! column. A column without a value in the line stays shorter than its table; the next value for
-//! the column pads the missing rows with NULL. If a line turns out to be wrong, its values are
-//! removed again. UTF-8 is checked where text enters: names and tags when they are new, strings
-//! each time; all other parts of a line are ASCII.
+//! The bytes before the first space identify the series. The parser parses these bytes only for a
+//! new series. Otherwise the parser only compares the bytes, first with the identity that followed
+//! the previous series last time. Fields work the same way: the parser first tries the label
+//! (`usage=`) of the column that followed last time. The parser converts a value directly from the
+//! bytes of the line and appends the value to its column. A column without a value in the line
+//! stays shorter than the other columns; the next value for the column first adds NULLs for the
+//! missing rows. If a line turns out to be wrong, the parser removes its values from the columns.
+//! The parser checks that text is valid UTF-8: names and tags when they are new, strings each time.
+//! All other parts of a line are ASCII.
 //!
 //! The column of a tag is not built row by row: rows keep the number of their series within the
 //! batch, and one pass builds the batch's column from the values of its series.
@@ -78,10 +80,10 @@
 //! | tag | | `text`, in the key | `text` outside of the key, where no rows replace each other |
 //!
 //! Ranges are checked line by line. Any other pair is an error of the line: no value is converted
-//! to another kind. If a series lacks a tag, the key column holds '', because key columns take no
-//! NULL. No tag value can be '', so '' always means a missing tag. A field may fill a key column
-//! whose type is not text. A line without a timestamp has the time that the caller gave, plus a
-//! nanosecond for each earlier line without a timestamp.
+//! to another kind. If a series lacks a tag, the key column has the value '', because key columns
+//! cannot be NULL. No tag value can be '', so '' always means a missing tag. A field may fill a key
+//! column whose type is not text. A line without a timestamp has the time that the caller passed,
+//! plus a nanosecond for each earlier line without a timestamp.
 //!
 //! # Differences from the reference
 //!
@@ -90,7 +92,7 @@
 //! reference:
 //!
 //! - lines that end with carriage return and newline;
-//! - spaces behind the last field of a line without a timestamp;
+//! - spaces after the last field of a line without a timestamp;
 //! - comments with quotes: a comment always ends at its newline;
 //! - bytes that are not UTF-8: only the line with these bytes is an error (in a comment the bytes
 //!   are no error).
@@ -99,25 +101,25 @@
 //!
 //! - a comma without a backslash in the name of a tag or field (`cpu,a,b=1 v=1`): nearly always a
 //!   value is missing;
-//! - a comma behind the only field (`cpu v=1,`);
+//! - a comma after the only field (`cpu v=1,`);
 //! - a tag or field that is given twice, or a name that is both; the reference takes the last
 //!   value, or the error is found later;
 //! - a float beyond the range of 64 bits (`1e400`), which the reference reads as infinite; neither
 //!   parser reads NaN or infinity by name;
 //! - a newline in a name or in the value of a tag, even if the newline is escaped;
-//! - the character of code 0, which text cannot hold;
+//! - the character U+0000, which a text column cannot store;
 //! - names of more than 63 bytes, names of system columns, and `time` as a tag or field of a new
 //!   table;
 //! - values of another kind than the column has: with the reference, the database finds this error.
 //!
-//! Both take an `=` without a backslash in the value of a tag (`cpu,a=b=c` has the value `b=c`). In
-//! both, a backslash that escapes nothing is an ordinary character.
+//! Both parsers accept an `=` without a backslash in the value of a tag (`cpu,a=b=c` has the value
+//! `b=c`). In both, a backslash that escapes nothing is an ordinary character.
 //!
 //! # Bounds
 //!
-//! [`LineLimits`] bounds lines, the cache of tables, columns and series, and the list of errors.
-//! The caller bounds the rows: it takes them when [`LineParser::rows`] or [`LineParser::bytes`] are
-//! high enough.
+//! [`LineLimits`] limits the length of lines, the cache of tables, columns and series, and the list
+//! of errors. The caller limits the memory of the rows: it calls [`LineParser::take`] when
+//! [`LineParser::rows`] or [`LineParser::bytes`] are high enough.
 
 pub mod builder;
 mod column;

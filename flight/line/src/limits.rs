@@ -8,21 +8,21 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// Limits of the cache that a [`RowBuilder`](crate::RowBuilder) keeps from one request to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowLimits {
-    /// Number of tables. A request with more tables is an error, and the next request begins with
-    /// an empty cache.
+    /// Maximal number of tables. A request with more tables is an error, and the next request
+    /// begins with an empty cache.
     pub tables_max: usize,
-    /// Number of columns of one table, including the time column and the tags.
+    /// Maximal number of columns of one table, including the time column and the tags.
     pub columns_max: usize,
-    /// Number of columns and tags of all tables. A request with more is an error, and the next
-    /// request begins with an empty cache.
+    /// Maximal number of columns and tags of all tables together. A request with more is an error,
+    /// and the next request begins with an empty cache.
     pub columns_total_max: usize,
-    /// Number of series in the cache. The cache is emptied when it exceeds this number.
+    /// Maximal number of series in the cache. The builder empties a full cache.
     pub series_max: usize,
-    /// Bytes of the tags in the cache, as sent and as stored. The cache is emptied when it exceeds
-    /// this number.
+    /// Maximal bytes of the series in the cache: the identities as the client sent them, plus the
+    /// parsed tags. The builder empties a full cache.
     pub series_bytes_max: usize,
-    /// Maximal bytes of a table's rows when a column or tag is added: the new column takes space in
-    /// all earlier rows.
+    /// Maximal bytes of a table's collected rows after the addition of a column or tag: a new
+    /// column takes space in all earlier rows.
     pub table_bytes_max: usize,
 }
 
@@ -42,12 +42,12 @@ impl Default for RowLimits {
 /// Limits of a [`LineParser`](crate::LineParser).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineLimits {
-    /// Bytes of one line; a longer line is refused.
+    /// Maximal bytes of one line. The parser refuses a longer line.
     pub line_bytes_max: usize,
-    /// Lines of a request, including comments and blank lines. A request with more lines ends with
-    /// an error.
+    /// Maximal number of lines of a request, including comments and blank lines. A request with
+    /// more lines ends with an error.
     pub request_lines_max: u32,
-    /// Errors that a request keeps; all errors are counted.
+    /// Maximal number of errors that the parser keeps per request. The count includes all errors.
     pub errors_max: usize,
     /// Limits of tables, columns and series.
     pub rows: RowLimits,

@@ -4,7 +4,8 @@ use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
 use crate::{fault::excerpt, limits::NAME_BYTES_MAX};
 
-/// Checks that a measurement, tag or field may have this name.
+/// Checks that a measurement, tag or field may have the name `name`. `what` names its kind in
+/// errors.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::new(ErrorKind::InvalidName, format!("a {what} has an empty name"))
@@ -24,7 +25,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     check_line(what, name)
 }
 
-/// Checks that a new column may have this name.
+/// Checks that a new column may have the name `name`.
 pub(crate) fn check_column_name(what: &str, name: &str) -> Result<()> {
     check_name(what, name)?;
     if SYSTEM_COLUMNS.contains(&name) {
@@ -52,8 +53,8 @@ pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
     .with_hint("remove the character"))
 }
 
-/// Checks that a name, or the value of a tag, contains no newline. Even an escaped newline is
-/// refused: it probably comes from a line that was cut, and InfluxDB does not document it.
+/// Checks that a name, or the value of a tag, contains no newline. Even an escaped newline is an
+/// error: it probably comes from a truncated line, and InfluxDB does not document escaped newlines.
 pub(crate) fn check_line(what: &str, text: &str) -> Result<()> {
     check_text(what, text)?;
     if memchr::memchr(b'\n', text.as_bytes()).is_none() {

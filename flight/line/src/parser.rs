@@ -12,10 +12,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 use self::boundary::{LineEnd, indent};
 use crate::{LineError, LineLimits, Precision, RowBuilder, TableRows, Tables, fault::LineErrors};
 
-/// Of a line that is too long, the parser keeps this number of bytes to show them in the error.
+/// The number of bytes that the parser keeps of a line that is too long, to show them in the error.
 const HEAD_BYTES: usize = 1 << 10;
 
-/// Maximal capacity in bytes that the buffer of incomplete lines keeps.
+/// Maximal capacity in bytes that the buffer for an incomplete line keeps after the line is read.
 const PENDING_KEPT: usize = 64 << 10;
 
 /// The parameters of a request.
@@ -28,14 +28,14 @@ pub struct LineRequest {
     pub now_ns: i64,
 }
 
-/// The result of a request, except rows that were taken before its end.
+/// The result of a request, without the rows that [`LineParser::take`] returned before the end.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The rows that were not taken before.
+    /// The rows that [`LineParser::take`] did not return before.
     pub tables: Vec<TableRows>,
     /// The first errors, up to `errors_max` of the limits.
     pub errors: Vec<LineError>,
-    /// The number of lines that made a row.
+    /// The number of lines that became a row.
     pub lines_ok: u64,
     /// The number of refused lines; comments and blank lines do not count.
     pub lines_failed: u64,
@@ -44,8 +44,8 @@ pub struct Outcome {
 /// Reads requests of line protocol, one after the other, and keeps a cache of their tables and
 /// series.
 ///
-/// A request arrives in chunks, which may end at any byte. The limits and the rows that are not
-/// taken yet bound the memory.
+/// A request arrives in chunks, which may end at any byte. The memory is bounded by the limits,
+/// plus the rows that the caller has not yet taken.
 #[derive(Debug)]
 pub struct LineParser {
     limits: LineLimits,
@@ -59,10 +59,10 @@ pub struct LineParser {
     lines_ok: u64,
     errors: LineErrors,
     stops_at_error: bool,
-    /// True if the last chunk ended within a line.
+    /// True if the last chunk ended in the middle of a line.
     begun: bool,
-    /// The bytes of the incomplete line, without leading spaces; at most the first bytes if the
-    /// line is too long.
+    /// The bytes of the incomplete line, without leading spaces. If the line is too long, only its
+    /// first bytes.
     pending: Vec<u8>,
     /// The length of the incomplete line in bytes; `pending` is shorter if the line is too long.
     pending_bytes: usize,
@@ -74,7 +74,7 @@ pub struct LineParser {
 }
 
 impl LineParser {
-    /// A parser with an empty cache. Call [`Self::begin`] before the first chunk.
+    /// Creates a parser with an empty cache. Call [`Self::begin`] before the first chunk.
     pub fn new(limits: LineLimits) -> Self {
         Self {
             rows: RowBuilder::new(limits.rows),
@@ -95,7 +95,7 @@ impl LineParser {
         }
     }
 
-    /// Begins a request. If the previous request is unfinished, its rest is dropped.
+    /// Begins a request. Drops the rows and the incomplete line of an unfinished request.
     pub fn begin(&mut self, request: LineRequest) {
         self.rows.begin();
         self.precision = request.precision;
@@ -108,8 +108,8 @@ impl LineParser {
         self.end_pending();
     }
 
-    /// Ends the request at its first refused line: no later line makes a row. Valid until the next
-    /// [`Self::begin`].
+    /// Makes the request end at its first refused line: no later line becomes a row. The effect
+    /// lasts until the next [`Self::begin`].
     pub fn stop_at_error(&mut self) {
         self.stops_at_error = true;
     }
@@ -117,17 +117,18 @@ impl LineParser {
     /// Reads the next chunk of the request.
     ///
     /// # Errors
-    /// `LimitExceeded` if the request has too many lines; the request has then ended. The
-    /// [`Outcome`] has the errors of single lines.
+    /// `LimitExceeded` if the request has too many lines; the request has then ended. Errors of
+    /// single lines appear in the [`Outcome`] instead.
     pub fn push(&mut self, bytes: &[u8], tables: &dyn Tables) -> Result<()> {
         self.push_within(bytes, usize::MAX, tables).map(drop)
     }
 
-    /// Reads a chunk of the request until its rows have `rows_bytes_max` bytes; returns the number
-    /// of bytes read. Pass the remaining bytes again after taking rows or raising the limit.
+    /// Reads a chunk of the request until the collected rows have `rows_bytes_max` bytes. Returns
+    /// the number of bytes read. Pass the remaining bytes again after taking rows or raising the
+    /// limit.
     ///
     /// # Errors
-    /// As [`Self::push`].
+    /// The errors of [`Self::push`].
     pub fn push_within(
         &mut self,
         bytes: &[u8],
@@ -159,10 +160,10 @@ impl LineParser {
         self.check_lines().map(|()| bytes.len())
     }
 
-    /// Ends the request. Reads the last line even without a newline.
+    /// Ends the request, and returns its result. A last line without a newline counts as complete.
     ///
     /// # Errors
-    /// As [`Self::push`].
+    /// The errors of [`Self::push`].
     pub fn finish(&mut self, tables: &dyn Tables) -> Result<Outcome> {
         if self.begun {
             self.take_pending(tables);
@@ -177,9 +178,9 @@ impl LineParser {
         })
     }
 
-    /// Continues a stream that has no requests, after its rows were taken: the line count restarts,
-    /// and the next line without a timestamp has the time `now_ns`, in nanoseconds since 1970. An
-    /// incomplete line is kept.
+    /// For a stream without separate requests: restarts the line count after the caller has taken
+    /// the rows. The next line without a timestamp has the time `now_ns`, in nanoseconds since
+    /// 1970. An incomplete line is kept.
     pub fn continue_stream(&mut self, now_ns: i64) {
         self.now_ns = now_ns;
         self.without_timestamp = 0;
@@ -187,9 +188,9 @@ impl LineParser {
         self.lines_ok = 0;
     }
 
-    /// Drops an incomplete line at the end of a stream in which only a newline completes a line:
-    /// the beginning of a line may look like a complete line. Returns true if there was an
-    /// incomplete line.
+    /// Drops an incomplete line at the end of a stream. The caller needs this if only a newline
+    /// completes a line, because the beginning of a line may look like a complete line. Returns
+    /// true if there was an incomplete line.
     pub fn drop_incomplete_line(&mut self) -> bool {
         let begun = self.begun;
         self.end_pending();
@@ -210,31 +211,34 @@ impl LineParser {
         self.errors.count
     }
 
-    /// The number of complete rows that are not taken yet.
+    /// The number of complete rows that the caller has not yet taken.
     pub fn rows(&self) -> usize {
         self.rows.rows()
     }
 
-    /// Approximate bytes of these rows as batches.
+    /// The approximate bytes, in the form of batches, of the complete rows that the caller has not
+    /// yet taken.
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
     }
 
-    /// Takes the rows so far, by table. The request continues; the cached definitions of its tables
-    /// stay valid until the request ends or [`Self::refresh`] is called.
+    /// Removes and returns the complete rows, grouped by table. The request continues. The parser
+    /// uses the cached definitions of the tables until the request ends or the caller calls
+    /// [`Self::refresh`].
     pub fn take(&mut self) -> Vec<TableRows> {
         self.rows.take()
     }
 
-    /// Asks for the definitions of all tables again. Only valid after all rows were taken.
+    /// Makes the parser ask for the definitions of all tables again. Call this only after all rows
+    /// were taken.
     pub fn refresh(&mut self) {
         self.rows.refresh();
     }
 }
 
 impl LineParser {
-    /// Reads complete lines until the rows have `rows_bytes_max` bytes; returns the position of the
-    /// first unread line.
+    /// Reads complete lines until the collected rows have `rows_bytes_max` bytes. Returns the
+    /// position of the first unread line.
     fn lines(&mut self, data: &[u8], rows_bytes_max: usize, tables: &dyn Tables) -> Result<usize> {
         let Some(last) = memrchr(b'\n', data) else { return Ok(0) };
         let mut at = 0;
@@ -251,8 +255,9 @@ impl LineParser {
         Ok(at)
     }
 
-    /// Reads one line on the slow path: a line that is blank, a comment, new, unusual or wrong.
-    /// Returns the start of the next line; `None` if `data` ends within the line.
+    /// Reads one line that the fast path cannot read: a blank line, a comment, or a line with new
+    /// names, unusual syntax or errors. Returns the start of the next line; `None` if `data` ends
+    /// within the line.
     #[cold]
     fn other_line(&mut self, data: &[u8], start: usize, tables: &dyn Tables) -> Option<usize> {
         let rest = data.get(start..)?;
@@ -263,8 +268,9 @@ impl LineParser {
         Some(start + end)
     }
 
-    /// Reads one line, without leading spaces and without its newline. `text` may be only the
-    /// beginning of a long line with `bytes` bytes; `newlines` counts the newlines within the line.
+    /// Reads one line, without leading spaces and without its newline. `bytes` is the length of the
+    /// line; `text` is shorter than `bytes` if the line is too long. `newlines` is the number of
+    /// newlines within the line.
     fn text(&mut self, text: &[u8], bytes: usize, newlines: u64, tables: &dyn Tables) {
         let text =
             if text.len() == bytes { text.strip_suffix(b"\r").unwrap_or(text) } else { text };
@@ -284,10 +290,10 @@ impl LineParser {
     }
 }
 
-/// Lines that are spread over several chunks.
+/// Methods for lines that are spread over several chunks.
 impl LineParser {
-    /// Appends to the incomplete line. Returns the bytes after the line; `None` if the line is
-    /// still incomplete.
+    /// Appends `bytes` to the incomplete line up to the end of the line, and reads the line if it
+    /// is complete. Returns the bytes after the line; `None` if the line is still incomplete.
     fn complete<'a>(&mut self, bytes: &'a [u8], tables: &dyn Tables) -> Option<&'a [u8]> {
         let Some(end) = self.pending_end.find(bytes) else {
             self.append(bytes);
@@ -299,7 +305,7 @@ impl LineParser {
         Some(rest)
     }
 
-    /// Reads the pending bytes as a complete line.
+    /// Reads the bytes of the incomplete line as a complete line.
     fn take_pending(&mut self, tables: &dyn Tables) {
         let text = std::mem::take(&mut self.pending);
         self.text(&text, self.pending_bytes, self.pending_newlines + newlines_in(&text), tables);
@@ -368,7 +374,7 @@ fn newlines_in(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The line number in 32 bits: the limit on lines ensures that the number fits.
+/// Converts a line number to 32 bits. The limit on lines ensures that the number fits.
 fn line_number(line: u64) -> u32 {
     u32::try_from(line).unwrap_or(u32::MAX)
 }

@@ -49,7 +49,7 @@ impl Precision {
         })
     }
 
-    /// The unit in a message.
+    /// The name of the unit in error messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nanosecond => "nanoseconds",

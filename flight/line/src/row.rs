@@ -12,7 +12,8 @@ use crate::{
     tag::TagRole,
 };
 
-/// A row of one series. A row that is dropped before [`Self::commit`] leaves no values behind.
+/// A row of one series under construction. Dropping the row before [`Self::commit`] removes its
+/// values from the columns.
 pub struct Row<'a> {
     table: &'a mut Table,
     series: &'a mut Series,
@@ -21,7 +22,7 @@ pub struct Row<'a> {
     /// The index of the row in the table's batch.
     at: usize,
     columns_before: usize,
-    /// The column that received the last value.
+    /// The number of the column that received the last value.
     previous: u32,
     /// Bytes of the row's texts so far.
     text_bytes: usize,
@@ -60,14 +61,14 @@ impl<'a> Row<'a> {
     /// Sets the value of a field.
     ///
     /// # Errors
-    /// A value that the column refuses, a field that already has a value, a name that no column can
-    /// have, limits. After an error the caller must drop the row.
+    /// The column cannot store the value, the row already has a value for the field, no column can
+    /// have the name, or a limit is reached. After an error the caller must drop the row.
     pub fn push(&mut self, field: &str, value: FieldValue<'_>) -> Result<()> {
         self.push_labelled(field, field.as_bytes(), value)
     }
 
-    /// Sets the value of a field. `label` is the field's name as written, with the separator after
-    /// it.
+    /// Sets the value of a field. `label` is the field's name and the separator after the name, as
+    /// written: `usage=`.
     pub(crate) fn push_labelled(
         &mut self,
         field: &str,
@@ -93,8 +94,8 @@ impl<'a> Row<'a> {
         Err(self.refusal(column, field, value, refused))
     }
 
-    /// The column that is expected next, if `bytes` begin with its label; with the length of the
-    /// label.
+    /// The column that followed the previous column in an earlier row, if `bytes` begin with its
+    /// label. Returns the number of the column and the length of the label.
     #[inline]
     pub(crate) fn expected_next(&self, bytes: &[u8]) -> Option<(u32, usize)> {
         let next = match self.table.columns.get(self.previous as usize) {
@@ -105,7 +106,8 @@ impl<'a> Row<'a> {
         bytes.starts_with(label).then_some((next, label.len()))
     }
 
-    /// Finds the column of a field, and expects it from now on after the last column.
+    /// Finds the column of a field by name. Records that this column follows the previous column,
+    /// so that [`Self::expected_next`] finds it faster.
     #[inline]
     pub(crate) fn find(&mut self, field: &[u8]) -> Option<u32> {
         let column = self.table.column(field)?;
@@ -130,7 +132,7 @@ impl<'a> Row<'a> {
         self.column(column)?.push_integer(at, value).ok()
     }
 
-    /// Sets the value of a known column; `None` if the column refuses the value.
+    /// Sets the value of the row in a known column; `None` if the column cannot store the value.
     #[inline]
     pub(crate) fn push_value(&mut self, column: u32, value: FieldValue<'_>) -> Option<()> {
         self.previous = column;
@@ -139,12 +141,12 @@ impl<'a> Row<'a> {
         self.column(column)?.push(at, value).ok()
     }
 
-    /// Completes the row. `tick_ns` is its time in nanoseconds since 1970. `line` is any number by
-    /// which the caller finds the source of the row again
-    /// ([`TableRows::line`](crate::TableRows::line)).
+    /// Completes the row. `tick_ns` is the time of the row in nanoseconds since 1970. `line` is any
+    /// number that identifies the source of the row for the caller;
+    /// [`TableRows::line`](crate::TableRows::line) returns this number.
     ///
     /// # Errors
-    /// `NotNullViolation` if a column without NULLs has no value; the row is dropped.
+    /// `NotNullViolation` if a NOT NULL column has no value; the row is then dropped.
     #[inline(always)]
     pub fn commit(mut self, tick_ns: i64, line: u32) -> Result<()> {
         self.complete(tick_ns, line)
@@ -173,10 +175,11 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// Completes a row that has no time of its own; `tick_ns` is the caller's time for it.
+    /// Completes a row without its own timestamp. `tick_ns` is the time that the caller chose for
+    /// the row.
     ///
     /// # Errors
-    /// As [`Self::commit`].
+    /// The errors of [`Self::commit`].
     pub fn commit_undated(mut self, tick_ns: i64, line: u32) -> Result<()> {
         self.complete(tick_ns, line)?;
         self.table.undated += 1;
@@ -239,7 +242,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Sets the columns outside of the key whose values are tags of the series.
+    /// Sets the values of the tags that are stored in columns outside of the key.
     #[cold]
     fn push_text_tags(&mut self) -> Result<()> {
         let texts = self.texts;
@@ -256,7 +259,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// Gives the series its number in the batch, at the first row of the series.
+    /// Assigns the series its index within the batch, at the first row of the series.
     #[cold]
     fn assign_slot(&mut self) {
         let slot = self.table.slots_used;
@@ -285,7 +288,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// The error for a value that a column refused.
+    /// The error for a value that a column refused for the reason `refusal`.
     fn refusal(&self, column: u32, field: &str, value: FieldValue<'_>, refusal: Refusal) -> Error {
         let Some(column) = self.table.columns.get(column as usize) else {
             return Error::internal("a column was forgotten while it was filled");

@@ -1,4 +1,4 @@
-//! The rows of one table, as a builder returns them.
+//! The rows of one table that a row builder returns.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use stratalog_model::{
 
 use crate::{column::Column, table::loses_series};
 
-/// The values of one tag: one value per series of the batch; NULL for a series without the tag.
+/// The values of one tag: one value per series of the batch, NULL for a series without the tag.
 #[derive(Debug)]
 pub(crate) struct TagValues {
     pub(crate) name: Box<str>,
@@ -37,7 +37,7 @@ pub struct TableRows {
     tags: Vec<TagValues>,
     fields: Vec<Column>,
     ticks: Vec<i64>,
-    /// For each row, the index of its series in the values of the tags.
+    /// For each row, the index of its series; an index into the values of each tag.
     slots: Vec<u32>,
     lines: Vec<u32>,
     undated: usize,
@@ -76,7 +76,7 @@ impl TableRows {
         self
     }
 
-    /// True if any row has its own time, and not a time from the caller.
+    /// True if any row has its own timestamp; false if the caller chose the times of all rows.
     pub fn is_dated(&self) -> bool {
         self.undated < self.rows()
     }
@@ -86,12 +86,12 @@ impl TableRows {
         &self.measurement
     }
 
-    /// The definition of the table when its first row was read; `None` if the table did not exist.
+    /// The definition of the table at the time of the first row; `None` if the table did not exist.
     pub fn definition(&self) -> Option<&Arc<ChronicleDefinition>> {
         self.definition.as_ref()
     }
 
-    /// Tags for which the table has no column. In a new table they become key columns of type
+    /// Tags for which the table has no column. In a new table these tags become key columns of type
     /// `text`.
     pub fn new_tags(&self) -> &[String] {
         &self.new_tags
@@ -133,23 +133,24 @@ impl TableRows {
         &self.ticks
     }
 
-    /// The rows as a batch with exactly the schema of `definition`.
+    /// Converts the rows to a batch with exactly the schema of `definition`.
     ///
     /// Times are rounded down (towards the past) to the unit of the time column. If a series lacks
-    /// the tag of a key column, the column holds ''; no tag value can be ''. Any other column
-    /// without a value is NULL, even if it has a DEFAULT.
+    /// the tag of a key column, the column has the value ''. No tag of a line can have the value
+    /// ''. Any other column without a value is NULL, even if it has a DEFAULT.
     ///
     /// # Errors
     /// `UndefinedColumn` if the definition lacks a tag or field of the rows. `DatatypeMismatch` or
-    /// `NumericOutOfRange` if a column's type has changed since the rows were read, and the new
-    /// type does not take the values. `NotNullViolation` if a column was added since then and takes
-    /// no NULL.
+    /// `NumericOutOfRange` if a column's type has changed since the rows were collected, and the
+    /// new type cannot store the values. `NotNullViolation` if a NOT NULL column was added since
+    /// then.
     pub fn into_batch(self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
         let rows = self.ticks.len();
         for name in self.tags.iter().map(|tag| &tag.name) {
             self.check_column(definition, "tag", name)?;
         }
-        // The table had no column for this tag; another session has made a field of the same name.
+        // When the row was read, the table had no column for this tag. Since then, another session
+        // has added a column of the same name outside of the key.
         let outside = self.tags.iter().filter(|tag| tag.new).find(|tag| {
             let column = definition.column_named(&tag.name);
             column.is_some_and(|column| !definition.key_columns.contains(&column.id))
@@ -215,7 +216,7 @@ impl TableRows {
     }
 }
 
-/// The values of a tag, one per row.
+/// Expands the values of a tag from one per series to one per row.
 fn tag_array(
     column: &ColumnDefinition,
     key: bool,
@@ -247,7 +248,7 @@ fn tag_array(
     Ok(take(&filled.finish(), slots, None)?)
 }
 
-/// Times in the unit of the time column, rounded down from nanoseconds.
+/// Converts times in nanoseconds to the unit of the time column, rounded down.
 fn tick_array(mut ticks: Vec<i64>, column_type: &ColumnType) -> Result<ArrayRef> {
     fn array<T: ArrowTimestampType>(ticks: Vec<i64>, zoned: bool) -> ArrayRef {
         let array = PrimitiveArray::<T>::new(ticks.into(), None);

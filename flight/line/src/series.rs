@@ -1,4 +1,5 @@
-//! A cache of series. The bytes that a client sends for the tags of a series identify the series.
+//! A cache of series. The key of the cache is the identity of a series: the measurement and tags as
+//! the client sent them.
 
 use ahash::RandomState;
 use hashbrown::HashTable;
@@ -6,11 +7,11 @@ use hashbrown::HashTable;
 use crate::column::NONE;
 
 /// The number of a series in a [`RowBuilder`](crate::RowBuilder). The number is valid until the
-/// cache is emptied, by interning a series or by the beginning of a request.
+/// builder empties the cache, when a series is interned or a request begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesNumber {
     pub(crate) number: u32,
-    /// How often the cache had been emptied when the number was issued.
+    /// The number of times that the cache had been emptied when the number was issued.
     pub(crate) generation: u32,
 }
 
@@ -26,9 +27,9 @@ pub(crate) struct Tag {
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) table: u32,
-    /// The series that came after this series last time.
+    /// The number of the series that followed this series the last time.
     next: u32,
-    /// The batch in which `slot` is valid.
+    /// The number of the batch in which `slot` is valid.
     pub(crate) batch: u64,
     /// The index of the series in the table's batch; [`NONE`] until the series has a complete row.
     pub(crate) slot: u32,
@@ -44,7 +45,7 @@ pub(crate) struct TagTexts {
 }
 
 impl TagTexts {
-    /// The tags of a series.
+    /// The tags of `series`.
     pub(crate) fn tags(&self, series: &Series) -> &[Tag] {
         slice(&self.tags, series.tags)
     }
@@ -56,7 +57,7 @@ impl TagTexts {
     }
 }
 
-/// A cache of series by identity. A full cache is emptied.
+/// A cache of series by identity. When the cache is full, all entries are removed.
 #[derive(Debug)]
 pub(crate) struct SeriesCache {
     pub(crate) entries: Vec<Series>,
@@ -64,7 +65,7 @@ pub(crate) struct SeriesCache {
     identities: Vec<u8>,
     by_identity: HashTable<u32>,
     hasher: RandomState,
-    /// The series that was found last.
+    /// The number of the series that was found last.
     last: u32,
     pub(crate) generation: u32,
     series_max: usize,
@@ -81,14 +82,14 @@ impl SeriesCache {
             hasher: RandomState::new(),
             last: NONE,
             generation: 0,
-            // Numbers of series and positions in buffers have 32 bits.
+            // Series numbers and positions in buffers have 32 bits.
             series_max: series_max.min(1 << 30),
             bytes_max: bytes_max.min(1 << 30),
         }
     }
 
-    /// Tries the series that came after the last series before. If `bytes` begin with its identity
-    /// and a space, returns its number and the length of the identity.
+    /// Tries the series that followed the last series the previous time. If `bytes` begin with the
+    /// identity of that series and a space, returns its number and the length of the identity.
     #[inline]
     pub(crate) fn expected_next(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
         let next = self.entries.get(self.last as usize)?.next;
@@ -101,7 +102,7 @@ impl SeriesCache {
         Some((next, identity.len()))
     }
 
-    /// The series with this identity.
+    /// Finds the series with the given identity.
     #[inline]
     pub(crate) fn find(&mut self, identity: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(identity);
@@ -114,7 +115,7 @@ impl SeriesCache {
         Some(found)
     }
 
-    /// Records that series `number` came after the last series.
+    /// Records that series `number` follows the last series, for [`Self::expected_next`].
     fn follow(&mut self, number: u32) {
         if let Some(last) = self.entries.get_mut(self.last as usize) {
             last.next = number;
@@ -145,7 +146,7 @@ impl SeriesCache {
         let number = place(self.entries.len());
         self.entries.push(Series {
             table,
-            // Data often cycles through its series and returns to the first series.
+            // Clients often send all series in turn, so after the newest series comes the first.
             next: 0,
             batch: 0,
             slot: NONE,
@@ -198,7 +199,8 @@ impl SeriesCache {
     }
 }
 
-/// A position in a buffer, in 32 bits. A buffer has at most 2^30 bytes plus one series, so it fits.
+/// Converts a position in a buffer to 32 bits. A buffer has at most 2^30 bytes plus one series, so
+/// the position fits.
 fn place(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The cached state of a table, and the rows collected for it.
+//! The builder's cached state of a table, and the rows collected for the table.
 
 use std::{ops::Range, sync::Arc};
 
@@ -23,10 +23,11 @@ use size::value_bytes;
 /// The name of the time column of a new table.
 pub const TIME_COLUMN: &str = "time";
 
-/// Maximal bytes that a table reserves before a batch has rows.
+/// Maximal bytes of capacity that a table reserves for a batch in advance, judging by the size of
+/// the last batch.
 const EXPECTED_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of the value of a tag, without its text.
+/// Bytes of a tag value in a column, without the bytes of its text.
 pub(crate) const TAG_BYTES: usize = 16;
 
 #[derive(Debug)]
@@ -35,40 +36,41 @@ pub(crate) struct Table {
     pub(crate) definition: Option<Arc<ChronicleDefinition>>,
     /// True if the table refuses tags for which it has no column.
     pub(crate) closed: bool,
-    /// The request in which the builder last asked for the definition.
+    /// The number of the request in which the builder last asked for the definition.
     pub(crate) request: u64,
     pub(crate) tags: Vec<TagColumn>,
     pub(crate) columns: Vec<Column>,
-    /// The numbers of the columns, by column name.
+    /// An index from column name to column number.
     names: HashTable<u32>,
     hasher: RandomState,
-    /// The column of the first field in the last row.
+    /// The number of the column of the first field in the last row.
     pub(crate) first: u32,
-    /// The names of columns that take no NULL and are not tags.
+    /// The names of the NOT NULL columns that are not tags.
     pub(crate) required: Vec<Box<str>>,
-    /// True if a tag fills a column outside of the key.
+    /// True if the values of a tag are stored in a column outside of the key.
     pub(crate) has_text_tags: bool,
     pub(crate) ticks: Vec<i64>,
-    /// For each row, the number of its series in the batch.
+    /// For each row, the index of its series within the batch.
     pub(crate) slots: Vec<u32>,
     /// The line number of each row.
     pub(crate) lines: Vec<u32>,
-    /// The number of rows that have no time of their own.
+    /// The number of rows without their own timestamp.
     pub(crate) undated: usize,
     /// The number of series in the batch.
     pub(crate) slots_used: u32,
-    /// Bytes of one row of the batch, NULLs included, texts excluded.
+    /// Bytes of one row of the batch, with NULLs and without the bytes of texts.
     pub(crate) row_bytes: usize,
     /// Bytes of the texts of all rows.
     pub(crate) text_bytes: usize,
-    /// Bytes of the rows that the builder has already added to its sum.
+    /// The share of this table in the builder's sum of bytes.
     pub(crate) counted_bytes: usize,
-    /// The number of rows of the last batch: an estimate for the next batch.
+    /// The number of rows of the last batch, as an estimate for the next batch.
     expected: usize,
 }
 
-/// True if the table keeps only one of several rows with the same key and time. Such a table must
-/// not store a tag outside of the key: rows that differ only in this tag would replace each other.
+/// True if the table keeps only one of several rows with the same key and time. In such a table, no
+/// tag may be stored outside of the key: rows that differ only in this tag would replace each
+/// other.
 pub(crate) fn loses_series(definition: &ChronicleDefinition) -> bool {
     definition.collision.replaces() || definition.collision.refuses()
 }
@@ -103,7 +105,7 @@ impl Table {
         self.ticks.len()
     }
 
-    /// Sets the value of a tag for one series of the batch.
+    /// Sets the value of the tag with number `tag` for the series with index `slot` of the batch.
     pub(crate) fn push_tag(&mut self, tag: u32, slot: usize, value: &str, request: u64) {
         let Some(column) = self.tags.get_mut(tag as usize) else { return };
         if column.role == TagRole::Text {
@@ -117,9 +119,9 @@ impl Table {
         column.push(slot, value);
     }
 
-    /// Sets the definition for a request. If the definition has changed, forgets cached columns,
-    /// roles of tags, and new columns that the table did not get. Only valid if the table has no
-    /// rows.
+    /// Sets the definition of the table for the request with number `request`. If the definition
+    /// has changed, forgets cached columns, roles of tags, and new columns that nobody added to the
+    /// table. The caller calls this only while no rows are collected.
     pub(crate) fn define(
         &mut self,
         request: u64,
@@ -176,7 +178,7 @@ impl Table {
         self.measure();
     }
 
-    /// Takes the rows, and leaves the table empty.
+    /// Removes and returns the collected rows. The cache of columns and tags stays.
     pub(crate) fn take(&mut self) -> TableRows {
         self.expected = self.rows();
         (self.text_bytes, self.counted_bytes) = (0, 0);
@@ -202,7 +204,7 @@ impl Table {
         .with_undated(std::mem::take(&mut self.undated))
     }
 
-    /// Drops the rows.
+    /// Drops the collected rows.
     pub(crate) fn clear(&mut self) {
         self.ticks.clear();
         self.slots.clear();
@@ -214,7 +216,7 @@ impl Table {
         self.columns.iter_mut().for_each(|column| column.truncate(0));
     }
 
-    /// The role of a tag with this name.
+    /// The role of the tag `name` in this table: the kind of column that stores its values.
     fn role(&self, name: &str) -> TagRole {
         let Some(definition) = &self.definition else {
             return if name == TIME_COLUMN {
@@ -248,7 +250,8 @@ impl Table {
         }
     }
 
-    /// The number of a tag; adds a new tag. `expected` is the number to try first.
+    /// The number of the tag `name`. Adds the tag if it is new. `expected` is the number to try
+    /// first.
     pub(crate) fn tag(
         &mut self,
         name: &str,
@@ -281,14 +284,15 @@ impl Table {
         Ok(u32::try_from(found).unwrap_or(NONE))
     }
 
-    /// Removes all tags from number `from` on. Only valid if no row has these tags.
+    /// Removes all tags with the number `from` or higher. The caller calls this only if no row has
+    /// these tags.
     pub(crate) fn remove_tags(&mut self, from: usize, total: &mut usize) {
         *total = total.saturating_sub(self.tags.len().saturating_sub(from));
         self.tags.truncate(from);
         self.has_text_tags = self.tags.iter().any(|tag| tag.role == TagRole::Text);
     }
 
-    /// The number of a known column.
+    /// The number of the column `name`, if the column is known.
     #[inline]
     pub(crate) fn column(&self, name: &[u8]) -> Option<u32> {
         let is = |number: &u32| {
@@ -297,7 +301,7 @@ impl Table {
         self.names.find(self.hasher.hash_one(name), is).copied()
     }
 
-    /// Adds a column for a new field; `label` is the field's label in its first row.
+    /// Adds a column for a new field. `label` is the field's name and `=`, as written in the line.
     pub(crate) fn add_column(
         &mut self,
         name: &str,
@@ -326,7 +330,7 @@ impl Table {
         Ok(number)
     }
 
-    /// Removes all columns from number `from` on.
+    /// Removes all columns with the number `from` or higher.
     pub(crate) fn remove_columns(&mut self, from: usize, total: &mut usize) {
         let gone: Range<usize> = from..self.columns.len();
         for number in gone.clone() {
@@ -349,7 +353,7 @@ impl Table {
         self.measure();
     }
 
-    /// The type of the column for a field, and whether the table lacks the column.
+    /// The type of the column for a field, and true if the table lacks the column.
     fn field_type(&self, name: &str, kind: ColumnKind) -> Result<(ColumnType, bool)> {
         let table = &self.measurement;
         let taken = |message: String| Err(Error::new(ErrorKind::DatatypeMismatch, message));
@@ -383,7 +387,7 @@ impl Table {
         Ok((column.column_type.clone(), false))
     }
 
-    /// The error for a value whose kind the column does not take.
+    /// The error for a value of a kind that the column cannot store.
     pub(crate) fn conflict(
         &self,
         name: &str,
@@ -411,7 +415,7 @@ impl Table {
         }
     }
 
-    /// Checks that the table may have another column.
+    /// Checks that another column does not exceed the limit of columns per table.
     fn check_columns(&self, limits: &RowLimits) -> Result<()> {
         let known = self.definition.as_ref().map_or(1, |definition| definition.columns.len());
         let tags = self.tags.iter();
@@ -424,8 +428,8 @@ impl Table {
         Err(self.too_many_columns(limits))
     }
 
-    /// True if the cache has more tags of this table than a table can have, mostly from refused
-    /// lines.
+    /// True if the cache has at least twice as many tags of this table as a table can have columns.
+    /// Most of these tags come from refused lines.
     pub(crate) fn is_crowded(&self, limits: &RowLimits) -> bool {
         self.tags.len() >= 2 * limits.columns_max
     }
@@ -442,7 +446,7 @@ impl Table {
     }
 }
 
-/// Counts a new column of any table against the limit of all columns.
+/// Adds one to `total`, the number of columns and tags of all tables, and checks the limit.
 fn spend(limits: &RowLimits, total: &mut usize) -> Result<()> {
     if *total >= limits.columns_total_max {
         return Err(Error::new(

@@ -2,14 +2,14 @@
 
 use arrow::array::{Array, ArrayBuilder, StringViewArray, StringViewBuilder};
 
-/// What happens to the values of a tag.
+/// The use of a tag's values in a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TagRole {
-    /// They fill a key column; a series without the tag has ''.
+    /// The values go to a key column. A series without the tag has the value ''.
     Key,
-    /// They fill a text column outside of the key, row by row, as a field does.
+    /// The values go to a text column outside of the key, row by row, like the values of a field.
     Text,
-    /// The table has no column for the tag: the caller decides.
+    /// The table has no column for the tag. The caller decides whether to create the column.
     New,
     /// The table refuses the tag; the text is the reason.
     Refused(String),
@@ -35,14 +35,15 @@ impl TagColumn {
         !self.values.is_empty()
     }
 
-    /// Sets the value for series number `slot` of the batch; the numbers must ascend.
+    /// Sets the value for the series with index `slot` of the batch. The indexes of successive
+    /// calls must ascend.
     pub(crate) fn push(&mut self, slot: usize, value: &str) {
         self.pad(slot);
         self.values.append_value(value);
     }
 
-    /// Takes the values for the first `slots` series, and leaves the column empty. `None` if no
-    /// series has the tag.
+    /// Removes and returns the values of the first `slots` series, and leaves the column empty.
+    /// `None` if no series has the tag.
     pub(crate) fn take(&mut self, slots: usize) -> Option<StringViewArray> {
         if self.values.is_empty() {
             return None;

@@ -1,9 +1,10 @@
-//! Budgets that bound the memory for data of clients (CL-10).
+//! Budgets that limit the memory for data of clients (CL-10). A claim is a reservation of bytes
+//! from a budget.
 //!
 //! ```text
 //!   named statement, named portal ─► budget of the connection ─┐
-//!                                                              ├─► the bytes are free again when
-//!   incoming message      ─────────► budget of the server ─────┘   the last holder drops its claim
+//!                                                              ├─► dropping the claim frees
+//!   incoming message      ─────────► budget of the server ─────┘   its bytes
 //! ```
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
@@ -16,13 +17,14 @@ use tokio::{
 /// The unit of a budget in bytes. A semaphore counts units, because its permits have 32 bits.
 const UNIT_BYTES: usize = 1 << 10;
 
-/// How often a waiting claim asks the wider budget again.
+/// The interval at which a waiting claim asks the wider budget again.
 const CLAIM_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A claim on a wider budget; dropping it frees the bytes.
+/// A reservation from a wider budget. Dropping the value frees the bytes.
 type WiderClaim = Box<dyn Any + Send + Sync>;
 
-/// A limit of bytes that claims share.
+/// A limit for the sum of bytes of all claims. A wider budget may limit the same bytes, together
+/// with other budgets.
 #[derive(Clone)]
 pub struct Budget {
     units: Arc<Semaphore>,
@@ -37,7 +39,7 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// Bytes claimed from a [`Budget`]; dropping the claim frees the bytes.
+/// A reservation of bytes from a [`Budget`]. Dropping the claim frees the bytes.
 #[derive(Debug)]
 pub struct Claim {
     _permit: OwnedSemaphorePermit,
@@ -45,13 +47,13 @@ pub struct Claim {
 }
 
 impl Budget {
-    /// A budget of `bytes_max` bytes, all free.
+    /// Creates a budget of `bytes_max` bytes, all free.
     pub fn new(bytes_max: usize) -> Self {
         let units_max = units(bytes_max);
         Self { units: Arc::new(Semaphore::new(units_max as usize)), units_max, wider: None }
     }
 
-    /// Makes each claim also count in a wider budget.
+    /// Makes each claim also reserve its bytes from a wider budget.
     pub fn within(
         self,
         wider: impl Fn(usize) -> Option<WiderClaim> + Send + Sync + 'static,
@@ -69,8 +71,8 @@ impl Budget {
         self.bytes_max().saturating_sub(self.units.available_permits() * UNIT_BYTES)
     }
 
-    /// Claims `bytes` if they are free; otherwise returns `None`. A claim that is larger than the
-    /// budget takes the whole budget.
+    /// Reserves `bytes` if they are free; otherwise returns `None`. If `bytes` exceeds the budget,
+    /// reserves the whole budget.
     pub fn claim(&self, bytes: usize) -> Option<Claim> {
         let wanted = units(bytes).min(self.units_max);
         let permit = Arc::clone(&self.units).try_acquire_many_owned(wanted).ok()?;
@@ -81,8 +83,8 @@ impl Budget {
         Some(Claim { _permit: permit, _wider: wider })
     }
 
-    /// Claims `bytes` as [`Self::claim`] does, but waits up to `patience` for free bytes. Waiting
-    /// claims are served in their order.
+    /// Reserves `bytes` as [`Self::claim`] does, but waits up to `patience` for free bytes. Waiting
+    /// claims get their bytes in the order of the calls.
     pub async fn claim_within(&self, patience: Duration, bytes: usize) -> Option<Claim> {
         let until = Instant::now() + patience;
         let wanted = units(bytes).min(self.units_max);

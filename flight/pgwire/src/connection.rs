@@ -1,4 +1,4 @@
-//! A connection with a client: reads messages and writes the answers.
+//! A connection with a client after the start-up: reads messages and writes the answers.
 
 mod copy;
 mod cursor;
@@ -30,7 +30,7 @@ use crate::{
 /// A connection frees memory after the client has been silent for this time.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// The reason why a step of the conversation ended early.
+/// The reason for which a step of a connection ended early.
 #[derive(Debug)]
 pub(crate) enum StepEnd {
     /// The statement failed; the connection continues.
@@ -47,10 +47,10 @@ impl From<Error> for StepEnd {
     }
 }
 
-/// The result of a step of the conversation.
+/// The result of a step of a connection.
 pub(crate) type Step<T> = std::result::Result<T, StepEnd>;
 
-/// The conversation with one client.
+/// The state of a connection with one client.
 pub(crate) struct Connection<R, W> {
     reader: MessageReader<R>,
     writer: Option<W>,
@@ -65,18 +65,19 @@ pub(crate) struct Connection<R, W> {
     prepared_budget: Budget,
     /// True after a failed message of the extended protocol: messages are ignored until Sync.
     skipping: bool,
-    /// True if the current message contains further statements.
+    /// True if the current message contains further statements after the running statement.
     followed: bool,
     /// The number of Sync messages so far.
     rounds: u64,
-    /// True if the server has answered everything: the next message is the client's.
+    /// True if the server has answered all messages and waits for the client.
     at_rest: bool,
-    /// True after a long silence of the client: memory that can be rebuilt is freed.
+    /// True after a long silence of the client, when the connection has freed the memory of its
+    /// caches and buffers.
     resting: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// A conversation whose greeting is in `out`.
+    /// Creates a connection. `out` already contains the answers to the start-up message.
     pub(crate) fn new(
         reader: MessageReader<R>,
         writer: W,
@@ -117,8 +118,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// The final message to the client, and the socket to write it to. Buffered output comes first,
-    /// unless it was cut within a message.
+    /// Returns the socket, and the last bytes for the client: the buffered output, then `error` as
+    /// the final message. `None` if no further message can be sent, because the output ended in the
+    /// middle of a message.
     pub(crate) fn farewell(&mut self, error: &Error) -> Option<(W, Vec<u8>)> {
         self.out.error(Severity::Fatal, error).ok()?;
         Some((self.writer.take()?, std::mem::take(&mut self.out.bytes)))
@@ -130,7 +132,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Err(shutting_down());
         }
         let inbound = self.next_message().await?;
-        // The command to terminate this session may have arrived together with the message.
+        // Another session may have terminated this session while the message arrived.
         self.session.check_terminated().map_err(StepEnd::Fatal)?;
         let (kind, body) = match inbound {
             InboundItem::Message(kind, body) => (kind, Ok(body)),
@@ -142,7 +144,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.skipping && !matches!(kind, b'S' | b'X') {
             return Ok(());
         }
-        // These messages run statements; each counts as a request.
+        // Only these messages run statements and count as requests in the metrics.
         let _request = match kind {
             b'Q' => Some(self.door.begin(RequestClass::Simple)),
             b'E' => Some(self.door.begin(RequestClass::Extended)),
@@ -150,7 +152,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         let answered = match body {
             Ok(body) => self.answer(kind, body).await,
-            // The client may send data for a COPY that has failed.
+            // The client may still send data for a COPY that has failed; the server ignores this
+            // data.
             Err(_) if matches!(kind, b'c' | b'f') => Ok(()),
             Err(error) => Err(StepEnd::Error(error)),
         };
@@ -168,11 +171,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             other => other?,
         }
-        // A client may send any number of messages before it reads an answer.
+        // The output grows without Sync too: a client may send any number of messages before it
+        // reads an answer.
         self.flush_if_full().await
     }
 
-    /// The next message. Sends the buffered output before waiting.
+    /// Reads the next message. If no message has arrived, sends the buffered output before waiting.
     async fn next_message(&mut self) -> Step<InboundItem> {
         if let Some(inbound) = self.reader.buffered() {
             return Ok(inbound);
@@ -196,7 +200,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Frees memory that the next message can rebuild.
+    /// Frees the memory of caches and buffers, which the next message allocates again.
     fn rest(&mut self) {
         self.resting = true;
         self.session.rest();
@@ -219,7 +223,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.ready()
             }
             Frontend::Flush => self.flush().await,
-            // The client may send data for a COPY that has failed.
+            // The client may still send data for a COPY that has failed; the server ignores this
+            // data.
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
             Frontend::Terminate => Err(StepEnd::Gone),
             Frontend::FunctionCall => Err(StepEnd::Error(
@@ -245,18 +250,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.out.error(Severity::Error, error).map_err(StepEnd::Fatal)
     }
 
-    /// Writes CommandComplete with `tag`, after the notices of the command.
+    /// Writes the notices of the command to the output, then CommandComplete with `tag`.
     fn complete(&mut self, tag: &str) -> Result<(), Error> {
         self.notify()?;
         self.out.complete(tag)
     }
 
-    /// Writes the notices that the session has collected.
+    /// Writes the notices that the session has collected to the output.
     fn notify(&mut self) -> Result<(), Error> {
         self.session.take_notices().iter().try_for_each(|notice| self.out.notice(notice))
     }
 
-    /// Writes new notices and changed settings.
+    /// Writes new notices and changed settings to the output.
     fn tell(&mut self) -> Step<()> {
         self.notify().map_err(StepEnd::Fatal)?;
         for (name, value) in self.session.take_parameter_changes() {
@@ -265,7 +270,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Writes ReadyForQuery, which ends a round.
+    /// Writes ReadyForQuery to the output, which ends a round of messages.
     fn ready(&mut self) -> Step<()> {
         self.tell()?;
         let state = self.session.transaction();
@@ -278,7 +283,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Sends the buffered output; returns when the socket has accepted all of it.
+    /// Sends the buffered output. Returns when the socket has accepted all bytes.
     async fn flush(&mut self) -> Step<()> {
         if self.out.bytes.is_empty() {
             return Ok(());
@@ -292,7 +297,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return Err(StepEnd::Gone);
             }
             () = self.stop.hard.cancelled() => {
-                // The output ends within a message, so no further message can be sent.
+                // The output ends in the middle of a message, so the server can send no further
+                // message.
                 self.writer = None;
                 return Err(StepEnd::Gone);
             }
@@ -309,7 +315,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-/// Waits until `moment`; for ever if `moment` is `None`.
+/// Waits until `moment`, or for ever if `moment` is `None`.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

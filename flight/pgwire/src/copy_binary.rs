@@ -1,10 +1,10 @@
-//! COPY's binary format.
+//! The binary format of COPY.
 //!
 //! ```text
 //!   signature  flags  length  extension │ fields  length value  length value …  │ … │ -1
 //!   11 bytes   i32    i32     bytes     │ i16     i32    bytes                  │   │ i16
 //! ```
-//! Values have the form of binary parameters and results; a length of -1 is NULL.
+//! Values have the same encoding as binary parameters and results. A length of -1 means NULL.
 
 use std::sync::Arc;
 
@@ -25,10 +25,11 @@ const SIGNATURE: [u8; 11] = *b"PGCOPY\n\xff\r\n\0";
 /// Bytes of the header with an empty extension.
 const HEADER_BYTES: usize = SIGNATURE.len() + 8;
 
-/// Unknown flags in these bits change the format, so the parser refuses them.
+/// The bits of the flags that mark a change of the format. The parser refuses data with any of
+/// these bits.
 const CRITICAL_FLAGS: u32 = 0xffff_0000;
 
-/// The header of COPY TO.
+/// The header that COPY TO sends.
 pub(crate) fn header() -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     for (to, from) in header.iter_mut().zip(SIGNATURE) {
@@ -37,7 +38,7 @@ pub(crate) fn header() -> [u8; HEADER_BYTES] {
     header
 }
 
-/// The trailer of COPY TO.
+/// The trailer that COPY TO sends: -1 in place of a number of fields.
 pub(crate) const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 
 #[derive(Debug)]
@@ -53,14 +54,14 @@ struct ColumnReader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedPart {
     Header,
-    /// The header's extension, of which this many bytes are left.
+    /// The header's extension. The number counts the bytes that have not arrived.
     Extension(usize),
     Row,
     Nothing,
 }
 
 /// Converts the data of a binary COPY FROM into record batches. The data comes in chunks that may
-/// end at any byte. The memory is bounded by the limits and by the largest chunk.
+/// end at any byte. The limits and the largest chunk bound the memory.
 #[derive(Debug)]
 pub(crate) struct BinaryCopyParser {
     table: String,
@@ -79,13 +80,13 @@ pub(crate) struct BinaryCopyParser {
 }
 
 impl BinaryCopyParser {
-    /// Bytes of the incomplete row at the end of the data so far.
+    /// The memory for the incomplete row at the end of the data so far, in bytes.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending.capacity()
     }
 
-    /// A parser for `columns` of `table`. Its batches have these columns in this order; all are
-    /// nullable except the `required` columns.
+    /// Creates a parser for `columns` of `table`. The batches have these columns in this order. All
+    /// columns are nullable except the `required` columns.
     pub(crate) fn new(
         table: String,
         columns: Vec<(String, ColumnType)>,
@@ -117,8 +118,8 @@ impl BinaryCopyParser {
         }
     }
 
-    /// Accepts data whose rows all omit the last column, which is then NULL. The number of fields
-    /// in the first row decides.
+    /// If `optional`, also accepts data in which all rows omit the last column, which is then NULL.
+    /// The number of fields in the first row decides for all rows.
     pub(crate) fn with_optional_last(mut self, optional: bool) -> Self {
         if optional && self.columns.len() > 1 {
             self.fields = None;
@@ -126,11 +127,11 @@ impl BinaryCopyParser {
         self
     }
 
-    /// Parses a chunk; returns the batches that are complete.
+    /// Parses a chunk of data. Returns the completed batches.
     ///
     /// # Errors
-    /// `BadCopyFormat`, `InvalidBinaryRepresentation`, `NotNullViolation`, `LimitExceeded`; each
-    /// names line and column.
+    /// `BadCopyFormat`, `InvalidBinaryRepresentation`, `NotNullViolation`, `LimitExceeded`. Each
+    /// error names the line and the column.
     pub(crate) fn push(&mut self, data: &[u8]) -> Result<Vec<RecordBatch>> {
         self.pending.extend_from_slice(data);
         let mut batches = Vec::new();
@@ -150,10 +151,10 @@ impl BinaryCopyParser {
         Ok(batches)
     }
 
-    /// Ends the data; returns the last batch, if it has rows.
+    /// Handles the end of the data. Returns the last batch, if it has rows.
     ///
     /// # Errors
-    /// `BadCopyFormat` if the data ends within the header or a row.
+    /// `BadCopyFormat` if the data ends in the middle of the header or of a row.
     pub(crate) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         match self.expected {
             // The trailer is optional, as in PostgreSQL.
@@ -168,7 +169,8 @@ impl BinaryCopyParser {
         if self.batch_rows == 0 { Ok(None) } else { self.batch().map(Some) }
     }
 
-    /// Reads the next part; `false` if it is incomplete.
+    /// Reads the expected part of the format. Returns `false` if the part has not arrived
+    /// completely.
     fn step(&mut self) -> Result<bool> {
         match self.expected {
             ExpectedPart::Header => {
@@ -211,7 +213,7 @@ impl BinaryCopyParser {
         bad("COPY file signature not recognized").with_context(format!("COPY {}", self.table))
     }
 
-    /// Reads the next row; `false` if it is incomplete.
+    /// Reads the next row. Returns `false` if the row has not arrived completely.
     fn row(&mut self) -> Result<bool> {
         let Some(bytes) = self.whole_row()? else { return Ok(false) };
         if self.expected == ExpectedPart::Nothing {
@@ -243,7 +245,7 @@ impl BinaryCopyParser {
         Ok(true)
     }
 
-    /// Takes the bytes of the next row; `None` if it is incomplete.
+    /// Removes and returns the bytes of the next row; `None` if the row has not arrived completely.
     fn whole_row(&mut self) -> Result<Option<Bytes>> {
         let Some((count, _)) = self.pending.split_first_chunk::<2>() else { return Ok(None) };
         let count = i16::from_be_bytes(*count);
@@ -329,7 +331,7 @@ impl ColumnReader {
         }
     }
 
-    /// NULL in the type of the omitted column.
+    /// A NULL of the column's type.
     fn null(&self, style: &TextStyle) -> Result<ScalarValue> {
         decode(None, 1, self.wire, &self.column_type, style)
     }

@@ -1,4 +1,4 @@
-//! Encodes rows as messages. Each batch has one encoder per column.
+//! Encodes rows as DataRow messages. Each batch has one encoder per column.
 
 mod binary;
 
@@ -16,13 +16,13 @@ use crate::{
     types::field_type,
 };
 
-/// The protocol's code for values as text.
+/// The protocol's format code for values as text.
 pub const TEXT: i16 = 0;
 
-/// The protocol's code for binary values.
+/// The protocol's format code for binary values.
 pub const BINARY: i16 = 1;
 
-/// The format of a column, from the list of formats in a Bind message.
+/// The format code of a column, from the list of format codes in a Bind message.
 pub fn format_of(formats: &[i16], column: usize) -> i16 {
     match formats {
         [] => 0,
@@ -37,7 +37,7 @@ enum ColumnEncoder<'a> {
     Binary(BinaryWriter),
 }
 
-/// Columns and rows with at least this many bytes of long values get their own memory reservation.
+/// Minimum bytes of the long values of a column or row for a separate memory reservation.
 const LONG_BYTES_MIN: usize = 256 << 10;
 
 /// The columns of a batch that may have long values.
@@ -50,7 +50,7 @@ impl LongValues {
         Self(batch.columns().iter().filter(large).cloned().collect())
     }
 
-    /// The bytes of one row in these columns.
+    /// The bytes of the values of one row in these columns.
     pub(crate) fn bytes(&self, row: usize) -> usize {
         let bytes = self.0.iter().map(|column| match column.data_type() {
             _ if column.is_null(row) => 0,
@@ -132,7 +132,7 @@ impl<'a> RowWriter<'a> {
         Ok(())
     }
 
-    /// The bytes of a row in the columns with long values.
+    /// The bytes of the values of a row in the columns with long values.
     pub(crate) fn long_bytes(&self, row: usize) -> usize {
         self.long.bytes(row)
     }
@@ -142,8 +142,8 @@ impl<'a> RowWriter<'a> {
         self.write_as(b'D', &[], row, out)
     }
 
-    /// Appends the bytes `first` and then a row, in a message of another kind. Rows of a binary
-    /// COPY have the same encoding.
+    /// Appends a message of type `kind` that contains the bytes `first` and then a row. Binary COPY
+    /// uses this function, because its rows have the same encoding.
     pub(crate) fn write_as(
         &self,
         kind: u8,

@@ -1,4 +1,4 @@
-//! The encoding of clients' texts: always UTF-8.
+//! The error for texts of clients that are not valid UTF-8, the only client encoding.
 
 use stratalog_model::{Error, ErrorKind};
 

@@ -1,4 +1,5 @@
-//! Messages from the client: framed, limited in size, and validated.
+//! Messages from the client: finds the message boundaries, limits the size, and decodes and
+//! validates the bodies.
 
 mod message;
 mod reader;

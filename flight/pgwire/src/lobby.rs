@@ -4,15 +4,15 @@
 //!   accepted ─► lobby ─► start-up message ─► slot ─► session
 //!                 │ full: the socket with the longest wait is closed
 //! ```
-//! A real client sends its start-up message at once. Silent sockets, however many, only displace each
-//! other; they do not count towards `connections_max`.
+//! A real client sends its start-up message at once. Silent sockets, however many, only replace
+//! each other; they do not count toward `connections_max`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// The sockets that wait, in the order of their arrival.
+/// The lobby: the sockets that have not sent their start-up message, in the order of their arrival.
 #[derive(Debug, Clone)]
 pub(crate) struct Lobby {
     waiting: Arc<Mutex<WaitingSocket>>,
@@ -25,7 +25,7 @@ struct WaitingSocket {
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
-/// The place of a socket in the lobby; dropping it frees the place.
+/// The place of a socket in the lobby. Dropping this value frees the place.
 #[derive(Debug)]
 pub(crate) struct LobbyPlace {
     lobby: Lobby,
@@ -34,13 +34,13 @@ pub(crate) struct LobbyPlace {
 }
 
 impl Lobby {
-    /// A lobby with the given number of places.
+    /// Creates a lobby for at most `places` sockets.
     pub(crate) fn new(places: usize) -> Self {
         Self { waiting: Arc::default(), places }
     }
 
-    /// Takes a place for a new socket. In a full lobby, the socket with the longest wait loses its
-    /// place.
+    /// Takes a place for a new socket. If the lobby is full, the socket with the longest wait must
+    /// close.
     pub(crate) fn enter(&self) -> LobbyPlace {
         let mut waiting = self.waiting.lock();
         while waiting.by_number.len() >= self.places
@@ -56,7 +56,8 @@ impl Lobby {
 }
 
 impl LobbyPlace {
-    /// Waits until this socket must close because a new socket takes its place.
+    /// Waits until this socket must close, because the lobby is full and a new socket replaces this
+    /// socket.
     pub(crate) async fn is_needed(&self) {
         self.leave.cancelled().await;
     }

@@ -24,10 +24,10 @@ use stratalog_query::{
 
 use crate::types::field_type;
 
-/// A row needs 1/64 more bytes than its values.
+/// The overhead of a row is 1/64 of the bytes of its values.
 const ROW_OVERHEAD_PARTS: usize = 64;
 
-/// What an error means for the connection.
+/// The effect of an error on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
     /// The statement failed; the connection continues.
@@ -36,13 +36,13 @@ pub(crate) enum Severity {
     Fatal,
 }
 
-/// The output to a client that is not sent yet.
+/// The output to a client that is not yet sent.
 #[derive(Debug, Default)]
 pub(crate) struct OutboundBuffer {
     /// Encoded messages. Rows are encoded directly into this buffer.
     pub(crate) bytes: Vec<u8>,
     scratch: BytesMut,
-    /// The memory reservation of long rows; held until the rows are sent.
+    /// The memory reservation for long rows, until the rows are sent.
     charge: Option<ShareReservation>,
 }
 
@@ -67,7 +67,7 @@ impl OutboundBuffer {
         }
     }
 
-    /// Reserves memory for a row whose long values have `bytes` bytes; nothing for 0 bytes.
+    /// Reserves memory for a row whose long values have `bytes` bytes. For 0 bytes, does nothing.
     pub(crate) fn make_room(&mut self, bytes: usize, share: &Arc<Share>) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -78,18 +78,18 @@ impl OutboundBuffer {
             Some(charge) => charge.resize(whole)?,
             None => self.charge = Some(share.hold(whole)?),
         }
-        // Exactly this size, because a growing buffer doubles.
+        // Reserves the exact size, because a growing buffer doubles its capacity.
         self.bytes.reserve_exact(bytes);
         Ok(())
     }
 
-    /// Frees all buffers. Only valid after all output was sent.
+    /// Frees all buffers. The caller has sent all output before.
     pub(crate) fn rest(&mut self) {
         *self = Self::default();
     }
 
-    /// Begins a message whose body the caller writes to `bytes`; returns its position for
-    /// [`Self::end`].
+    /// Begins a message of type `kind`. The caller then appends the body to `bytes`, and passes the
+    /// returned position to [`Self::end`].
     pub(crate) fn begin(&mut self, kind: u8) -> usize {
         self.bytes.push(kind);
         let start = self.bytes.len();
@@ -97,7 +97,7 @@ impl OutboundBuffer {
         start
     }
 
-    /// Ends the message that begins at `start`: writes its length.
+    /// Ends the message that [`Self::begin`] began at `start`: writes its length.
     pub(crate) fn end(&mut self, start: usize) -> Result<()> {
         let length =
             i32::try_from(self.bytes.len().saturating_sub(start)).map_err(|_| row_too_large())?;
@@ -105,7 +105,7 @@ impl OutboundBuffer {
         Ok(())
     }
 
-    /// Removes the message that begins at `start`.
+    /// Removes the message that [`Self::begin`] began at `start`, and all later bytes.
     pub(crate) fn remove_message(&mut self, start: usize) {
         self.bytes.truncate(start.saturating_sub(1));
     }
@@ -262,11 +262,12 @@ impl OutboundBuffer {
     }
 }
 
-/// Object id of the table and number of the column that a field comes from; 0 if from none.
+/// The object id of the table, and the number of the column, from which a result field comes. Both
+/// are 0 for a computed field.
 fn origin(field: &Field) -> (i32, i16) {
     let origin = field.metadata().get(ORIGIN_METADATA).and_then(|origin| origin.split_once('.'));
     let parsed = origin.and_then(|(table, column)| {
-        // An object id is unsigned; the protocol sends its bits.
+        // An object id is unsigned, and the protocol's field is signed: the bits stay the same.
         let table: u32 = table.parse().ok()?;
         Some((table.cast_signed(), column.parse().ok()?))
     });
@@ -287,7 +288,7 @@ pub(crate) fn row_too_large() -> Error {
     )
 }
 
-/// The text up to the first zero byte, because a zero byte ends a string of the protocol.
+/// Replaces zero bytes by spaces, because a zero byte ends a string of the protocol.
 fn without_nul(text: &str) -> String {
     text.replace('\0', " ")
 }

@@ -26,8 +26,8 @@ use crate::{
 /// Decodes the value of a parameter into the Arrow type of `target`. `wire` is the object id of the
 /// value's type: the type that the client has declared, or the type of `target`.
 ///
-/// A numeric keeps digits that `target` has no place for, and a time outside of the range of
-/// nanoseconds stays in microseconds: the statement decides whether to accept them.
+/// A numeric keeps digits beyond the scale of `target`, and a time outside of the range of
+/// nanoseconds stays in microseconds: the statement decides whether to accept such values.
 ///
 /// # Errors
 /// PostgreSQL's error for an invalid text; `InvalidBinaryRepresentation` for a binary value of a
@@ -82,7 +82,7 @@ fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<Scala
                 units => binary::timestamp(units?, unit_ns, zoned),
             }
         }
-        // A one-element scalar would lose the extension type of the elements.
+        // A scalar made from a single element would lose the extension type of the elements.
         other @ ColumnType::Array(_) => {
             let exact = exact_type(text, other);
             let array = parse_value(Some(text), exact.as_ref().unwrap_or(other), style)?;
@@ -98,7 +98,7 @@ fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<Scala
     })
 }
 
-/// Nanoseconds of a microsecond.
+/// The number of nanoseconds in a microsecond.
 const MICROSECOND_NS: i64 = 1_000;
 
 fn from_binary(
@@ -130,8 +130,8 @@ fn from_binary(
     if source == *target {
         return Ok(value);
     }
-    // The client's type differs from the type in the statement; the conversion goes through the
-    // text format, which both types have.
+    // The client's type differs from the type in the statement. The conversion uses the text
+    // format, which both types have.
     let array = value
         .to_array()
         .map_err(|error| Error::internal(format!("a value of type {source}: {error}")))?;
@@ -139,7 +139,8 @@ fn from_binary(
     from_text(&text.unwrap_or_default(), target, style)
 }
 
-/// `source` with the precision of `target`, because an object id does not contain a precision.
+/// Returns `source` with the precision of `target`, because an object id does not contain a
+/// precision.
 fn with_precision_of(source: ColumnType, target: &ColumnType) -> ColumnType {
     match (&source, target) {
         (ColumnType::Timestamp { .. }, ColumnType::Timestamp { .. })

@@ -1,4 +1,4 @@
-//! Accepts connections, and ends them at a shutdown.
+//! Accepts connections, and ends them when the server shuts down.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use crate::{
 /// Maximum number of sockets that have not completed their start-up, among them cancel requests.
 const LOBBY_PLACES: usize = 256;
 
-/// The time for sending a final message.
+/// The maximal time for sending the final message of a connection.
 const FINAL_MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The two steps of a shutdown.
@@ -41,7 +41,7 @@ pub(crate) struct Stop {
     pub(crate) hard: CancellationToken,
 }
 
-/// Serves PostgreSQL clients on `listener` until `shutdown`. Idle connections then end at once;
+/// Serves PostgreSQL clients on `listener` until `shutdown`. Then idle connections end at once;
 /// running statements may finish within the grace period. Returns when every connection has ended.
 ///
 /// # Errors
@@ -101,12 +101,12 @@ pub async fn serve(
     Ok(())
 }
 
-/// A client that has connected, and the shared limits.
+/// The context of a connected client: shared services and limits, and the client's address.
 struct Client {
     service: Arc<QueryService>,
     settings: Arc<PgwireSettings>,
     stop: Stop,
-    /// The budget that the large messages of all connections share.
+    /// The memory budget that the large messages of all connections share.
     room: Budget,
     /// Permits for sessions: `connections_max` of them.
     slots: Arc<Semaphore>,
@@ -242,7 +242,7 @@ fn prepare(socket: &TcpStream, settings: &PgwireSettings) -> std::io::Result<()>
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 
-/// The messages of the server that follow the start-up message.
+/// The answers of the server to a successful start-up message.
 fn welcome(session: &Session, start: &Start) -> Result<OutboundBuffer> {
     let mut outbound = OutboundBuffer::default();
     let unknown = start.unknown_options();
@@ -274,14 +274,14 @@ fn welcome(session: &Session, start: &Start) -> Result<OutboundBuffer> {
     for notice in session.take_notices() {
         outbound.notice(&notice)?;
     }
-    // The greeting has just reported these settings.
+    // The messages above have just reported these settings.
     session.take_parameter_changes();
     outbound.ready(session.transaction())?;
     Ok(outbound)
 }
 
-/// Sends the final message, then reads for a moment: to close a socket with unread input resets the
-/// connection, and the client might lose the message.
+/// Sends the final message, then reads and drops input for a short time. Closing a socket with
+/// unread input resets the connection, and the client might lose the message.
 async fn send_final_message<S: tokio::io::AsyncWrite + Unpin>(socket: &mut S, bytes: &[u8]) {
     let farewell = async {
         socket.write_all(bytes).await?;

@@ -1,4 +1,4 @@
-//! Limits of the Postgres protocol.
+//! The settings of the listener for the Postgres protocol.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +30,9 @@ pub struct PgwireSettings {
     pub statements_max: usize,
     /// Maximum number of portals of a connection.
     pub portals_max: usize,
-    /// Maximum estimated bytes of a connection's named statements and portals; a further one fails
-    /// with 54000. One that is larger than the limit is allowed only alone.
+    /// Maximum estimated bytes of a connection's named statements and portals; a statement or
+    /// portal beyond the limit fails with 54000. A single statement or portal that is larger than
+    /// the limit works if there is no other.
     pub kept_bytes_max: usize,
     /// The database of a client that names no database.
     pub default_database: String,

@@ -1,4 +1,5 @@
-//! The messages from an accepted socket to a login. These messages have no type byte.
+//! The start-up of a connection: the messages between the accept of a socket and the login. Unlike
+//! later messages, these messages have no type byte.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +13,16 @@ const SSL_REQUEST: i32 = 80_877_103;
 const GSS_REQUEST: i32 = 80_877_104;
 const CANCEL_REQUEST: i32 = 80_877_102;
 
-/// The newest minor version of protocol 3 that the server supports.
+/// The newest minor version of PostgreSQL's protocol 3 that the server supports.
 pub(crate) const MINOR_MAX: u16 = 2;
 
-/// The first minor version whose cancel secret may be longer than 4 bytes.
+/// The first minor version in which the secret for cancel requests may be longer than 4 bytes.
 pub(crate) const LONG_SECRET_MINOR: u16 = 2;
 
-/// Maximum bytes of a cancel secret.
+/// Maximum bytes of the secret in a cancel request.
 const SECRET_BYTES_MAX: usize = 256;
 
-/// What a client asks for with its first packets.
+/// The request of a client in its first packets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// The client opens a session.
@@ -47,14 +48,14 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// The names of protocol options that the server does not support; it must report them to the
-    /// client.
+    /// The names of protocol options that the server does not support. The server must report these
+    /// names to the client.
     pub(crate) fn unknown_options(&self) -> Vec<String> {
         self.parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect()
     }
 
-    /// The settings of the session: the parameters, and the settings in `options` (`-c
-    /// name=value`).
+    /// The settings of the session, by name: the parameters, and the settings in the parameter
+    /// `options` (`-c name=value`).
     pub(crate) fn settings(&self) -> Result<Vec<(String, String)>> {
         let mut settings = Vec::new();
         for (name, value) in &self.parameters {
@@ -73,10 +74,10 @@ fn violation(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ProtocolViolation, message)
 }
 
-/// Reads packets up to a start-up message or a cancel request. Declines encryption.
+/// Reads packets up to a start-up message or a cancel request. Declines requests for encryption.
 ///
 /// # Errors
-/// An error to send to the client before the connection ends.
+/// The error that the caller sends to the client before the connection ends.
 pub(crate) async fn negotiate<S>(socket: &mut S) -> Result<Request>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -169,8 +170,8 @@ fn string(rest: &mut &[u8]) -> Result<String> {
         .map_err(|_| Error::new(ErrorKind::InvalidEncoding, "the startup packet is not UTF-8"))
 }
 
-/// Parses `-c name=value`, `-cname=value` and `--name=value`. A backslash escapes the next
-/// character.
+/// Parses the value of the parameter `options` into settings: `-c name=value`, `-cname=value` and
+/// `--name=value`. A backslash escapes the next character.
 fn command_line(options: &str) -> Result<Vec<(String, String)>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;

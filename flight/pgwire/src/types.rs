@@ -37,7 +37,7 @@ pub mod oid {
     pub const FLOAT4: u32 = 700;
     /// `double precision`
     pub const FLOAT8: u32 = 701;
-    /// A literal whose type is not known yet.
+    /// `unknown`, a literal without a known type
     pub const UNKNOWN: u32 = 705;
     /// `character(n)`
     pub const BPCHAR: u32 = 1042;
@@ -73,7 +73,7 @@ pub mod oid {
     pub const JSONB: u32 = 3802;
 }
 
-/// Object ids: a type, and its array type.
+/// Pairs of object ids: a type, and the array type with elements of this type.
 const ARRAYS: [(u32, u32); 21] = [
     (oid::BOOL, 1000),
     (oid::BYTEA, 1001),
@@ -105,11 +105,12 @@ pub struct WireType {
     pub oid: u32,
     /// Bytes of a value; negative if values differ in size.
     pub size: i16,
-    /// The type modifier, which holds length, or precision and scale; -1 for none.
+    /// The type modifier, which encodes a length, or precision and scale; -1 for none.
     pub modifier: i32,
 }
 
-/// Object id of the array type with these elements; `text[]` for an unknown element type.
+/// The object id of the array type with elements of type `element`; `text[]` for an unknown element
+/// type.
 pub fn array_of(element: u32) -> u32 {
     ARRAYS.iter().find(|(id, _)| *id == element).map_or(1009, |(_, array)| *array)
 }
@@ -126,7 +127,7 @@ pub fn element_of(array: u32) -> Option<u32> {
     ARRAYS.iter().copied().chain(named).find(|(_, id)| *id == array).map(|(element, _)| element)
 }
 
-/// The wire type of a column type.
+/// The PostgreSQL type in which clients receive the values of a column type.
 pub fn wire_type(column_type: &ColumnType) -> WireType {
     let plain = |oid, size| WireType { oid, size, modifier: -1 };
     // PostgreSQL's modifier has at most 6 digits; a type with 9 digits gets no modifier.
@@ -163,8 +164,9 @@ pub fn wire_type(column_type: &ColumnType) -> WireType {
     }
 }
 
-/// PostgreSQL types whose values Stratalog holds in another column type: name, object id, bytes of
-/// a value, object id of the array type.
+/// PostgreSQL types whose values Stratalog represents in another column type. Each entry has the
+/// name, the object id, the bytes of a value (negative if values differ in size), and the object id
+/// of the array type.
 const NAMED: [(&str, u32, i16, u32); 32] = [
     ("aclitem", 1033, 12, 1034),
     ("anyarray", 2277, -1, 0),
@@ -200,7 +202,7 @@ const NAMED: [(&str, u32, i16, u32); 32] = [
     ("xid8", 5069, 8, 271),
 ];
 
-/// The wire type of such a PostgreSQL type, by its name.
+/// The wire type of a PostgreSQL type in [`NAMED`], or of its array type `name[]`.
 pub fn named_type(name: &str) -> Option<WireType> {
     let find = |name: &str| NAMED.iter().find(|(known, ..)| *known == name);
     let (oid, size) = match name.strip_suffix("[]") {
@@ -211,7 +213,7 @@ pub fn named_type(name: &str) -> Option<WireType> {
     Some(WireType { oid, size, modifier: -1 })
 }
 
-/// The wire type of a result's field.
+/// The wire type of a field of a result.
 pub fn field_type(field: &Field) -> WireType {
     let named = field.metadata().get(PG_TYPE_METADATA).and_then(|name| named_type(name));
     named.unwrap_or_else(|| {
@@ -219,8 +221,8 @@ pub fn field_type(field: &Field) -> WireType {
     })
 }
 
-/// The column type for an object id from a client. `None` if the client leaves the type to the
-/// server, or if only the statement determines the exact type (numeric).
+/// The column type for the object id that a client declares for a parameter. `None` if the client
+/// leaves the type to the server, or if only the statement determines the exact type (numeric).
 pub fn column_type(id: u32) -> Option<ColumnType> {
     Some(match id {
         oid::BOOL => ColumnType::Boolean,

@@ -1,4 +1,5 @@
-//! Operations of the client that Python code can wait for, or await.
+//! Operations of the client as Python objects. Python code waits for the result in a thread, or
+//! awaits the result in asyncio.
 
 use std::{
     future::Future,
@@ -13,11 +14,12 @@ use tokio::{runtime::Runtime, task::AbortHandle};
 
 use crate::error::raised;
 
-/// The interval at which a waiting call checks for Ctrl-C.
+/// The interval at which a blocking call checks for Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 /// Number of runtime threads.
 const THREADS: usize = 2;
-/// How long the exiting interpreter waits for threads that are about to attach.
+/// The maximal time for which the exiting interpreter waits for runtime threads that are attached
+/// to it.
 const ATTACH_TIME_MAX: Duration = Duration::from_secs(5);
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -49,7 +51,7 @@ impl AttachedThreads {
     }
 }
 
-/// Counts one thread until dropped.
+/// Counts one thread as attached until dropped.
 struct AttachedThread(&'static AttachedThreads);
 
 impl Drop for AttachedThread {
@@ -59,7 +61,7 @@ impl Drop for AttachedThread {
     }
 }
 
-/// Runs `tell` while the thread is attached to the interpreter; never returns once the interpreter
+/// Attaches the thread to the Python interpreter and runs `tell`. Never returns if the interpreter
 /// is exiting.
 async fn attached<T>(tell: impl FnOnce(Python<'_>) -> T) -> T {
     match ATTACHED_THREADS.begin() {
@@ -68,7 +70,8 @@ async fn attached<T>(tell: impl FnOnce(Python<'_>) -> T) -> T {
     }
 }
 
-/// The Python package calls this at the exit of the interpreter: from now on no thread attaches.
+/// Prevents runtime threads from attaching to the interpreter. The Python package calls this
+/// function when the interpreter exits.
 #[pyfunction]
 pub fn interpreter_ends(py: Python<'_>) {
     py.detach(|| {
@@ -84,7 +87,8 @@ pub fn interpreter_ends(py: Python<'_>) {
 
 type Work = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>> + Send>>;
 
-/// An operation; starts when a caller waits for the result, or awaits the result.
+/// An operation of the client. The operation starts when a caller waits for its result or awaits
+/// it.
 #[pyclass(frozen, module = "stratalog._native")]
 pub struct Call {
     work: Mutex<Option<Work>>,
@@ -113,7 +117,7 @@ fn runtime() -> PyResult<&'static Runtime> {
 }
 
 impl Call {
-    /// An operation whose result becomes a Python object.
+    /// Creates an operation. `convert` turns the result into a Python object.
     pub fn new<T: Send + 'static>(
         work: impl Future<Output = stratalog_client::Result<T>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
@@ -129,7 +133,7 @@ impl Call {
         Self { work: Mutex::new(Some(Box::pin(work))) }
     }
 
-    /// An operation without a result.
+    /// Creates an operation without a result.
     pub fn done(work: impl Future<Output = stratalog_client::Result<()>> + Send + 'static) -> Self {
         Self::new(work, |py, ()| Ok(py.None()))
     }
@@ -142,7 +146,8 @@ impl Call {
 
 #[pymethods]
 impl Call {
-    /// Runs the operation and returns its result; other Python threads continue meanwhile.
+    /// Runs the operation, blocks until it ends, and returns its result. Other Python threads
+    /// continue in the meantime.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (mut work, runtime) = (self.take()?, runtime()?);
         loop {
@@ -160,8 +165,8 @@ impl Call {
         }
     }
 
-    /// Runs the operation on a runtime thread. Calls `deliver(result, None)` or `deliver(None,
-    /// exception)` on this thread.
+    /// Starts the operation on a runtime thread and returns immediately. At the end the runtime
+    /// thread calls `deliver(result, None)` or `deliver(None, exception)`.
     fn start(&self, deliver: Py<PyAny>) -> PyResult<Running> {
         let work = self.take()?;
         let task = runtime()?.spawn(async move {

@@ -58,8 +58,8 @@ impl Chronicle {
         Call::new(recorded, |py, receipts| values::receipts(py, &receipts))
     }
 
-    /// Appends an event when the buffer has room. The result is another call, which waits until the
-    /// event is stored.
+    /// Appends an event; waits while the buffer is full. The result is another call, which waits
+    /// until the event is stored.
     fn append(&self, payload: PyBackedBytes) -> Call {
         let chronicle = self.chronicle.clone();
         let taken = async move { chronicle.append(&payload).await };

@@ -65,8 +65,8 @@ impl Chronolog {
         Call::new(compared, |py, sync| values::clock_sync(py, &sync))
     }
 
-    /// The server's time in nanoseconds since 1970, and its maximal error; None before the first
-    /// comparison.
+    /// The estimated server's time in nanoseconds since 1970, and the maximal error in nanoseconds;
+    /// None before the first comparison of the clocks.
     fn time_ns(&self) -> Option<(i64, u64)> {
         self.log.time().map(|estimate| (estimate.time_ns, estimate.error_ns))
     }
@@ -161,13 +161,13 @@ pub fn execute(client: Client, sql: String) -> Call {
     Call::new(executed, |py, count| Ok(count.into_pyobject(py)?.into_any().unbind()))
 }
 
-/// A number of seconds as a duration; an error for a negative or infinite number.
+/// Converts a number of seconds to a duration; an error for a negative or infinite number.
 pub fn seconds(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|error| invalid(format!("{seconds} is not a number of seconds: {error}")))
 }
 
-/// Parses the name of an option's value, for example of a collision rule.
+/// Parses the value of an option from its name, for example a collision rule.
 fn parsed<T: std::str::FromStr>(text: &str) -> PyResult<T>
 where
     T::Err: std::fmt::Display,

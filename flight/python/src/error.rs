@@ -43,7 +43,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Invalid", py.get_type::<Invalid>())
 }
 
-/// The Python exception for an error.
+/// Converts an error of the client to a Python exception.
 pub fn raised(py: Python<'_>, error: stratalog_client::Error) -> PyErr {
     let text = error.to_string();
     let exception = match error.kind() {

@@ -1,4 +1,4 @@
-//! Events that wait for Python code.
+//! Feeds: buffers for the events of a replay or a subscription, until Python code takes the events.
 
 use std::{
     collections::VecDeque,
@@ -11,7 +11,8 @@ use stratalog_client::{Event, Replay, Subscription, Update};
 
 use crate::{call::Call, values};
 
-/// The events of a replay or a subscription. The feed keeps events until Python takes them.
+/// A buffer for the events of a replay or a subscription. The feed keeps each event until Python
+/// code takes the event.
 #[pyclass(frozen, module = "stratalog._native")]
 pub struct Feed {
     state: Arc<State>,
@@ -43,7 +44,7 @@ impl Source {
 }
 
 impl Feed {
-    /// A feed of the events that `source` yields.
+    /// Creates a feed for the events of `source`.
     pub fn new(source: Source) -> Self {
         let source = tokio::sync::Mutex::new(source);
         Self { state: Arc::new(State { source, ready: Mutex::default() }) }
@@ -52,7 +53,8 @@ impl Feed {
 
 #[pymethods]
 impl Feed {
-    /// Waits for events for at most `seconds`; the result is True if there are any.
+    /// Waits for events for at most `seconds`; without a limit if `seconds` is None. The result is
+    /// True if events have arrived.
     fn more(&self, seconds: Option<f64>) -> Call {
         let state = Arc::clone(&self.state);
         let work = async move {
@@ -62,7 +64,7 @@ impl Feed {
             }
             let time = seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
             let batch = match time {
-                // A time that is too long for a duration means no timeout.
+                // A number of seconds that is too large for a duration means no timeout.
                 Some(Ok(time)) => {
                     tokio::time::timeout(time, source.next_batch()).await.ok().flatten()
                 }
@@ -75,7 +77,7 @@ impl Feed {
         Call::new(work, |py, more| Ok(more.into_pyobject(py)?.to_owned().into_any().unbind()))
     }
 
-    /// Takes the events that have arrived.
+    /// Removes and returns the events that have arrived.
     fn take(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let mut ready = self.state.ready.lock().unwrap_or_else(PoisonError::into_inner);
         let taken =

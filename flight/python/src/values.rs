@@ -1,4 +1,4 @@
-//! Plain Python classes for arguments and results.
+//! The Python classes of arguments and results.
 
 use std::ops::Bound as End;
 
@@ -25,7 +25,7 @@ impl Event {
     }
 }
 
-/// A gap in a subscription: events are missing here.
+/// A gap in a subscription: the events at these positions are missing.
 #[pyclass(frozen, get_all, module = "stratalog")]
 pub struct Gap {
     gsn: u64,
@@ -119,20 +119,20 @@ fn to<T>(end: Option<T>) -> End<T> {
     end.map_or(End::Unbounded, End::Excluded)
 }
 
-/// An event as a Python object.
+/// Converts an event to a Python object.
 pub fn event(py: Python<'_>, event: &client::Event) -> PyResult<Py<PyAny>> {
     let payload = PyBytes::new(py, &event.payload).unbind();
     let event = Event { tick: event.tick, gsn: event.gsn, time_ns: event.time_ns, payload };
     Ok(Py::new(py, event)?.into_any())
 }
 
-/// A list of events as Python objects.
+/// Converts events to a Python list.
 pub fn events(py: Python<'_>, events: &[client::Event]) -> PyResult<Py<PyAny>> {
     let all = events.iter().map(|one| event(py, one)).collect::<PyResult<Vec<_>>>()?;
     Ok(all.into_pyobject(py)?.into_any().unbind())
 }
 
-/// An update of a subscription as a Python object.
+/// Converts an update of a subscription to a Python object.
 pub fn update(py: Python<'_>, update: &client::Update) -> PyResult<Py<PyAny>> {
     match update {
         client::Update::Event(one) => event(py, one),
@@ -142,7 +142,7 @@ pub fn update(py: Python<'_>, update: &client::Update) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// A receipt as a Python object.
+/// Converts a receipt to a Python object.
 pub fn receipt(py: Python<'_>, receipt: &client::Receipt) -> PyResult<Py<PyAny>> {
     let receipt = Receipt {
         tick: receipt.tick,
@@ -154,13 +154,13 @@ pub fn receipt(py: Python<'_>, receipt: &client::Receipt) -> PyResult<Py<PyAny>>
     Ok(Py::new(py, receipt)?.into_any())
 }
 
-/// A list of receipts as Python objects.
+/// Converts receipts to a Python list.
 pub fn receipts(py: Python<'_>, receipts: &[client::Receipt]) -> PyResult<Py<PyAny>> {
     let all = receipts.iter().map(|one| receipt(py, one)).collect::<PyResult<Vec<_>>>()?;
     Ok(all.into_pyobject(py)?.into_any().unbind())
 }
 
-/// A comparison of the clocks as a Python object.
+/// Converts the result of a clock comparison to a Python object.
 pub fn clock_sync(py: Python<'_>, sync: &client::ClockSync) -> PyResult<Py<PyAny>> {
     let sync = ClockSync {
         time_ns: sync.estimate.time_ns,

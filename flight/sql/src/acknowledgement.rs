@@ -1,13 +1,15 @@
-//! Stores batches of a client and acknowledges each batch.
+//! Stores the batches of a client, and acknowledges each batch.
 //!
 //! ```text
-//!  messages ─► decoded ─► columns of the table ─► waiting ─► one append ─► durable ─► acknowledged
-//!                meanwhile, within the limits:         ▲        of all waiting batches, in order
+//!  messages ─► decode ─► convert to the ─► wait ─► append all ─► fsync ─► acknowledge each batch
+//!                        table's columns    ▲      waiting batches
+//!                                           └ continues while an append runs, within limits
 //! ```
 //!
-//! While an append waits for its sync, the call reads later batches; the later batches form the next append. A client that does not wait for acknowledgements thus needs one sync for many batches. Each
+//! While an append waits for its fsync, the call reads later batches, which form the next append.
+//! Thus many batches of a client that does not wait for acknowledgements need only one fsync. Each
 //! batch stays atomic and gets its own acknowledgement, in order. If a group of batches cannot be
-//! stored together, the batches are stored one by one, up to the first batch that fails.
+//! stored together, the server stores the batches one by one, up to the first batch that fails.
 
 mod group_append;
 
@@ -27,12 +29,13 @@ use crate::{caller::Caller, ingest::at, status::refused};
 /// The acknowledgements of a call, as JSON.
 pub(crate) type AcknowledgementStream = stream::BoxStream<'static, Result<Bytes, Status>>;
 
-/// Maximum number of batches that wait during an append.
+/// Maximum number of batches that wait while an append runs.
 const WAITING_MAX: usize = 64;
 /// The call stops reading while batches with this many bytes wait.
 const WAITING_BYTES_MAX: usize = 8 << 20;
 
-/// Stores the batches of a call in the table at a path; acknowledges each batch, in order.
+/// Stores the batches of a call in the table `path`: the table's name, or schema and name.
+/// Acknowledges each batch, in order.
 ///
 /// # Errors
 /// `UndefinedTable`, `ProtocolViolation`. The error of a batch is the last item of the stream and
@@ -76,21 +79,21 @@ pub(crate) async fn by_path(
     .boxed())
 }
 
-/// The table and session that receive the batches.
+/// The session and the table in which the batches are stored.
 struct IngestTarget {
     session: Arc<Session>,
     ingest: Ingest,
     what: String,
 }
 
-/// A batch in the columns of the table, ready to be stored.
+/// A batch that is converted to the columns of the table and waits to be stored.
 struct WaitingBatch {
     number: u64,
     rows: RecordBatch,
     batch_metadata: BatchMetadata,
 }
 
-/// The state of one call with batches.
+/// The state of a call that stores batches.
 struct IngestCall {
     caller: Arc<Caller>,
     batches: Batches,
@@ -98,14 +101,16 @@ struct IngestCall {
     waiting: VecDeque<WaitingBatch>,
     waiting_bytes: usize,
     storing: Option<BoxFuture<'static, AppendOutcome>>,
-    /// Acknowledgements that the client has not received yet.
+    /// Acknowledgements that are not yet sent to the client.
     acknowledgements: VecDeque<Bytes>,
-    /// Set when the call reads no more: the client has ended the call, or an error.
+    /// Set when the call reads no further batches: `Ok` after the client has ended the call, or the
+    /// error that ends the call.
     end: Option<Result<()>>,
 }
 
 impl IngestCall {
-    /// The next acknowledgement; at last the error that ended the call, if any.
+    /// Returns the next acknowledgement. After the last acknowledgement, returns the error that
+    /// ended the call, if there is one.
     async fn next(&mut self) -> Option<Result<Bytes>> {
         loop {
             if let Some(acknowledgement) = self.acknowledgements.pop_front() {
@@ -126,7 +131,7 @@ impl IngestCall {
                     arrived = self.batches.next(), if reads => arrived,
                 },
                 None if reads => self.batches.next().await,
-                // The error is returned once, after all acknowledgements.
+                // The call returns the error once, after all acknowledgements.
                 None => match self.end.replace(Ok(()))? {
                     Ok(()) => return None,
                     Err(error) => return Some(Err(error)),
@@ -136,7 +141,7 @@ impl IngestCall {
         }
     }
 
-    /// Begins an append of the waiting batches if no append is running.
+    /// Begins an append of waiting batches, unless an append is running.
     fn begin(&mut self) {
         if self.storing.is_some() || self.waiting.is_empty() {
             return;

@@ -1,9 +1,9 @@
 //! Gives every error of a call a SQLSTATE.
 //!
-//! The gRPC library reads the message of a call before any code of this crate runs. It answers a
-//! message that is too large or invalid with a status without SQLSTATE, and with a gRPC code that
-//! means a defect of the server. All statuses of this crate have a SQLSTATE, so a status without
-//! one comes from the library and is replaced.
+//! The gRPC library reads the message of a call before any handler of this crate runs. If the
+//! message is too large or invalid, the library answers with a status without SQLSTATE, and with a
+//! gRPC code that means a defect of the server. All statuses of this crate have a SQLSTATE.
+//! Therefore a status without SQLSTATE comes from the library, and this module replaces it.
 
 use std::{
     pin::Pin,
@@ -28,11 +28,12 @@ use crate::{
     status::{SQLSTATE, refused},
 };
 
-/// The Flight service with replaced errors, and with a memory budget for its requests.
+/// A wrapper of the Flight service that replaces the errors of the gRPC library, counts incoming
+/// messages in the memory budget, and measures calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Answers<S> {
     pub(crate) calls: S,
-    /// Supplies the memory budget.
+    /// The query service, which has the memory budget.
     pub(crate) service: Arc<QueryService>,
     pub(crate) door: DoorMetrics,
 }
@@ -80,7 +81,7 @@ where
     }
 }
 
-/// The status that replaces a status of the library; `None` for a status without a replacement.
+/// The status that replaces a status of the gRPC library; `None` if the status stays.
 fn replacement_of(status: &Status) -> Option<Status> {
     if status.metadata().contains_key(SQLSTATE) {
         return None;

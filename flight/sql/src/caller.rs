@@ -1,9 +1,10 @@
-//! Callers: the logins of clients with their sessions, transactions, prepared statements and tickets.
+//! Callers: a caller is a login of a client, with its session, transactions, prepared statements
+//! and tickets.
 //!
 //! ```text
 //!   Bearer token of this server ─► the login of the Handshake call that issued the token
 //!   Basic, or no login ──────────► a login of the connection, by user and database
-//!   any other Bearer token ──────► like no login: this server knows no other tokens
+//!   any other Bearer token ──────► treated like no login: the server did not issue the token
 //! ```
 
 mod registry;
@@ -30,7 +31,7 @@ use crate::{
     statement::SharedRows,
 };
 
-/// Maximum number of parts of results that wait for their tickets.
+/// Maximum number of unredeemed tickets for parts of results, per caller.
 const TICKETS_MAX: usize = 10_000;
 
 /// A login of a client.
@@ -43,7 +44,7 @@ pub(crate) struct Caller {
     pub(crate) options: Mutex<CallerOptions>,
     transactions: Mutex<HashMap<Vec<u8>, OpenTransaction>>,
     statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
-    /// The work of redeemed tickets by ticket number, for cancelling.
+    /// The tokens that cancel the running work of redeemed tickets, by ticket number.
     running: Mutex<HashMap<u64, CancellationToken>>,
     parts: Mutex<HashMap<u64, Arc<SharedRows>>>,
     next_number: AtomicU64,
@@ -51,7 +52,8 @@ pub(crate) struct Caller {
     _watch: Watch,
 }
 
-/// An open transaction: the session, and the watch for its termination.
+/// An open transaction: its session, and the watch that closes the session if another session
+/// terminates it.
 #[derive(Debug)]
 struct OpenTransaction {
     session: Arc<Session>,
@@ -106,7 +108,7 @@ impl Caller {
         &self.encoded
     }
 
-    /// The id of the login. Only this login can redeem its tickets.
+    /// The id of the login. Tickets contain the id, so that only the same login can redeem them.
     pub(crate) fn id(&self) -> Uuid {
         self.id
     }
@@ -121,7 +123,7 @@ impl Caller {
         &self.service.parts().clock
     }
 
-    /// Records that the caller made a call now.
+    /// Records the present time as the time of the caller's last call.
     pub(crate) fn touch(&self) {
         self.used_ns.store(self.now_ns(), Ordering::Relaxed);
     }
@@ -142,7 +144,8 @@ impl Caller {
         &self.session
     }
 
-    /// The session for a statement: the session of `transaction`, or else of the login.
+    /// The session in which a statement runs: the session of `transaction`, or the login's session
+    /// if there is no transaction.
     ///
     /// # Errors
     /// `InvalidTransactionState` for an unknown transaction; `Shutdown` if another session has
@@ -175,13 +178,15 @@ impl Caller {
         Ok(id)
     }
 
-    /// Removes a transaction before its end, and returns the session.
+    /// Removes a transaction from the open transactions, because it is about to end. Returns its
+    /// session.
     ///
     /// # Errors
     /// The errors of [`Self::session_of`].
     pub(crate) fn take_transaction(&self, id: &[u8]) -> Result<Arc<Session>> {
         let open = self.transactions.lock().remove(id).ok_or_else(no_transaction)?;
-        // The watch of the transaction ends here. It may not have closed a terminated session yet.
+        // The watch ends with the removed transaction, perhaps before it has closed a terminated
+        // session. So the session is closed here.
         open.session.check_terminated().inspect_err(|_| open.session.close())?;
         Ok(open.session)
     }
@@ -198,7 +203,7 @@ impl Caller {
         Ok(handle)
     }
 
-    /// The prepared statement of a handle.
+    /// Finds the prepared statement with the handle `handle`.
     ///
     /// # Errors
     /// `UndefinedPreparedStatement`.
@@ -211,12 +216,12 @@ impl Caller {
         })
     }
 
-    /// Removes a prepared statement. To close an unknown handle is no error.
+    /// Removes a prepared statement. Closing an unknown handle is not an error.
     pub(crate) fn close(&self, handle: &[u8]) {
         self.statements.lock().remove(handle);
     }
 
-    /// The next number for a ticket.
+    /// Returns a new ticket number.
     pub(crate) fn number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
@@ -228,7 +233,8 @@ impl Caller {
         RunningWork { caller: Arc::clone(self), number, token }
     }
 
-    /// Cancels the running work of a ticket; returns true if work was running.
+    /// Cancels the work of a ticket, and makes an unredeemed ticket for a part of a result invalid.
+    /// Returns true if there was anything to cancel.
     pub(crate) fn cancel_ticket(&self, number: u64) -> bool {
         let shared = self.parts.lock().remove(&number);
         let running = self.running.lock().get(&number).cloned();
@@ -250,7 +256,7 @@ impl Caller {
         numbers
     }
 
-    /// Takes the result that ticket `number` reads a part of; each ticket works once.
+    /// Redeems a ticket for a part of a result: returns the shared result. Each ticket works once.
     ///
     /// # Errors
     /// `ObjectNotInPrerequisiteState` for a ticket that was already redeemed.
@@ -275,7 +281,7 @@ impl Caller {
     }
 }
 
-/// The running work of a redeemed ticket; ends with the drop.
+/// The running work of a redeemed ticket. The work counts as running until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct RunningWork {
     caller: Arc<Caller>,
@@ -284,7 +290,7 @@ pub(crate) struct RunningWork {
 }
 
 impl RunningWork {
-    /// The caller of the ticket.
+    /// The caller that redeemed the ticket.
     pub(crate) fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }

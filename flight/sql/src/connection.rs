@@ -1,4 +1,4 @@
-//! A connection of a client. A call without a token belongs to a login of its connection.
+//! The TCP connection of a client. A call without a token belongs to a login of its connection.
 
 mod outbox;
 pub(crate) mod silence;
@@ -28,15 +28,17 @@ use self::{
 };
 use crate::caller::Caller;
 
-/// Maximum number of logins of a connection, each with another user or database.
+/// Maximum number of logins of one connection without tokens. Each login has another user or
+/// database.
 const CALLERS_MAX: usize = 16;
 
-/// A connection, with the logins of calls without a token.
+/// The client of a connection, with the logins for calls without a token.
 #[derive(Debug)]
 pub(crate) struct Peer {
     address: SocketAddr,
     callers: Mutex<HashMap<(String, String), Arc<Caller>>>,
-    /// The connection's place among silent connections; `None` after the first call.
+    /// The connection's place among the connections that have made no call; `None` after the first
+    /// call.
     lobby_place: Mutex<Option<LobbyPlace>>,
 }
 
@@ -46,12 +48,13 @@ impl Peer {
         self.address
     }
 
-    /// Records that the connection has made a call: a new connection can no longer take the place.
+    /// Records that the connection has made a call. From now on the server does not close the
+    /// connection to make room for a new connection.
     pub(crate) fn called(&self) {
         drop(self.lobby_place.lock().take());
     }
 
-    /// The connection's login for a user and database; the first call calls `make`.
+    /// The connection's login for a user and database. Creates a missing login with `make`.
     ///
     /// # Errors
     /// `LimitExceeded`, and errors of `make`; `Shutdown` if another session has terminated the
@@ -67,7 +70,7 @@ impl Peer {
         if let Some(caller) = callers.get(&name) {
             let goes_on = caller.session().check_terminated();
             let caller = Arc::clone(caller);
-            // The error is returned once; the next call opens a new session.
+            // Only this call fails; the next call opens a new session.
             goes_on.inspect_err(|_| drop(callers.remove(&name)))?;
             return Ok(caller);
         }
@@ -83,27 +86,29 @@ impl Peer {
         Ok(caller)
     }
 
-    /// Removes a login whose session the client has closed.
+    /// Removes the login of a client that has closed its session.
     pub(crate) fn forget(&self, caller: &Arc<Caller>) {
         self.callers.lock().retain(|_, known| !Arc::ptr_eq(known, caller));
     }
 }
 
-/// A socket, with the peer and the permit of an open connection.
+/// The socket of an open connection, with the client's logins, and with the permit that counts the
+/// connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: TcpStream,
     outbox: Outbox,
     peer: Arc<Peer>,
     silence: Silence,
-    /// Counts a connection without any call among the refused connections; counts once.
+    /// The metrics in which a connection without any call counts as refused; `None` after the
+    /// count.
     door: Option<DoorMetrics>,
     _place: OwnedSemaphorePermit,
     _open: OpenConnection,
 }
 
 impl Connection {
-    /// A connection over a socket that the listener has accepted.
+    /// Creates a connection from a socket that the listener has accepted.
     pub(crate) fn new(
         socket: TcpStream,
         address: SocketAddr,

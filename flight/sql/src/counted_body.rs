@@ -1,12 +1,12 @@
-//! Charges incoming messages to the memory budget (CL-10).
+//! Reserves memory for incoming messages from the memory budget (CL-10).
 //!
-//! The gRPC library collects a whole message before any code of this crate runs, and before the
-//! client is known. Therefore the bytes of an incomplete message count in the memory budget here. If
-//! the budget is exhausted, the call of the message ends.
+//! The gRPC library collects a whole message before any handler of this crate runs, and before the
+//! client is known. Therefore this module counts the bytes of an incomplete message in the memory
+//! budget. If the budget is exhausted, the call with the message ends.
 //!
 //! ```text
 //!   body:  ┊flags┊length (4)┊ message … ┊flags┊length┊ message …
-//!                            └ counts until its last byte ┘
+//!                            └ counted until its last byte arrives
 //! ```
 
 use std::{
@@ -23,13 +23,13 @@ use tonic::{Status, codegen::StdError};
 
 use crate::status::refused;
 
-/// Bytes before each message: flags, and the length.
+/// Bytes of the gRPC header before each message: flags, and the length.
 const HEADER_BYTES: usize = 5;
 
-/// Messages with fewer bytes do not count in the memory budget.
+/// Incomplete messages with fewer bytes do not count in the memory budget.
 const FREE_BYTES: usize = 64 << 10;
 
-/// The body of a request; counts the bytes of its incomplete message.
+/// The body of a request. Counts the bytes of the incomplete message in the memory budget.
 #[derive(Debug)]
 pub(crate) struct CountedBody<B> {
     body: B,
@@ -100,17 +100,17 @@ where
 #[derive(Debug, Default)]
 struct MessageScanner {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the current header that have arrived.
+    /// The number of bytes of the current header that have arrived.
     header_bytes: usize,
-    /// Bytes of the current message that are missing.
+    /// The number of bytes of the current message that have not arrived.
     remaining: usize,
-    /// Bytes of the current message that have arrived.
+    /// The number of bytes of the current message that have arrived.
     buffered: usize,
 }
 
 impl MessageScanner {
-    /// Reads the next bytes of the stream. Returns the number of bytes that have arrived of an
-    /// incomplete message; 0 after a complete message.
+    /// Reads the next bytes of the stream. Returns the number of received bytes of the incomplete
+    /// message; 0 after a complete message.
     fn take(&mut self, mut data: &[u8]) -> usize {
         while !data.is_empty() {
             if self.remaining > 0 {

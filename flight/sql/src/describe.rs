@@ -16,15 +16,15 @@ use crate::caller::Caller;
 /// Encodes a schema as an IPC message.
 ///
 /// # Errors
-/// `Internal` for a type that IPC does not have.
+/// `Internal` for a type that IPC does not support.
 pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     let message: IpcMessage =
         SchemaAsIpc::new(schema, &IpcWriteOptions::default()).try_into().map_err(Error::from)?;
     Ok(message.0)
 }
 
-/// The answer to GetFlightInfo. Each element of `work` becomes a ticket, which only this login can
-/// redeem, within a limited time.
+/// The answer to GetFlightInfo. Each element of `work` becomes a ticket. Only the same login can
+/// redeem the ticket, and only within a limited time.
 ///
 /// # Errors
 /// The errors of [`schema_bytes`].
@@ -50,7 +50,7 @@ pub(crate) fn info(
     })
 }
 
-/// A sealed ticket for `work`.
+/// Creates a ticket for `work`, protected by `seal` against forgery.
 pub(crate) fn ticket(caller: &Arc<Caller>, seal: &Seal, work: TicketWork) -> Ticket {
     let lasts_ns = i64::try_from(caller.settings.ticket_ms_max.saturating_mul(1_000_000));
     let sealed = SealedTicket {

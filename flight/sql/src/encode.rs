@@ -1,5 +1,5 @@
-//! Encodes the rows of a result as Flight messages, batch by batch. The query waits for a slow
-//! client.
+//! Encodes the rows of a result as Flight messages, batch by batch. If the client reads slowly, the
+//! query waits.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ use crate::{status::refused, wire_types::convert};
 /// The outgoing messages of a call.
 pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
 
-/// Approximate bytes of a message. gRPC clients accept 4 MiB; a smaller message is still in the
-/// processor's caches when it is sent.
+/// Approximate bytes of a message. gRPC clients accept 4 MiB; a message of this smaller size is
+/// still in the processor's caches when it is sent.
 const MESSAGE_BYTES: usize = 512 << 10;
 
-/// The encoded messages of the last commits, which all subscribers share.
+/// A cache of the encoded messages of the last commits, shared by all subscribers.
 pub(crate) type EncodedCommits = BatchResults<Vec<FlightData>>;
 
-/// Encodes batches as messages; [`outgoing`](crate::wire_types::outgoing) has made their schema.
-/// The messages of commits that several subscribers read are in `shared`.
+/// Encodes batches as messages. `schema` is a result of [`outgoing`](crate::wire_types::outgoing).
+/// `shared` is the cache with the messages of commits that several subscribers read.
 ///
 /// # Errors
-/// `Internal` for a compression that the server does not have.
+/// `Internal` for a compression that the server does not support.
 pub(crate) fn messages(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
@@ -73,7 +73,8 @@ pub(crate) fn messages(
     Ok(stream::once(std::future::ready(Ok(first.into()))).chain(rows).boxed())
 }
 
-/// True if the schema has dictionaries, and therefore messages depend on earlier messages.
+/// True if the schema has dictionary columns. The messages then depend on earlier messages, and
+/// subscribers cannot share them.
 fn has_dictionaries(schema: &SchemaRef) -> bool {
     let nested = |field: &&Field| matches!(field.data_type(), DataType::Dictionary(..));
     schema.flattened_fields().iter().any(nested)
@@ -87,7 +88,7 @@ fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     (0..rows).step_by(step).map(move |at| batch.slice(at, step.min(rows - at)))
 }
 
-/// Encodes a batch: first the necessary dictionaries, then the rows.
+/// Encodes a batch. Returns the messages of the needed dictionaries, then the message of the rows.
 fn encode(
     encoder: &mut IpcEncoder,
     rows: &RecordBatch,

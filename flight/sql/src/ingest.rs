@@ -1,5 +1,5 @@
-//! CommandStatementIngest: stores the rows of a call in a table, and creates the table if
-//! necessary.
+//! The command CommandStatementIngest: stores the rows of a call in a table, and creates the table
+//! if necessary.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,10 +11,12 @@ use stratalog_query::{Command, NewChronicle, NewColumn, Session, TransactionStat
 
 use crate::{caller::Caller, transaction::run_command};
 
-/// The option that names the key of a new table; all other options go into CREATE TABLE … WITH.
+/// The name of the option with the key columns of a new table. All other options go into CREATE
+/// TABLE … WITH.
 const PRIMARY_KEY: &str = "primary_key";
 
-/// Stores all rows of the call, in a new table if the client wishes; or changes nothing.
+/// Stores all rows of the call, in a new table if the client asks for one. After an error nothing
+/// is changed.
 ///
 /// # Errors
 /// `UndefinedTable`, `DuplicateTable`; `FeatureNotSupported` for replacing a table and for
@@ -48,7 +50,7 @@ pub(crate) async fn statement(
     if session.transaction() != TransactionState::Idle {
         return fill(&session, &wanted, schema, batches).await;
     }
-    // A transaction block in a session of its own: after a failure, no empty table remains.
+    // A transaction block in a separate session, so that after a failure no empty table remains.
     let session = session.twin()?;
     let done = async {
         run_command(&session, "BEGIN").await?;
@@ -169,7 +171,7 @@ fn new_table(
     })
 }
 
-/// Adds the number of the batch to an error.
+/// Adds the number of the batch to an error, as its context.
 pub(crate) fn at(error: Error, batch: u64) -> Error {
     error.with_context(format!("batch {batch}"))
 }

@@ -1,4 +1,4 @@
-//! Measures calls up to the last byte of their answers.
+//! Measures the duration of calls up to the last byte of their answers.
 
 use std::{
     pin::Pin,
@@ -11,8 +11,8 @@ use stratalog_metrics::{DoorMetrics, RequestClass, RequestTimer};
 
 use crate::status::SQLSTATE;
 
-/// The body of an answer. Dropping it ends the measurement; an error in the trailers counts as an
-/// error of the call.
+/// The body of an answer. Dropping the body ends the measurement. An error status in the trailers
+/// counts as an error of the call.
 #[derive(Debug)]
 pub(crate) struct MeasuredBody<B> {
     body: B,
@@ -26,7 +26,8 @@ impl<B> MeasuredBody<B> {
     }
 }
 
-/// The class in which a call is counted, from the path of its request; `None` for unknown calls.
+/// The request class of a call in the metrics. `path` is the path of the request; `None` for
+/// unknown calls.
 pub(crate) fn class_of(path: &str) -> Option<RequestClass> {
     Some(match path.rsplit('/').next()? {
         "GetFlightInfo" | "PollFlightInfo" | "GetSchema" | "ListFlights" => {

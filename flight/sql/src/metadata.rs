@@ -1,4 +1,4 @@
-//! Answers questions for metadata: databases, schemas, tables, keys.
+//! Answers the metadata commands of Flight SQL: lists of databases, schemas, tables and keys.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     wire_types::{convert, outgoing, plain_field},
 };
 
-/// The kinds of tables, in the words of Flight SQL and JDBC.
+/// The kinds of tables, in the terms of Flight SQL and JDBC.
 const TABLE: &str = "TABLE";
 const VIEW: &str = "VIEW";
 const SYSTEM_TABLE: &str = "SYSTEM TABLE";
@@ -49,7 +49,7 @@ pub(crate) fn asks_for_metadata(command: &Command) -> bool {
     )
 }
 
-/// The columns of the answer to a question for metadata.
+/// The columns of the answer to a metadata command.
 ///
 /// # Errors
 /// `FeatureNotSupported` for a command that does not ask for metadata.
@@ -69,7 +69,7 @@ pub(crate) fn schema_of(command: &Command, facts: &Facts) -> Result<SchemaRef> {
     })
 }
 
-/// The answer to a question for metadata.
+/// Answers a metadata command.
 ///
 /// # Errors
 /// `UndefinedTable`; `Internal` if the answer cannot be encoded as columns.
@@ -95,7 +95,7 @@ fn written(error: FlightError) -> Error {
     Error::internal(format!("an answer about metadata: {error}"))
 }
 
-/// The databases, without the aliases with the oids 1 and 5.
+/// Lists the databases. The condition `oid > 5` excludes the aliases with the oids 1 and 5.
 async fn catalogs(caller: &Arc<Caller>, mut answer: GetCatalogsBuilder) -> Result<RecordBatch> {
     for row in texts(caller.session(), "SELECT datname::text FROM pg_catalog.pg_database WHERE datallowconn AND oid > 5 ORDER BY 1").await? {
         answer.append(row.into_iter().next().unwrap_or_default());
@@ -257,7 +257,7 @@ fn foreign_keys_schema() -> SchemaRef {
     ]))
 }
 
-/// The rows of a query all of whose columns are texts.
+/// Runs a query whose columns are all texts, and returns its rows.
 async fn texts(session: &Arc<Session>, sql: &str) -> Result<Vec<Vec<String>>> {
     let prepared = prepare(session, sql, &[]).await?;
     let Outcome::Rows(mut rows) = session.execute(&prepared, Vec::new()).await? else {

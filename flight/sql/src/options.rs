@@ -1,4 +1,4 @@
-//! The options of a session: settings of SQL, and the form of results.
+//! The options of a session: SQL settings, and options for the format of results.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,12 +11,12 @@ use stratalog_query::quoted;
 
 use crate::caller::Caller;
 
-/// The option for the number of parts of a result, each with its own ticket.
+/// The name of the option for the number of parts of a result. Each part has its own ticket.
 const ENDPOINTS: &str = "stratalog.endpoints";
-/// The option for the compression of message bodies.
+/// The name of the option for the compression of message bodies.
 const COMPRESSION: &str = "stratalog.compression";
 
-/// The form of results for a caller.
+/// The options of a caller for the format of results.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallerOptions {
     endpoints: Option<usize>,
@@ -35,7 +35,7 @@ impl CallerOptions {
     }
 }
 
-/// Sets options. Returns the refused options; all remaining options are set.
+/// Sets the options in `wanted`. Returns the refused options; all other options are set.
 pub(crate) fn set(caller: &Arc<Caller>, wanted: SessionOptions) -> SetOutcome {
     let mut errors = HashMap::new();
     for (name, value) in wanted.options {
@@ -79,7 +79,8 @@ fn set_one(caller: &Arc<Caller>, name: &str, value: Option<Value>) -> Result<(),
             caller.options.lock().compression = compression;
             Ok(())
         }
-        // The database of a session cannot change; naming the present database is no error.
+        // The database of a session cannot change. An option with the present database is not an
+        // error.
         "catalog" => match text {
             Some(text) if text != caller.session().login().database => Err(INVALID_VALUE),
             _ => Ok(()),

@@ -1,7 +1,8 @@
 //! Replaces the parameters `?` of JDBC and ADBC by `$1`, `$2` …
 //!
-//! In PostgreSQL `?` is also an operator of jsonb. A `?` between two operands, as in `j ? 'key'`,
-//! is the operator; elsewhere `?` is a parameter. A statement that contains `$1` stays unchanged.
+//! In PostgreSQL `?` is also an operator of jsonb. A `?` between two operands, for example in `j ?
+//! 'key'`, is the operator. Any other `?` is a parameter. A statement that contains `$1` stays
+//! unchanged.
 
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,
@@ -52,13 +53,13 @@ const WORDS_BEFORE: &[&str] = &[
     "USING",
 ];
 
-/// The statement with numbered parameters; all other text is unchanged.
+/// Replaces the parameters `?` of a statement by `$1`, `$2` …. All other text stays unchanged.
 pub(crate) fn numbered(sql: String) -> String {
     if !sql.contains('?') {
         return sql;
     }
     let dialect = PostgreSqlDialect {};
-    // The parser will report the error of an invalid text.
+    // The SQL parser later reports the error of an invalid text.
     let Ok(tokens) = Tokenizer::new(&dialect, &sql).tokenize_with_location() else { return sql };
     let tokens: Vec<&TokenWithSpan> =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();

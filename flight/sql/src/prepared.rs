@@ -1,4 +1,4 @@
-//! Prepared statements, and their bound parameters.
+//! Handlers for prepared statements and their bound parameters.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ pub(crate) async fn create(
     Ok(result)
 }
 
-/// Answers GetFlightInfo of a prepared statement: a query gets a ticket, any other statement runs.
+/// Answers GetFlightInfo for a prepared statement: a query gets a ticket, any other statement runs.
 ///
 /// # Errors
 /// `UndefinedPreparedStatement`; errors of running a statement that changes data.
@@ -108,7 +108,7 @@ pub(crate) async fn plan(
     done(caller, seal, (session, prepared), outcome, descriptor)
 }
 
-/// The columns of a prepared statement's result.
+/// The result columns of the prepared statement with the handle `handle`.
 ///
 /// # Errors
 /// `UndefinedPreparedStatement`.
@@ -116,8 +116,8 @@ pub(crate) fn schema_of(caller: &Caller, handle: &[u8]) -> Result<arrow::datatyp
     Ok(shape(&caller.prepared_statement(handle)?.prepared()))
 }
 
-/// Answers DoGet of a prepared statement: runs it once per row of parameters, and returns all rows
-/// in order.
+/// Answers DoGet for a prepared statement: runs the statement once per row of parameters, and
+/// returns the rows of all runs in order.
 ///
 /// # Errors
 /// Errors of the statement, or of the parameters.
@@ -158,24 +158,24 @@ pub(crate) async fn run(caller: &Arc<Caller>, work: PreparedWork) -> Result<Mess
     messages(schema, until_cancelled(running, parts.try_flatten().boxed()), compression, None)
 }
 
-/// Binds a batch of parameters to a statement; `None` unbinds.
+/// Binds a batch of parameters to a statement; `None` removes the bound parameters.
 ///
 /// # Errors
 /// Errors of the parameters.
 pub(crate) async fn bind(statement: &Arc<Statement>, bound: Option<BoundParameters>) -> Result<()> {
     if let Some(bound) = &bound {
         statement.adapt(bound).await?;
-        // Converts the values to report unusable values now.
+        // Converts the values only to report invalid values now.
         values(&statement.session, &statement.prepared(), bound)?;
     }
     *statement.bound.lock() = bound.map(Arc::new);
     Ok(())
 }
 
-/// Runs a statement once per row of parameters, all or none; returns the number of changed rows.
+/// Runs a statement once per row of parameters, atomically. Returns the number of changed rows.
 ///
 /// # Errors
-/// Errors of the statement or of the parameters; then no row is changed.
+/// Errors of the statement or of the parameters. After an error no row is changed.
 pub(crate) async fn update(
     statement: &Arc<Statement>,
     bound: Option<BoundParameters>,
@@ -230,8 +230,8 @@ fn values(
     for batch in &bound.batches {
         rows.extend(session.bind_rows(prepared, batch)?);
     }
-    // The columns of the result must not change: a client learns the columns before sending
-    // parameters.
+    // The columns of the result must not change, because the client received them before it sent
+    // the parameters.
     if prepared.result().is_some() {
         for row in &rows {
             if prepared.exact(row)?.is_some() {
@@ -247,12 +247,13 @@ fn values(
 }
 
 impl Statement {
-    /// The statement's present plan.
+    /// The present plan of the statement.
     fn prepared(&self) -> Arc<Prepared> {
         Arc::clone(&self.prepared.lock())
     }
 
-    /// Plans the statement again if the types of the parameters determine types that were unknown.
+    /// Plans the statement again if the types of the bound parameters determine parameter types
+    /// that were unknown at the first planning.
     async fn adapt(&self, bound: &BoundParameters) -> Result<()> {
         let prepared = self.prepared();
         if let Some(types) = Session::types_from_batch(&prepared, &bound.schema) {

@@ -23,18 +23,18 @@ use crate::{
     status::{malformed, refused},
 };
 
-/// After a failure, at most this many further messages of the client are read.
+/// Maximum number of messages that the server still reads from the client after a failed call.
 const DRAINED_MESSAGES_MAX: usize = 1_000;
 
-/// After a failure, further messages of the client are read for at most this time.
+/// Maximum time for which the server still reads messages from the client after a failed call.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The outgoing acknowledgements of a call.
+/// The acknowledgements that a DoPut call sends to the client.
 pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, Status>>;
 
-/// The messages of a call, up to the shutdown of the server, which ends the stream with an error.
-/// Thus a client that keeps sending does not delay the shutdown. Messages stored before are
-/// acknowledged.
+/// Wraps the messages of a call in a stream that ends with an error when the server shuts down.
+/// Thus a client that continues to send does not delay the shutdown. The server still acknowledges
+/// messages stored before the shutdown.
 pub(crate) fn until_shutdown(
     messages: InboundMessages,
     shutdown: &CancellationToken,
@@ -51,7 +51,8 @@ pub(crate) fn until_shutdown(
     .boxed()
 }
 
-/// Reads the descriptor from the first message, and returns it with all messages.
+/// Reads the descriptor from the first message. Returns the descriptor, and the stream of all
+/// messages including the first.
 ///
 /// # Errors
 /// `InvalidArgument` if there is no message, or no descriptor.
@@ -70,10 +71,10 @@ pub(crate) async fn opened(
     Ok((descriptor, stream::iter([Ok(first)]).chain(messages).boxed()))
 }
 
-/// Answers DoPut.
+/// Answers a DoPut call.
 ///
 /// # Errors
-/// Errors of the call; the stream of acknowledgements has the errors of the append.
+/// Errors before the first append. Errors of appends come in the stream of acknowledgements.
 pub(crate) async fn put(
     caller: &Arc<Caller>,
     messages: InboundMessages,
@@ -139,7 +140,8 @@ async fn by_command(
     Ok(stream::iter([Ok(answer)]).boxed())
 }
 
-/// The messages of a call, for a reader, and a handle for what the reader leaves.
+/// Splits the messages of a call: returns a stream for the handler, and a handle to the messages
+/// that the handler leaves unread.
 fn shared(messages: InboundMessages) -> (InboundMessages, Arc<Mutex<InboundMessages>>) {
     let rest = Arc::new(Mutex::new(messages));
     let reading = stream::unfold(Arc::clone(&rest), |messages| async move {
@@ -149,8 +151,8 @@ fn shared(messages: InboundMessages) -> (InboundMessages, Arc<Mutex<InboundMessa
     (reading.boxed(), rest)
 }
 
-/// Reads the messages that are still in transit after a failure. Without this, some clients report
-/// only that a send failed, and not the reason.
+/// Reads the messages that are still in transit after a failure. Otherwise some clients report only
+/// that a send failed, and not the reason.
 async fn drain(rest: &Mutex<InboundMessages>) {
     let mut rest = rest.lock().await;
     let messages = async {
@@ -160,7 +162,7 @@ async fn drain(rest: &Mutex<InboundMessages>) {
             }
         }
     };
-    // A client that waits for the answer gets it after the timeout at the latest.
+    // A client that waits for the answer gets the answer after the timeout at the latest.
     let _ = timeout(DRAIN_TIMEOUT, messages).await;
 }
 
@@ -174,7 +176,8 @@ async fn statement_update(caller: &Arc<Caller>, update: CommandStatementUpdate) 
     changed(session.execute(&prepared, Vec::new()).await?).await
 }
 
-/// Answers DoExchange: like DoPut to a table, with messages for the acknowledgements.
+/// Answers a DoExchange call: works like DoPut to a table, but sends the acknowledgements as Flight
+/// data messages.
 ///
 /// # Errors
 /// The errors of [`put`].
@@ -197,7 +200,7 @@ pub(crate) async fn exchange(
     Ok(flight_data.boxed())
 }
 
-/// The error for Substrait plans.
+/// The error for calls with Substrait plans, which the server does not support.
 pub(crate) fn no_substrait() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "Substrait plans are not offered")
         .with_hint("send the query as SQL")

@@ -1,4 +1,4 @@
-//! Accepts connections, and closes them at a shutdown.
+//! Accepts connections, and closes them when the server shuts down.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,15 +31,16 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The flow-control window of a connection, in bytes.
 const CONNECTION_WINDOW: u32 = 16 << 20;
-/// Maximum bytes of an HTTP/2 frame. Each frame has a constant cost, but the other streams of the
-/// connection wait until a frame ends.
+/// Maximum bytes of an HTTP/2 frame. Larger frames are cheaper, because each frame has a constant
+/// cost. But the other streams of the connection wait until a frame is sent.
 const FRAME_BYTES: u32 = 256 << 10;
 
 /// Serves Flight clients on `listener` until `shutdown`. Returns when every call has ended, or
 /// after the grace period.
 ///
 /// # Errors
-/// `Io` if the listener fails permanently; `Internal` if the key for tickets cannot be made.
+/// `Io` if the listener fails permanently; `Internal` if the server cannot create the key that
+/// protects tickets.
 pub async fn serve(
     listener: TcpListener,
     service: Arc<QueryService>,
@@ -90,8 +91,8 @@ pub async fn serve(
     served.map_err(|error| Error::internal(format!("the Flight listener failed: {error}")))
 }
 
-/// Accepts sockets. When the limit of connections is reached, a new socket takes the place of the
-/// oldest silent socket, or waits.
+/// Accepts sockets. When the limit of connections is reached, the server closes the oldest
+/// connection that has made no call; without such a connection, a new socket waits.
 fn incoming(
     listener: TcpListener,
     places: Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! The calls of Flight, and their dispatch to handlers.
+//! The Flight service: dispatches each gRPC call to its handler.
 
 mod actions;
 
@@ -35,7 +35,7 @@ use crate::{
 /// The answer of a call, as a stream.
 type Pieces<T> = BoxStream<'static, Result<T, Status>>;
 
-/// The implementation of Flight's service.
+/// The implementation of the gRPC service of Flight.
 #[derive(Debug)]
 pub(crate) struct Flight {
     callers: Arc<Callers>,
@@ -45,7 +45,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// A service whose sessions belong to `service`.
+    /// Creates a Flight service whose sessions belong to `service`.
     ///
     /// # Errors
     /// `Internal` if the answers to GetSqlInfo cannot be encoded as columns.
@@ -142,7 +142,7 @@ impl Flight {
     }
 }
 
-/// `SELECT *` from the table that a descriptor's path names.
+/// Builds the query `SELECT *` for the table that the path of a descriptor names.
 fn whole_table(descriptor: &FlightDescriptor) -> Result<CommandStatementQuery, Status> {
     if !(1..=2).contains(&descriptor.path.len()) {
         return Err(malformed("the path of a table is [table] or [schema, table]"));

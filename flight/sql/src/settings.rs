@@ -1,4 +1,4 @@
-//! Limits of the Flight SQL listener.
+//! The settings of the Flight SQL listener.
 
 use serde::{Deserialize, Serialize};
 use stratalog_flight_wire::BatchLimits;

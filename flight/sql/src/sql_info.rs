@@ -1,4 +1,4 @@
-//! The answers to GetSqlInfo and GetXdbcTypeInfo.
+//! The answers to Flight SQL's commands GetSqlInfo and GetXdbcTypeInfo.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: i64 = 63;
 /// Maximum columns of a table, a result, a GROUP BY and an ORDER BY, as reported to clients.
 const COLUMNS_MAX: i64 = 1600;
 
-/// The answers, which are the same during the life of the server.
+/// The prepared answers, which do not change while the server runs.
 pub(crate) struct Facts {
     sql: SqlInfoData,
     types: XdbcTypeInfoData,
@@ -33,7 +33,8 @@ impl std::fmt::Debug for Facts {
 }
 
 impl Facts {
-    /// The answers of a server with these limits: bytes of a statement, and number of connections.
+    /// Prepares the answers. They contain the limits in the arguments: the bytes of a statement,
+    /// and the number of connections.
     ///
     /// # Errors
     /// `Internal` if an answer cannot be encoded as columns.
@@ -45,7 +46,8 @@ impl Facts {
         })
     }
 
-    /// The answer to GetSqlInfo: the facts with these numbers; all facts if `numbers` is empty.
+    /// The answer to GetSqlInfo: the properties with the given numbers, or all properties if
+    /// `numbers` is empty.
     ///
     /// # Errors
     /// `Internal` if the answer cannot be encoded as columns.
@@ -55,7 +57,8 @@ impl Facts {
             .map_err(|error| Error::internal(error.to_string()))
     }
 
-    /// The answer to GetXdbcTypeInfo: the types with this number; all types for `None`.
+    /// The answer to GetXdbcTypeInfo: the types with the XDBC number `number`, or all types for
+    /// `None`.
     ///
     /// # Errors
     /// `Internal` if the answer cannot be encoded as columns.
@@ -111,7 +114,7 @@ fn sql(statement_bytes_max: usize, connections_max: usize) -> SqlInfoDataBuilder
         (I::SqlMaxColumnsInTable, COLUMNS_MAX),
         (I::SqlMaxConnections, bigint(connections_max)),
         (I::SqlMaxCursorNameLength, NAME_BYTES_MAX),
-        // 0 means no limit, or an unknown limit.
+        // In Flight SQL, 0 means no limit or an unknown limit.
         (I::SqlMaxIndexLength, 0),
         (I::SqlDbSchemaNameLength, NAME_BYTES_MAX),
         (I::SqlMaxProcedureNameLength, NAME_BYTES_MAX),
@@ -143,7 +146,7 @@ fn sql(statement_bytes_max: usize, connections_max: usize) -> SqlInfoDataBuilder
     info
 }
 
-/// The level "entry" of SQL-92, as a bit number.
+/// The bit number of the conformance level "entry" of SQL-92.
 const ANSI92_ENTRY: i32 = 0;
 
 const FLAGS: &[(I, bool)] = &[
@@ -240,7 +243,7 @@ const MASKS: &[(I, &[i32])] = &[
     (I::SqlSupportedConcurrenciesForResultSetScrollInsensitive, &[]),
 ];
 
-/// The types to which a value of each type can be cast, by XDBC's numbers.
+/// For each type, the types to which a value can be cast. Types are XDBC numbers.
 fn conversions() -> BTreeMap<i32, Vec<i32>> {
     use SqlSupportsConvert as C;
     let numbers = [

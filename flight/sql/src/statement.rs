@@ -1,5 +1,5 @@
-//! Statements. GetFlightInfo plans a query, and DoGet runs it. GetFlightInfo itself runs a
-//! statement that changes data.
+//! Handlers for statements. GetFlightInfo plans a query, and DoGet runs the query. A statement that
+//! changes data runs in GetFlightInfo.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     wire_types::{no_columns, outgoing},
 };
 
-/// Plans a text that contains a single statement.
+/// Plans the single statement in `sql`.
 ///
 /// # Errors
 /// `SyntaxError` for several statements; errors of the statement.
@@ -42,17 +42,18 @@ pub(crate) async fn prepare(
     }
 }
 
-/// The columns of the result; no columns for a statement without rows.
+/// The columns of the result in the types that clients receive; no columns for a statement without
+/// rows.
 pub(crate) fn shape(prepared: &Prepared) -> SchemaRef {
     prepared.result().map_or_else(no_columns, |schema| outgoing(schema))
 }
 
-/// True if running the statement twice differs from running it once.
+/// True if the statement is not a pure read, so that it must run exactly once.
 pub(crate) fn changes(prepared: &Prepared) -> bool {
     prepared.parsed().kind() != StatementKind::Read
 }
 
-/// Answers GetFlightInfo of a statement.
+/// Answers GetFlightInfo for a statement.
 ///
 /// # Errors
 /// Errors of the statement.
@@ -86,9 +87,9 @@ pub(crate) async fn plan(
     info(caller, seal, &schema, work_items, !in_parts, descriptor)
 }
 
-/// The answer to GetFlightInfo of a statement that has already run. A statement that changes data
-/// runs in GetFlightInfo: it must not depend on a client that redeems the ticket, or run again when
-/// the ticket is redeemed twice. The ticket is for the rows of the result, if it has any.
+/// The answer to GetFlightInfo for a statement that has already run. A statement that changes data
+/// runs in GetFlightInfo and therefore exactly once: a client may redeem a ticket never or twice.
+/// The ticket gives access to the rows of the result, if there are any.
 ///
 /// # Errors
 /// `FeatureNotSupported` for COPY.
@@ -132,7 +133,7 @@ fn count_of(tag: &str) -> i64 {
     tag.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// Answers DoGet of a statement: runs it.
+/// Answers DoGet for the ticket of a statement: runs the statement.
 ///
 /// # Errors
 /// Errors of the statement.
@@ -150,7 +151,7 @@ pub(crate) async fn run(caller: &Arc<Caller>, work: StatementWork) -> Result<Mes
     answer(running, outcome)
 }
 
-/// Answers DoGet of a ticket with the SQL text, made by InfluxDB 3's clients.
+/// Answers DoGet for a ticket with SQL text, as the clients of InfluxDB 3 build.
 ///
 /// # Errors
 /// Errors of the statement.
@@ -178,7 +179,8 @@ pub(crate) fn answer(running: RunningWork, outcome: Outcome) -> Result<Messages>
     }
 }
 
-/// The rows of a statement; ends with an error when the statement is cancelled.
+/// Wraps the rows of a statement in a stream that ends with an error when the statement is
+/// cancelled.
 pub(crate) fn until_cancelled(
     running: RunningWork,
     rows: impl Stream<Item = Result<RecordBatch>> + Send + Unpin + 'static,
@@ -219,8 +221,8 @@ pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
     }
 }
 
-/// A result shared by several tickets: each batch goes to the reader that asks next. A single query
-/// with a single snapshot produces the whole result, for any number of readers.
+/// A query result shared by several tickets. Each batch goes to the reader that asks first. A
+/// single query with a single snapshot produces the whole result.
 pub(crate) struct SharedRows {
     session: Arc<Session>,
     prepared: Arc<Prepared>,
@@ -244,7 +246,7 @@ impl SharedRows {
         Self { session, prepared, state: Mutex::new(SharedRowsState::Waiting) }
     }
 
-    /// The next batch; the first call starts the query.
+    /// Returns the next batch of the result. The first call starts the query.
     async fn next(&self) -> Option<Result<RecordBatch>> {
         let mut state = self.state.lock().await;
         if let SharedRowsState::Waiting = *state {
@@ -266,7 +268,7 @@ impl SharedRows {
     }
 }
 
-/// Answers DoGet of one part of a shared result.
+/// Answers DoGet for a ticket to a part of a shared result.
 ///
 /// # Errors
 /// `ObjectNotInPrerequisiteState` if the ticket was redeemed before.

@@ -9,7 +9,7 @@ pub(crate) const SQLSTATE: &str = "sqlstate";
 /// Maximum bytes of a status message, because gRPC sends it in a header.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// The gRPC status of an error, for the client.
+/// Converts an error to the gRPC status for the client.
 pub(crate) fn status(error: &Error) -> Status {
     if error.kind() == ErrorKind::Internal {
         tracing::error!(%error, "a call failed because of a defect of the server");
@@ -26,7 +26,7 @@ pub(crate) fn status(error: &Error) -> Status {
     status
 }
 
-/// As [`status`], for use with `map_err`.
+/// Converts an error as [`status`] does, but takes the error by value, for use with `map_err`.
 pub(crate) fn refused(error: Error) -> Status {
     status(&error)
 }

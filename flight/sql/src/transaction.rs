@@ -1,4 +1,5 @@
-//! Transactions. Each transaction has its own session, with the settings of the caller's session.
+//! Handlers for transactions. Each transaction has its own session, with the settings of the
+//! caller's session.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(crate) async fn begin(caller: &Arc<Caller>) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// `InvalidTransactionState` for an unknown transaction; errors of the commit; `FailedTransaction`
-/// if an earlier statement failed: nothing was committed.
+/// if an earlier statement of the transaction failed; then nothing is committed.
 pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequest) -> Result<()> {
     let commits = match EndTransaction::try_from(request.action) {
         Ok(EndTransaction::Commit) => true,
@@ -64,7 +65,7 @@ pub(crate) async fn run_command(session: &Arc<Session>, sql: &str) -> Result<()>
     Ok(())
 }
 
-/// The error for Flight's savepoints, which Stratalog does not support.
+/// The error for the savepoint actions of Flight SQL, which Stratalog does not support.
 pub(crate) fn no_savepoints() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "savepoints by Flight's actions are not offered")
         .with_hint("within the transaction, SAVEPOINT, ROLLBACK TO and RELEASE are statements")

@@ -1,5 +1,5 @@
-//! The types of columns for Flight clients. String and binary views become plain texts and bytes,
-//! which every client can read; dictionaries stay.
+//! Converts columns to the types that Flight clients receive. String and binary views become plain
+//! text and binary columns, which every client can read. Dictionaries stay.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use stratalog_model::{
     types::{ORIGIN_METADATA, PG_TYPE_METADATA},
 };
 
-/// The key of Flight SQL's metadata for the type name of a column; further keys follow.
+/// The keys of Flight SQL's column metadata: type name, precision and scale.
 const TYPE_NAME: &str = "ARROW:FLIGHT:SQL:TYPE_NAME";
 const PRECISION: &str = "ARROW:FLIGHT:SQL:PRECISION";
 const SCALE: &str = "ARROW:FLIGHT:SQL:SCALE";
@@ -22,7 +22,7 @@ const IS_CASE_SENSITIVE: &str = "ARROW:FLIGHT:SQL:IS_CASE_SENSITIVE";
 const IS_READ_ONLY: &str = "ARROW:FLIGHT:SQL:IS_READ_ONLY";
 const IS_SEARCHABLE: &str = "ARROW:FLIGHT:SQL:IS_SEARCHABLE";
 
-/// The schema of a result for clients.
+/// Converts the schema of a result to the schema that clients receive.
 pub(crate) fn outgoing(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(
         schema.fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>(),
@@ -54,7 +54,7 @@ pub(crate) fn convert(batch: &RecordBatch, outgoing: &SchemaRef) -> Result<Recor
     RecordBatch::try_new_with_options(Arc::clone(outgoing), columns, &rows).map_err(Error::from)
 }
 
-/// A field in its wire type, with Flight SQL's metadata.
+/// Converts a field to the type that clients receive, and adds the metadata of Flight SQL.
 pub(crate) fn plain_field(field: &Field) -> Field {
     let column_type = ColumnType::from_arrow_field(field);
     let mut metadata: HashMap<String, String> = field.metadata().clone();
@@ -78,7 +78,7 @@ pub(crate) fn plain_field(field: &Field) -> Field {
         .with_metadata(metadata)
 }
 
-/// The name of a type without precision and scale.
+/// The SQL name of a type without precision and scale.
 pub(crate) fn short_name(column_type: &ColumnType) -> String {
     match column_type {
         ColumnType::Numeric { .. } => "numeric".to_string(),
@@ -90,7 +90,8 @@ pub(crate) fn short_name(column_type: &ColumnType) -> String {
     }
 }
 
-/// The total number of digits, and the number of digits after the decimal point.
+/// The precision and scale of a numeric type: the total number of digits, and the digits after the
+/// decimal point. `None` for all other types.
 fn size(column_type: &ColumnType) -> Option<(u8, u8)> {
     match column_type {
         ColumnType::SmallInt => Some((5, 0)),

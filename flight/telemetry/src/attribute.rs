@@ -9,7 +9,7 @@ use crate::{
     wire::{Fault, Fields, once, text},
 };
 
-/// A decoded value. Nested values stay encoded until they are written.
+/// A decoded value. Lists and maps stay encoded until the value is converted to text or JSON.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnyValue<'a> {
     Empty,
@@ -37,8 +37,8 @@ impl<'a> AnyValue<'a> {
                 5 => Self::List(field.bytes()?),
                 6 => Self::Map(field.bytes()?),
                 7 => Self::Bytes(field.bytes()?),
-                // An index into a string table; only profiles have string tables: the value is
-                // missing.
+                // The field is an index into a string table. Only OTLP profiles have such tables,
+                // so here the value counts as missing.
                 8 => {
                     field.varint()?;
                     Self::Empty
@@ -53,8 +53,8 @@ impl<'a> AnyValue<'a> {
         Ok(value)
     }
 
-    /// The value as the text of a tag. Text stays text, bytes become base64, lists and maps JSON,
-    /// and an empty value ''.
+    /// Converts the value to the text of a tag. Text stays unchanged, bytes become base64, lists
+    /// and maps become JSON, and an empty value becomes ''.
     pub(crate) fn to_text(self, depth_max: u32) -> Result<String, Refusal> {
         Ok(match self {
             Self::Empty => String::new(),
@@ -69,7 +69,7 @@ impl<'a> AnyValue<'a> {
         })
     }
 
-    /// Appends the value as JSON: integers become numbers, bytes a base64 string.
+    /// Appends the value as JSON: integers become numbers, bytes become a base64 string.
     pub(crate) fn put_json(self, out: &mut String, depth: u32) -> Result<(), Refusal> {
         match self {
             Self::Empty => out.push_str("null"),
@@ -146,7 +146,7 @@ pub(crate) fn key_value(message: &[u8]) -> Result<(&str, AnyValue<'_>), Fault> {
     Ok((key, AnyValue::read(value.unwrap_or_default())?))
 }
 
-/// A number in the syntax of Prometheus's labels.
+/// Formats a number in the syntax of Prometheus's label values, for example `+Inf`.
 pub(crate) fn float_text(value: f64) -> String {
     match value {
         f64::INFINITY => "+Inf".to_string(),

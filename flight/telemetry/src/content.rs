@@ -1,5 +1,5 @@
-//! Checks the headers that describe a body. The caller answers every error of this module with HTTP
-//! status 415.
+//! Checks the HTTP headers that describe the format of a body. The caller answers every error of
+//! this module with HTTP status 415.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -28,7 +28,7 @@ impl Encoding {
 /// optional `X-Prometheus-Remote-Write-Version`.
 ///
 /// # Errors
-/// `FeatureNotSupported` unless the headers mean version 1 with snappy.
+/// `FeatureNotSupported` unless the headers say remote write version 1, compressed with snappy.
 pub fn check_remote_write(
     content_type: Option<&str>,
     content_encoding: Option<&str>,
@@ -74,7 +74,7 @@ pub fn check_remote_write(
     }
 }
 
-/// The encoding that the header `Content-Type` of an OTLP request names.
+/// The encoding in the header `Content-Type` of an OTLP request.
 ///
 /// # Errors
 /// `FeatureNotSupported` for any type except protobuf and JSON.

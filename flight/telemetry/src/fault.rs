@@ -9,7 +9,8 @@ use crate::wire::Fault;
 /// Maximal bytes of a value or name that an error shows.
 const EXCERPT_BYTES_MAX: usize = 64;
 
-/// The kind of a part that can be refused while the rest of the request is accepted.
+/// The kind of an item of a request. The reader can refuse an item and accept the rest of the
+/// request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Item {
     /// A time series of remote write, counted from 1.
@@ -33,12 +34,12 @@ impl fmt::Display for Item {
     }
 }
 
-/// A refused part of a request, and the reason.
+/// A refused item of a request, and the reason for the refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryError {
-    /// The kind of the refused part.
+    /// The kind of the refused item.
     pub item: Item,
-    /// The number of the refused part among parts of its kind, from 1.
+    /// The number of the refused item among the items of its kind, from 1.
     pub number: u64,
     /// Class of the error.
     pub kind: ErrorKind,

@@ -1,7 +1,7 @@
 //! Converts OTLP's JSON to protobuf, so that a single reader checks both encodings.
 //!
 //! OTLP's JSON is protobuf's JSON, with ids in hexadecimal, enums as numbers, and names in
-//! lowerCamelCase only. Unknown fields are skipped.
+//! lowerCamelCase only. The converter skips unknown fields.
 
 mod scan;
 mod schema;
@@ -157,7 +157,7 @@ impl JsonConverter<'_, '_> {
     }
 }
 
-/// An integer: a JSON number, or a string as for 64-bit integers.
+/// Parses an integer: a JSON number, or a string, the form of 64-bit integers in OTLP's JSON.
 fn signed(token: &Token<'_>) -> Option<i64> {
     match token {
         Token::Number(text) => text.parse().ok(),

@@ -1,27 +1,30 @@
-//! Limits of a reader.
+//! Limits of a telemetry reader.
 
 use stratalog_line::RowLimits;
 
 /// Limits of a request, and of the caches kept from one request to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TelemetryLimits {
-    /// Bytes of a body as protobuf: for remote write after decompression, for JSON after
+    /// Maximal bytes of a body as protobuf: for remote write after decompression, for JSON after
     /// conversion.
     pub body_bytes_max: usize,
-    /// Rows of a request. A sample, a number point and a log record make one row each. A histogram
-    /// or a summary makes one row per bucket or quantile, and rows for its count and sum.
+    /// Maximal rows of a request. A sample, a number point and a log record become one row each. A
+    /// histogram or a summary becomes one row per bucket or quantile, and rows for its count and
+    /// sum.
     pub rows_max: usize,
-    /// Approximate bytes of the rows as batches: many tags in a table make its rows wide. Also
-    /// limits the texts of resources and scopes, because each of their series and records repeats
-    /// them.
+    /// Approximate maximal bytes of the rows in the form of batches: every row takes space in every
+    /// column of its table. The limit also applies to the texts of resources and scopes, because
+    /// each of their series and records repeats these texts.
     pub batch_bytes_max: usize,
-    /// Nesting depth of values in attributes and log bodies, and of JSON.
+    /// Maximal nesting depth of values in attributes and log bodies, and of JSON.
     pub depth_max: u32,
-    /// Errors of a request that are kept; all errors are counted.
+    /// Maximal number of errors of a request that the outcome lists. The count includes all errors.
     pub errors_max: usize,
-    /// Cached pairs of resource and scope. The cache is emptied when it exceeds this number.
+    /// Maximal number of cached pairs of resource and scope. When the cache is full, all entries
+    /// are removed.
     pub origins_max: usize,
-    /// Encoded bytes of these pairs. The cache is emptied when it exceeds this number.
+    /// Maximal encoded bytes of the cached pairs of resource and scope. When the cache is full, all
+    /// entries are removed.
     pub origins_bytes_max: usize,
     /// Limits of tables, columns and series.
     pub rows: RowLimits,

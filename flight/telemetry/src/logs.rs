@@ -24,11 +24,11 @@ use crate::{
     wire::{Field, Fields, once},
 };
 
-/// The tag of a table of logs: the name of the service that has written the record.
+/// The tag column of a table of logs: the name of the service that wrote the record.
 pub const SERVICE_COLUMN: &str = "service_name";
 
-/// The columns of a table of logs besides its time and its tag, and their kinds. A column is NULL
-/// if the record lacks this part.
+/// The other columns of a table of logs, in addition to its time and its tag, with the kinds of
+/// their values. A column is NULL if the record lacks the value.
 pub const LOG_COLUMNS: [(&str, ColumnKind); 12] = [
     ("severity_number", ColumnKind::Integer),
     ("severity_text", ColumnKind::Text),
@@ -44,7 +44,7 @@ pub const LOG_COLUMNS: [(&str, ColumnKind); 12] = [
     ("scope_attributes", ColumnKind::Text),
 ];
 
-/// Where the rows of a request go.
+/// The destination of the rows of a request.
 #[derive(Clone, Copy)]
 struct LogTarget<'a> {
     table: &'a str,
@@ -52,7 +52,7 @@ struct LogTarget<'a> {
     tables: &'a dyn Tables,
 }
 
-/// What all records of a resource and scope share.
+/// The values that all records of a resource and scope share.
 #[derive(Debug, Default)]
 struct Source<'a> {
     service: String,
@@ -62,7 +62,7 @@ struct Source<'a> {
     scope_version: &'a str,
 }
 
-/// The parts of a record, while the reader collects the parts.
+/// The decoded fields of a log record.
 #[derive(Debug, Default)]
 struct Record<'a> {
     time_ns: u64,
@@ -84,7 +84,7 @@ impl TelemetryReader {
     ///
     /// # Errors
     /// `ProtocolViolation` for a malformed body; `LimitExceeded` for a body or a number of rows
-    /// above the limit: the whole request is refused. Errors of single records are in the
+    /// above the limit. These errors refuse the whole request. Errors of single records are in the
     /// [`Outcome`].
     pub fn logs(
         &mut self,
@@ -251,7 +251,7 @@ impl<'a> Record<'a> {
     fn take(&mut self, field: Field<'a>) -> Result<(), Refusal> {
         match field.number {
             1 => self.time_ns = field.fixed64()?,
-            // An enum has 32 bits, so higher bits have no meaning.
+            // A protobuf enum has 32 bits, so the cast drops only meaningless bits.
             2 => self.severity_number = field.varint()? as i32,
             3 => self.severity_text = field.text("the severity of a log record")?,
             5 => once(&mut self.body, field.bytes()?, "the body of a log record")?,
@@ -270,7 +270,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The attributes in field `number` of a message as a JSON object; `None` without attributes.
+/// Converts the attributes in field `number` of a message to a JSON object; `None` without
+/// attributes.
 fn object(message: &[u8], number: u32, depth_max: u32) -> Result<Option<String>, Refusal> {
     let mut out = String::new();
     put_object(&mut out, message, number, depth_max)?;
@@ -281,7 +282,7 @@ fn text_value(text: &str) -> Option<FieldValue<'_>> {
     (!text.is_empty()).then_some(FieldValue::Text(text))
 }
 
-/// Bytes in hexadecimal. The result is '' for no bytes and for zero bytes alone, which both mean
+/// Converts an id to hexadecimal. Returns '' if there are no bytes or only zero bytes: both mean
 /// that the id is missing.
 fn hex(bytes: &[u8]) -> String {
     let mut out = String::new();
@@ -293,7 +294,7 @@ fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// Checks that a table can store the text.
+/// Checks that a table can store the text: it contains no U+0000.
 fn check_text(column: &str, text: &str) -> Result<()> {
     if memchr::memchr(0, text.as_bytes()).is_none() {
         return Ok(());

@@ -25,10 +25,10 @@ use crate::{
     wire::{Fault, Fields, once, put_varint, text},
 };
 
-/// The metric for the attributes of a resource, except the name.
+/// The name of the metric that contains the attributes of a resource.
 const TARGET_INFO: &str = "target_info";
 
-/// Where the rows of a request go.
+/// The destination of the rows of a request.
 #[derive(Clone, Copy)]
 struct MetricTarget<'a> {
     layout: Layout<'a>,
@@ -36,13 +36,13 @@ struct MetricTarget<'a> {
     tables: &'a dyn Tables,
 }
 
-/// The metric whose points are being read.
+/// The metric whose points the reader reads now.
 #[derive(Debug, Clone, Copy)]
 struct Metric<'a> {
     origin: Origin<'a>,
     kind: OwnerKind,
     name: &'a str,
-    /// The length of the beginning of a series identity that all series of the metric share.
+    /// The length of the identity prefix that all series of the metric share.
     identity_end: usize,
 }
 
@@ -52,7 +52,7 @@ impl TelemetryReader {
     ///
     /// # Errors
     /// `ProtocolViolation` for a malformed body; `LimitExceeded` for a body or a number of rows
-    /// above the limit: the whole request is refused. Errors of single points are in the
+    /// above the limit. These errors refuse the whole request. Errors of single points are in the
     /// [`Outcome`].
     pub fn metrics(
         &mut self,
@@ -204,8 +204,8 @@ impl TelemetryReader {
         Ok(())
     }
 
-    /// Adds a row of `target_info` with the attributes of the resource that do not identify it, at
-    /// the time of the resource's latest point.
+    /// Adds a row of the metric `target_info`, with the attributes that do not identify the
+    /// resource. The time of the row is the time of the resource's latest point.
     fn target_info(
         &mut self,
         resource: &[u8],
@@ -244,7 +244,7 @@ impl TelemetryReader {
         Ok(tags)
     }
 
-    /// Adds the series with the present identity to the cache.
+    /// Adds the series with the identity `self.identity` to the cache.
     fn intern(
         &mut self,
         layout: Layout<'_>,
@@ -256,7 +256,7 @@ impl TelemetryReader {
     }
 }
 
-/// The encoded resource or scope of a message, field 1; empty if the field is missing.
+/// The encoded resource or scope in field 1 of a message; empty if the field is missing.
 pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8], Fault> {
     let mut fields = Fields::of(message);
     let mut head = None;
@@ -268,12 +268,12 @@ pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8]
     Ok(head.unwrap_or_default())
 }
 
-/// The table's error for a sample, in the words of metrics.
+/// The error for a refused sample of a metric; see [`refused_sample`].
 fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
     refused_sample(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
 }
 
-/// The kind of a metric, by the number of the field that has its data.
+/// The kind of a metric, from the number of the protobuf field with its data.
 fn owner_kind(field: u32) -> OwnerKind {
     match field {
         5 => OwnerKind::Gauge,
@@ -283,7 +283,8 @@ fn owner_kind(field: u32) -> OwnerKind {
     }
 }
 
-/// The name of the table for a metric, or for the part of the metric that `suffix` names.
+/// The Prometheus name of a metric, or of a part of the metric, for example with the suffix
+/// `_count`.
 fn metric_name(name: &str, suffix: &str) -> String {
     let mut out = String::with_capacity(name.len() + suffix.len() + 1);
     put_metric_name(&mut out, name);

@@ -15,11 +15,11 @@ pub const METRIC_COLUMN: &str = "metric";
 /// The label of Prometheus that contains the metric's name.
 pub(crate) const NAME_LABEL: &str = "__name__";
 
-/// The prefix of a label whose name another column needs, as in Prometheus.
+/// The prefix for the tag of a label with a reserved name, as in Prometheus.
 const EXPORTED: &str = "exported_";
 
-/// The table of a metric. It has the name of the metric; if the name is too long for a table, the
-/// beginning of the name and sixteen hexadecimal digits of its FNV-1a hash.
+/// The name of the table for a metric: the name of the metric. If this name is too long for a
+/// table, the beginning of the name, followed by sixteen hexadecimal digits of its FNV-1a hash.
 pub(crate) fn table_of(metric: &str) -> Cow<'_, str> {
     const DIGITS: usize = 16;
     if metric.len() <= NAME_BYTES_MAX {
@@ -46,7 +46,8 @@ pub(crate) fn exported(label: &str) -> String {
     format!("{EXPORTED}{label}")
 }
 
-/// Appends the name of a metric, with only ASCII letters, digits, `_` and `:`.
+/// Appends the name of a metric. Replaces all characters except ASCII letters, digits, `_` and `:`
+/// by `_`.
 pub(crate) fn put_metric_name(out: &mut String, name: &str) {
     if name.starts_with(|first: char| first.is_ascii_digit()) {
         out.push('_');
@@ -54,7 +55,7 @@ pub(crate) fn put_metric_name(out: &mut String, name: &str) {
     out.extend(name.chars().map(|c| if c == ':' { c } else { plain(c) }));
 }
 
-/// The key of an attribute, with only ASCII letters, digits and `_`.
+/// Converts the key of an attribute to a label with only ASCII letters, digits and `_`.
 pub(crate) fn label_of(key: &str) -> String {
     let digit = key.starts_with(|first: char| first.is_ascii_digit());
     let mut label = if digit { "key_" } else { "" }.to_string();

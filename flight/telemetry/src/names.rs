@@ -1,9 +1,9 @@
 //! Detects different OTLP names that have the same table or column name.
 //!
 //! `a.b` and `a_b` both become `a_b`: without this check, rows of one metric would replace rows of
-//! the other. The first OTLP name owns the table or column; data with another name is refused. If
-//! one point has both attributes, it has a single tag with both values, and neither attribute owns
-//! the column.
+//! the other. The first OTLP name owns the table or column, and the reader refuses data with
+//! another name. If one point has two attributes whose keys become the same name, the point has a
+//! single tag with both values, and neither attribute owns the column.
 
 use std::{
     collections::HashMap,
@@ -16,28 +16,28 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::fault::{Refusal, excerpt};
 
-/// Maximal number of cached names; the cache is emptied when it exceeds this number.
+/// Maximal number of registered names. When the registry is full, all names are removed.
 const NAMES_MAX: usize = 200_000;
 
 /// The OTLP name that owns each table or column name.
 type Owners = HashMap<Box<str>, Owner<Box<str>>, RandomState>;
 
-/// The registry of owners. All clones share one registry.
+/// The registry of the OTLP names that own table and column names. All clones share one registry.
 #[derive(Debug, Clone, Default)]
 pub struct Names(Arc<Mutex<Owners>>);
 
-/// An OTLP name that may own the name of a table or column.
+/// An OTLP name that owns, or wants to own, the name of a table or column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner<T> {
     pub(crate) kind: OwnerKind,
     pub(crate) name: T,
-    /// The part of the metric, if the part has its own table; '' for a whole metric and for an
-    /// attribute.
+    /// The part of the metric, for example the count of a histogram, if the part has its own table.
+    /// '' for a whole metric and for an attribute.
     pub(crate) suffix: &'static str,
 }
 
-/// The kind of an OTLP name. Only messages show it, because a sender may change the kind of a
-/// metric.
+/// The kind of an OTLP name. The kind only appears in messages and does not distinguish owners,
+/// because a sender may change the kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnerKind {
     Gauge,
@@ -51,8 +51,8 @@ pub(crate) enum OwnerKind {
 pub(crate) type Claim<'a> = (String, Owner<&'a str>);
 
 impl Names {
-    /// Claims table and column names for the rows that `take` prepares. If a claim or `take` fails,
-    /// no name gets a new owner.
+    /// Registers the owners of table and column names, and runs `take`, which prepares the rows. If
+    /// a name has another owner, or if `take` fails, no name gets a new owner.
     ///
     /// # Errors
     /// `DuplicateObject` if another OTLP name owns one of the names; errors of `take`.
@@ -61,7 +61,7 @@ impl Names {
         claims: &[Claim<'_>],
         take: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        // The lock covers the check and the registration.
+        // One lock covers the check and the registration, against concurrent requests.
         let mut owners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if owners.len() >= NAMES_MAX {
             owners.clear();

@@ -15,12 +15,12 @@ use crate::{
     wire::{Fields, put_varint, text},
 };
 
-/// The attributes that identify a resource; the rest of the attributes go to `target_info`.
+/// The attributes that identify a resource. All other attributes go to the metric `target_info`.
 const SERVICE_NAME: &str = "service.name";
 const SERVICE_NAMESPACE: &str = "service.namespace";
 const SERVICE_INSTANCE: &str = "service.instance.id";
 
-/// An encoded resource and scope, and the number of the pair.
+/// An encoded resource and scope, and the number that stands for the pair in identities.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) resource: &'a [u8],
@@ -28,8 +28,9 @@ pub(crate) struct Origin<'a> {
     pub(crate) number: u64,
 }
 
-/// Numbers for pairs of resource and scope, which keep the identities of series short. Because no
-/// number is used twice, the cache of series may outlive this cache.
+/// A cache that assigns numbers to pairs of resource and scope. The number takes the place of the
+/// pair in the identities of series, which stay short. No number is used twice, so the entries of
+/// the series cache may outlive the entries of this cache.
 #[derive(Debug)]
 pub(crate) struct Origins {
     numbers: HashMap<Box<[u8]>, u64, RandomState>,
@@ -83,7 +84,7 @@ pub(crate) struct Tags {
     single: bool,
     depth_max: u32,
     tags: Vec<(String, String)>,
-    /// Labels, with the attribute key that each comes from; `None` if several keys became one
+    /// Labels, each with the attribute key from which it comes; `None` if several keys became one
     /// label.
     keys: Vec<(String, Option<String>)>,
 }
@@ -93,7 +94,8 @@ impl Tags {
         Self { single, depth_max, tags: Vec::new(), keys: Vec::new() }
     }
 
-    /// Adds a tag whose name no attribute can have; adds nothing if the value is empty.
+    /// Adds a tag with a reserved name, which no attribute can have. Adds nothing if the value is
+    /// empty.
     pub(crate) fn push(&mut self, name: &str, value: String) -> Result<(), Refusal> {
         check_label_value(name, &value)?;
         if !value.is_empty() {
@@ -131,14 +133,14 @@ impl Tags {
         self.attributes(attributes, |key| label_of(&format!("otel_scope_{key}")))
     }
 
-    /// Adds the attributes of a point, which are in field number `field`.
+    /// Adds the attributes of a point as tags. The attributes are in field number `field`.
     pub(crate) fn point(&mut self, point: &[u8], field: u32) -> Result<(), Refusal> {
         let attributes = attributes(point, field)?;
         self.attributes(attributes, label_of)
     }
 
-    /// Adds the attributes of a resource, except the identifying attributes; returns false without
-    /// any attribute.
+    /// Adds the attributes of a resource as tags, except the identifying attributes. Returns false
+    /// if the resource has only identifying attributes.
     pub(crate) fn target_info_attributes(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
         let mut attributes = attributes(resource, 1)?;
         attributes.retain(|(key, _)| {
@@ -194,8 +196,9 @@ impl Tags {
         Ok(())
     }
 
-    /// The labels of a single key, with the key. A label of several keys has no owner, so that
-    /// points with only one of the keys keep their column.
+    /// The labels that come from a single key, with the key as the owner of the label's column. A
+    /// label of several keys has no owner, so that points with only one of the keys keep their
+    /// column.
     pub(crate) fn owned(&self) -> impl Iterator<Item = (&str, &str)> {
         self.keys.iter().filter_map(|(label, key)| Some((label.as_str(), key.as_deref()?)))
     }
@@ -256,7 +259,7 @@ pub(crate) fn attributes(
     Ok(attributes)
 }
 
-/// The name of the service of a resource; '' if missing.
+/// The name of the service of a resource; '' without the attribute.
 pub(crate) fn service_name(resource: &[u8], depth_max: u32) -> Result<String, Refusal> {
     let attributes = attributes(resource, 1)?;
     let service = attributes.iter().rev().find(|(key, _)| *key == SERVICE_NAME);

@@ -30,7 +30,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The noun for the items of a request, for messages.
+    /// The noun for `count` items of the request, for messages.
     fn noun(self, count: u64) -> &'static str {
         match (self, count) {
             (Self::RemoteWrite, 1) => "sample",
@@ -43,13 +43,13 @@ impl Signal {
     }
 }
 
-/// The result of reading a request whose body is readable.
+/// The result of reading a request with a valid body.
 #[derive(Debug)]
 pub struct Outcome {
     /// The kind of the request.
     pub signal: Signal,
-    /// The rows by table, in the order of the tables' first rows. [`TableRows::line`] of a row is
-    /// the number of its series, data point or log record.
+    /// The rows by table, in the order of the tables' first rows. [`TableRows::line`] returns the
+    /// number of the series, data point or log record from which a row comes.
     pub tables: Vec<TableRows>,
     /// The first errors, at most [`errors_max`](crate::TelemetryLimits::errors_max).
     pub errors: Vec<TelemetryError>,
@@ -63,7 +63,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// One line for the client: the numbers of accepted and refused items, and the first errors.
+    /// A message of one line for the client: the numbers of accepted and refused items, and the
+    /// first errors.
     pub fn message(&self) -> String {
         let mut message = format!(
             "{} {} accepted, {} rejected",
@@ -87,10 +88,10 @@ impl Outcome {
         message
     }
 
-    /// The body of OTLP's answer to a request that was accepted, at least in part
+    /// The body of OTLP's answer to a request that was accepted completely or partly
     /// (`ExportMetricsServiceResponse`, `ExportLogsServiceResponse`). The body has the number of
     /// refused items and [`Self::message`] if there were errors, and is empty otherwise. For remote
-    /// write it is always empty.
+    /// write the body is always empty.
     pub fn response(&self, encoding: Encoding) -> Vec<u8> {
         let field = match self.signal {
             Signal::RemoteWrite => return Vec::new(),
@@ -158,7 +159,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts `count` refused items; `error` is about item `number`.
+    /// Counts `count` refused items, and records `error` for the item with number `number`.
     #[cold]
     pub(crate) fn refuse(&mut self, item: Item, number: u64, count: u64, error: &Error) {
         self.rejected += count;
@@ -169,7 +170,8 @@ impl Tally {
         }
     }
 
-    /// Counts `count` items by the result of reading them; returns an error that ends the request.
+    /// Counts `count` items as accepted or refused, depending on the result of reading them.
+    /// Returns an error only if it refuses the whole request.
     pub(crate) fn count_result(
         &mut self,
         item: Item,

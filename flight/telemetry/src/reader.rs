@@ -1,4 +1,4 @@
-//! The reader of telemetry, with the parts that all three kinds of requests share.
+//! The telemetry reader, and the code that all three kinds of requests share.
 
 use std::borrow::Cow;
 
@@ -18,23 +18,23 @@ use crate::{
 /// Maximal capacity in bytes that the buffer for bodies keeps between requests.
 const BODY_KEPT: usize = 4 << 20;
 
-/// The reader checks the bytes of the rows after this many rows.
+/// The number of rows after which the reader checks the bytes of the rows again.
 const BYTES_CHECK_ROWS: usize = 4_096;
 
 /// The destination tables of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
-    /// In one table per metric, with the name of the metric. The labels are tags; `value` is the
-    /// only field. A name of more than [`NAME_BYTES_MAX`](stratalog_line::NAME_BYTES_MAX) bytes is
+    /// One table per metric, with the name of the metric. The labels are tags; `value` is the only
+    /// field. A name of more than [`NAME_BYTES_MAX`](stratalog_line::NAME_BYTES_MAX) bytes is
     /// shortened and ends with a hash.
     PerMetric,
-    /// In one table of this name. The labels are tags, and the tag `metric` contains the name of
-    /// the metric.
+    /// One table with this name for all metrics. The labels are tags, and the tag `metric` contains
+    /// the name of the metric.
     Single(&'a str),
 }
 
 impl<'a> Layout<'a> {
-    /// The table of a metric.
+    /// The name of the table for a metric.
     pub(crate) fn table<'m>(self, metric: &'m str) -> Cow<'m, str>
     where
         'a: 'm,
@@ -45,8 +45,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Begins an identity: bytes that identify a series or an origin in a cache. It begins with
-    /// `what`, the kind of the request, and the table.
+    /// Begins an identity, the bytes that identify a series or an origin (resource and scope) in a
+    /// cache. An identity begins with `what`, a byte for the kind of request, and with the table.
     pub(crate) fn begin_identity(self, identity: &mut Vec<u8>, what: u8) {
         identity.clear();
         identity.push(what);
@@ -63,7 +63,7 @@ impl<'a> Layout<'a> {
 
 /// Reads bodies of telemetry, one after another, into rows.
 ///
-/// The reader keeps its buffers and its caches of tables and series from one request to the next.
+/// Buffers and caches of tables and series stay from one request to the next.
 #[derive(Debug)]
 pub struct TelemetryReader {
     pub(crate) limits: TelemetryLimits,
@@ -77,7 +77,7 @@ pub struct TelemetryReader {
     body: Vec<u8>,
     /// The number of rows at the last check of the rows' bytes.
     checked_rows: usize,
-    /// Bytes of texts that a request has once and several rows repeat.
+    /// Bytes of texts that occur once in the request but are repeated in several rows.
     text_bytes: usize,
     /// The number of data points or records so far.
     pub(crate) items: u64,
@@ -86,12 +86,13 @@ pub struct TelemetryReader {
 }
 
 impl TelemetryReader {
-    /// A reader with empty caches.
+    /// Creates a reader with empty caches.
     pub fn new(limits: TelemetryLimits) -> Self {
         Self::with_names(limits, Names::default())
     }
 
-    /// A reader with the registry of OTLP names shared by all readers.
+    /// Creates a reader with empty caches. `names` is the registry of OTLP names, which all readers
+    /// share.
     pub fn with_names(limits: TelemetryLimits, names: Names) -> Self {
         Self {
             names,
@@ -120,7 +121,8 @@ impl TelemetryReader {
         body
     }
 
-    /// Ends a request, and takes the buffer of its body back. A failed request leaves no rows.
+    /// Ends a request: keeps the buffer of its body for later requests, and returns the outcome. A
+    /// failed request leaves no rows.
     pub(crate) fn end(
         &mut self,
         body: Vec<u8>,
@@ -151,7 +153,7 @@ impl TelemetryReader {
         })
     }
 
-    /// Reads an OTLP request in one of the two encodings.
+    /// Reads an OTLP request in protobuf or JSON.
     pub(crate) fn otlp(
         &mut self,
         body: &[u8],
@@ -202,7 +204,7 @@ impl TelemetryReader {
         Err(Refusal::Request(too_many_bytes(bytes_max)))
     }
 
-    /// Counts bytes of texts that several rows repeat.
+    /// Counts bytes of texts that several rows repeat, and checks the limit.
     pub(crate) fn spend_text(&mut self, bytes: usize) -> Result<(), Refusal> {
         self.text_bytes = self.text_bytes.saturating_add(bytes);
         if self.text_bytes <= self.limits.batch_bytes_max {
@@ -211,7 +213,7 @@ impl TelemetryReader {
         Err(Refusal::Request(too_many_bytes(self.limits.batch_bytes_max)))
     }
 
-    /// Adds a sample of a series.
+    /// Adds a row with one sample of a series.
     #[inline]
     pub(crate) fn sample(
         &mut self,
@@ -226,13 +228,14 @@ impl TelemetryReader {
         row.commit(tick_ns, u32::try_from(line).unwrap_or(u32::MAX))
     }
 
-    /// Reports an error that refuses no item.
+    /// Records an error that refuses no sample, data point or log record.
     pub(crate) fn warn(&mut self, item: Item, number: u64, error: &Error) {
         self.tally.refuse(item, number, 0, error);
     }
 }
 
-/// The error for a sample that its table refuses, in the words of samples.
+/// Improves the error for a refused sample: if a column of the table has an unsuitable type, the
+/// new error names the column. `columns` lists the needed columns with the kinds of their values.
 pub(crate) fn refused_sample(
     error: Error,
     table: &str,
@@ -284,7 +287,7 @@ fn malformed(signal: Signal, fault: crate::wire::Fault) -> Error {
         .with_hint(hint)
 }
 
-/// Checks that a table can store the value of a label.
+/// Checks that a table can store the value of a label: it contains neither a newline nor U+0000.
 pub(crate) fn check_label_value(name: &str, value: &str) -> Result<()> {
     let what = match memchr::memchr2(b'\n', 0, value.as_bytes()) {
         None => return Ok(()),

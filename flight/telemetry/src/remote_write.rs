@@ -18,13 +18,15 @@ use crate::{
     wire::{Fault, Fields, put_varint},
 };
 
-/// Nanoseconds of a millisecond.
+/// The number of nanoseconds in a millisecond.
 const MILLISECOND_NS: i64 = 1_000_000;
 
-/// Snappy expands a body at most by this factor: a copy of three bytes produces 64 bytes.
+/// Decompressed snappy data is at most this many times as large as the compressed body: a copy
+/// command of three bytes produces 64 bytes.
 const SNAPPY_RATIO_MAX: usize = 22;
 
-/// A series whose labels are only part of its identity, and not decoded.
+/// The result of a first pass over an encoded series: the pass counts the samples and copies the
+/// labels into the identity without decoding them.
 struct Shape<'a> {
     /// The fields after the labels.
     rest: Fields<'a>,
@@ -37,7 +39,7 @@ impl TelemetryReader {
     ///
     /// # Errors
     /// `ProtocolViolation` for a malformed body; `LimitExceeded` for a body or a number of rows
-    /// above the limit: the whole request is refused. Errors of single series are in the
+    /// above the limit. These errors refuse the whole request. Errors of single series are in the
     /// [`Outcome`].
     pub fn remote_write(
         &mut self,
@@ -97,7 +99,8 @@ impl TelemetryReader {
         };
         match series {
             Ok(series) => self.samples(series, message, shape, number, layout, tables),
-            // Malformed samples of a refused series still refuse the whole request.
+            // Malformed samples make the whole request invalid, even if their series is refused
+            // anyway.
             Err(refusal) => {
                 shape.each(|_, _| {})?;
                 let count = shape.samples as u64;
@@ -106,7 +109,8 @@ impl TelemetryReader {
         }
     }
 
-    /// Reads the labels into the identity, and counts samples and histograms.
+    /// Copies the encoded labels of a series into `self.identity`, and counts samples and
+    /// histograms.
     #[inline]
     fn shape<'a>(&mut self, message: &'a [u8]) -> Result<Shape<'a>, Fault> {
         let mut fields = Fields::of(message);
@@ -144,7 +148,7 @@ impl TelemetryReader {
         layout: Layout<'_>,
         tables: &dyn Tables,
     ) -> Result<(), Refusal> {
-        // After one refused sample, the remaining samples of the series are refused without a try.
+        // The first error of a sample refuses all remaining samples of the series.
         let mut refused: Option<Error> = None;
         let (mut taken, mut left) = (0, 0);
         let mut out_of_range: Option<(i64, u64)> = None;
@@ -235,7 +239,7 @@ impl Shape<'_> {
     }
 }
 
-/// The name and value of each label, in order.
+/// Decodes and checks the name and value of each label, in order.
 fn labels(message: &[u8]) -> Result<Vec<(&str, &str)>, Refusal> {
     let mut labels: Vec<(&[u8], &[u8])> = Vec::new();
     let mut fields = Fields::of(message);
@@ -283,13 +287,13 @@ fn label(message: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Ok((name, value))
 }
 
-/// The name of the metric, for a series whose labels are valid.
+/// The name of the metric of a series; `None` if the labels are invalid.
 fn metric_of(message: &[u8]) -> Option<String> {
     let labels = labels(message).ok()?;
     labels.iter().find(|(name, _)| *name == NAME_LABEL).map(|(_, value)| (*value).to_string())
 }
 
-/// Decompresses a body of snappy's block format.
+/// Decompresses a body in snappy's block format into `decoded`.
 fn decompress(body: &[u8], decoded: &mut Vec<u8>, bytes_max: usize) -> Result<()> {
     let damaged = |why: String| {
         Error::new(ErrorKind::ProtocolViolation, format!("the body is not snappy's: {why}"))
@@ -334,8 +338,8 @@ fn no_name(labels: &[(&str, &str)]) -> Error {
     .with_hint(format!("add the label {NAME_LABEL}"))
 }
 
-/// The error for a label whose name the table needs, if the series also has a label with the
-/// replacement name.
+/// The error for a series with two labels that become the same tag: one label needs a replacement
+/// name because the table reserves its name, and another label already has the replacement name.
 fn both_exported(label: &str, tag: &str) -> Error {
     Error::new(
         ErrorKind::DuplicateColumn,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! key (varint)                     value
-//! number << 3 | 0                  varint: 7 bits a byte, least first, 10 bytes at most
+//! number << 3 | 0                  varint: 7 bits per byte, lowest first, at most 10 bytes
 //! number << 3 | 1                  8 bytes
 //! number << 3 | 2                  length (varint), bytes
 //! number << 3 | 5                  4 bytes
@@ -13,7 +13,7 @@ use std::fmt;
 /// The reasons why a message is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The message ends within a number.
+    /// The message ends in the middle of a number.
     Truncated,
     /// A varint of more than 64 bits.
     Varint,
@@ -21,11 +21,11 @@ pub(crate) enum Fault {
     Length { said: u64, left: usize },
     /// A key that no field can have.
     Key(u64),
-    /// A field with a wrong wire type; with the number of the field.
+    /// The field with this number has a wrong wire type.
     Type(u32),
     /// Text that is not valid UTF-8.
     Text(&'static str),
-    /// A field that may occur once, and occurs again.
+    /// A field that may occur only once occurs again.
     Twice(&'static str),
 }
 
@@ -100,7 +100,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The value as text. `what` names the field in an error.
+    /// The value as text; an error for another type and for invalid UTF-8. `what` names the field
+    /// in the error.
     pub(crate) fn text(self, what: &'static str) -> Result<&'a str, Fault> {
         text(self.bytes()?, what)
     }
@@ -120,12 +121,13 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Bytes as text. `what` names the text in an error.
+/// Converts UTF-8 bytes to text. `what` names the text in the error.
 pub(crate) fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, Fault> {
     simdutf8::basic::from_utf8(bytes).map_err(|_| Fault::Text(what))
 }
 
-/// Stores a field that may occur only once.
+/// Stores the value of a field in `place`; an error if `place` already has a value. `what` names
+/// the field in the error.
 pub(crate) fn once<'a>(
     place: &mut Option<&'a [u8]>,
     bytes: &'a [u8],
@@ -215,7 +217,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Appends a varint.
+/// Appends an integer as a varint.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value.to_le_bytes()[0] | 0x80);

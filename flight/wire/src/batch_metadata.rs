@@ -4,14 +4,14 @@ use serde::Deserialize;
 use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result};
 use uuid::Uuid;
 
-/// What the client requests for a batch: JSON in the message's `app_metadata`.
+/// The client's requests for a batch, from the JSON text in the message's `app_metadata`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchMetadata {
     /// The producer, and the producer's number of the batch. The server does not store a batch
     /// again if its number is not above the producer's last number.
     pub producer: Option<(ProducerId, u64)>,
-    /// The durability that the rows must have at the acknowledgement; `None` for the table's own
-    /// durability.
+    /// The durability that the rows must have before the server acknowledges them; `None` for the
+    /// table's own durability.
     pub durability: Option<Durability>,
 }
 

@@ -1,4 +1,4 @@
-//! Decodes the batches of a client from IPC messages that are not trusted, within limits.
+//! Decodes the batches of a client from untrusted Arrow IPC messages, within limits.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use tonic::{Code, Status};
 
 use crate::ipc::{self, BatchLimits, Fault, MessageContent};
 
-/// The messages that a client sends in a call.
+/// The stream of messages that a client sends in a call.
 pub type InboundMessages = BoxStream<'static, Result<FlightData, Status>>;
 
 /// A batch of rows, with the metadata of its message.
@@ -34,7 +34,7 @@ pub struct ArrivedBatch {
     pub metadata: Bytes,
 }
 
-/// The batches of a call.
+/// A reader for the batches in the messages of a call.
 pub struct Batches {
     messages: InboundMessages,
     checks: Checks,
@@ -72,7 +72,7 @@ impl Batches {
     /// without a schema.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// The errors of [`Self::next`].
     pub async fn schema(&mut self) -> Result<Option<SchemaRef>> {
         while self.schema.is_none() {
             match self.step().await {
@@ -101,7 +101,8 @@ impl Batches {
         }
     }
 
-    /// Reads one message; the inner `None` stands for a message without rows.
+    /// Reads one message. The outer `None` means the end of the call, the inner `None` a message
+    /// without rows.
     async fn step(&mut self) -> Option<Result<Option<ArrivedBatch>>> {
         let message = match self.messages.next().await? {
             Ok(message) if message.data_header.is_empty() => return Some(Ok(None)),
@@ -112,7 +113,7 @@ impl Batches {
             return Some(Err(self.faulty(fault)));
         }
         let FlightData { data_header, data_body, app_metadata: metadata, .. } = message;
-        // The decoder panics on some damaged messages; the panic becomes an error.
+        // The decoder panics on some damaged messages. The server turns the panic into an error.
         let decoder = AssertUnwindSafe(|| self.decoder.decode(&data_header, data_body));
         let decoded = match catch_unwind(decoder) {
             Err(_) => return Some(Err(self.unreadable("the message is damaged"))),
@@ -135,7 +136,7 @@ impl Batches {
         }
     }
 
-    /// How errors name the next message.
+    /// The name of the next message in errors.
     fn place(&self) -> String {
         match &self.schema {
             None => "the schema".to_string(),
@@ -163,10 +164,11 @@ impl Batches {
         }
     }
 
-    /// Collects all batches of the call, as parameters of a statement.
+    /// Collects all batches of the call as parameters of a statement. `None` if the call ends
+    /// without a schema.
     ///
     /// # Errors
-    /// As [`Self::next`]; `LimitExceeded` for more than `bytes_max` bytes.
+    /// The errors of [`Self::next`]; `LimitExceeded` for more than `bytes_max` bytes.
     pub async fn all(mut self, bytes_max: usize) -> Result<Option<BoundParameters>> {
         let Some(schema) = self.schema().await? else { return Ok(None) };
         let (mut batches, mut bytes) = (Vec::new(), 0_usize);
@@ -228,7 +230,7 @@ impl Checks {
     }
 }
 
-/// The error for a call that the server ends at its shutdown.
+/// The error for a call that the server ends because the server shuts down.
 pub fn shutting_down() -> Error {
     Error::new(ErrorKind::Shutdown, "terminating connection due to administrator command")
         .with_hint("acknowledged batches are stored; send the other batches again after the restart of the server")

@@ -18,7 +18,7 @@ pub fn command_of(command: &[u8]) -> Result<Command> {
 /// Decodes the body of an action that Flight SQL packs into an `Any` message.
 ///
 /// # Errors
-/// `ProtocolViolation` for bytes that are not such a message.
+/// `ProtocolViolation` for bytes that are not a message of type `T`.
 pub fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T> {
     let any = Any::decode(body).map_err(|error| damaged(T::type_url(), &error.to_string()))?;
     let unpacked = any.unpack::<T>().map_err(|error| damaged(T::type_url(), &error.to_string()))?;
@@ -29,7 +29,7 @@ pub fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T> {
 /// Decodes the body of an action that is not packed into an `Any` message.
 ///
 /// # Errors
-/// `ProtocolViolation` for bytes that are not such a message.
+/// `ProtocolViolation` for bytes that are not a message of type `T`.
 pub fn plain<T: Message + Default>(body: &[u8]) -> Result<T> {
     T::decode(body).map_err(|error| damaged("body", &error.to_string()))
 }

@@ -1,10 +1,10 @@
 //! Checks IPC messages before Arrow's decoder reads them. The decoder trusts the positions of
-//! buffers, the lengths of arrays and the uncompressed sizes in a message. Wrong values would make the
-//! decoder panic or allocate too much memory.
+//! buffers, the lengths of arrays and the uncompressed sizes in a message. Wrong numbers would make
+//! the decoder panic or allocate too much memory.
 //!
 //! ```text
-//!   header:  type, schema or nodes (rows, nulls) and buffers (offset, length)
-//!   body:    ……│ buffer │………│ i64: length uncompressed, or -1 │ compressed │……
+//!   header:  type; schema, or nodes (rows, nulls) and buffers (offset, length)
+//!   body:    ……│ buffer │………│ i64: uncompressed length, or -1 │ compressed │……
 //! ```
 
 mod layout;
@@ -18,10 +18,10 @@ use arrow_flight::FlightData;
 
 use self::layout::Layout;
 
-/// Bytes of the length prefix of a compressed buffer.
+/// Bytes of the length prefix of a buffer in a compressed batch.
 const PREFIX_BYTES: usize = 8;
 
-/// The value of the prefix that marks an uncompressed buffer in a compressed batch.
+/// The value of the length prefix that marks an uncompressed buffer in a compressed batch.
 const NOT_COMPRESSED: i64 = -1;
 
 /// The size limits of a message.
@@ -35,14 +35,14 @@ pub struct BatchLimits {
 
 impl BatchLimits {
     /// The limits for messages of at most `message_bytes_max` bytes. A row has at least 8 bytes,
-    /// for its time; compressed data may have four times the bytes of the message.
+    /// for its time. Uncompressed data may have at most four times the bytes of the message.
     pub fn of_message(message_bytes_max: usize) -> Self {
         let bytes = message_bytes_max as u64;
         Self { rows_max: bytes / 8, expanded_bytes_max: bytes.saturating_mul(4) }
     }
 }
 
-/// The kind of a message, and what the checks need to know about its content.
+/// The kind of a message, and the properties that the checks of later messages need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MessageContent {
     /// A schema message.
@@ -58,7 +58,7 @@ pub(crate) enum MessageContent {
 /// The reason for refusing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The message contradicts itself.
+    /// The header of the message is inconsistent with the message.
     Lies(String),
     /// The message exceeds a limit.
     TooLarge(String),
@@ -76,7 +76,7 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Checks a message. `schema` is the schema that came before the message, if any.
+/// Checks a message before decoding. `schema` is the schema that came before the message, if any.
 pub(crate) fn check(
     data: &FlightData,
     schema: Option<&Schema>,
@@ -117,7 +117,8 @@ pub(crate) fn check(
     }
 }
 
-/// The field whose column the values of dictionary `id` form.
+/// A field with the type of the values of dictionary `id`; `None` if the schema has no such
+/// dictionary.
 fn dictionary_of(schema: &Schema, id: i64) -> Option<Field> {
     #[expect(deprecated, reason = "where the decoder keeps a dictionary's number, it is read here")]
     let fields = schema.fields_with_dict_id(id);
@@ -126,14 +127,15 @@ fn dictionary_of(schema: &Schema, id: i64) -> Option<Field> {
     Some(Field::new(field.name(), values.as_ref().clone(), true))
 }
 
-/// The part of a message that contains the buffers.
+/// The body of a message, which contains the buffers, and the limits for it.
 struct Body<'a> {
     bytes: &'a [u8],
     limits: &'a BatchLimits,
 }
 
 impl Body<'_> {
-    /// Checks the rows of a batch, or the values of a dictionary; returns their uncompressed bytes.
+    /// Checks the rows of a batch, or the values of a dictionary. Returns the number of
+    /// uncompressed bytes.
     fn check<'f>(
         &self,
         batch: RecordBatch<'_>,
@@ -161,7 +163,7 @@ impl Body<'_> {
                 self.limits.expanded_bytes_max
             )));
         }
-        // A value has at least one bit.
+        // A value has at least one bit, so the bytes limit the number of values.
         let values_max = expanded.saturating_mul(8).max(self.limits.rows_max);
         for (at, node) in batch.nodes().iter().flatten().enumerate() {
             check_node(node, values_max)
@@ -191,7 +193,7 @@ fn check_node(node: &FieldNode, values_max: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The uncompressed bytes of a buffer.
+/// The uncompressed length of a buffer, in bytes.
 fn expanded_bytes(buffer: &Buffer, body: &[u8], compressed: bool) -> Result<u64, String> {
     let outside = || {
         format!(

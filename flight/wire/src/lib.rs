@@ -2,13 +2,14 @@
 //!
 //! *What it is*: the readers of tickets ([`SealedTicket`], [`TextTicket`]), of commands and bodies
 //! of actions ([`command`]), of session options, of batches in Arrow IPC ([`Batches`]) and of their
-//! additional metadata ([`BatchMetadata`]). An unreadable input is an error with the problem, the
-//! place, and the correction.
+//! additional metadata ([`BatchMetadata`]). The error for an unreadable input names the problem,
+//! the place, and the correction.
 //!
-//! *What it deliberately is not*: a server, a session, or SQL. It opens nothing and keeps nothing.
-//! It does not depend on DataFusion, to allow tests with libFuzzer.
+//! *What it deliberately is not*: a server, a session, or SQL. The crate opens no connection and
+//! stores no data. For tests with libFuzzer, the crate does not depend on DataFusion.
 //!
-//! *Data path*: bytes → checks, where the libraries trust the sender → a message or a batch.
+//! *Data path*: bytes → checks that the libraries omit, because they trust the sender → a message
+//! or a batch.
 
 mod batch_metadata;
 mod batches;

@@ -1,4 +1,4 @@
-//! The messages of session options, which the arrow-flight library does not define.
+//! The protobuf messages of session options, which the arrow-flight library does not define.
 
 use std::collections::HashMap;
 
@@ -57,7 +57,7 @@ pub struct SetOutcome {
 /// The reason for refusing an option.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Refusal {
-    /// The number of the reason, for example [`Self::INVALID_NAME`].
+    /// The error number in Flight's encoding, for example [`Self::INVALID_NAME`].
     #[prost(int32, tag = "1")]
     pub value: i32,
 }
@@ -75,7 +75,7 @@ pub struct CloseOutcome {
 }
 
 impl CloseOutcome {
-    /// Reports that the session is closed.
+    /// The answer that the session is closed.
     pub fn now() -> Self {
         Self { status: 1 }
     }

@@ -1,6 +1,6 @@
-//! Seals tokens and tickets, so that clients cannot forge them: a sealed text ends with its
-//! HMAC-SHA-256. Only this process knows the key; after a restart the server refuses earlier tokens
-//! and tickets.
+//! Protects tokens and tickets against forgery by a seal: the HMAC-SHA-256 of the text, appended to
+//! the text. Only this process knows the key; after a restart the server refuses earlier tokens and
+//! tickets.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -21,7 +21,7 @@ impl std::fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// Makes a random key.
+    /// Creates a seal with a random key.
     ///
     /// # Errors
     /// `Internal`, never in practice: the key may have any length.
@@ -32,16 +32,16 @@ impl Seal {
         Ok(Self(code))
     }
 
-    /// Appends the authentication code of `text`. A text sealed for one `purpose`, for example for
-    /// tokens, is invalid for any other.
+    /// Appends the authentication code of `text`. A text that is sealed for one `purpose`, for
+    /// example tokens, is invalid for any other purpose.
     pub fn seal(&self, purpose: &str, mut text: Vec<u8>) -> Vec<u8> {
         let code = self.code(purpose, &text).finalize().into_bytes();
         text.extend_from_slice(&code);
         text
     }
 
-    /// The text without its authentication code; `None` if the code is wrong. The comparison takes
-    /// constant time.
+    /// Checks the authentication code of a sealed text, in constant time. Returns the text without
+    /// the code; `None` if the code is wrong.
     pub fn open<'a>(&self, purpose: &str, sealed: &'a [u8]) -> Option<&'a [u8]> {
         let (text, code) = sealed.split_at_checked(sealed.len().checked_sub(CODE_BYTES)?)?;
         self.code(purpose, text).verify_slice(code).ok()?;

@@ -1,4 +1,4 @@
-//! Tickets that contain a query as JSON, as InfluxDB 3's clients make them.
+//! Tickets with a query as JSON, created by the clients of InfluxDB 3.
 
 use serde::Deserialize;
 use stratalog_model::{Error, ErrorKind, Result};

@@ -1,4 +1,5 @@
-//! Sealed tickets: bound to a login, and valid for a limited time.
+//! Sealed tickets: Flight tickets that clients cannot forge. A ticket is bound to a login, and is
+//! valid for a limited time.
 
 use arrow_flight::{
     Ticket,
@@ -9,10 +10,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::seal::Seal;
 
-/// The purpose for sealing tickets.
+/// The purpose that is passed to [`Seal::seal`] for tickets.
 pub const TICKET: &str = "ticket";
 
-/// What DoGet must do for the holder of a ticket.
+/// The content of a ticket: the work that DoGet does for a client with the ticket.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SealedTicket {
     /// The id of the login that may redeem the ticket.
@@ -26,7 +27,7 @@ pub struct SealedTicket {
     pub work: Option<TicketWork>,
 }
 
-/// The work that a ticket stands for.
+/// The work that DoGet does for a ticket.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum TicketWork {
     /// Run a statement.
@@ -35,10 +36,10 @@ pub enum TicketWork {
     /// Run a prepared statement with its bound parameters.
     #[prost(message, tag = "4")]
     Prepared(PreparedWork),
-    /// Return a part of a result that several tickets share; with the number of the part.
+    /// Return a part of a result that several tickets share. The number identifies the ticket.
     #[prost(uint64, tag = "5")]
     Part(u64),
-    /// Answer a question for metadata; with the encoded command.
+    /// Answer a metadata command of Flight SQL, which is encoded in the bytes.
     #[prost(bytes, tag = "6")]
     Metadata(Vec<u8>),
 }
@@ -76,7 +77,7 @@ impl SealedTicket {
         Ticket { ticket: query.as_any().encode_to_vec().into() }
     }
 
-    /// Decodes a ticket that this process has sealed for `caller`.
+    /// Checks and decodes a ticket that this process has sealed for the login `caller`.
     ///
     /// # Errors
     /// `ProtocolViolation` for a ticket that does not come from GetFlightInfo;

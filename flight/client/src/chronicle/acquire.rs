@@ -12,9 +12,9 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Default of [`Acquire::new_ticks`].
 const NEW_TICKS: u32 = 8;
 
-/// The options of [`Chronolog::acquire`](crate::Chronolog::acquire) (F8–F11): exclusive or shared, the
-/// whole chronicle or a range, until the release or for a limited time. Further options apply to the
-/// events that the handle records.
+/// The options of [`Chronolog::acquire`](crate::Chronolog::acquire) (F8–F11): whether the
+/// acquisition is exclusive or shared, covers the whole chronicle or a range, and lasts until the
+/// release or for a limited time. Further options apply to the events that the handle records.
 ///
 /// # Examples
 /// ```
@@ -37,7 +37,7 @@ pub struct Acquire {
     pub(crate) durability: Option<Durability>,
 }
 
-/// Whether `acquire` waits while other sessions hold the chronicle.
+/// Whether `acquire` waits while other sessions keep the chronicle acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     InTurn,
@@ -46,7 +46,8 @@ pub(crate) enum Wait {
 }
 
 impl Acquire {
-    /// A shared acquisition: any number of sessions may hold the chronicle and write to it.
+    /// A shared acquisition: any number of sessions may acquire the chronicle at the same time and
+    /// write to the chronicle.
     pub fn shared() -> Self {
         Self {
             exclusive: false,
@@ -60,8 +61,8 @@ impl Acquire {
         }
     }
 
-    /// An exclusive acquisition: no other session may write to the chronicle; all sessions may read
-    /// it.
+    /// An exclusive acquisition: no other session may write to the chronicle, but all sessions may
+    /// read the chronicle.
     pub fn exclusive() -> Self {
         Self { exclusive: true, ..Self::shared() }
     }
@@ -91,24 +92,24 @@ impl Acquire {
         self
     }
 
-    /// Fails with SQLSTATE 55P03 if other sessions hold the chronicle. Without this option the call
-    /// waits in a queue.
+    /// Makes `acquire` fail with SQLSTATE 55P03 if the acquisitions of other sessions conflict.
+    /// Without this option the call waits in a queue.
     #[must_use]
     pub fn no_wait(mut self) -> Self {
         self.wait = Wait::Not;
         self
     }
 
-    /// Waits at most `time` for other sessions, and then fails with SQLSTATE 55P03.
+    /// Makes `acquire` wait at most `time` for other sessions, and then fail with SQLSTATE 55P03.
     #[must_use]
     pub fn wait_at_most(mut self, time: Duration) -> Self {
         self.wait = Wait::AtMost(time);
         self
     }
 
-    /// The maximal number of new ticks for one event. The handle assigns a new tick if the server
-    /// refuses a tick as too old or too far ahead (SQLSTATE SL001). Default: 8; 0 disables new
-    /// ticks.
+    /// The maximal number of new ticks that the handle assigns to one event. The handle assigns a
+    /// new tick if the server refuses a tick as too old or too far ahead (SQLSTATE SL001). Default:
+    /// 8; with 0 such an event fails.
     #[must_use]
     pub fn new_ticks(mut self, times: u32) -> Self {
         self.new_ticks = times;
@@ -131,7 +132,7 @@ impl Acquire {
         self
     }
 
-    /// The ACQUIRE statement without its FOR clause. The caller passes `table` quoted.
+    /// The ACQUIRE statement without its FOR clause. `table` is a quoted SQL name.
     ///
     /// # Errors
     /// As [`Range::projection`].

@@ -1,4 +1,4 @@
-//! The connection to a ChronoLog server: the Admin and Chronicle APIs of the paper.
+//! The connection to a server through the Admin and Chronicle APIs of the ChronoLog paper.
 
 use std::{
     sync::{Arc, Weak},
@@ -23,19 +23,19 @@ use crate::{
     pool::{Lease, Pool},
 };
 
-/// The interval at which a connection compares the clocks.
+/// The interval at which a connection compares this machine's clock with the server's clock.
 const CLOCK_SYNC_INTERVAL: Duration = Duration::from_secs(10);
-/// A handle checks its acquisition after this fraction of the lease.
+/// A handle checks its acquisition whenever 1/3 of the lease has passed.
 const LEASE_CHECK_PARTS: u32 = 3;
 const LEASE_CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// The longest `lock_timeout` that the server accepts, in milliseconds: 24 days.
 const LOCK_TIMEOUT_MS_MAX: u128 = 2_147_483_647;
 
-/// A connection to Stratalog through ChronoLog's own API: the operations of the paper's Figure 2.
-/// Cheap to clone, usable by any number of tasks concurrently.
+/// A connection to Stratalog through ChronoLog's own API: the operations in Figure 2 of the
+/// ChronoLog paper. Cheap to clone, usable by any number of tasks concurrently.
 ///
-/// Every ten seconds the connection compares this machine's clock with the server's; it changes
-/// neither clock. It reconnects automatically.
+/// Every ten seconds the connection compares this machine's clock with the server's clock, without
+/// changing either clock. A broken connection reconnects automatically.
 ///
 /// # Examples
 /// ```no_run
@@ -66,21 +66,23 @@ struct ChronologState {
     _keeper: Task,
 }
 
-/// The behaviour of `destroy` if others have acquired the chronicle (F7).
+/// The behaviour of `destroy` if sessions have acquired the chronicle (F7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Destroy {
-    /// Destroys the chronicle now; fails with SQLSTATE 55006 if any session holds it.
+    /// Destroys the chronicle now; fails with SQLSTATE 55006 if any session has acquired the
+    /// chronicle.
     #[default]
     Sync,
-    /// Destroys the chronicle after its last release; from now on no session can acquire it.
+    /// Destroys the chronicle when the last session releases it. From now on no session can acquire
+    /// the chronicle.
     Async,
-    /// Destroys the chronicle now, even if sessions hold it.
+    /// Destroys the chronicle now, even if sessions have acquired it.
     Force,
 }
 
 impl Chronolog {
     /// Connects to `chronolog://[user[:password]@]host[:port][/database]`, logs in, and compares
-    /// the clocks (F1). `grpc://` means the same.
+    /// the clocks (F1). The scheme `grpc://` is equivalent.
     ///
     /// # Errors
     /// `InvalidOption` for an invalid URL; `Login`, `Connection`, `Timeout`.
@@ -88,8 +90,8 @@ impl Chronolog {
         Self::with(Client::builder().url(url)).await
     }
 
-    /// Connects with custom options. Each handle opens one connection more than the builder's
-    /// limit.
+    /// Connects with custom options. Each handle opens one connection of its own; these connections
+    /// do not count toward the builder's limit.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -101,9 +103,9 @@ impl Chronolog {
         Ok(Self { shared: Arc::new(ChronologState { client, builder, handles, _keeper: keeper }) })
     }
 
-    /// Ends the connection, and releases all its acquisitions (F2). Appended events without an
-    /// acknowledgement may or may not be stored: call [`Chronicle::flush`] first. All handles
-    /// become unusable.
+    /// Ends the connection, and releases all chronicles acquired through the connection (F2).
+    /// Appended events without an acknowledgement may or may not be stored: call
+    /// [`Chronicle::flush`] first. All handles become unusable.
     pub async fn disconnect(self) {
         let handles = std::mem::take(&mut *self.shared.handles.lock());
         for pool in handles.iter().filter_map(Weak::upgrade) {
@@ -123,8 +125,9 @@ impl Chronolog {
         self.shared.client.sync_clock().await
     }
 
-    /// The server's time without a round trip, and its maximal error. Each call returns a later
-    /// time than the previous call, with the exception that [`Client::time`] describes.
+    /// An estimate of the server's time, computed without a round trip, and the maximal error.
+    /// `None` before the first comparison of the clocks. Each call returns a later time than the
+    /// previous call, with the exception that [`Client::time`] describes.
     pub fn time(&self) -> Option<EstimatedTime> {
         self.shared.client.time()
     }
@@ -137,7 +140,8 @@ impl Chronolog {
     /// Creates a chronicle of raw events (F4): a table with the columns `time` and `payload`.
     /// `index` is the unit of its ticks.
     ///
-    /// `name` may be `schema.name`, with quotes if names need quotes.
+    /// `name` is `table` or `schema.table` in SQL syntax: a name that is not lower case needs
+    /// quotes.
     ///
     /// # Errors
     /// `Sql` with SQLSTATE 42P07 if a table of this name exists, 22023 for invalid tags;
@@ -149,14 +153,14 @@ impl Chronolog {
 
     /// Changes a chronicle (F6): its tags, then its name. Omitted attributes stay unchanged.
     ///
-    /// `index` makes the index coarser, to a whole multiple of the present index: from then on the
-    /// system column `_group` counts in the new unit. Ticks, their order and collisions stay
-    /// unchanged.
+    /// `index` replaces the index by a coarser unit, a whole multiple of the present unit: from
+    /// then on the system column `_group` counts in the new unit. Ticks, their order and collisions
+    /// stay unchanged.
     ///
     /// # Errors
     /// As [`Self::create`]; 42P01 if the chronicle does not exist; 55P02 for a finer index, and for
-    /// another collision rule or source of times; 22023 for an index that is not a multiple.
-    /// Changes before the error stay in effect.
+    /// a changed collision rule or source of times; 22023 for an index that is not a multiple of
+    /// the present index. Changes made before the error stay in effect.
     pub async fn edit(
         &self,
         name: &str,
@@ -178,8 +182,8 @@ impl Chronolog {
     /// Destroys a chronicle with all of its events (F7).
     ///
     /// # Errors
-    /// `Sql` with SQLSTATE 55006 while a session holds the chronicle, 42P01 if the chronicle does
-    /// not exist; `Connection`, `Timeout`.
+    /// `Sql` with SQLSTATE 55006 while a session has acquired the chronicle, 42P01 if the chronicle
+    /// does not exist; `Connection`, `Timeout`.
     pub async fn destroy(&self, name: &str, how: Destroy) -> Result<()> {
         let how = match how {
             Destroy::Sync => "",
@@ -191,13 +195,13 @@ impl Chronolog {
     }
 
     /// Acquires a chronicle, or any other table (F8–F10), and returns a handle with its own
-    /// session. If others hold the chronicle, the call waits in a queue, unless the flags say
-    /// otherwise.
+    /// session. If other sessions have acquired the chronicle, the call waits in a queue, unless
+    /// `how` forbids or limits the wait.
     ///
     /// # Errors
-    /// `Sql` with SQLSTATE 42P01 if the table does not exist, 55P03 if others hold it and the flags
-    /// do not allow waiting, 40P01 for a deadlock; `InvalidOption`; `Login`, `Connection`,
-    /// `Timeout`.
+    /// `Sql` with SQLSTATE 42P01 if the table does not exist, 55P03 if other sessions have acquired
+    /// the table and `how` forbids or limits the wait, 40P01 for a deadlock; `InvalidOption`;
+    /// `Login`, `Connection`, `Timeout`.
     pub async fn acquire(&self, name: &str, how: Acquire) -> Result<Chronicle> {
         let statement = how.statement(&table::quoted(name)?)?;
         let client = self.shared.builder.clone().connections(1).connect().await?;
@@ -220,7 +224,8 @@ impl Chronolog {
         // The client is new and not shared yet, so the cell is empty.
         let _ = client.pool.acquisition.set(acquisition);
         self.shared.remember(&client);
-        // Compares the clocks after the ACQUIRE: no later tick lies before the acquisition (F24).
+        // Compares the clocks after the ACQUIRE, so that no tick of the new handle lies before the
+        // acquisition (F24).
         client.sync_clock().await?;
         let table = Table::look_up(&client, name).await?;
         let keeper = Task::keeping(client.clone(), lease_check_interval(how.lease));
@@ -228,20 +233,20 @@ impl Chronolog {
     }
 }
 
-/// The interval at which a handle checks an acquisition with this lease.
+/// The interval at which a handle checks an acquisition with the given lease.
 fn lease_check_interval(lease: Duration) -> Duration {
     (lease / LEASE_CHECK_PARTS).clamp(LEASE_CHECK_INTERVAL_MIN, CLOCK_SYNC_INTERVAL)
 }
 
-/// A waiting time as the value of the session option `lock_timeout`. The value is at least 1 ms,
-/// because 0 would disable the timeout, and at most the server's limit.
+/// Formats a waiting time as a value of the session option `lock_timeout`. The value is at least 1
+/// ms, because 0 would disable the timeout, and at most the server's limit.
 fn lock_timeout(time: Duration) -> String {
     format!("{}ms", time.as_millis().clamp(1, LOCK_TIMEOUT_MS_MAX))
 }
 
 impl ChronologState {
-    /// Registers the connection pool of a handle for `disconnect`, and forgets pools of dropped
-    /// handles.
+    /// Registers the connection pool of a new handle, so that `disconnect` can close the pool. Also
+    /// removes the pools of dropped handles from the list.
     fn remember(&self, client: &Client) {
         let mut handles = self.handles.lock();
         handles.retain(|pool| pool.strong_count() > 0);

@@ -1,4 +1,4 @@
-//! Events and updates, decoded from batches.
+//! Decodes the batches of a replay or subscription into events and updates.
 
 use arrow::{
     array::{Array, AsArray as _, BinaryArray, RecordBatch},
@@ -22,7 +22,8 @@ pub struct Event {
     /// The distance from the chronicle's base in units of its granularity.
     pub tick: i64,
     /// The global sequence number: the event's position in the order of commits, which is the same
-    /// for every reader. Chronicle and gsn identify the event for ever: the EventID of the paper.
+    /// for every reader. Chronicle and gsn identify the event for ever: the EventID of the
+    /// ChronoLog paper.
     pub gsn: u64,
     /// The time at which the tick begins: nanoseconds since 1970, UTC.
     pub time_ns: i64,
@@ -44,8 +45,8 @@ pub enum Update {
     },
 }
 
-/// The events of a batch with the columns `_tick`, `_seq`, `_gsn` and payload. Returns each event
-/// with its `_seq`.
+/// Decodes a batch with the columns `_tick`, `_seq`, `_gsn` and payload. Returns each event with
+/// its `_seq` (the arrival number within the chronicle).
 pub(crate) fn events(batch: &RecordBatch, table: &Table) -> Result<Vec<(Event, i64)>> {
     let number = |name: &str| {
         let column = batch.column_by_name(name).and_then(|at| at.as_primitive_opt::<Int64Type>());
@@ -62,8 +63,8 @@ pub(crate) fn events(batch: &RecordBatch, table: &Table) -> Result<Vec<(Event, i
     (0..batch.num_rows()).map(event).collect()
 }
 
-/// The updates in a batch of a subscription. The first columns are `_gsn` and `_gap`, found by
-/// position, since the table may have columns of the same names.
+/// Decodes a batch of a subscription into updates. The first two columns are `_gsn` and `_gap`. The
+/// function finds them by position, because the table may have columns of the same names.
 pub(crate) fn updates(batch: &RecordBatch, table: &Table) -> Result<Vec<Update>> {
     let gsns = batch.columns().first().and_then(|at| at.as_primitive_opt::<Int64Type>());
     let gsns = gsns.ok_or_else(|| unread(table, "_gsn"))?;
@@ -71,7 +72,7 @@ pub(crate) fn updates(batch: &RecordBatch, table: &Table) -> Result<Vec<Update>>
     let gaps = gaps.ok_or_else(|| unread(table, "_gap"))?;
     let batch = &batch.project(&(2..batch.num_columns()).collect::<Vec<_>>())?;
     let times = batch.column_by_name(&table.time).ok_or_else(|| unread(table, &table.time))?;
-    // A table created by SQL may use other units.
+    // A table created by SQL may have another unit of time than nanoseconds.
     let times = match times.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => times.clone(),
         DataType::Timestamp(_, zone) => {
@@ -107,9 +108,9 @@ fn payloads<'a>(
     })
 }
 
-/// The payload of a row. It shares the memory of the batch if it is a large part of the batch;
-/// otherwise it is a copy, so that a caller that keeps one payload does not keep the whole batch in
-/// memory.
+/// The payload of a row. A payload that is a large share of the batch refers to the memory of the
+/// batch. A smaller payload is a copy, so that a caller that keeps one payload does not keep the
+/// whole batch in memory.
 fn payload(column: &BinaryArray, row: usize) -> Bytes {
     let value = column.value(row);
     let all = column.values();
@@ -210,7 +211,8 @@ mod tests {
         assert_eq!((event.gsn, event.tick, event.time_ns), (7, 5, 1_005_000));
     }
 
-    /// A table created by SQL, with columns of the same names as in a subscription.
+    /// The table is created by SQL and has columns with the names `_gsn` and `_gap`, the names of
+    /// the columns that a subscription adds.
     #[test]
     fn what_a_subscription_adds_is_found_by_its_place() {
         let gaps: ArrayRef = Arc::new(StringArray::from(vec![Some("gsn [1, 7) deleted"), None]));

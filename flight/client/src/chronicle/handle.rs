@@ -24,16 +24,17 @@ use crate::{
     writer::{Acknowledgement, Writer},
 };
 
-/// `resynchronize` does nothing if the last comparison of the clocks is younger.
+/// `resynchronize` does nothing if the client compared the clocks less than this time ago.
 const CLOCK_SYNC_INTERVAL_MIN: Duration = Duration::from_millis(200);
 
-/// The handle of an acquired chronicle: the CID of the paper's Figure 2. Cheap to clone, usable by
-/// any number of tasks concurrently.
+/// The handle of an acquired chronicle: the CID in Figure 2 of the ChronoLog paper. Cheap to clone,
+/// usable by any number of tasks concurrently.
 ///
-/// The handle has its own connection and session. It holds the acquisition until the release, or
-/// until the last clone and all objects created from it are dropped. After a broken connection the
-/// handle continues over a new connection; after a server restart it acquires again, unless another
-/// session holds the chronicle by then. In both cases no recorded event is lost or stored twice.
+/// The handle has its own connection and session. The session keeps the acquisition until the
+/// release, or until the last clone of the handle and all objects created from the handle are
+/// dropped. After a broken connection the handle continues over a new connection; after a server
+/// restart the handle acquires the chronicle again, unless another session has acquired the
+/// chronicle in the meantime. In both cases no recorded event is lost or stored twice.
 ///
 /// # Examples
 /// ```no_run
@@ -74,7 +75,8 @@ pub(crate) struct HandleState {
 pub(crate) struct Task(JoinHandle<()>);
 
 impl Task {
-    /// Compares the clocks periodically, which also renews the acquisition.
+    /// Starts a task that compares the clocks every `every`. Each comparison also renews the
+    /// acquisition.
     pub(crate) fn keeping(client: Client, every: Duration) -> Self {
         Self(tokio::spawn(async move {
             loop {
@@ -99,7 +101,8 @@ impl Drop for Task {
 }
 
 impl Chronicle {
-    /// A handle for `client`, whose session holds an acquisition of `table`.
+    /// Creates a handle for `client`, whose session has acquired `table`. The handle aborts the
+    /// task `keeper` when dropped.
     pub(crate) fn new(client: Client, table: Table, options: Acquire, keeper: Task) -> Self {
         let shared = HandleState {
             client,
@@ -117,7 +120,7 @@ impl Chronicle {
         &self.shared.table.name
     }
 
-    /// The unit of the ticks: the *index* at creation, in the words of the paper. After
+    /// The unit of the ticks. The ChronoLog paper calls the unit at creation the *index*. After
     /// [`Chronolog::edit`](crate::Chronolog::edit) the unit of `_group` may be coarser.
     pub fn granularity(&self) -> Granularity {
         self.shared.table.scale.granularity()
@@ -141,16 +144,16 @@ impl Chronicle {
         self.shared.client.pool.acquisition.get().map_or(0, |acquisition| acquisition.lapses())
     }
 
-    /// Records an event (F14), and returns when it is stored with the requested durability.
+    /// Records an event (F14), and returns when the event is stored with the requested durability.
     ///
     /// The client computes the tick by the server's clock ([`Chronolog::sync_clock`]). If the
     /// future is dropped before it returns, the outcome is unknown.
     ///
     /// # Errors
     /// `InvalidBatch` if the server refuses the event: with SQLSTATE SL001 outside of the
-    /// acceptance window (F24), after [`Acquire::new_ticks`]; SL002 for a tick of another event
-    /// (F25); 44000 outside of the acquired range. `InvalidOption` for a table that is not a
-    /// chronicle of raw events. `Timeout` without room in the buffer; `Closed` after the release;
+    /// acceptance window (F24), after [`Acquire::new_ticks`]; SL002 if another event already has
+    /// the tick (F25); 44000 outside of the acquired range. `InvalidOption` for a table that is not
+    /// a chronicle of raw events. `Timeout` without room in the buffer; `Closed` after the release;
     /// the error that ended the recording.
     ///
     /// [`Chronolog::sync_clock`]: crate::Chronolog::sync_clock
@@ -159,9 +162,9 @@ impl Chronicle {
     }
 
     /// Records events in this order, each with its own tick, and returns one receipt per event. The
-    /// server stores up to 65,536 events and 4 MiB atomically; if it refuses their ticks, all of
-    /// these events get new ticks together. The client splits a larger batch and does not record
-    /// refused parts again.
+    /// server stores up to 65,536 events and 4 MiB atomically; if the server refuses the ticks, the
+    /// client assigns new ticks to all of these events and tries again. The client splits a larger
+    /// batch, and does not record refused slices of the batch again.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -173,8 +176,9 @@ impl Chronicle {
         self.shared.settle(sent).await
     }
 
-    /// Records an event in a pipeline: returns as soon as the buffer has room for the event. The
-    /// server stores events in the order of the calls, except for events that get a new tick.
+    /// Adds an event to the buffer without awaiting the server: waits only while the buffer is
+    /// full. The server stores events in the order of the calls, except for events that get a new
+    /// tick.
     ///
     /// # Errors
     /// The [`Pending`] reports the errors of [`Self::record`]; this call reports only errors that
@@ -213,7 +217,7 @@ impl Chronicle {
     }
 
     /// The events of all ranges that meet the constraint, in the order of ticks, each event once
-    /// (F18). A range without an end extends to the newest event at the call.
+    /// (F18). A range without an end extends to the newest event at the time of the call.
     ///
     /// The constraint is an SQL condition on `time` and `payload`, such as `length(payload) > 100`,
     /// and on the system columns `_tick`, `_group` and `_gsn`.
@@ -294,7 +298,7 @@ impl HandleState {
         opened.await
     }
 
-    /// The raw events that the query `sql` returns.
+    /// Runs the query `sql`, and returns the result rows as raw events.
     pub(crate) async fn events(&self, sql: &str) -> Result<Vec<Event>> {
         let mut all = Vec::new();
         for batch in self.client.query(sql).await?.collect().await? {

@@ -6,7 +6,7 @@ use arrow::temporal_conversions::timestamp_ns_to_datetime;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A range of events of a chronicle: of times, of ticks, or of positions in the log (gsn).
+/// A range of events of a chronicle, given by times, by ticks, or by positions in the log (gsn).
 ///
 /// # Examples
 /// ```
@@ -70,7 +70,7 @@ impl Range {
         Self { by, start, end }
     }
 
-    /// The range as an argument of SQL's function `replay`.
+    /// The range as an argument of the SQL function `replay`.
     pub(crate) fn text(&self) -> Result<String> {
         let word = match self.by {
             RangeUnit::Time => "",

@@ -1,5 +1,6 @@
-//! Records events: payload → tick → a batch of a writer → receipt. If the server refuses the tick of
-//! an event, the client sends the event again with a new tick.
+//! Records events: the client assigns a tick to each payload and passes the event to a writer; the
+//! server's acknowledgement becomes a receipt. If the server refuses the tick of an event, the
+//! client sends the event again with a new tick.
 
 use std::{
     future::Future,
@@ -19,11 +20,12 @@ use crate::{
     writer::{Acknowledgement, AppendedEvent, Delivery, raw_batch},
 };
 
-/// The wait before the second tick; doubles with each attempt.
+/// The wait before the client tries a second tick for an event; doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_DOUBLED_MAX: u32 = 8;
 
-/// The receipt of a recorded event: the paper's EventID, and the guaranteed durability.
+/// The receipt of a recorded event: its position (the EventID of the ChronoLog paper), and its
+/// durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {
@@ -36,15 +38,15 @@ pub struct Receipt {
     /// The position in the order of commits. `None` if the acknowledgement was lost with its
     /// connection: the client sent the event again, and the server reported only a duplicate.
     pub gsn: Option<u64>,
-    /// The durability that the event has reached.
+    /// The durability of the event at the time of the acknowledgement.
     pub durability: Option<Durability>,
-    /// The number of ticks that the server refused for this event.
+    /// The number of ticks that the server refused for this event before it accepted one.
     pub new_ticks: u32,
 }
 
-/// An event on its way to the server: await the outcome, or drop it and use
-/// [`Chronicle::flush`](crate::Chronicle::flush). The client assigns a new tick to a refused event
-/// only if the caller awaits the `Pending`.
+/// The future receipt of an appended event: await the receipt, or drop the future and use
+/// [`Chronicle::flush`](crate::Chronicle::flush). After a refusal of the tick, the client assigns a
+/// new tick only if the caller awaits this future.
 #[must_use = "only an awaited event gets another tick after a refusal of its tick"]
 pub struct Pending {
     shared: Arc<HandleState>,
@@ -90,7 +92,7 @@ impl Future for Pending {
     }
 }
 
-/// Events that the writer has taken, with their times and the outcome of their batch.
+/// Events in the buffer of the writer, with their times and the future outcome of their batch.
 pub(crate) struct SentEvents {
     payloads: ArrayRef,
     times: Vec<i64>,
@@ -114,8 +116,8 @@ impl HandleState {
         Ok(SentEvents { payloads, times, delivery })
     }
 
-    /// Passes one event to the writer, with a tick of its own; returns as soon as the buffer has
-    /// room for the event.
+    /// Passes one event with a new tick to the writer; returns as soon as the buffer has room for
+    /// the event.
     pub(crate) async fn append(self: &Arc<Self>, payload: &[u8]) -> Result<Pending> {
         let columns = self.table.raw()?;
         let writer = self.writer().await?;
@@ -140,7 +142,7 @@ impl HandleState {
     /// # Errors
     /// As [`Chronicle::record`](crate::Chronicle::record).
     pub(crate) async fn settle(&self, sent: SentEvents) -> Result<Vec<Receipt>> {
-        // If the writer cut the batch, the server may have stored some events and refused others.
+        // If the writer split the batch, the server may have stored some events and refused others.
         let whole = sent.delivery.is_whole();
         match sent.delivery.await {
             Ok(stored) => Ok(self.receipts(&sent.times, &stored, 0)),
@@ -151,7 +153,8 @@ impl HandleState {
         }
     }
 
-    /// Records refused events again with new ticks, if the server refused them for their times.
+    /// Records events again with new ticks if `error` is a refusal of their times; otherwise
+    /// returns `error`.
     async fn record_with_new_ticks(
         &self,
         payloads: ArrayRef,
@@ -185,7 +188,8 @@ impl HandleState {
         }
     }
 
-    /// Waits until the server's clock has passed `times`, the refused times.
+    /// Waits until the server's clock is past the last tick of `times`, the times that the server
+    /// refused.
     async fn next_tick(&self, times: &[i64]) {
         let taken = times.iter().filter_map(|time| self.table.tick_of(*time)).max();
         let next = taken.and_then(|taken| self.table.time_of(taken.checked_add(1)?));
@@ -199,7 +203,7 @@ impl HandleState {
         let apart = stored.last_gsn.zip(stored.first_gsn);
         let each =
             apart.is_some_and(|(last, first)| last.checked_sub(first) == count.checked_sub(1));
-        // Under this rule the server may have stored the events at later ticks.
+        // Under some collision rules the server may have stored the events at later ticks.
         let moved = self.table.collision.moves_ticks();
         let receipt = |at: u64| {
             let time = usize::try_from(at).ok().and_then(|at| times.get(at)).filter(|_| !moved);
@@ -216,12 +220,12 @@ impl HandleState {
     }
 }
 
-/// The only receipt in `receipts`.
+/// The first receipt; for callers that recorded a single event.
 pub(crate) fn one(receipts: Vec<Receipt>) -> Result<Receipt> {
     receipts.into_iter().next().ok_or_else(|| Error::protocol("an event has no acknowledgement"))
 }
 
-/// Payloads as a column.
+/// Converts payloads to a column.
 ///
 /// # Errors
 /// `InvalidBatch` for more than 2 GiB, the limit of a column.

@@ -1,8 +1,8 @@
-//! Replay: events of ranges in the order of ticks.
+//! Replay: reads the events of ranges in the order of ticks.
 //!
 //! ```text
 //!   replay('t', ranges, constraint) ─► events … (tick, seq) … ╳ the connection breaks
-//!   replay('t', ranges, constraint) WHERE behind (tick, seq) ─► … the rest
+//!   replay('t', ranges, constraint) WHERE after (tick, seq) ─► … the rest
 //! ```
 
 use std::{
@@ -83,7 +83,7 @@ impl Replay {
         }
     }
 
-    /// All events that have already arrived, at least one; `None` at the end.
+    /// All events that have already arrived; waits for at least one event. `None` at the end.
     pub async fn next_batch(&mut self) -> Option<Result<Vec<Event>>> {
         while self.waiting.is_empty() {
             if let Err(error) = self.read().await? {
@@ -170,8 +170,8 @@ impl ReplayRequest {
         let ranges: Vec<String> = self.ranges.iter().map(|range| literal(range)).collect();
         let constraint = self.constraint.as_ref();
         let constraint = constraint.map_or_else(String::new, |text| format!(", {}", literal(text)));
-        // A condition beside the constraint, because only the server can parse the text of the
-        // constraint.
+        // The position is a separate condition, not a part of the constraint, because only the
+        // server can parse the text of the constraint.
         let behind = self.last_returned.map_or_else(String::new, |(tick, seq)| {
             format!(" WHERE _tick > {tick} OR _tick = {tick} AND _seq > {seq}")
         });

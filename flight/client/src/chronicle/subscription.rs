@@ -40,8 +40,9 @@ pub enum Start {
     Live,
 }
 
-/// Events of a chronicle as they are committed, without end. Unread events are not buffered, except
-/// for at most 8 MiB on their way to the client: a slow reader continues later at its own position.
+/// An endless stream of the events of a chronicle, in the order of commits. The client buffers at
+/// most 8 MiB of unread events, and the server buffers none: a slow reader continues later at its
+/// own position.
 pub struct Subscription {
     shared: Arc<HandleState>,
     start: Start,
@@ -68,7 +69,7 @@ impl Subscription {
     ) -> Result<Self> {
         shared.table.raw()?;
         let start = match start {
-            // A fixed position: a reconnect before the first event misses no event.
+            // A fixed position, so that a reconnect before the first event misses no event.
             Start::Live => Start::Gsn(shared.head().await?.saturating_add(1)),
             start => start,
         };
@@ -99,7 +100,8 @@ impl Subscription {
         }
     }
 
-    /// Waits for the next events and gaps, and returns all that have arrived, at least one.
+    /// Waits for the next events and gaps. Returns all events and gaps that have arrived, at least
+    /// one.
     pub async fn next_batch(&mut self) -> Option<Result<Vec<Update>>> {
         while self.waiting.is_empty() {
             if let Err(error) = self.read().await? {
@@ -118,7 +120,7 @@ impl Subscription {
         })
     }
 
-    /// Moves the position at which a reconnect continues behind `update`.
+    /// Records that the caller has seen `update`: a reconnect continues after `update`.
     fn seen(&mut self, update: &Update) {
         match update {
             Update::Event(event) => {

@@ -28,7 +28,7 @@ pub(crate) struct Table {
     pub(crate) collision: Collision,
     pub(crate) source: TickSource,
     /// The columns of a batch of raw events for writing: the payload, and the time unless the
-    /// server assigns times. `None` if the table has other columns than time and payload.
+    /// server assigns times. `None` if the table has columns other than time and payload.
     pub(crate) raw: Option<SchemaRef>,
 }
 
@@ -78,7 +78,7 @@ impl Table {
     /// The columns of a batch of raw events for writing.
     ///
     /// # Errors
-    /// `InvalidOption` if the table has other columns than time and payload.
+    /// `InvalidOption` if the table has columns other than time and payload.
     pub(crate) fn raw(&self) -> Result<&SchemaRef> {
         self.raw.as_ref().ok_or_else(|| {
             Error::new(
@@ -106,7 +106,7 @@ fn text(batch: &RecordBatch, column: usize) -> Option<&str> {
     (!column.is_empty()).then(|| column.value(0))
 }
 
-/// The columns of the table at a path.
+/// Asks the server for the columns of the table `path`: the table's name, or schema and name.
 async fn columns_of(client: &Client, path: &[String]) -> Result<SchemaRef> {
     let settings = &client.pool.settings;
     let time = Some(settings.request_timeout.unwrap_or(settings.connect_timeout));
@@ -120,8 +120,8 @@ async fn columns_of(client: &Client, path: &[String]) -> Result<SchemaRef> {
     client.with_retries(RepeatCondition::Pure, fetch).await
 }
 
-/// The columns of a batch of raw events for a table with the columns `columns`; `None` if the table
-/// needs other columns.
+/// The columns of a batch of raw events for a table with the columns `columns`. `None` if the table
+/// has columns other than time and payload.
 fn raw_columns(columns: &Schema, time: &str, source: TickSource) -> Option<SchemaRef> {
     let is_payload =
         |field: &Field| matches!(field.data_type(), DataType::Binary | DataType::BinaryView);
@@ -148,12 +148,12 @@ pub(crate) fn quoted(name: &str) -> Result<String> {
     Ok(parts.iter().map(|part| identifier(part)).collect::<Vec<_>>().join("."))
 }
 
-/// A name as a quoted SQL identifier.
+/// Formats a name as a quoted SQL identifier.
 pub(crate) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text as an SQL literal.
+/// Formats a text as an SQL literal.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

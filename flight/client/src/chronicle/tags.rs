@@ -1,4 +1,5 @@
-//! The tags of a chronicle: the attributes of *create* and *edit* in the paper's Figure 2.
+//! The tags of a chronicle: the attributes of *create* and *edit* in Figure 2 of the ChronoLog
+//! paper.
 
 use stratalog_model::{Collision, Durability, Granularity, TickSource};
 
@@ -9,8 +10,8 @@ pub(crate) const TIME: &str = "time";
 /// The name of the payload column of a chronicle of raw events.
 pub(crate) const PAYLOAD: &str = "payload";
 
-/// Attributes of a chronicle (F5). An omitted attribute has the default of CREATE TABLE, except the
-/// source of times: by default the client computes ticks by the server's clock.
+/// Attributes of a chronicle (F5). An omitted attribute has the default of CREATE TABLE, with one
+/// exception, the source of times: by default the client computes ticks from the server's clock.
 ///
 /// # Examples
 /// ```
@@ -61,7 +62,7 @@ impl Tags {
         self
     }
 
-    /// The CREATE TABLE statement of a chronicle of raw events. The caller passes `table` quoted.
+    /// The CREATE TABLE statement of a chronicle of raw events. `table` is a quoted SQL name.
     pub(crate) fn create(&self, table: &str, index: Granularity) -> String {
         let keyed = self.collision.is_some_and(Collision::is_unique);
         let key = if keyed { format!(", PRIMARY KEY ({TIME})") } else { String::new() };

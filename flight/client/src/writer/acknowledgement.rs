@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 
-/// The metadata of a batch for the server, as JSON.
+/// The metadata that the client sends with a batch, as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct BatchMetadata {
     pub(crate) producer: String,
@@ -21,7 +21,7 @@ pub(crate) struct BatchMetadata {
     pub(crate) durability: Option<String>,
 }
 
-/// The server's answer, as JSON.
+/// The server's answer to a batch, as JSON.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) first_gsn: Option<u64>,
@@ -42,8 +42,8 @@ pub struct Acknowledgement {
     pub duplicates: u64,
     /// The lowest global sequence number (gsn) of the rows, if known.
     pub first_gsn: Option<u64>,
-    /// The highest gsn of the rows, if known. Events of other writers may have numbers in between,
-    /// unless the number of rows equals the length of the range.
+    /// The highest gsn of the rows, if known. Events of other writers may have numbers between the
+    /// lowest and the highest gsn, unless the number of rows equals the length of this range.
     pub last_gsn: Option<u64>,
     /// The durability that all rows have; `None` if no row was stored.
     pub durability: Option<Durability>,
@@ -60,9 +60,9 @@ impl Acknowledgement {
         }
     }
 
-    /// Changes the range of gsn's from all rows of a parcel, `all` rows, to the rows of this
-    /// acknowledgement, which begin at index `row` of the parcel. Only if the range has exactly one
-    /// gsn per row.
+    /// Narrows the range of gsn's. Before the call the range covers a batch of `all` rows;
+    /// afterwards it covers only the rows of this acknowledgement, which begin at index `row` of
+    /// the batch. Without exactly one gsn per row, the range stays unchanged.
     pub(crate) fn narrow(&mut self, row: u64, all: u64) {
         let (Some(first), Some(last)) = (self.first_gsn, self.last_gsn) else { return };
         if self.rows > 0 && last.checked_sub(first) == all.checked_sub(1) {
@@ -71,7 +71,8 @@ impl Acknowledgement {
         }
     }
 
-    /// Adds another acknowledgement; keeps the weaker durability of both.
+    /// Adds the counts of another acknowledgement, extends the range of gsn's, and keeps the weaker
+    /// durability.
     pub(crate) fn add(&mut self, other: &Self) {
         self.rows += other.rows;
         self.duplicates += other.duplicates;
@@ -81,11 +82,11 @@ impl Acknowledgement {
     }
 }
 
-/// The outcome of a batch, or of a piece of a batch.
+/// The outcome of a batch, or of a slice of a batch that the writer split.
 pub(crate) type Outcome = Result<Acknowledgement>;
 
-/// The future acknowledgement of a written batch: await it, or drop it and use
-/// [`Writer::flush`](crate::Writer::flush).
+/// The future acknowledgement of a written batch: await the acknowledgement, or drop this value and
+/// use [`Writer::flush`](crate::Writer::flush).
 #[derive(Debug)]
 pub struct Delivery {
     number: u64,
@@ -104,13 +105,13 @@ impl Delivery {
         Self { number, whole, pieces, waiting, total: Acknowledgement::default(), refused: None }
     }
 
-    /// True if the server stores the batch atomically, because the writer did not cut it.
+    /// True if the writer did not split the batch, so that the server stores the batch atomically.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// The number of the batch, as in [`Error::batch`](crate::Error::batch); for a batch in several
-    /// pieces, the number of the first piece.
+    /// The number of the batch, as in [`Error::batch`](crate::Error::batch); for a batch that the
+    /// writer split, the number of the first slice.
     pub fn number(&self) -> u64 {
         self.number
     }

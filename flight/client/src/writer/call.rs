@@ -1,4 +1,4 @@
-//! The background task of a writer: makes DoPut calls as long as there are rows to send.
+//! The background task of a writer. The task makes Flight DoPut calls while there are rows to send.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +25,8 @@ use crate::{
     retry::{Backoff, chance},
 };
 
-/// An idle call ends after this time: at shutdown the server waits for open calls.
+/// The writer ends a call that was idle for this time, because the server waits for open calls when
+/// the server shuts down.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// The reason for the end of a call.
@@ -33,11 +34,11 @@ const IDLE: Duration = Duration::from_secs(2);
 enum CallEnd {
     /// The writer has no more rows for this call.
     Done,
-    /// The connection or the server failed: the task tries again with a new call.
+    /// The connection or the server failed. The task makes a new call.
     Broken(Error),
     /// The server refused the oldest parcel, and did not process the later parcels.
     Refused(Error),
-    /// The writer ends: another attempt would fail in the same way.
+    /// The writer ends, because another attempt would fail in the same way.
     Fatal(Error),
 }
 
@@ -56,7 +57,8 @@ async fn write(shared: &WriterState) -> Result<()> {
         let ended = match PutCall::open(shared, &schema).await {
             Ok(call) => call.run(&mut backoff).await,
             Err(CallEnd::Refused(error)) => {
-                // The refusal of the call concerns the first parcel.
+                // The server refused the call before any parcel was sent, so the refusal concerns
+                // the first parcel.
                 shared.core.lock().ledger.send()?;
                 CallEnd::Refused(error)
             }
@@ -112,15 +114,15 @@ impl WriterState {
     }
 }
 
-/// An event that a call waits for.
+/// The reason for which a waiting call continues.
 enum CallEvent {
     /// The server has sent an answer, or the call has ended.
     Answer(Result<Option<PutResult>, tonic::Status>),
     /// The ledger may have rows to send.
     Woken,
-    /// The server has acknowledged nothing for too long.
+    /// The server has acknowledged nothing for `acknowledge_timeout`.
     Late,
-    /// The call was idle for too long.
+    /// The call was idle for [`IDLE`].
     Idle,
 }
 
@@ -136,8 +138,8 @@ struct PutCall<'a> {
     outgoing: VecDeque<FlightData>,
     /// The server accepts no more messages; the call only awaits its answers.
     deaf: bool,
-    /// The reason that the next parcel cannot be sent. The call reports it after all earlier
-    /// parcels have their outcome.
+    /// The error that prevents the encoding of the next parcel. The call reports this error after
+    /// all earlier parcels have their outcome.
     stuck: Option<Error>,
     waiting_since: Instant,
     busy_at: Instant,
@@ -253,11 +255,12 @@ impl<'a> PutCall<'a> {
         }
     }
 
-    /// Encodes the next parcel if the current parcel is sent. Returns true if the call must end:
-    /// the writer is closed, or the next parcel has other columns.
+    /// Encodes the next parcel after all messages of the current parcel are sent. Returns true if
+    /// the call must end: the writer is closed, or the next parcel has other columns than this
+    /// call.
     ///
     /// # Errors
-    /// As [`Ledger::send`](super::ledger::Ledger::send).
+    /// The errors of [`Ledger::send`](super::ledger::Ledger::send).
     fn load(&mut self, now: Instant) -> Result<bool> {
         if !self.outgoing.is_empty() || self.deaf || self.stuck.is_some() {
             return Ok(false);
@@ -319,7 +322,7 @@ impl<'a> PutCall<'a> {
     }
 }
 
-/// Classifies the error of a call: retry, refuse the oldest parcel, or end the writer.
+/// Classifies the error of a call: the writer makes a new call, refuses the oldest parcel, or ends.
 fn call_end_of(error: Error) -> CallEnd {
     match error.kind() {
         ErrorKind::InvalidBatch | ErrorKind::TooLarge => return CallEnd::Refused(error),
@@ -343,7 +346,7 @@ fn call_end_of(error: Error) -> CallEnd {
     }
 }
 
-/// Waits until `time`; for ever if `time` is `None`.
+/// Waits until `time`, or for ever if `time` is `None`.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time.into()).await,

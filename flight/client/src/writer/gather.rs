@@ -1,5 +1,5 @@
-//! Gathers single appended events in the columns of one batch, until the writer sends the batch. All
-//! events of the batch share an answer.
+//! Gathers events that callers append one by one in the columns of one batch, until the writer
+//! sends the batch. The server answers once for all events of the batch.
 //!
 //! ```text
 //!   append ─► [time, payload] ─┐                     ┌─► the first event's answer
@@ -21,14 +21,14 @@ use tokio::sync::oneshot;
 use super::acknowledgement::{Acknowledgement, Outcome};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of an event besides its payload: a time and an end offset.
+/// Bytes of an event in addition to its payload: a time and an end offset.
 const EVENT_OVERHEAD_BYTES: usize = size_of::<i64>() + size_of::<i32>();
 
-/// An event of a caller, not yet in a column.
+/// An event as the caller passes it, before the copy into columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawEvent<'a> {
-    /// The columns of the batch: the payload, and the time if the table takes times from the
-    /// client.
+    /// The columns of the batch: the payload, preceded by the time if the client assigns the times
+    /// of the table.
     pub(crate) columns: &'a SchemaRef,
     /// Nanoseconds since 1970; ignored if the batch has no time column.
     pub(crate) time_ns: i64,
@@ -43,7 +43,7 @@ impl RawEvent<'_> {
     /// Checks that a column can hold the payload.
     ///
     /// # Errors
-    /// `InvalidBatch` for 2 GiB or more.
+    /// `InvalidBatch` for a payload of 2 GiB or more.
     pub(crate) fn check(&self) -> Result<()> {
         if i32::try_from(self.payload.len()).is_ok() {
             return Ok(());
@@ -54,7 +54,7 @@ impl RawEvent<'_> {
     }
 }
 
-/// Unsent events in growing columns.
+/// Unsent events as Arrow columns under construction.
 #[derive(Debug)]
 pub(crate) struct GatheredEvents {
     columns: SchemaRef,
@@ -87,10 +87,10 @@ impl GatheredEvents {
         true
     }
 
-    /// The events as columns.
+    /// Converts the events to a batch.
     ///
     /// # Errors
-    /// `Protocol` for columns that do not fit raw events.
+    /// `Protocol` if `columns` is not a payload column with an optional time column.
     pub(crate) fn finish(self) -> Result<RecordBatch> {
         let ends = OffsetBuffer::new(self.ends.into());
         let payloads = BinaryArray::try_new(ends, Buffer::from_vec(self.payloads), None)?;
@@ -98,10 +98,11 @@ impl GatheredEvents {
     }
 }
 
-/// Raw events as a batch of these columns: the payloads, and the times if there is a time column.
+/// Builds a batch with the schema `columns` from raw events. The batch contains `times` only if
+/// `columns` has a time column.
 ///
 /// # Errors
-/// `Protocol` for columns that do not fit raw events.
+/// `Protocol` if `columns` is not a payload column with an optional time column.
 pub(crate) fn raw_batch(
     columns: &SchemaRef,
     times: Vec<i64>,
@@ -123,15 +124,16 @@ pub(crate) fn raw_batch(
 pub(crate) enum GatheredOutcome {
     /// The server has stored all events.
     Stored(Acknowledgement),
-    /// The server has stored no event. The batch is present, for another attempt, if the events
-    /// could be converted to columns.
+    /// The server has stored no event. The batch allows another attempt; it is `None` if the events
+    /// could not be converted to a batch.
     Refused(Error, Option<RecordBatch>),
-    /// Each event has its own outcome, because the batch was split.
+    /// Each event has its own outcome, because the writer split the batch into single events.
     Each(Vec<Outcome>, RecordBatch),
 }
 
 impl GatheredOutcome {
-    /// The outcome of the event at index `at`; if it is not stored, with its payload as a column.
+    /// The outcome of the event at index `at` of the batch. The error of an unstored event includes
+    /// the payload as a column.
     pub(crate) fn of(&self, at: usize) -> std::result::Result<Acknowledgement, StoreFailure> {
         let not_stored = |error: &Error, rows: Option<&RecordBatch>| {
             let rows = rows.filter(|rows| at < rows.num_rows());
@@ -154,17 +156,20 @@ impl GatheredOutcome {
     }
 }
 
-/// The error of an event that is not stored, and its payload as a column for another attempt.
+/// The error of an event that the server did not store, and the event's payload as a column for
+/// another attempt.
 pub(crate) type StoreFailure = (Error, Option<ArrayRef>);
 
-/// A future of the outcome that all events of a batch share; an error if the writer has ended.
+/// A future of the outcome of a batch, shared by all events of the batch. The future fails if the
+/// writer has ended.
 pub(crate) type SharedOutcome = Shared<oneshot::Receiver<Arc<GatheredOutcome>>>;
 
 /// The outcome of a batch of gathered events, and the callers that still await it.
 #[derive(Debug)]
 pub(crate) struct AwaitedEvents {
     pub(crate) answer: SharedOutcome,
-    /// By index: true if the caller has dropped the event and does not await the outcome.
+    /// For each event of the batch, true if the caller does not await the outcome, because the
+    /// caller has dropped the event's future.
     dropped: Mutex<Vec<bool>>,
 }
 
@@ -193,22 +198,23 @@ impl AwaitedEvents {
     }
 }
 
-/// The callers that await the outcome of an entry.
+/// The callers that receive the outcome of a written entry.
 #[derive(Debug)]
 pub(crate) enum OutcomeReceivers {
-    /// One caller, which wrote the batch or a piece of it.
+    /// One caller, which wrote a batch. The entry is the batch or a slice of the batch.
     One(oneshot::Sender<Outcome>),
     /// The callers that appended the events of the batch.
     Gathered(oneshot::Sender<Arc<GatheredOutcome>>, Arc<AwaitedEvents>),
-    /// One of these callers, by index, after the batch was split into single events.
+    /// One caller that appended an event, after the writer split the batch into single events. The
+    /// number is the index of the event in the batch.
     Part(usize, Arc<Mutex<EventParts>>),
     /// No caller: all have received the outcome.
     Nobody,
 }
 
 impl OutcomeReceivers {
-    /// Reports that the server refused the entry. Returns the number of events whose caller no
-    /// longer listens.
+    /// Reports that the server refused the entry. Returns the number of refusals that no caller
+    /// awaits.
     pub(crate) fn refused(self, error: &Error, rows: Option<RecordBatch>) -> u64 {
         match self {
             Self::One(sender) => u64::from(sender.send(Err(error.clone())).is_err()),
@@ -241,7 +247,7 @@ impl OutcomeReceivers {
     }
 }
 
-/// The events of a split batch: collects the outcome of each event.
+/// Collects the outcomes of the events of a split batch.
 #[derive(Debug)]
 pub(crate) struct EventParts {
     outcomes: Vec<Option<Outcome>>,
@@ -266,8 +272,8 @@ impl EventParts {
     }
 }
 
-/// Reports the outcomes when the last event of the split batch is finished. An event without an
-/// outcome was not sent.
+/// Sends the collected outcomes when the last event of the split batch is finished. An event
+/// without an outcome was not sent and gets the error `Closed`.
 impl Drop for EventParts {
     fn drop(&mut self) {
         let known = std::mem::take(&mut self.outcomes).into_iter();

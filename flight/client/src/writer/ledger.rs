@@ -1,4 +1,5 @@
-//! The ledger of written rows without an acknowledgement; pure data without I/O.
+//! The ledger: all rows of a writer that the server has not yet acknowledged. The ledger is pure
+//! data without I/O.
 //!
 //! ```text
 //!   write ─► waiting ──── merged ───► sent ── acknowledged ─► reported to the caller
@@ -7,10 +8,11 @@
 //!                                     unsent
 //! ```
 //!
-//! Each entry has a number, and numbers ascend in the order of writing. A parcel of several entries
-//! has the number of its last entry. Therefore the writer can send a refused parcel again entry by
-//! entry: the server has not seen the numbers of the single entries, and these numbers are below the
-//! numbers of all later parcels.
+//! An entry is one write of a caller, with a batch number. A parcel is the batch that the writer
+//! sends: one entry, or several merged entries. Entry numbers ascend in the order of writing. A
+//! parcel of several entries has the number of its last entry. Therefore the writer can send a
+//! refused parcel again entry by entry: the server has not seen the numbers of the single entries,
+//! and these numbers are below the numbers of all later parcels.
 
 use std::{
     collections::VecDeque,
@@ -29,19 +31,21 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// The limits of a parcel in rows, bytes and waiting time, and the number of parcels in flight.
+/// The maximal rows, bytes and waiting time of a parcel, and the maximal number of parcels in
+/// flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) rows_max: usize,
     pub(crate) bytes_max: usize,
     pub(crate) linger: Duration,
     pub(crate) in_flight_max: usize,
-    /// True if the server refuses a parcel as a whole for its times: all events of the parcel have
-    /// about the same age.
+    /// True if the ledger refuses all events of a parcel when the server reports a time outside of
+    /// the acceptance window: all events of the parcel have about the same age. If false, the
+    /// writer sends the entries again one by one.
     pub(crate) refuses_whole: bool,
 }
 
-/// The written rows that have no acknowledgement yet.
+/// The written rows that the server has not yet acknowledged.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limits: Limits,
@@ -50,11 +54,11 @@ pub(crate) struct Ledger {
     waiting_bytes: usize,
     unsent: VecDeque<Parcel>,
     sent: VecDeque<Parcel>,
-    /// The writer sends entries up to this number without waiting for further rows.
+    /// The writer sends entries up to this number immediately, without the linger time.
     flush_through: u64,
     done_through: u64,
-    /// Since the last flush: the sum of the acknowledgements, and the refusals whose caller no
-    /// longer listens.
+    /// The sum of the acknowledgements since the last flush. `unreported` is the first refusal
+    /// since the last flush that no caller awaited, and the number of such refusals.
     acknowledged: Acknowledgement,
     unreported: Option<(Error, u64)>,
 }
@@ -82,9 +86,10 @@ impl Ledger {
         self.waiting.push_back(entry);
     }
 
-    /// Adds an event. `number` must be above all earlier numbers. The event joins the last entry if
-    /// this entry also gathers events and is unsent; otherwise the event begins an entry, for which
-    /// the caller passes `room` in the buffer. `None` if the event needs room and `room` is `None`.
+    /// Adds an event. `number` must be above all earlier numbers. The event joins the last unsent
+    /// entry if this entry consists of appended events; otherwise the event begins an entry. `room`
+    /// is buffer space that the caller has reserved. Returns `None` if the event needs more buffer
+    /// space; then the caller reserves space and calls again.
     pub(crate) fn append(
         &mut self,
         number: u64,
@@ -113,7 +118,7 @@ impl Ledger {
         Some(EventPlace { awaited, at: 0, is_first: true })
     }
 
-    /// Adds an event to the last entry if it fits; otherwise returns `room`.
+    /// Adds an event to the last entry if the event fits; otherwise returns the unused `room`.
     fn join(
         &mut self,
         number: u64,
@@ -148,12 +153,12 @@ impl Ledger {
         Ok(EventPlace { awaited, at, is_first: false })
     }
 
-    /// Sends entries up to `number` without waiting for further rows.
+    /// Makes entries up to `number` due immediately, without the linger time.
     pub(crate) fn flush(&mut self, number: u64) {
         self.flush_through = self.flush_through.max(number);
     }
 
-    /// All entries up to this number are acknowledged or refused.
+    /// The highest number N such that every entry up to N is acknowledged or refused.
     pub(crate) fn done_through(&self) -> u64 {
         self.done_through
     }
@@ -166,7 +171,7 @@ impl Ledger {
         self.sent.len()
     }
 
-    /// The columns of the next parcel, if a parcel is ready to be sent at `now`.
+    /// The columns of the next parcel; `None` if no parcel is due at `now`.
     pub(crate) fn ready(&self, now: Instant) -> Option<SchemaRef> {
         if self.sent.len() >= self.limits.in_flight_max {
             return None;
@@ -191,11 +196,10 @@ impl Ledger {
         self.waiting.front().map(|entry| entry.since + self.limits.linger)
     }
 
-    /// Forms the next parcel, moves it to the sent parcels, and returns it to the caller, which
-    /// sends it.
+    /// Builds the next parcel, marks it as sent, and returns it. The caller then sends the parcel.
     ///
     /// # Errors
-    /// As [`EntryRows::close`]: the writer cannot continue.
+    /// The errors of [`EntryRows::close`], after which the writer cannot continue.
     pub(crate) fn send(&mut self) -> Result<Option<&Parcel>> {
         let next = match self.unsent.pop_front() {
             Some(parcel) => Some(parcel),
@@ -207,7 +211,8 @@ impl Ledger {
         Ok(self.sent.back())
     }
 
-    /// Merges as many waiting entries with the same columns as fit into a parcel.
+    /// Builds a parcel from the oldest waiting entries: as many entries with equal columns as the
+    /// limits allow.
     fn merge(&mut self) -> Result<Option<Parcel>> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut batches: Vec<RecordBatch> = Vec::new();
@@ -274,7 +279,8 @@ impl Ledger {
     /// Marks the oldest parcel as stored.
     ///
     /// # Errors
-    /// `Protocol` for the number of another parcel; `Closed` if another writer has used the number.
+    /// `Protocol` if `answer` has the number of another parcel; `Closed` if another writer has used
+    /// the number.
     pub(crate) fn acknowledged(&mut self, answer: &Answer) -> Result<()> {
         let Some(parcel) = self.sent.front() else {
             return Err(Error::protocol("the server acknowledged a batch that was not sent"));
@@ -320,9 +326,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// The server refused the oldest parcel and did not process the later parcels. The writer sends
-    /// the entries of a refused parcel one by one, so that the server refuses only the faulty
-    /// entries.
+    /// Handles the refusal of the oldest parcel; the server did not process the later parcels. The
+    /// ledger splits the refused parcel into single entries and queues these again, so that the
+    /// server refuses only the faulty entries.
     pub(crate) fn refused(&mut self, error: &Error) {
         let Some(parcel) = self.sent.pop_front() else { return };
         self.broken();
@@ -350,7 +356,7 @@ impl Ledger {
         }
     }
 
-    /// The call broke: the writer will send the sent parcels again unchanged.
+    /// Handles a broken call: queues all unacknowledged parcels again, unchanged.
     pub(crate) fn broken(&mut self) {
         while let Some(parcel) = self.sent.pop_back() {
             self.unsent.push_front(parcel);
@@ -360,7 +366,7 @@ impl Ledger {
     /// The sum of the acknowledgements since the previous call.
     ///
     /// # Errors
-    /// `InvalidBatch` if the server refused a batch and no caller has learned of the refusal.
+    /// `InvalidBatch` if the server refused a batch and no caller has received the error.
     pub(crate) fn take_outcome(&mut self) -> Outcome {
         let acknowledged = std::mem::take(&mut self.acknowledged);
         match self.unreported.take() {
@@ -383,15 +389,15 @@ impl Ledger {
         }
     }
 
-    /// Takes the newest parcel back from the sent parcels.
+    /// Marks the newest sent parcel as unsent again.
     pub(crate) fn unsend(&mut self) {
         if let Some(parcel) = self.sent.pop_back() {
             self.unsent.push_front(parcel);
         }
     }
 
-    /// Removes and returns all unacknowledged rows, in order. Sent parcels are not split, because
-    /// the server may have stored a parcel under its number.
+    /// Removes and returns all unacknowledged rows with their batch numbers, in order. Sent parcels
+    /// are not split, because the server may have stored a parcel under its number.
     pub(crate) fn take_all(&mut self) -> Vec<(u64, RecordBatch)> {
         self.broken();
         let sent = self.unsent.drain(..).map(|parcel| (parcel.number, parcel.batch));

@@ -16,7 +16,8 @@ use crate::{
     retry::RetryPolicy,
 };
 
-/// One part in this many of a message is left for data other than rows.
+/// The writer fills a message with rows up to all but 1/16 of the maximal size. The rest is for
+/// metadata and encoding.
 const MESSAGE_RESERVE_PARTS: usize = 16;
 
 /// The settings of a writer.
@@ -85,20 +86,21 @@ impl WriterBuilder {
         self
     }
 
-    /// Maximal rows of a parcel, the batch that the writer sends at once; default 65,536.
+    /// Maximal number of rows in a parcel; default 65,536. A parcel is the batch that the writer
+    /// sends in one message.
     pub fn batch_rows_max(mut self, rows: usize) -> Self {
         self.limits.rows_max = rows;
         self
     }
 
-    /// Approximate maximal bytes of a parcel; default 4 MiB.
+    /// Approximate maximal bytes of a parcel (see [`Self::batch_rows_max`]); default 4 MiB.
     pub fn batch_bytes_max(mut self, bytes: usize) -> Self {
         self.limits.bytes_max = bytes;
         self
     }
 
-    /// The linger time: the writer holds rows back for this time, to send them with further rows;
-    /// default 5 milliseconds.
+    /// The linger time: the writer delays rows for this time, to send them together with later
+    /// rows. Default: 5 milliseconds.
     pub fn linger(mut self, time: Duration) -> Self {
         self.limits.linger = time;
         self
@@ -110,8 +112,8 @@ impl WriterBuilder {
         self
     }
 
-    /// If true, the server refuses a whole parcel when its times are outside of the acceptance
-    /// window.
+    /// If true, a time outside of the acceptance window refuses all events of a parcel. If false,
+    /// the writer then sends the events again one by one.
     pub(crate) fn refuses_whole(mut self, whole: bool) -> Self {
         self.limits.refuses_whole = whole;
         self
@@ -137,8 +139,8 @@ impl WriterBuilder {
         self
     }
 
-    /// The policy for repeated attempts after failures; each acknowledgement begins a new series.
-    /// Default: any number of attempts within five minutes.
+    /// The policy for repeated attempts after failures; each acknowledgement resets the count of
+    /// attempts. Default: any number of attempts within five minutes.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
@@ -224,7 +226,8 @@ async fn last_sequence(client: &Client, producer: Uuid) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// The parts of `table` or `schema.table` in SQL syntax: a part without quotes becomes lower case.
+/// Parses `table` or `schema.table` in SQL syntax into names. A name without quotes becomes lower
+/// case.
 pub(crate) fn path_of(table: &str) -> Result<Vec<String>> {
     let refused = || {
         Error::new(ErrorKind::InvalidOption, format!("\"{table}\" is not the name of a table"))
@@ -252,7 +255,8 @@ pub(crate) fn path_of(table: &str) -> Result<Vec<String>> {
     }
 }
 
-/// A quoted name up to its closing quote, and the rest of the text.
+/// Reads a quoted name whose opening quote is already consumed. Returns the name and the text after
+/// the closing quote.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut rest = text;

@@ -1,4 +1,5 @@
-//! Written rows: entries, and the parcels in which the writer sends entries.
+//! Entries and parcels: an entry is one write of a caller, a parcel is a batch of entries that the
+//! writer sends in one message.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,29 +10,31 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::gather::{AwaitedEvents, EventParts, GatheredEvents, OutcomeReceivers};
 use crate::error::Result;
 
-/// Rows of one caller, or gathered events, under one number.
+/// The rows of one write, or events that callers appended one by one, under one batch number.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// For gathered events, the number of the last event: each event has its own number.
+    /// The batch number. Each appended event has its own number; an entry of appended events has
+    /// the number of the last event.
     pub(crate) number: u64,
     /// True if the caller chose the number.
     pub(crate) numbered: bool,
     pub(crate) rows: EntryRows,
     pub(crate) bytes: usize,
-    /// The name of the rows in errors, if not the batch number.
+    /// The name of the rows in error messages; if `None`, the messages name the batch number.
     pub(crate) name: Option<String>,
     pub(crate) since: Instant,
     pub(crate) receivers: OutcomeReceivers,
-    /// The entry's share of the buffer limit; the pieces of a cut batch have one share together.
+    /// The buffer space of the entry, freed on drop. All entries of a split batch share one
+    /// reservation.
     pub(crate) room: Arc<OwnedSemaphorePermit>,
 }
 
 /// The rows of an entry.
 #[derive(Debug)]
 pub(crate) enum EntryRows {
-    /// A complete batch.
+    /// A complete batch; no event can join.
     Batch(RecordBatch),
-    /// Events in growing columns; more events may join.
+    /// Appended events in columns under construction; more events may join.
     Gathered(GatheredEvents),
 }
 
@@ -50,10 +53,11 @@ impl EntryRows {
         }
     }
 
-    /// Converts gathered events to a batch, and returns the batch. No further event can join.
+    /// Returns the rows as a batch. Converts appended events to a batch first; afterwards no
+    /// further event can join.
     ///
     /// # Errors
-    /// As [`GatheredEvents::finish`]; then the entry is empty.
+    /// The errors of [`GatheredEvents::finish`]. After an error the entry is empty.
     pub(super) fn close(&mut self) -> Result<RecordBatch> {
         match self {
             Self::Batch(batch) => Ok(batch.clone()),
@@ -85,8 +89,8 @@ pub(crate) struct Parcel {
 }
 
 impl Entry {
-    /// The entries of the parcel, one by one; gathered events become single entries, each under its
-    /// own number.
+    /// Splits the entry: each appended event becomes an entry with its own number. Any other entry
+    /// stays as one entry.
     pub(super) fn singles(mut self) -> Vec<(Entry, RecordBatch)> {
         let Ok(batch) = self.rows.close() else { return Vec::new() };
         let count = batch.num_rows();

@@ -1,10 +1,11 @@
-//! Cuts batches to the size of a parcel.
+//! Splits large batches into slices of the size of a parcel (the batch that a writer sends in one
+//! message).
 
 use std::ops::Range;
 
 use arrow::array::RecordBatch;
 
-/// Approximate bytes of a batch in a message; for a slice, the bytes of its visible rows.
+/// The approximate bytes of a batch in a message. A slice counts only its own rows.
 pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter().map(|column| {
         let data = column.to_data();
@@ -13,8 +14,8 @@ pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
     columns.sum()
 }
 
-/// Cuts a batch into pieces of at most `rows_max` rows and about `bytes_max` bytes. A piece exceeds
-/// `limit` bytes only if it is a single row. Returns the row range and the bytes of each piece.
+/// Splits a batch into slices of at most `rows_max` rows and about `bytes_max` bytes. Only a slice
+/// of a single row can exceed `limit` bytes. Returns the row range and the bytes of each slice.
 pub(crate) fn cut(
     batch: &RecordBatch,
     rows_max: usize,
@@ -36,7 +37,7 @@ pub(crate) fn cut(
     all
 }
 
-/// The row range of each piece, if all rows had the same size.
+/// Computes the row range of each slice under the assumption that all rows have the same size.
 fn pieces(rows: usize, bytes: usize, rows_max: usize, bytes_max: usize) -> Vec<Range<usize>> {
     let by_bytes = match bytes {
         0 => rows,

@@ -17,7 +17,7 @@ use super::{RequestLimit, RequestPlace, STALLED, WatchedBody};
 
 type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
-/// A body with `pieces` pieces that never ends.
+/// A body that delivers `pieces` chunks and then waits for ever.
 fn body(pieces: usize, place: &Arc<RequestPlace>) -> WatchedBody<Body> {
     let pieces = vec![Ok::<_, Infallible>(Bytes::from_static(b"x")); pieces];
     let body = Body::from_stream(stream::iter(pieces).chain(stream::pending()));
@@ -46,7 +46,8 @@ async fn the_longest_wait_for_a_body_ends_for_a_new_request_and_work_stays() {
     assert!(poll(&mut second_body).is_pending());
     let third = limit.enter_at(now + STALLED).unwrap();
     assert!(is_lost(poll(&mut second_body)) && poll(&mut first_body).is_pending());
-    // The place of a lost request belongs to its successor.
+    // The place of the replaced request now belongs to the third request, so this drop frees no
+    // place.
     drop((second, second_body));
     let fourth = limit.enter_at(now + STALLED).unwrap();
     assert!(is_lost(poll(&mut first_body)) && is_lost(poll(&mut first_body)));

@@ -1,4 +1,4 @@
-//! The formats of a result in a response. The formats write batch by batch.
+//! The formats of a query result in a response. Each format converts the result batch by batch.
 
 use std::{io::Write, sync::Arc, time::Duration};
 
@@ -27,16 +27,18 @@ use crate::state::State;
 /// Maximum rows of a row group of a Parquet response.
 const GROUP_ROWS: usize = 131_072;
 
-/// Maximum bytes that a Parquet response holds for an unfinished row group.
+/// Maximum bytes that a Parquet response keeps in memory for an unfinished row group.
 const GROUP_BYTES: usize = 4 << 20;
 
-/// Approximate bytes of the rows that are formatted at once.
+/// Approximate bytes of the rows that the server formats in one step, and maximum bytes of a chunk
+/// of the response.
 const PART_BYTES: usize = 256 << 10;
 
-/// The response begins only after this number of bytes, or after [`OPENING_TIME`].
+/// The server sends the status only after formatting this number of bytes, or after
+/// [`OPENING_TIME`], so that an early error can become the status.
 const OPENING_BYTES: usize = 64 << 10;
 
-/// The maximum wait for [`OPENING_BYTES`], from the first bytes on.
+/// The maximum wait for [`OPENING_BYTES`], counted from the first formatted bytes.
 const OPENING_TIME: Duration = Duration::from_millis(50);
 
 /// The format of a result.
@@ -50,7 +52,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format with this name.
+    /// The format with the given name, in any case.
     ///
     /// # Errors
     /// `InvalidParameterValue` for an unknown name.
@@ -71,7 +73,7 @@ impl Format {
         })
     }
 
-    /// The first supported format in the header Accept; JSON by default.
+    /// The first supported format in the value of the header Accept; JSON if there is none.
     pub(super) fn accepted(accepted: Option<&str>) -> Self {
         let forms = [Format::Json, Format::Lines, Format::Csv, Format::Arrow, Format::Parquet];
         let kinds = accepted.unwrap_or_default().split(',');
@@ -92,9 +94,9 @@ impl Format {
         }
     }
 
-    /// The response with the rows of a query. The response begins after [`OPENING_BYTES`], or
-    /// [`OPENING_TIME`] after the first bytes: an error before this moment becomes the status of
-    /// the response.
+    /// Builds the response with the rows of a query. The response begins after [`OPENING_BYTES`]
+    /// formatted bytes, or [`OPENING_TIME`] after the first bytes. An earlier error becomes the
+    /// status of the response.
     ///
     /// # Errors
     /// The first error of the query; `OutOfMemory`; `Internal` for a column that the format does
@@ -126,8 +128,8 @@ impl Format {
                 Err(error) => Some((Err(error), None)),
             }
         });
-        // The opening of a short result reads up to the end, and the response polls the stream once
-        // more.
+        // `opening` reads a short result up to its end, and the response then polls the stream
+        // again: `fuse` makes this safe.
         let mut parts = Box::pin(parts.fuse());
         let opening = opening(&mut parts).await?;
         let opening = stream::iter(opening.into_iter().map(Ok));
@@ -139,14 +141,15 @@ impl Format {
     }
 }
 
-/// A result on its way to a client. A slow client keeps the writer's bytes and one batch in memory:
-/// the session's memory limit counts the bytes, and the statement's limit the batch.
+/// The state of a response that streams a query result. While a slow client reads, formatted bytes
+/// and one batch stay in memory. The bytes count toward the memory limit of the session, and the
+/// batch toward the limit of the statement.
 struct Answer {
     rows: Rows,
     /// `None` after the end of the result.
     writer: Option<Writer>,
     sending: Option<BatchSender>,
-    /// The formatted bytes; the response has already taken the first `sent` bytes.
+    /// The formatted bytes. The first `sent` bytes are already passed to the response.
     unsent: Vec<u8>,
     sent: usize,
     /// The memory reservation for the writer and the unsent bytes.
@@ -155,12 +158,12 @@ struct Answer {
     _ended: RequestSession,
 }
 
-/// A batch that is formatted in parts.
+/// A batch that the server formats in slices of about [`PART_BYTES`].
 struct BatchSender {
     batch: RecordBatch,
-    /// The first row that is not formatted yet.
+    /// The index of the first row that is not yet formatted.
     next: usize,
-    /// The number of rows of a part.
+    /// The number of rows in a slice.
     part_rows: usize,
 }
 
@@ -170,7 +173,7 @@ impl BatchSender {
         Self { batch, next: 0, part_rows: part_rows.max(1) }
     }
 
-    /// Takes the next rows of the batch; `None` at its end.
+    /// Returns the next slice of the batch; `None` at the end.
     fn part(&mut self) -> Option<RecordBatch> {
         let left = self.batch.num_rows().checked_sub(self.next).filter(|left| *left > 0)?;
         let part = self.batch.slice(self.next, left.min(self.part_rows));
@@ -180,10 +183,10 @@ impl BatchSender {
 }
 
 impl Answer {
-    /// The next bytes of the response; `None` at the end.
+    /// Formats and returns the next bytes of the response; `None` at the end.
     ///
     /// # Errors
-    /// As [`Format::answer`].
+    /// The errors of [`Format::answer`].
     async fn part(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(bytes) = self.unsent_part()? {
@@ -207,8 +210,9 @@ impl Answer {
         }
     }
 
-    /// A copy of the next unsent bytes. The connection keeps sent bytes in memory until the client
-    /// reads them; therefore each copy is small.
+    /// Takes the next unsent bytes, at most [`PART_BYTES`]; `None` if there are none. Longer output
+    /// is copied in chunks, because the connection keeps the whole buffer of a chunk in memory
+    /// until the client reads the chunk.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -228,10 +232,10 @@ impl Answer {
     }
 }
 
-/// Reads the first parts of a response, up to [`OPENING_BYTES`].
+/// Reads the first chunks of a response, up to [`OPENING_BYTES`] or for [`OPENING_TIME`].
 ///
 /// # Errors
-/// The error of any of these parts.
+/// The error of any of these chunks.
 async fn opening(parts: &mut (impl Stream<Item = Result<Bytes>> + Unpin)) -> Result<Vec<Bytes>> {
     let mut opening = Vec::new();
     let mut bytes = 0;
@@ -244,7 +248,7 @@ async fn opening(parts: &mut (impl Stream<Item = Result<Bytes>> + Unpin)) -> Res
         if bytes >= OPENING_BYTES {
             break;
         }
-        // After the deadline the stream still holds a part in progress; no bytes are lost.
+        // After the deadline the stream keeps a chunk in progress, so no bytes are lost.
         match timeout_at(deadline, parts.next()).await {
             Ok(next) => part = next,
             Err(_) => break,
@@ -253,14 +257,14 @@ async fn opening(parts: &mut (impl Stream<Item = Result<Bytes>> + Unpin)) -> Res
     Ok(opening)
 }
 
-/// An error that breaks the connection: the client must not take half a result for a complete
-/// result.
+/// Converts an error to an I/O error, which makes the server break the connection: the client must
+/// not mistake half a result for a complete result.
 fn broken(error: &Error) -> std::io::Error {
     tracing::info!(%error, "an answer ended early");
     std::io::Error::other(error.message().to_string())
 }
 
-/// The bytes that a format's encoder has written and the response has not taken yet.
+/// The output buffer of a format's encoder. The response takes the bytes from this buffer.
 #[derive(Debug, Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 
@@ -365,7 +369,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The bytes that the encoder of the format holds back.
+    /// The number of bytes that the format's encoder buffers and has not yet written.
     fn buffered(&self) -> usize {
         match &self.form {
             Form::Parquet(writer) => writer.memory_size(),
@@ -396,8 +400,8 @@ fn no_parquet(error: parquet::errors::ParquetError) -> Error {
     )
 }
 
-/// The columns in types that common tools read: string views as text, binary views as bytes,
-/// intervals as text.
+/// Converts a schema to types that common tools can read: string views to text, binary views to
+/// bytes, intervals to text.
 fn plain(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let kind = match field.data_type() {

@@ -1,8 +1,8 @@
-//! Rows as JSON. Numbers, booleans, arrays and jsonb keep their JSON type; all other values become
-//! SQL text.
+//! Converts rows to JSON. Numbers, booleans, arrays and jsonb values become the same types of JSON;
+//! all other values become strings with the SQL text.
 //!
-//! Each cell is a JSON text, so that a number keeps all digits of the database. A tree of JSON
-//! values would round numbers to double precision.
+//! Each value is converted directly to JSON text, so that a number keeps all its digits. A tree of
+//! JSON values would round numbers to double precision.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use stratalog_model::{ColumnType, Result};
 use stratalog_text::{ColumnWriter, TextStyle};
 
-/// The cells of a batch in JSON, by column.
+/// Converts each value of a batch to JSON text. Returns one list of values per column.
 ///
 /// # Errors
 /// `Internal` for a type without a text form.
@@ -24,11 +24,11 @@ pub(crate) fn cells(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<St
     columns.map(|(array, field)| column(array, field, style)).collect()
 }
 
-/// The rows of a batch, each as a list of JSON values. A number that double precision would round
-/// becomes a string.
+/// Converts each row of a batch to a list of JSON values. A number that double precision would
+/// round becomes a string.
 ///
 /// # Errors
-/// As [`cells`].
+/// The errors of [`cells`].
 pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Value>>> {
     let columns = cells(batch, style)?;
     let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
@@ -44,11 +44,11 @@ pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Val
     Ok(rows.collect())
 }
 
-/// The rows of a batch, each as a JSON object. If two columns have the same name, the later name
-/// gets a number: `v`, `v_1`.
+/// Converts each row of a batch to a JSON object. If two columns have the same name, the later
+/// column gets a number: `v`, `v_1`.
 ///
 /// # Errors
-/// As [`cells`].
+/// The errors of [`cells`].
 pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<String>> {
     let schema = batch.schema();
     let names = distinct(schema.fields().iter().map(|field| field.name().as_str()).collect());
@@ -63,7 +63,8 @@ pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Stri
     Ok((0..batch.num_rows()).map(row).collect())
 }
 
-/// The names as JSON strings, with numbers that make equal names different.
+/// Converts column names to JSON strings. Repeated names get numbers, which makes all results
+/// different.
 fn distinct(names: Vec<&str>) -> Vec<String> {
     let mut taken: HashSet<String> = names.iter().map(|name| (*name).to_string()).collect();
     let mut seen = HashSet::new();
@@ -79,7 +80,7 @@ fn distinct(names: Vec<&str>) -> Vec<String> {
     names.iter().map(of_name).collect()
 }
 
-/// The numbers in a JSON text, in their order.
+/// Finds the numbers in a JSON text, in their order.
 pub(super) fn numbers(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -109,7 +110,8 @@ fn after_string(text: &str) -> &str {
     end.and_then(|end| text.get(end + 1..)).unwrap_or_default()
 }
 
-/// True if a reader that uses double precision and 64-bit integers would not change the number.
+/// True if a JSON reader with double precision and 64-bit integers reads the number without
+/// rounding.
 fn is_exact(number: &str) -> bool {
     let kept = number.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
     number.parse::<i64>().is_ok()
@@ -194,7 +196,8 @@ fn column(array: &ArrayRef, field: &Field, style: &TextStyle) -> Result<Vec<Stri
     Ok(all)
 }
 
-/// A number with all its digits; NaN and infinity as strings.
+/// Converts the text of a number to JSON. The number keeps all its digits; NaN and infinity become
+/// strings.
 fn number(text: &str) -> String {
     match serde_json::from_str::<serde_json::Number>(text) {
         Ok(_) => text.to_string(),

@@ -1,6 +1,6 @@
-//! Parameters of a statement in JSON.
+//! The parameters of a statement, read from the JSON body of a request.
 //!
-//! Reading the body converts each value to text at once. A tree of JSON values would take many
+//! The JSON parser converts each value directly to text. A tree of JSON values would need many
 //! times the memory of the body.
 
 use std::{
@@ -17,9 +17,9 @@ use stratalog_model::ColumnType;
 /// Maximum number of parameters of a statement, as in the Postgres protocol.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
-/// Stands for a number that serde_json would round to double precision, until
-/// [`Parameters::keep_digits`] restores its digits. No string of a JSON text contains the character
-/// unescaped.
+/// A placeholder for a number that serde_json would round to double precision.
+/// [`Parameters::keep_digits`] replaces the placeholder by the digits of the number. Valid JSON
+/// strings contain this character only as an escape.
 const ROUNDED: char = '\u{1}';
 
 /// The parameters of a statement.
@@ -34,8 +34,8 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// The texts in the input syntax of the parameters' types: a list for an array type becomes
-    /// `{…}`.
+    /// Returns the texts in the input syntax of the parameters' types: a JSON list for an array
+    /// parameter becomes `{…}`.
     pub(super) fn in_syntax_of(
         &self,
         types: &[ColumnType],
@@ -50,10 +50,11 @@ impl Parameters {
         })
     }
 
-    /// Restores the digits of rounded numbers from `json`, the source text of the parameters.
+    /// Restores the digits of rounded numbers from `json`, the JSON text from which the parameters
+    /// were parsed.
     ///
     /// # Errors
-    /// `Internal` if `json` is not the source text.
+    /// `Internal` if `json` is another text.
     pub(super) fn keep_digits(&mut self, json: &str) -> stratalog_model::Result<()> {
         let is_rounded = |number: &&str| {
             *number == "-0" || (number.parse::<i64>().is_err() && number.parse::<u64>().is_err())
@@ -122,8 +123,8 @@ impl<'de> Visitor<'de> for List {
     }
 }
 
-/// A JSON list in the syntax of PostgreSQL's arrays. Strings and numbers have the same syntax in
-/// both; null becomes NULL.
+/// Converts a JSON list to the syntax of PostgreSQL's arrays, for example `[1,null,"a"]` to
+/// `{1,null,"a"}`. The input syntax of arrays reads `null` as NULL.
 fn array_text(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;
@@ -157,12 +158,12 @@ fn array_text(json: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueKind {
     Null,
-    /// A string, as text without quotes.
+    /// A JSON string; the parameter's text has no quotes.
     Text,
     Json,
 }
 
-/// Appends a JSON value to a text. Inside a list or an object, `nested` is true and strings keep
+/// Appends a JSON value to a text. `nested` is true inside a list or an object; strings then keep
 /// their quotes.
 struct ValueWriter<'a> {
     out: &'a mut String,

@@ -11,14 +11,15 @@ use stratalog_model::{ChronicleDefinition, Result};
 
 use super::rows::{Keys, ticks_of};
 
-/// The merged rows, and for each row the position of its last line among the original rows.
+/// The merged rows. `kept_rows` has, for each merged row, the index of its last original row.
 pub(super) struct MergedRows {
     pub(super) batch: RecordBatch,
     pub(super) kept_rows: Vec<u32>,
 }
 
-/// Merges rows with equal key and time. `None` if no two rows are equal in this sense, or if the
-/// table's collision rule keeps only the last of them anyway.
+/// Merges rows with equal key and time. `None` if no rows are merged: if no two rows have equal key
+/// and time, if no row lacks a value (then the table's collision rule gives the same result), or if
+/// this rule does not replace rows.
 ///
 /// # Errors
 /// Arrow's errors about key columns.
@@ -33,7 +34,7 @@ pub(super) fn merged(
     let (keys, ticks) = (Keys::of(definition, batch)?, ticks_of(definition, batch)?);
     let rows = u32::try_from(batch.num_rows()).unwrap_or(u32::MAX);
     let mut groups: HashMap<_, u32> = HashMap::with_capacity(batch.num_rows());
-    // For each row, the previous row with the same key and time.
+    // For each row, the index of the previous row with the same key and time.
     let mut before: Vec<Option<u32>> = Vec::with_capacity(batch.num_rows());
     for (row, tick) in (0..rows).zip(&ticks) {
         before.push(groups.insert((keys.row(row as usize), *tick), row));
@@ -53,7 +54,8 @@ pub(super) fn merged(
     Ok(Some(MergedRows { batch, kept_rows }))
 }
 
-/// Follows `before` from `row` back to the last row that has a value in `column`.
+/// Finds the last row with a value in `column`: starts at `row`, and follows `before` to earlier
+/// rows with the same key and time.
 fn latest(column: &ArrayRef, row: u32, before: &[Option<u32>]) -> u32 {
     let mut at = row;
     while column.is_null(at as usize) {

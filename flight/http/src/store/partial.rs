@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   one append of all rows ── stored ─► done
-//!        │ a row was refused
+//!        │ the table refused a row
 //!        ▼
-//!   one append per table: a batch is stored, or refused and halved, until single rows are refused
+//!   another append, table by table: a refused batch is halved, until single rows are refused
 //! ```
 
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use super::{
 };
 use crate::state::State;
 
-/// Maximum number of attempts to push rows of one table. After the last attempt, a refused batch is
-/// refused as a whole.
+/// Maximum number of attempts to add rows of one table to the append. After this number, the
+/// request refuses a whole batch without halving it further.
 const PUSHES_MAX: usize = 1024;
 
-/// Maximum number of errors that are kept; the count includes all errors.
+/// Maximum number of errors that a [`Refusals`] keeps. Its count includes all errors.
 const ERRORS_MAX: usize = 100;
 
-/// The refused lines: their number, and the first errors.
+/// The refused lines of a request: their number, and the first errors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
     pub(crate) errors: Vec<LineError>,
@@ -56,14 +56,15 @@ impl Refusals {
     }
 }
 
-/// Rows of one table, each with its line number.
+/// Rows of one table, each with its line number in the request.
 struct Part<'a> {
     definition: &'a Arc<ChronicleDefinition>,
     batch: &'a RecordBatch,
     lines: &'a [u32],
 }
 
-/// Stores all rows that their tables accept.
+/// Stores all rows that their tables accept. Returns the append, `None` if no row was accepted, and
+/// the refused rows.
 ///
 /// # Errors
 /// Errors that concern the whole request: no row is stored.
@@ -97,8 +98,8 @@ pub(crate) async fn store(
             Err(error) => return Err(error),
         }
     }
-    // All requests push their tables in the order of the table ids, so that two requests cannot
-    // deadlock.
+    // All requests append to their tables in the order of the table ids, so that two requests
+    // cannot deadlock.
     accepted.sort_by_key(|((definition, _), _)| definition.id);
     let (mut batches, lines): (Vec<_>, Vec<Vec<u32>>) = accepted.into_iter().unzip();
     if batches.is_empty() {
@@ -129,7 +130,7 @@ pub(crate) async fn store(
     }
 }
 
-/// Appends the rows that their tables accept, table by table.
+/// Adds the rows that the tables accept to `append`, table by table, and commits.
 async fn append_each(
     state: &State,
     mut append: ProtocolAppend,
@@ -143,8 +144,8 @@ async fn append_each(
     append.commit().await
 }
 
-/// The outcome of an append. If the store recognizes the request as a retry, the outcome has the
-/// refusals of the first attempt.
+/// The outcome of a request: the append, and the refused rows. If the store recognizes the request
+/// as a retry, the refused rows are those of the first attempt.
 fn answer_of(
     state: &State,
     producer: Option<(ProducerId, u64)>,
@@ -186,7 +187,7 @@ fn concerns_rows(kind: ErrorKind) -> bool {
     )
 }
 
-/// Pushes the rows of one table; reports the rows that the table refuses.
+/// Adds the rows of one table to the append. Records the rows that the table refuses in `refusals`.
 async fn push_each(
     append: &mut ProtocolAppend,
     part: &Part<'_>,
@@ -195,8 +196,8 @@ async fn push_each(
     let ticks = ticks_of(part.definition, part.batch)?;
     let mut order: Vec<u32> =
         (0..u32::try_from(part.batch.num_rows()).unwrap_or(u32::MAX)).collect();
-    // Sorted by time, rows with refused times are neighbours; rows with equal times keep their
-    // order.
+    // In the order of time, rows with refused times are neighbours, so that halving finds them
+    // fast. The sort is stable: rows with equal times keep their order.
     order.sort_by_key(|row| ticks.get(*row as usize).copied());
     let skips = part.definition.collision.refuses();
     let on_conflict = if skips { OnConflict::Skip } else { OnConflict::Error };
@@ -235,7 +236,7 @@ fn refuse(part: &Part<'_>, row: Option<u32>, error: &Error, refusals: &mut Refus
     refusals.add(&part.definition.name, u64::from(line), error);
 }
 
-/// The error of a row whose key and time another row already has.
+/// The error for a row if another row already has the same key and time.
 fn key_taken(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::UniqueViolation,
@@ -248,8 +249,8 @@ fn key_taken(definition: &ChronicleDefinition) -> Error {
     ))
 }
 
-/// The positions of rows that the table did not admit. Of several rows with the same key and time,
-/// only the first can be admitted.
+/// The indexes of the pushed rows that are not among the admitted rows. Of several rows with the
+/// same key and time, only the first can be admitted.
 fn skipped(part: &Part<'_>, pushed: &RecordBatch, admitted: &PushResult) -> Result<Vec<usize>> {
     let definition = part.definition;
     let (pushed_keys, pushed_ticks) =

@@ -1,5 +1,5 @@
-//! Remembers the refused lines of numbered requests, so that the retry of a request gets the answer
-//! of the first attempt.
+//! Remembers the refused lines of requests with an idempotency key, so that a retry of a request
+//! gets the answer of the first attempt.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,8 @@ use stratalog_model::ProducerId;
 
 use super::partial::Refusals;
 
-/// Maximum number of producers whose last refusals are remembered; a new producer replaces the
-/// oldest.
+/// Maximum number of producers for which the server remembers the last refusals. A new producer
+/// replaces the oldest producer.
 const PRODUCERS_MAX: usize = 256;
 
 /// The refusals of each producer's last request, in memory only: a restart forgets them. A request
@@ -20,7 +20,8 @@ pub(crate) struct RefusedRequests {
 }
 
 impl RefusedRequests {
-    /// Remembers the refusals of a stored request.
+    /// Remembers the refusals of a stored request. `request` is the producer's id and the request's
+    /// number.
     pub(crate) fn keep(&self, request: (ProducerId, u64), refusals: &Refusals) {
         let mut requests = self.requests.lock();
         requests.retain(|((producer, _), _)| *producer != request.0);
@@ -33,7 +34,8 @@ impl RefusedRequests {
         requests.push_back((request, refusals.clone()));
     }
 
-    /// The refusals of the first attempt of `request`; `None` if they are forgotten.
+    /// The refusals of the first attempt of `request`; `None` if the server no longer remembers
+    /// them.
     pub(crate) fn of_retry(&self, request: (ProducerId, u64)) -> Option<Refusals> {
         let requests = self.requests.lock();
         let (_, refusals) = requests.iter().find(|(kept, _)| *kept == request)?;

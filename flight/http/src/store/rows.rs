@@ -1,4 +1,4 @@
-//! Key and tick of each row of a batch.
+//! Computes the key and the tick of each row of a batch.
 
 use arrow::{
     array::{
@@ -10,7 +10,7 @@ use arrow::{
 };
 use stratalog_model::{ChronicleDefinition, Error, Result};
 
-/// The key of each row of a batch, without its tick.
+/// The values of the key columns, without the tick column, of each row of a batch.
 pub(super) struct Keys(Option<Rows>);
 
 impl Keys {
@@ -36,7 +36,7 @@ impl Keys {
     }
 }
 
-/// The tick of each row's time; for a time that has no tick, the time itself.
+/// The tick of each row's time. For a time outside of the range of ticks, the time itself.
 ///
 /// # Errors
 /// `Internal` for a batch without a time column.
@@ -52,7 +52,7 @@ pub(super) fn ticks_of(definition: &ChronicleDefinition, batch: &RecordBatch) ->
     Ok(values.iter().map(tick).collect())
 }
 
-/// The values of a timestamp column, and the length of its unit in nanoseconds.
+/// The values of a timestamp column, and the nanoseconds of one unit of the values.
 fn times(column: &ArrayRef) -> Result<(Vec<i64>, i64)> {
     macro_rules! values {
         ($array:ty, $unit:literal) => {

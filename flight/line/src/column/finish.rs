@@ -16,8 +16,9 @@ use super::{Column, Refusal, Values};
 use crate::FieldValue;
 
 impl Column {
-    /// The column as an array of `rows` rows. `column_type` may differ from the type at the time of
-    /// reading, because the table may have changed.
+    /// Converts the column to an array of `rows` rows and of type `column_type`. This type may
+    /// differ from the type of the collected values, because the table may have changed in the
+    /// meantime.
     ///
     /// # Errors
     /// `DatatypeMismatch` or `NumericOutOfRange` if `column_type` cannot hold the values.
@@ -36,7 +37,8 @@ impl Column {
                 let singles = values.into_iter().map(|value| value as f32).collect();
                 primitive::<Float32Type>(singles, nulls)
             }
-            // `push` has checked each value against the range of the type.
+            // The casts lose no digits, because `push` has checked each value against the range of
+            // the type.
             Values::Integer { values, .. } => match column_type {
                 ColumnType::SmallInt => {
                     let small = values.into_iter().map(|value| value as i16).collect();
@@ -65,7 +67,7 @@ impl Column {
         })
     }
 
-    /// The values, converted to a column of another type.
+    /// Converts the values to a column of another type.
     fn converted(self, column_type: &ColumnType) -> Result<Self> {
         let mut other = Self::new(&self.name, &[], column_type.clone(), self.new);
         let refused = |refusal| match refusal {

@@ -3,15 +3,15 @@
 use memchr::{memchr, memchr2, memchr3};
 
 /// Finds the end of a line that is spread over chunks: the first newline that is neither escaped
-/// nor within a string. A quote begins a string only where a value may stand: after the first
-/// space, if since then more `=` than `,` have come. InfluxDB's scanLine has the same rule, so
-/// malformed lines end at the same byte.
+/// nor within a string. A quote begins a string only in the place of a value: after the first
+/// space, if more `=` than `,` have followed this space. InfluxDB's function scanLine has the same
+/// rule, so malformed lines end at the same byte in both.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Boundary {
-    /// True after the tags: the first unescaped space has come.
+    /// True after the first unescaped space, which ends the tags.
     fields: bool,
     quoted: bool,
-    /// True if the last byte was a backslash, which is literal or escapes the next byte.
+    /// True if the last byte was a backslash, which may escape the next byte.
     escaped: bool,
     /// The number of `=` minus the number of `,` outside of strings, since the end of the tags.
     balance: i64,
@@ -56,8 +56,8 @@ impl Boundary {
     }
 }
 
-/// The kind of the line so far, and the search for its end. A comment ends at the next newline,
-/// whatever its text.
+/// The kind of the line, and the state of the search for its end. A comment ends at the next
+/// newline, even if the newline is escaped or within quotes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum LineEnd {
     /// The line has only spaces so far.

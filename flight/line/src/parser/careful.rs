@@ -25,7 +25,7 @@ const VALUE_ENDS: &[u8] = b", \t\n";
 const KEY_ENDS: &[u8] = b"=, \t\n";
 
 impl LineParser {
-    /// Reads a line without its leading spaces and without its newline.
+    /// Reads a line of any syntax. `line` has neither leading spaces nor a newline.
     pub(super) fn any_line(&mut self, line: &[u8], tables: &dyn Tables) -> Result<()> {
         check_utf8(line)?;
         self.rows.mark();
@@ -85,7 +85,7 @@ impl LineParser {
         row.commit(tick_ns, line_number(self.line + 1))
     }
 
-    /// The series of a line, and the position at which the fields begin.
+    /// Reads the series of a line. Returns the series and the position at which the fields begin.
     fn series(&mut self, line: &[u8]) -> Result<(SeriesNumber, usize)> {
         let end = name_end(line, 0, SERIES_ENDS);
         let spaces = spaces_from(line, end);
@@ -126,7 +126,7 @@ impl LineParser {
     }
 }
 
-/// Name and value of the tag at `start`, and the position after the tag.
+/// Reads the tag at `start`. Returns its name, its value, and the position after the tag.
 fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
     let equals = name_end(line, start, KEY_ENDS);
     let raw = line.get(start..equals).unwrap_or_default();
@@ -202,7 +202,7 @@ fn field(row: &mut Row<'_>, line: &[u8], start: usize, scratch: &mut Vec<u8>) ->
     Ok(end)
 }
 
-/// A name or the value of a tag, without its escapes.
+/// Unescapes a name or the value of a tag, and checks the result.
 fn name(part: Part, what: &str, raw: &[u8]) -> Result<String> {
     let mut bytes = Vec::with_capacity(raw.len());
     unescape(part, raw, &mut bytes);
@@ -248,7 +248,7 @@ fn binary_value(line: &[u8], end: usize) -> Option<Error> {
     Some(no_value(&String::from_utf8_lossy(name), line, equals + 1))
 }
 
-/// The error for a character that may not stand at position `at`.
+/// The error for a character that is not allowed at position `at`.
 fn stray(line: &[u8], at: usize, hint: &str) -> Error {
     let what = match line.get(at) {
         Some(b'\t') => "a tab",
@@ -274,7 +274,8 @@ fn no_value(field: &str, line: &[u8], start: usize) -> Error {
     Error::new(MALFORMED, message).with_hint(value_hint(raw))
 }
 
-/// A hint for values in a syntax that only QuestDB's clients write.
+/// The hint in the error for an invalid value, with a special hint for syntax that only QuestDB's
+/// clients write.
 fn value_hint(raw: &[u8]) -> &'static str {
     let digits = raw.strip_prefix(b"-").unwrap_or(raw);
     match digits.split_last() {

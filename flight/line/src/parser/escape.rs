@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr2};
 
-/// A part of a line; it determines the characters that a backslash escapes.
+/// The kind of a part of a line. The kind determines the characters that a backslash can escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// A measurement: `,`, space and `\` can be escaped.
@@ -25,8 +25,8 @@ impl Part {
     }
 }
 
-/// Appends a part of a line to `into`, without its escapes. A backslash before any other character
-/// is an ordinary character.
+/// Unescapes `raw`, a part of a line, and appends the result to `into`. A backslash before a
+/// character that cannot be escaped is an ordinary character.
 pub(super) fn unescape(part: Part, raw: &[u8], into: &mut Vec<u8>) {
     let mut rest = raw;
     while let Some(at) = memchr(b'\\', rest) {
@@ -41,7 +41,7 @@ pub(super) fn unescape(part: Part, raw: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(rest);
 }
 
-/// The position of the closing quote of a string, and whether the string has escapes. `start` is
+/// The position of the closing quote of a string, and true if the string has escapes. `start` is
 /// the position after the opening quote.
 #[inline]
 pub(super) fn closing_quote(data: &[u8], start: usize) -> Option<(usize, bool)> {

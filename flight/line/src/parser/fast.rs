@@ -1,4 +1,5 @@
-//! The fast path of the parser: lines whose series and fields are known, without anything unusual.
+//! The fast path of the parser: reads lines with ordinary syntax whose series and fields are in the
+//! cache.
 
 use memchr::{memchr, memchr2};
 
@@ -10,13 +11,13 @@ use super::{
 };
 use crate::{FieldValue, Row, SeriesNumber, Tables};
 
-/// Maximal bytes of a field's name, with its escapes, that the fast path looks up.
+/// Maximal bytes of a field's name that the fast path looks up. The bytes of escapes count.
 const LABEL_BYTES_MAX: usize = 128;
 
-/// Capacity for the tags of a series; more tags need an allocation.
+/// The number of tags of a series that fit on the stack. More tags need an allocation.
 const TAGS_EXPECTED: usize = 16;
 
-/// The separator after a value.
+/// The part of the line that follows a value, as its separator shows.
 enum After {
     Field,
     Timestamp,
@@ -24,9 +25,9 @@ enum After {
 }
 
 impl LineParser {
-    /// Reads the line at `start` if its fields are known, its series is known or has no escapes,
-    /// and the line is correct. Returns the start of the next line. If the result is `None`,
-    /// nothing has changed, and the slow path must read the line.
+    /// Reads the line at `start`, if the line is valid, the cache contains its fields, and its
+    /// series is in the cache or has no escapes. Returns the start of the next line. If the result
+    /// is `None`, nothing has changed, and the slow path must read the line.
     #[inline]
     pub(super) fn plain_line(
         &mut self,
@@ -80,8 +81,8 @@ impl LineParser {
         Some(end)
     }
 
-    /// The series at the beginning of a line, and the length of its identity: the bytes up to the
-    /// space.
+    /// Finds the series at the beginning of a line. Returns the series and the length of its
+    /// identity, the bytes before the first space.
     #[inline]
     fn known_series(&mut self, rest: &[u8]) -> Option<(SeriesNumber, usize)> {
         let generation = self.rows.series.generation;
@@ -100,7 +101,8 @@ impl LineParser {
         }
     }
 
-    /// Adds a new series without escapes to the cache; `None` also if the series has an error.
+    /// Adds a new series without escapes to the cache. `None` if the series has escapes, unusual
+    /// syntax or an error.
     fn plain_series(&mut self, identity: &[u8]) -> Option<SeriesNumber> {
         let odd = |byte: &u8| matches!(byte, b'\\' | b'\t' | b'\0');
         if identity.iter().any(odd) || identity.first() == Some(&b'#') {
@@ -120,7 +122,7 @@ impl LineParser {
     }
 }
 
-/// Reads a field whose column is known; returns the position after its value.
+/// Reads a field whose column is known. Returns the position after the value.
 #[inline]
 fn known_field(
     row: &mut Row<'_>,
@@ -160,7 +162,8 @@ fn known_field(
     }
 }
 
-/// Looks a column up by name, when it is not the expected column.
+/// Finds the column of the field at the start of `rest` by name, if the expected column does not
+/// match. Returns the column's number and the length of the label.
 fn found_field(row: &mut Row<'_>, rest: &[u8]) -> Option<(u32, usize)> {
     let head = rest.get(..LABEL_BYTES_MAX).unwrap_or(rest);
     let length = memchr(b'=', head)?;
@@ -172,7 +175,7 @@ fn found_field(row: &mut Row<'_>, rest: &[u8]) -> Option<(u32, usize)> {
     Some((row.find(name)?, length + 1))
 }
 
-/// Reads a string that begins at `start`; returns the position behind its closing quote.
+/// Reads the string at `start` into the row. Returns the position after the closing quote.
 #[inline]
 fn known_text(
     row: &mut Row<'_>,
@@ -200,7 +203,7 @@ fn known_text(
     Some(end + 1)
 }
 
-/// The boolean at `start`, and the position after it.
+/// Reads the boolean at `start`. Returns its value and the position after it.
 pub(super) fn boolean(data: &[u8], start: usize) -> Option<(bool, usize)> {
     let rest = data.get(start..)?;
     for (word, value) in [
@@ -222,7 +225,7 @@ pub(super) fn boolean(data: &[u8], start: usize) -> Option<(bool, usize)> {
     None
 }
 
-/// The separator after a value, and the position after the separator.
+/// Reads the separator at `at`. Returns what follows, and the position after the separator.
 #[inline(always)]
 fn after(data: &[u8], at: usize) -> Option<(After, usize)> {
     match data.get(at)? {

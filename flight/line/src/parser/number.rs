@@ -37,7 +37,8 @@ const fn tens() -> [u64; 20] {
     tens
 }
 
-/// The eight bytes of `data` from position `at` on; zeros after the end of `data`.
+/// The eight bytes of `data` at position `at` as a little-endian integer; zeros after the end of
+/// `data`.
 #[inline]
 fn word(data: &[u8], at: usize) -> u64 {
     let rest = data.get(at..).unwrap_or_default();
@@ -56,12 +57,13 @@ fn last_word(rest: &[u8]) -> u64 {
 #[inline]
 fn digits(word: u64) -> u32 {
     let values = word ^ ZEROS;
-    // The high bit of each byte above 9: 0x76 + 10 = 0x80, and no byte carries into the next.
+    // Sets the high bit of each byte that is no digit: 0x76 + 10 = 0x80, and no byte carries into
+    // the next.
     let others = (((values & (0x7f * ONES)) + 0x76 * ONES) | values) & (0x80 * ONES);
     others.trailing_zeros() / 8
 }
 
-/// The value of the first `digits` digits of a word, from 1 to 8.
+/// The decimal value of the first `digits` bytes of a word, which are digits. `digits` is 1 to 8.
 #[inline]
 fn value(word: u64, digits: u32) -> u64 {
     let eight = (word ^ ZEROS) << (64 - 8 * digits);
@@ -77,15 +79,15 @@ fn ten(digits: u32) -> u64 {
     TENS.get(digits as usize).copied().unwrap_or(u64::MAX)
 }
 
-/// The digits of a number without sign or point.
+/// A sequence of decimal digits, without sign or point.
 struct Digits {
-    /// Their value; `None` if it exceeds 64 bits.
+    /// The value of the digits; `None` if the value exceeds 64 bits.
     value: Option<u64>,
     /// The position after the digits.
     end: usize,
 }
 
-/// The digits at `start`; `None` if no digit stands there.
+/// Reads the digits at `start`; `None` if there is no digit.
 #[inline(always)]
 fn run(data: &[u8], start: usize) -> Option<Digits> {
     let first = word(data, start);
@@ -117,9 +119,9 @@ fn longer_run(data: &[u8], mut end: usize, value_so_far: u64) -> Digits {
 /// The result of reading a number.
 #[derive(Debug, PartialEq)]
 pub(super) enum Number {
-    /// A number, and the position after it.
+    /// A number, and the position after the number.
     Is(FieldValue<'static>, usize),
-    /// A number beyond the range of its kind.
+    /// A number outside of the range of its kind.
     OutOfRange,
     /// The text is not a number.
     Not,
@@ -159,7 +161,7 @@ pub(super) fn number(data: &[u8], start: usize) -> Number {
     long_number(data, start, negative, longer_run(data, from + 8, value(first, 8)))
 }
 
-/// A number of eight digits or more.
+/// Reads a number with eight or more digits before the point. `whole` is the first run of digits.
 fn long_number(data: &[u8], start: usize, negative: bool, whole: Digits) -> Number {
     let end = whole.end;
     match data.get(end) {
@@ -176,7 +178,8 @@ fn long_number(data: &[u8], start: usize, negative: bool, whole: Digits) -> Numb
     }
 }
 
-/// A float whose decimal point is at `point`; `whole` is the value of the digits before the point.
+/// Reads a float whose decimal point is at `point`. `whole` is the value of the digits before the
+/// point.
 #[inline(always)]
 fn fraction(data: &[u8], start: usize, negative: bool, whole: Option<u64>, point: usize) -> Number {
     let Some(digits) = run(data, point + 1) else { return Number::Not };
@@ -197,8 +200,8 @@ fn fraction(data: &[u8], start: usize, negative: bool, whole: Option<u64>, point
     }
 }
 
-/// A float with any syntax, whose digits are read up to `end`; reads a fraction and an exponent
-/// from there on.
+/// Reads a float with any syntax. The digits from `start` up to `end` are already checked; a
+/// fraction and an exponent may follow at `end`.
 fn any_float(data: &[u8], start: usize, mut end: usize) -> Number {
     if let Some(b'e' | b'E') = data.get(end) {
         let sign = matches!(data.get(end + 1), Some(b'+' | b'-'));
@@ -217,7 +220,7 @@ fn any_float(data: &[u8], start: usize, mut end: usize) -> Number {
 /// The result of reading a timestamp.
 #[derive(Debug, PartialEq)]
 pub(super) enum Timestamp {
-    /// A timestamp, and the position after it.
+    /// A timestamp, and the position after the timestamp.
     Is(i64, usize),
     /// An integer beyond 64 bits.
     OutOfRange,

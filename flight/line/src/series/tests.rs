@@ -18,7 +18,8 @@ fn the_series_that_followed_is_guessed() {
     assert_eq!(cache.find(b"a"), Some(a));
     assert_eq!(cache.expected_next(b"b f=1"), Some((b, 1)));
     assert_eq!(cache.expected_next(b"ab f=1"), Some((ab, 2)));
-    // A full circle back to the first series; then a wrong successor, and an incomplete identity.
+    // The successor of the last series is the first series. Then follow a line with another series
+    // than expected, and a line with a longer identity.
     assert_eq!(cache.expected_next(b"a f=1"), Some((a, 1)));
     assert_eq!(cache.expected_next(b"ab f=1"), None);
     assert_eq!(cache.expected_next(b"bc f=1"), None);

@@ -5,16 +5,18 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use super::{TAG_BYTES, Table};
 use crate::{RowLimits, fault::excerpt, tag::TagRole};
 
-/// Bytes of a row besides its columns: time, series, line number, and a share of the columns' gaps.
+/// Bytes of a row in addition to its columns: time, series, line number, and a share of the
+/// columns' lists of NULL rows.
 const ROW_BYTES: usize = 32;
 
 impl Table {
-    /// Approximate bytes of the rows as a batch: each row takes space in every column.
+    /// The approximate bytes of the collected rows in the form of a batch. Each row takes space in
+    /// every column.
     pub(crate) fn bytes(&self) -> usize {
         self.rows() * self.row_bytes + self.text_bytes
     }
 
-    /// Computes the bytes of a row for the present columns and tags of the batch.
+    /// Recomputes `row_bytes` for the present columns and tags of the batch.
     pub(super) fn measure(&mut self) {
         let known = self.definition.iter().flat_map(|definition| &definition.columns);
         let known: usize = known.map(|column| value_bytes(&column.column_type)).sum();
@@ -24,7 +26,7 @@ impl Table {
         self.row_bytes = ROW_BYTES + known + new + TAG_BYTES * tags.count();
     }
 
-    /// Checks that a growth of all rows by `bytes` each stays within the limits.
+    /// Checks that the rows stay within `table_bytes_max` if each row grows by `bytes`.
     pub(crate) fn check_growth(&self, bytes: usize, limits: &RowLimits) -> Result<()> {
         let rows = self.rows() + 1;
         if rows.saturating_mul(self.row_bytes + bytes) <= limits.table_bytes_max {
@@ -42,7 +44,7 @@ impl Table {
     }
 }
 
-/// Bytes of a value of this type in a batch, without its text.
+/// Bytes of a value of the given type in a batch, without the bytes of its text.
 pub(super) fn value_bytes(column_type: &ColumnType) -> usize {
     match column_type {
         ColumnType::Boolean => 1,

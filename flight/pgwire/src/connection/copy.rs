@@ -1,10 +1,11 @@
-//! COPY in and out.
+//! COPY FROM STDIN and COPY TO STDOUT.
 //!
 //! ```text
-//!   socket ─► messages ─► pieces of up to PIECE_BYTES ─► parser ─► batches ─► sink
+//!   socket ─► messages ─► chunks, up to PIECE_BYTES ─► parser ─► batches ─► sink
 //!   └──── the connection's task ─────────────────────┘ └── a task ──────┘ └─ a task ─┘
 //! ```
-//! A few pieces and one batch may wait between the stages, so that parser and sink run in parallel.
+//! The sink stores the rows. A few chunks may wait for the parser, and one batch for the sink, so
+//! that parser and sink run in parallel.
 
 use std::sync::Arc;
 
@@ -28,16 +29,17 @@ use crate::{
     frontend::{Frontend, InboundItem},
 };
 
-/// Small messages are combined to pieces of this many bytes: some clients send one line a message.
+/// The connection combines small messages to chunks of this many bytes, because some clients send
+/// one line per message.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Maximum pieces that wait for the parser.
+/// Maximum number of chunks that wait for the parser.
 const PIECES_WAITING: usize = 2;
 
-/// Maximum batches that wait for the sink.
+/// Maximum number of batches that wait for the sink.
 const BATCHES_WAITING: usize = 1;
 
-/// What the connection sends to the parser. If the channel closes without `Done`, the COPY is
+/// A message from the connection to the parser. If the channel closes without `Done`, the COPY is
 /// cancelled and stores no row.
 #[derive(Debug)]
 enum CopyMessage {
@@ -81,11 +83,12 @@ impl Parser {
     }
 }
 
-/// What the parser sends to the sink. If the channel closes without `Done`, the sink stores no row.
+/// A message from the parser to the sink. If the channel closes without `Done`, the sink stores no
+/// row.
 #[derive(Debug)]
 enum ParserMessage {
     Batch(RecordBatch),
-    /// The data has ended; with the rows that the parser skipped.
+    /// The data has ended. The value reports the rows that the parser skipped.
     Done(SkippedRows),
 }
 
@@ -101,15 +104,15 @@ async fn store(
     let mut sinking = SpawnedTask::spawn(sink_all(sink, batches));
     let parsed = parse_all(parser, feed, &sender, (&progress, &share)).await;
     drop(sender);
-    // An error of the sink comes first, because it concerns earlier rows than an error of the
+    // An error of the sink has priority, because it concerns earlier rows than an error of the
     // parser.
     let stored = sinking.result().await?;
     parsed?;
     stored.ok_or_else(|| Error::internal("a COPY ended without CopyDone or CopyFail"))
 }
 
-/// Passes batches to the sink until `Done`, and commits; `None` if the channel closes without
-/// `Done`.
+/// Passes batches to the sink until `Done`, then commits and returns the number of stored rows.
+/// `None` if the channel closes without `Done`.
 async fn sink_all(
     mut sink: CopySink,
     mut batches: mpsc::Receiver<ParserMessage>,
@@ -128,15 +131,15 @@ async fn sink_all(
     }
 }
 
-/// Parses the data until its end. Also returns if the sink has ended, because the sink reports its
-/// error itself.
+/// Parses the data until its end, and sends the batches to the sink. Also returns, without an
+/// error, if the sink has ended: the sink reports its own error.
 async fn parse_all(
     mut parser: Parser,
     mut feed: mpsc::Receiver<CopyMessage>,
     sink: &mpsc::Sender<ParserMessage>,
     (progress, share): (&CopyProgress, &Arc<Share>),
 ) -> Result<()> {
-    // Counts the bytes of an incomplete row.
+    // The memory reservation for the bytes of an incomplete row.
     let mut pending = share.hold(0)?;
     loop {
         let piece = tokio::select! {
@@ -175,8 +178,8 @@ async fn parse_all(
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Runs COPY FROM STDIN. After a failure the sink is dropped and stores no row, and later data
-    /// of the client is ignored.
+    /// Runs COPY FROM STDIN. After a failure the COPY stores no row, and the connection ignores
+    /// later data of the client.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Step<()> {
         let CopyIn {
             table,
@@ -212,8 +215,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
         let mut work = SpawnedTask::spawn(store(parser, sink, receiver, (progress, share)));
         if let Err(ending) = self.feed(&sender, &mut work).await {
-            // The work on this statement must end before the next statement begins. A failed
-            // statement has ended already.
+            // The parser and the sink must end before the next statement begins.
             drop(sender);
             if let StepEnd::Error(_) = &ending {
                 let _ = self.watched(async { Ok(work.result().await.is_ok()) }).await?;
@@ -225,7 +227,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Passes the client's data to the parser until the client ends the data.
+    /// Passes the client's data to the parser until the client sends CopyDone.
     async fn feed(
         &mut self,
         sender: &mpsc::Sender<CopyMessage>,
@@ -240,7 +242,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     tokio::select! {
                         biased;
                         inbound = self.reader.next() => inbound,
-                        // Work that ends before the client's data has failed.
+                        // The parser or the sink ended before the client's data, so the COPY has
+                        // failed.
                         result = work.result() => return Err(ended_early(result)),
                         () = self.stop.hard.cancelled() => return Err(shutting_down()),
                     }
@@ -266,7 +269,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.hand_over(sender, work, &mut gathered).await?;
                     return self.send_piece(sender, work, CopyMessage::Done).await;
                 }
-                // A client may send Flush and Sync ahead; both have no effect within a COPY.
+                // A client may send Flush and Sync during a COPY. The server ignores both.
                 b'H' | b'S' => {}
                 b'X' => return Err(StepEnd::Gone),
                 b'f' => {
@@ -301,7 +304,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.send_piece(sender, work, CopyMessage::Data(gathered.split().freeze())).await
     }
 
-    /// Passes a piece to the parser; waits while the parser is busy.
+    /// Passes a chunk to the parser; waits while the parser is busy.
     async fn send_piece(
         &mut self,
         sender: &mpsc::Sender<CopyMessage>,
@@ -374,16 +377,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         is_table: bool,
     ) -> Step<u64> {
         let style = self.session.text_style();
-        // Clients expect the header in one message with the first row. Without rows, the header is
-        // in one message with the trailer.
+        // Clients expect the header in the same message as the first row, or as the trailer if
+        // there is no row.
         let header = copy_binary::header();
         let mut before: &[u8] = &header;
         let mut count = 0_u64;
         while let Some(batch) = self.next_to_copy(rows).await? {
             let writer = RowWriter::new(&batch, &[BINARY], &style)?;
-            // A copy of a table must keep all digits of times, or two events could become one. A
-            // copy of a query has microseconds, as other binary results have: drivers read query
-            // results by COPY.
+            // A copy of a table must keep all digits of times, or two events could become one. In a
+            // copy of a query, times are cut to microseconds as in other binary results, because
+            // some drivers read query results with COPY.
             if is_table {
                 writer.check_digits(batch.schema_ref())?;
             }

@@ -1,4 +1,4 @@
-//! Sends the rows of a result, no faster than the client reads.
+//! Sends the rows of a result to the client, no faster than the client reads.
 
 use arrow::array::RecordBatch;
 use futures::{FutureExt as _, StreamExt as _};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Connection, Step, work::CancelPolicy};
 use crate::encode::RowWriter;
 
-/// A result from which the client reads.
+/// A result of which the client has read some rows.
 pub(crate) struct Cursor {
     rows: Rows,
     formats: Vec<i16>,
@@ -37,14 +37,15 @@ impl Cursor {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Sends rows up to the end of the result, or up to `rows_max` rows (0: no limit); returns the
-    /// number of rows. After exactly `rows_max` rows the result is not known to be at its end, as
-    /// in PostgreSQL.
+    /// number of rows. After exactly `rows_max` rows the result counts as unfinished, even if no
+    /// row follows, as in PostgreSQL.
     pub(crate) async fn send_rows(&mut self, cursor: &mut Cursor, rows_max: usize) -> Step<u64> {
         let limit = if rows_max == 0 { u64::MAX } else { rows_max as u64 };
         self.pass_rows(cursor, limit, true).await
     }
 
-    /// Sends or skips rows up to the end of the result, or up to `limit` rows.
+    /// Sends or skips rows up to the end of the result, or up to `limit` rows. Returns the number
+    /// of rows.
     pub(crate) async fn pass_rows(
         &mut self,
         cursor: &mut Cursor,
@@ -93,7 +94,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-/// What the stream of a result yields.
+/// An item of the stream of a result.
 enum CursorItem {
     Rows(RecordBatch),
     End,
@@ -108,8 +109,8 @@ impl From<Option<RecordBatch>> for CursorItem {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// The next rows. For an endless result, sends the buffered output before waiting; a request
-    /// with a row limit then gets fewer rows instead of waiting.
+    /// Reads the next rows. For an endless result, sends the buffered output before waiting. A
+    /// request with a row limit that has already sent rows does not wait, but ends with fewer rows.
     async fn next_of(&mut self, cursor: &mut Cursor, limit: u64, sent: u64) -> Step<CursorItem> {
         if !cursor.rows.is_endless() {
             return Ok(self.watched(next(&mut cursor.rows)).await?.into());
@@ -136,7 +137,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// The next rows of a COPY; an endless result waits as in [`Self::next_of`].
+    /// Reads the next rows for a COPY. For an endless result, sends the buffered output before
+    /// waiting.
     pub(super) async fn next_to_copy(&mut self, rows: &mut Rows) -> Step<Option<RecordBatch>> {
         if rows.is_endless() {
             if let Some(there) = next(rows).now_or_never() {

@@ -1,4 +1,4 @@
-//! The extended query protocol: named statements, portals, suspended results.
+//! The extended query protocol: prepared statements, portals, and suspended results.
 
 use std::sync::Arc;
 
@@ -249,7 +249,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.tell()
     }
 
-    /// Skips rows of a portal, for SQL's MOVE with the portal's name; `None` for an unknown portal.
+    /// Skips rows of a portal, for the SQL command MOVE with the portal's name; `None` for an
+    /// unknown portal.
     pub(super) async fn skip_portal_rows(
         &mut self,
         portal: &str,
@@ -266,10 +267,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(Some(passed))
     }
 
-    /// The rows of a portal. A statement without rows runs here, and is answered.
+    /// Returns the result rows of a portal, for reading. A statement that returns no rows runs
+    /// here: then the function sends the answer and returns `None`.
     async fn open_portal(&mut self, name: &str) -> Step<Option<Box<Cursor>>> {
         let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
-        // An error, or a drop during the work, leaves the portal finished.
+        // After an error, or if this future is dropped, the portal stays finished.
         let state = std::mem::replace(&mut portal.state, PortalState::Finished);
         let statement = Arc::clone(&portal.statement);
         let formats = portal.formats.clone();
@@ -293,8 +295,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Some(outcome) => outcome,
             None => {
                 let session = Arc::clone(&self.session);
-                // PostgreSQL locks the tables of a statement from Parse to Sync, so that no session
-                // changes them in between.
+                // PostgreSQL locks the tables of a statement from Parse to Sync. So a plan made in
+                // the same round is still valid.
                 let is_current = statement.round == self.rounds;
                 self.watched(async move {
                     match is_current {
@@ -317,7 +319,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     pub(super) fn close(&mut self, close: &Close) -> Step<()> {
-        // To close an unknown statement or portal is no error.
+        // Closing an unknown statement or portal is not an error.
         match close.target {
             Target::Statement => {
                 self.statements.remove(&close.name);
@@ -346,8 +348,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         })
     }
 
-    /// Runs DEALLOCATE and DISCARD ALL on the statements that Parse has prepared, because SQL and
-    /// the protocol share one set of names. `None` if the statement concerns only the session.
+    /// Applies DEALLOCATE and DISCARD ALL also to the statements prepared by Parse messages,
+    /// because SQL's PREPARE and the protocol share one set of names. `None` if the session must
+    /// run the statement.
     pub(super) fn deallocate(&mut self, text: &str) -> Option<Outcome> {
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
@@ -374,7 +377,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Some(quoted) => quoted.replace("\"\"", "\""),
             None => name.to_ascii_lowercase(),
         };
-        // The session also has the statement, unless its text is empty.
+        // The session also knows the statement and must drop it, unless the text of the statement
+        // is empty.
         let is_empty = self.statements.remove(&name)?.prepared.is_none();
         is_empty.then(|| Outcome::Done("DEALLOCATE".to_string()))
     }
@@ -387,8 +391,8 @@ fn no_portal(name: &str) -> StepEnd {
     ))
 }
 
-/// The numeric type, or array of numerics, with this object id; the id does not contain the
-/// precision.
+/// The type with the object id `id`, if this type is numeric or an array of numerics. The object id
+/// does not contain a precision.
 fn numeric_type(id: u32) -> Option<ColumnType> {
     match id {
         oid::NUMERIC => Some(ColumnType::NUMERIC),

@@ -1,8 +1,8 @@
-//! The named statements and portals of a client.
+//! The prepared statements and portals of a connection, and the memory budget for the named ones.
 //!
-//! The unnamed statement and the unnamed portal do not count against the budget: each exists once
-//! and is at most as large as a message, so that every message that fits works. If a named portal
-//! uses the unnamed statement, the statement counts.
+//! The unnamed statement and the unnamed portal do not count toward the budget: a connection has at
+//! most one of each, and each is at most as large as a message. Thus every message within the size
+//! limit works. If a named portal uses the unnamed statement, the statement counts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,11 +13,11 @@ use stratalog_query::Prepared;
 use super::cursor::Cursor;
 use crate::budget::{Budget, Claim};
 
-/// A statement or portal counts as at least this many bytes.
+/// Bytes that each statement or portal adds to the budget, in addition to its contents.
 const STATEMENT_BYTES: usize = 8 << 10;
 const PORTAL_BYTES: usize = 1 << 10;
 
-/// The bytes that each parameter, and each column of the result, adds.
+/// The bytes that each parameter, and each column of the result, adds to the budget.
 const PARAMETER_BYTES: usize = 48;
 const COLUMN_BYTES: usize = 512;
 
@@ -26,11 +26,12 @@ const COLUMN_BYTES: usize = 512;
 pub(crate) struct Statement {
     /// `None` for an empty statement text.
     pub(super) prepared: Option<Arc<Prepared>>,
-    /// Object ids of the parameters' types: from the client, or else from the planner.
+    /// Object ids of the parameters' types, declared by the client or determined by the planner.
     pub(super) parameters: Vec<u32>,
-    /// The round of the Parse message. A round lasts from one Sync to the next.
+    /// The number of the round in which the Parse message came. A round lasts from one Sync to the
+    /// next.
     pub(super) round: u64,
-    /// The statement's share of the budget, held as long as a name or a portal refers to the
+    /// The statement's share of the budget, which is freed when no name and no portal refers to the
     /// statement.
     claim: OnceLock<Claim>,
 }
@@ -51,7 +52,8 @@ impl Statement {
         schema.map_or(0, |schema| schema.fields().len())
     }
 
-    /// Counts the statement against the budget, once. `name` is for the error message.
+    /// Adds the statement to the budget, unless it is already counted. `name` is the statement's
+    /// name for the error message.
     pub(super) fn keep(&self, name: &str, budget: &Budget) -> Result<()> {
         if self.claim.get().is_some() {
             return Ok(());
@@ -77,7 +79,7 @@ pub(crate) struct Portal {
 }
 
 pub(super) enum PortalState {
-    /// The statement has not run yet; with the values of the parameters.
+    /// The statement has not yet run. The vector contains the values of the parameters.
     Bound(Vec<ScalarValue>),
     /// The client reads the result, or has reached its end.
     Reading(Box<Cursor>),
@@ -86,7 +88,8 @@ pub(super) enum PortalState {
 }
 
 impl Portal {
-    /// A portal with the name `name`.
+    /// Creates a portal with the name `name`. Unless the name is empty, the portal counts toward
+    /// the budget.
     pub(super) fn new(
         name: &str,
         statement: Arc<Statement>,

@@ -1,4 +1,4 @@
-//! The simple query protocol: a message with a string of statements.
+//! The simple query protocol: a Query message contains a string of statements.
 
 use std::sync::Arc;
 
@@ -42,7 +42,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             let outcome = self.run_statement(statement).await?;
             if last && matches!(outcome, Outcome::Done(_)) {
-                // The implicit transaction commits before the client receives the answer.
+                // The implicit transaction must commit before the client receives the answer to the
+                // last statement.
                 self.commit_implicit().await?;
             }
             self.answer_outcome(outcome).await?;
@@ -52,8 +53,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Puts the statements of one message, or of one pipeline, into an implicit transaction where
-    /// possible. `more` is true if statements follow.
+    /// Puts the statements of one message, or of one pipeline (the messages up to Sync), into an
+    /// implicit transaction where possible. `more` is true if further statements follow.
     pub(super) async fn enter_implicit(&mut self, statement: &Arc<Parsed>, more: bool) -> Step<()> {
         if !more && !self.session.is_implicit() {
             return Ok(());
@@ -102,7 +103,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    /// Answers a statement without rows; the answer is the same in both protocols.
+    /// Sends the answer to a statement without rows. The answer is the same in the simple and in
+    /// the extended protocol.
     pub(super) async fn answer_without_rows(&mut self, outcome: Outcome) -> Step<()> {
         match outcome {
             Outcome::Done(tag) => self.complete(&tag)?,

@@ -1,4 +1,5 @@
-//! Runs the work of a connection, and cancels it when the client or the server ends.
+//! Runs the statements of a connection, and cancels a statement when the client disconnects or the
+//! server stops.
 
 use std::panic::AssertUnwindSafe;
 
@@ -21,7 +22,8 @@ impl<T: Send + 'static> SpawnedTask<T> {
         Self(Some(tokio::spawn(work)))
     }
 
-    /// The result of the task; available once. The future may be dropped and created again.
+    /// Waits for the result of the task, which is available once. The caller may drop this future
+    /// and call again.
     pub(crate) async fn result(&mut self) -> Result<T> {
         let Some(task) = self.0.as_mut() else {
             return Err(Error::internal("the result of a task was taken already"));
@@ -44,7 +46,7 @@ fn panicked() -> Error {
     Error::internal("the statement failed: a defect of the server")
 }
 
-/// How a client must have left for its work to be cancelled.
+/// The condition under which a client counts as disconnected, so that its work is cancelled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CancelPolicy {
     /// The client has closed the connection, and no received message needs an answer. While a
@@ -52,14 +54,15 @@ pub(crate) enum CancelPolicy {
     /// statement then does not keep blocking other sessions. Any other statement runs to its end
     /// after Terminate, as in PostgreSQL.
     Gone,
-    /// The client has closed its side of the connection. For endless work: it never reads later
-    /// messages, so they do not keep it running.
+    /// The client has closed its side of the connection, even if received messages are unanswered.
+    /// For endless work, which would never come to these messages.
     Closed,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Runs `work`; cancels it by dropping it if the client disconnects or the server stops. A
-    /// panic of the work is an error of the statement and leaves the connection open.
+    /// Runs `work`. Drops the future, and so cancels the work, if the client disconnects or the
+    /// server stops. A panic of the work becomes an error of the statement, and the connection
+    /// stays open.
     pub(crate) fn watched<T>(
         &mut self,
         work: impl Future<Output = Result<T>>,

@@ -1,4 +1,4 @@
-//! Values in PostgreSQL's binary format.
+//! Encodes values in PostgreSQL's binary format.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::types::{element_of, oid, wire_type};
 /// Microseconds between 1970-01-01 and 2000-01-01.
 pub(crate) const POSTGRES_EPOCH_MICROS: i64 = POSTGRES_EPOCH_DAYS * DAY_SECONDS * 1_000_000;
 
-/// Encodes the values of an array in binary format.
+/// Encodes the values of an Arrow array in PostgreSQL's binary format.
 #[derive(Debug)]
 pub struct BinaryWriter {
     values: Values,
@@ -36,7 +36,7 @@ enum Values {
     Int16(Int16Array),
     Int32(Int32Array),
     Int64(Int64Array),
-    /// 64-bit values whose wire type is a 4-byte `oid` type.
+    /// 64-bit values that clients receive as a 4-byte type: `oid`, `xid` or `cid`.
     Oid(Int64Array),
     Float32(Float32Array),
     Float64(Float64Array),
@@ -62,14 +62,15 @@ enum Values {
     List {
         array: ListArray,
         element: u32,
-        /// The lower bound of the array's subscripts.
+        /// The index of the first element as SQL counts: 1, or 0 for vector types.
         lower: i32,
         child: Box<BinaryWriter>,
     },
 }
 
 impl BinaryWriter {
-    /// An encoder for `array` with the wire type `wire_oid`.
+    /// Creates an encoder for `array`. `wire_oid` is the object id of the type that the client
+    /// receives.
     ///
     /// # Errors
     /// `FeatureNotSupported` if no SQL type matches `field`.
@@ -90,14 +91,15 @@ impl BinaryWriter {
         }
         let column_type = ColumnType::from_arrow_field(field).ok_or_else(unsupported)?;
         if is_name_of_oid(wire_oid) {
-            // Only the catalog can translate a name to its oid.
+            // The value is a name, but the binary format needs the object id, which only the
+            // catalog knows.
             return Err(unsupported());
         }
         if matches!(wire_oid, oid::OID | oid::XID | oid::CID) && array.data_type().is_integer() {
             let wide = cast(array, &DataType::Int64)?;
             return Ok(Self { values: Values::Oid(wide.as_primitive().clone()) });
         }
-        // Decimals keep their width, because the canonical type cannot hold the widest decimals.
+        // 256-bit decimals are not cast to the canonical type, which has 128 bits.
         if let DataType::Decimal256(_, scale) = array.data_type() {
             return Ok(Self {
                 values: Values::Decimal { array: Arc::clone(array), scale: *scale },
@@ -192,13 +194,13 @@ impl BinaryWriter {
         })
     }
 
-    /// True if a value has digits beyond microseconds; [`Self::write`] omits them.
+    /// True if a time has digits beyond microseconds, which [`Self::write`] omits.
     pub(crate) fn cuts_digits(&self) -> bool {
         self.array().is_some_and(|array| self.cuts_digits_of(0, array.len()))
     }
 
-    /// As [`Self::cuts_digits`], for the rows from `start` to before `end`. The rows of a list may
-    /// use only a part of the child array.
+    /// Does the same as [`Self::cuts_digits`] for the rows from `start` (included) to `end`
+    /// (excluded). The list rows of a batch may use only a part of their child array.
     fn cuts_digits_of(&self, start: usize, end: usize) -> bool {
         let mut rows = start..end;
         match &self.values {
@@ -217,11 +219,11 @@ impl BinaryWriter {
         }
     }
 
-    /// Appends the value of row `row`, which must be below the array's length. NULL appends nothing
-    /// and returns `false`.
+    /// Appends the value of row `row` to `out`; the caller passes a valid row. For NULL, appends
+    /// nothing and returns `false`.
     ///
     /// # Errors
-    /// `DatetimeOverflow` for times outside the binary form.
+    /// `DatetimeOverflow` for times that the binary format cannot express.
     pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<bool> {
         if self.array().is_none_or(|array| array.is_null(row)) {
             return Ok(false);
@@ -259,7 +261,7 @@ impl BinaryWriter {
             Values::Char(array) => out.push(array.value(row).bytes().next().unwrap_or(0)),
             Values::Inet(array) => write_address(array.value(row), out)?,
             Values::Jsonb(array) => {
-                // The version of the binary format of jsonb.
+                // The version number of the binary format of jsonb.
                 out.push(1);
                 out.extend_from_slice(array.value(row).as_bytes());
             }
@@ -293,7 +295,7 @@ impl BinaryWriter {
     }
 }
 
-/// True for an oid type whose values Stratalog holds as names, for example `regclass`.
+/// True for an oid type whose values Stratalog represents as names, for example `regclass`.
 fn is_name_of_oid(wire_oid: u32) -> bool {
     matches!(
         wire_oid,
@@ -307,8 +309,8 @@ fn write_address(text: &str, out: &mut Vec<u8>) -> Result<()> {
         let message = format!("invalid input syntax for type inet: \"{text}\"");
         Error::new(ErrorKind::InvalidTextRepresentation, message)
     })?;
-    // PostgreSQL's number of the address family, the bits of the network, 0 for "not a cidr", and
-    // the number of address bytes.
+    // The four bytes before the address: PostgreSQL's number of the address family, the bits of the
+    // network mask, 0 for "not a cidr", and the number of address bytes.
     match address {
         IpAddr::V4(address) => {
             out.extend_from_slice(&[2, 32, 0, 4]);
@@ -322,11 +324,11 @@ fn write_address(text: &str, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Casts a column to the Arrow type that Stratalog uses for its SQL type, because results may have
-/// other Arrow types.
+/// Casts a column to the Arrow type that Stratalog normally uses for the SQL type. A query result
+/// may have another Arrow type of the same SQL type.
 fn canonical(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     let wanted = match (array.data_type(), column_type) {
-        // The values of a dictionary or run array may be decimals of another width.
+        // A 128-bit decimal array needs no cast, whatever its precision and scale.
         (DataType::Decimal128(_, _), ColumnType::Numeric { .. }) => return Ok(Arc::clone(array)),
         // The zone of a timestamp is not part of its value, so a cast would only copy the array.
         (DataType::Timestamp(_, _), _) => return Ok(Arc::clone(array)),
@@ -338,7 +340,8 @@ fn canonical(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     Ok(cast(array, &wanted)?)
 }
 
-/// The time in microseconds since 1970, rounded down; `None` beyond 64 bits.
+/// Converts a time in units of 1/`per_second` second to microseconds, rounded down; `None` if the
+/// result exceeds 64 bits.
 fn micros(units: i64, per_second: i64) -> Option<i64> {
     if per_second > 1_000_000 {
         Some(units.div_euclid(per_second / 1_000_000))
@@ -347,7 +350,7 @@ fn micros(units: i64, per_second: i64) -> Option<i64> {
     }
 }
 
-/// The range of a row's elements in the child of a list, end excluded.
+/// The start and the end (excluded) of a row's elements in the child array of a list.
 fn elements(array: &ListArray, row: usize) -> (usize, usize) {
     let bound = |at: usize| {
         array.value_offsets().get(at).and_then(|offset| usize::try_from(*offset).ok()).unwrap_or(0)
@@ -388,7 +391,8 @@ fn write_list(
     Ok(())
 }
 
-/// Encodes the text of a decimal number: groups of four digits on both sides of the decimal point.
+/// Encodes the text of a decimal number as PostgreSQL's binary `numeric`: groups of four digits on
+/// both sides of the decimal point.
 fn write_numeric(text: &[u8], out: &mut Vec<u8>) {
     let (negative, text) = match text.split_first() {
         Some((b'-', rest)) => (true, rest),

@@ -27,7 +27,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn binary_forms_are_those_of_postgresql() {
-    // Expected: encode(<type>send(value), 'hex') of PostgreSQL 15.
+    // Expected values: the result of encode(<type>send(value), 'hex') in PostgreSQL 15.
     let numeric = ColumnType::Numeric { precision: 20, scale: 6 };
     let timestamp = ColumnType::TimestampTz { precision: 9 };
     let list = |item: ColumnType| ColumnType::Array(Box::new(item));
@@ -163,7 +163,8 @@ fn formats_are_none_one_or_each() {
     assert_eq!(format_of(&[0, 1], 1), 1);
 }
 
-/// Values, as text, that the binary format holds without loss: times with at most microseconds.
+/// Random values as text, with their types. The binary format can express each value without loss:
+/// times have at most microseconds.
 fn value() -> impl Strategy<Value = (ColumnType, String)> {
     let number = any::<i64>();
     prop_oneof![
@@ -183,7 +184,7 @@ fn value() -> impl Strategy<Value = (ColumnType, String)> {
         (1_i64..250_000_000_000, 0_u32..1_000_000, prop::sample::select(vec![6_u8, 9])).prop_map(
             |(seconds, micros, precision)| {
                 let mut out = Vec::new();
-                // Times in nanoseconds end in the year 2262.
+                // Times in nanoseconds end in the year 2262, so their seconds are limited.
                 let seconds = if precision == 9 { seconds % 9_000_000_000 } else { seconds };
                 stratalog_text::write::datetime::write_timestamp(
                     seconds,

@@ -10,7 +10,7 @@ pub enum Frontend {
     Query(String),
     /// `P`: prepare a statement.
     Parse(Parse),
-    /// `B`: make a portal.
+    /// `B`: create a portal, a statement with parameter values.
     Bind(Bind),
     /// `D`: describe a statement or portal.
     Describe(Describe),
@@ -18,7 +18,7 @@ pub enum Frontend {
     Execute(Execute),
     /// `C`: close a statement or portal.
     Close(Close),
-    /// `S`: end a round of extended messages.
+    /// `S`: end a round of messages of the extended query protocol.
     Sync,
     /// `H`: send the output so far.
     Flush,
@@ -26,7 +26,7 @@ pub enum Frontend {
     CopyData(Bytes),
     /// `c`: the data of a COPY has ended.
     CopyDone,
-    /// `f`: cancel a COPY; with the client's reason.
+    /// `f`: cancel a COPY, for the reason in the text.
     CopyFail(String),
     /// `X`: end the connection.
     Terminate,
@@ -48,7 +48,8 @@ pub struct Parse {
     pub types: Vec<u32>,
 }
 
-/// Makes a portal from a statement and the values of its parameters.
+/// The body of a Bind message, which creates a portal from a statement and the values of its
+/// parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bind {
     /// Name of the portal; empty for the unnamed portal.
@@ -63,7 +64,7 @@ pub struct Bind {
     pub result_formats: Vec<i16>,
 }
 
-/// What Describe and Close refer to.
+/// The type of the object to which Describe or Close refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A prepared statement.
@@ -72,7 +73,8 @@ pub enum Target {
     Portal,
 }
 
-/// Asks for the parameters and columns of a statement or portal.
+/// The body of a Describe message, which asks for the parameters and columns of a statement or
+/// portal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Describe {
     /// The type of the object.
@@ -127,7 +129,7 @@ impl Frontend {
     /// Decodes the body of a message of type `kind`.
     ///
     /// # Errors
-    /// `ProtocolViolation` if the body is shorter or longer than its contents; `InvalidEncoding`
+    /// `ProtocolViolation` if the length of the body does not match its contents; `InvalidEncoding`
     /// for strings that are not UTF-8.
     pub fn decode(kind: u8, body: Bytes) -> Result<Self> {
         let mut body = Body(body);
@@ -183,7 +185,7 @@ impl Frontend {
     }
 }
 
-/// The part of a body that is not decoded yet.
+/// The rest of a message body that is not yet decoded.
 struct Body(Bytes);
 
 impl Body {
@@ -221,8 +223,8 @@ impl Body {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A 16-bit number of elements. The caller's collection grows with each element, so that a
-    /// wrong number causes no large allocation.
+    /// Reads a 16-bit number of elements. The caller must not allocate for this number in advance,
+    /// because a wrong number would cause a large allocation.
     fn count(&mut self) -> Result<u16> {
         self.array().map(u16::from_be_bytes)
     }

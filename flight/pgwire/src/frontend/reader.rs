@@ -9,37 +9,40 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::message::is_known;
 use crate::budget::{Budget, Claim};
 
-/// A connection may hold this many bytes of a message without a claim on the budget.
+/// The number of bytes of a message that a connection may buffer without a memory reservation from
+/// the budget.
 const FREE_BYTES: usize = 128 << 10;
 
-/// Maximum bytes that are read while a statement runs.
+/// Maximum bytes that the server reads and buffers while a statement runs.
 const READ_AHEAD_BYTES: usize = 64 << 10;
 
-/// The size of a read from a client that sends much data.
+/// The size in bytes of a read from a client that sends much data.
 const READ_BYTES: usize = 64 << 10;
 
-/// The size of a read until a read fills its buffer.
+/// The size in bytes of the first reads. After a read that fills its buffer, the size is
+/// [`READ_BYTES`].
 const FIRST_READ_BYTES: usize = 8 << 10;
 
-/// What the reader returns.
+/// An item that the reader returns.
 #[derive(Debug)]
 pub enum InboundItem {
-    /// A message: its type byte and its body, which is not decoded.
+    /// A message: its type byte and its undecoded body.
     Message(u8, Bytes),
     /// A message for which no memory was free: its type byte, and the error for the client. The
     /// message was read and dropped.
     Refused(u8, Error),
-    /// The client has disconnected, possibly within a message.
+    /// The client has disconnected, possibly in the middle of a message.
     Closed,
     /// The bytes do not form a message, so the reader cannot find the next message. The error is
     /// for the client.
     Broken(Error),
 }
 
-/// How a client has left, when no received message is left to execute.
+/// The way in which a client has ended the connection, after all its received messages are
+/// answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disconnect {
-    /// The client has closed its side of the connection.
+    /// The client has closed its side of the TCP connection.
     Closed,
     /// The client has sent Terminate, and expects no answer.
     Farewell,
@@ -52,12 +55,12 @@ pub struct MessageLimits {
     pub bytes_max: usize,
     /// The budget that the large messages of all connections share.
     pub room: Budget,
-    /// How long a large message may wait for its claim.
+    /// The maximal time for which a large message waits for its memory reservation.
     pub patience: Duration,
 }
 
-/// Splits the bytes of a socket into messages. The memory is bounded: a small buffer per
-/// connection, and for large messages a claim on the budget.
+/// Splits the bytes of a socket into messages. The memory is bounded: each connection has a small
+/// buffer, and large messages need a memory reservation (a claim) from the budget.
 #[derive(Debug)]
 pub struct MessageReader<R> {
     source: R,
@@ -66,16 +69,18 @@ pub struct MessageReader<R> {
     closed: bool,
     /// The size of the next read.
     read_bytes: usize,
-    /// The claim of the incomplete message.
+    /// The memory reservation of the incomplete message.
     claim: Option<Claim>,
-    /// The bytes that are missing of a COPY data message whose first part was returned.
+    /// The number of missing bytes of a COPY data message of which the reader has already returned
+    /// a part.
     data_left: usize,
-    /// The message that is being refused: its type byte, the number of its missing bytes, and the
-    /// error.
+    /// The refused message whose bytes the reader drops now: its type byte, the number of its
+    /// missing bytes, and the error.
     refused: Option<(u8, usize, Error)>,
 }
 
-/// A message and its claim; the claim ends when the last part of the message is dropped.
+/// The body of a message and its memory reservation. The reservation ends when the last slice of
+/// the body is dropped.
 struct ClaimedMessage {
     body: Bytes,
     _claim: Claim,
@@ -88,7 +93,8 @@ impl AsRef<[u8]> for ClaimedMessage {
 }
 
 impl<R: AsyncRead + Unpin> MessageReader<R> {
-    /// A reader of `source`; `buffer` contains the bytes that were read before.
+    /// Creates a reader of `source`. `buffer` contains the bytes that were already read from
+    /// `source`.
     pub fn new(source: R, buffer: BytesMut, limits: MessageLimits) -> Self {
         Self {
             source,
@@ -102,7 +108,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// The next message. Dropping the future loses no bytes.
+    /// Waits for the next message. Dropping the future loses no bytes.
     pub async fn next(&mut self) -> InboundItem {
         loop {
             match self.buffered() {
@@ -131,8 +137,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Makes room in the buffer for the rest of the incomplete message. A large message waits here
-    /// for its claim on the budget, and its sender waits too.
+    /// Grows the buffer for the rest of the incomplete message. For a large message, waits here for
+    /// a memory reservation from the budget; in the meantime nothing is read from the client.
     async fn make_room(&mut self) {
         let here = self.buffer.len();
         if here < FREE_BYTES || self.claim.is_some() || self.refused.is_some() || self.data_left > 0
@@ -161,8 +167,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         self.buffer.reserve(READ_BYTES);
     }
 
-    /// Drops the bytes of a refused message; returns the refusal when the whole message has
-    /// arrived.
+    /// Drops the received bytes of a refused message. Returns the refusal when the whole message
+    /// has arrived.
     fn drop_refused(&mut self) -> Option<InboundItem> {
         let (kind, left, error) = self.refused.take()?;
         let here = left.min(self.buffer.len());
@@ -174,7 +180,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         None
     }
 
-    /// The next part of a large COPY data message; `None` if too few bytes have arrived.
+    /// Returns the next part of a large COPY data message; `None` if too few bytes have arrived.
     fn more_data(&mut self) -> Option<InboundItem> {
         let here = self.data_left.min(self.buffer.len());
         if here < self.data_left && here < READ_BYTES {
@@ -184,12 +190,13 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Some(InboundItem::Message(b'd', self.buffer.split_to(here).freeze()))
     }
 
-    /// True if the next received message is Sync, apart from Close and Flush messages before it.
+    /// True if the received messages continue with any number of Close and Flush messages and then
+    /// Sync.
     pub fn is_sync_next(&self) -> bool {
         self.kind_behind(b"CH") == Some(b'S')
     }
 
-    /// The type of the next received message whose type is not in `passed`.
+    /// The type of the first received message whose type is not in `passed`.
     fn kind_behind(&self, passed: &[u8]) -> Option<u8> {
         if self.refused.is_some() || self.data_left > 0 {
             return None;
@@ -205,8 +212,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// The next message, if it has arrived. A large COPY data message is returned in parts, as they
-    /// arrive, each as a message of its own.
+    /// Returns the next message if it has arrived. A large COPY data message is returned in parts
+    /// as they arrive. Each part has the form of a separate message.
     pub fn buffered(&mut self) -> Option<InboundItem> {
         if self.refused.is_some() {
             return self.drop_refused();
@@ -256,15 +263,16 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let mut body = self.buffer.split_to(length - 4).freeze();
         if let Some(claim) = self.claim.take() {
             body = Bytes::from_owner(ClaimedMessage { body, _claim: claim });
-            // Later data would otherwise keep this message's memory in use.
+            // A new buffer for later data, because the old buffer would keep the memory of this
+            // message allocated.
             self.buffer = BytesMut::from(self.buffer.as_ref());
         }
         Some(InboundItem::Message(kind, body))
     }
 
-    /// Waits until the client disconnects; meanwhile reads a limited number of bytes. Never returns
-    /// while a received message other than Sync, Close and Flush needs an answer. Dropping the
-    /// future loses no bytes.
+    /// Waits until the client disconnects, and reads a limited number of bytes in the meantime.
+    /// Never returns while the buffer contains a message that needs an answer, that is, any message
+    /// except Sync, Close and Flush. Dropping the future loses no bytes.
     pub async fn left(&mut self) -> Disconnect {
         loop {
             if self.kind_behind(b"SCH") == Some(b'X') {
@@ -281,8 +289,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 
     /// Waits until the client closes its side of the connection, and buffers the data that arrives.
-    /// Never returns once the buffer holds [`READ_AHEAD_BYTES`]. Dropping the future loses no
-    /// bytes.
+    /// Never returns once the buffer has [`READ_AHEAD_BYTES`]. Dropping the future loses no bytes.
     pub async fn closed(&mut self) {
         while !self.closed {
             if self.buffer.len() >= READ_AHEAD_BYTES {

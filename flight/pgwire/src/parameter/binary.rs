@@ -41,7 +41,7 @@ fn text(bytes: &[u8]) -> Result<&str> {
     }
 }
 
-/// A timestamp as a scalar; `units` counts units of `unit_ns` nanoseconds.
+/// Creates a timestamp scalar. `units` is the time since 1970 in units of `unit_ns` nanoseconds.
 pub(super) fn timestamp(units: i64, unit_ns: i64, zoned: bool) -> ScalarValue {
     let zone = zoned.then(|| Arc::from("UTC"));
     match unit_ns {
@@ -52,7 +52,8 @@ pub(super) fn timestamp(units: i64, unit_ns: i64, zoned: bool) -> ScalarValue {
     }
 }
 
-/// Decodes a value with the wire type `wire` into the Arrow type of `source`.
+/// Decodes a binary value into the Arrow type of `source`. `wire` is the object id of the value's
+/// type.
 pub(super) fn decode(
     bytes: &Bytes,
     wire: u32,
@@ -207,7 +208,8 @@ fn array(bytes: &Bytes, wire: u32, element: &ColumnType, style: &TextStyle) -> R
     Ok(ScalarValue::List(Arc::new(list)))
 }
 
-/// A type that holds the values of both types, two numeric types or two timestamp types.
+/// A type that can represent the values of both types. Both are numeric types, or both are
+/// timestamp types.
 fn wider(one: DataType, other: DataType) -> DataType {
     match (&one, &other) {
         (DataType::Decimal128(precision, scale), DataType::Decimal128(digits, behind)) => {
@@ -222,7 +224,7 @@ fn wider(one: DataType, other: DataType) -> DataType {
     }
 }
 
-/// An element, converted to the common type of all elements.
+/// Converts an array element to `wanted`, the common type of all elements.
 fn in_type(value: &ScalarValue, wanted: &DataType, element: &ColumnType) -> Result<ScalarValue> {
     value.cast_to(wanted).map_err(|_| {
         Error::new(
@@ -236,7 +238,7 @@ fn take_i32(bytes: &mut Bytes) -> Option<i32> {
     (bytes.len() >= 4).then(|| bytes.get_i32())
 }
 
-/// The text of a numeric in binary format.
+/// Converts a numeric in binary format to text.
 pub(super) fn numeric_text(bytes: &[u8]) -> Result<String> {
     let broken = || invalid("numeric");
     let mut words = bytes.chunks_exact(2).map(|word| match word {

@@ -35,7 +35,7 @@ fn a_declared_type_is_brought_to_the_statements() {
         read(&70_000_i32.to_be_bytes(), oid::INT4, &ColumnType::SmallInt),
         Err(ErrorKind::NumericOutOfRange)
     );
-    // 1.5 as numeric.
+    // The number 1.5 as a binary numeric.
     let numeric = [0, 2, 0, 0, 0, 0, 0, 1, 0, 1, 0x13, 0x88];
     assert_eq!(
         read(&numeric, oid::NUMERIC, &ColumnType::Double),
@@ -73,7 +73,7 @@ fn wrong_lengths_and_values_are_refused() {
         assert_eq!(read(bytes, wire, &target), Err(kind), "{bytes:?} as {target}");
     }
     let list = ColumnType::Array(Box::new(ColumnType::Integer));
-    // A length of two billion elements, and of one element with two bytes.
+    // The array claims two billion elements; then the data ends in the middle of the header.
     let lying = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1];
     assert_eq!(read(&lying, 1007, &list), Err(binary));
     assert_eq!(read(&lying[..13], 1007, &list), Err(binary));

@@ -3,8 +3,8 @@ use tokio::io::AsyncReadExt;
 
 use super::{Request, Start, command_line, negotiate};
 
-/// Negotiates with a client that sends `bytes` and disconnects. Returns the request, and the bytes
-/// that the client receives.
+/// Runs `negotiate` with a client that sends `bytes` and disconnects. Returns the request, and the
+/// bytes that the client receives.
 async fn asked(bytes: &[u8]) -> (Result<Request>, Vec<u8>) {
     let (mut client, mut server) = tokio::io::duplex(64 << 10);
     use tokio::io::AsyncWriteExt;

@@ -14,9 +14,10 @@ use crate::ingest::at;
 
 /// The result of an append of a group of batches.
 pub(super) struct AppendOutcome {
-    /// The acknowledgements of the stored batches, which are the first batches of the group.
+    /// The acknowledgements of the stored batches. The stored batches are the first batches of the
+    /// group.
     pub(super) acknowledgements: Vec<Bytes>,
-    /// The error of the first batch that is not stored.
+    /// The error of the first batch that is not stored; `None` if all batches are stored.
     pub(super) error: Option<Error>,
 }
 
@@ -40,8 +41,9 @@ struct BatchAcknowledgement {
     sequence: Option<u64>,
 }
 
-/// The number of waiting batches for a single append: the first batches whose requests are equal,
-/// and which have no producer, or the same producer and ascending numbers.
+/// The number of waiting batches that one append can store. Counts from the first batch as long as
+/// the batches request the same durability, and have either no producer, or the same producer with
+/// ascending numbers.
 pub(super) fn count(waiting: &VecDeque<WaitingBatch>) -> usize {
     let pairs = waiting.iter().zip(waiting.iter().skip(1));
     let follows = |(before, next): &(&WaitingBatch, &WaitingBatch)| {
@@ -64,7 +66,7 @@ pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) ->
     {
         return acknowledgements(all, None);
     }
-    // The append of the group stored nothing: the batches are stored separately.
+    // The append of the whole group failed and stored nothing, so each batch is stored separately.
     let mut all = Vec::with_capacity(group.len());
     for batch in &group {
         match append(&table, std::slice::from_ref(batch)).await {
@@ -75,8 +77,8 @@ pub(super) async fn store(table: Arc<IngestTarget>, group: Vec<WaitingBatch>) ->
     acknowledgements(all, None)
 }
 
-/// The result with the acknowledgements as JSON. An acknowledgement that cannot be encoded becomes
-/// an error, and never makes the caller store the batch again.
+/// Builds the outcome, with the acknowledgements as JSON. If an acknowledgement cannot be encoded,
+/// the outcome has this error; the caller then does not store the batch again.
 fn acknowledgements(all: Vec<BatchAcknowledgement>, mut error: Option<Error>) -> AppendOutcome {
     let mut acknowledgements = Vec::with_capacity(all.len());
     for one in all {
@@ -114,7 +116,8 @@ async fn append(table: &IngestTarget, group: &[WaitingBatch]) -> Result<Vec<Batc
         .collect())
 }
 
-/// The acknowledgement of one batch; `next_gsn` is the gsn of its first row.
+/// The acknowledgement of one batch. `next_gsn` is the gsn (position in the order of commits) of
+/// the batch's first row.
 fn acknowledged(
     batch: &WaitingBatch,
     rows: u64,

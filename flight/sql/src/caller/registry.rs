@@ -16,17 +16,17 @@ use uuid::Uuid;
 use super::Caller;
 use crate::{FlightSettings, connection::Peer, encode::EncodedCommits};
 
-/// The beginning of every token of this server.
+/// The beginning of every token that this server issues.
 const TOKEN_PREFIX: &str = "stratalog-";
 const PURPOSE: &str = "token";
 
-/// Accepts base64 without padding, because some clients omit it.
+/// A base64 decoder that accepts missing padding, because some clients omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Maximum number of logins with tokens.
+/// Maximum number of simultaneous logins with tokens.
 const LOGINS_MAX: usize = 10_000;
 
 /// The headers in which clients name a database.
@@ -42,7 +42,7 @@ pub(crate) struct Callers {
     encoded: Arc<EncodedCommits>,
 }
 
-/// The user, password and database that a call claims.
+/// The user, password and database in the headers of a call, before they are checked.
 #[derive(Debug, Default)]
 struct Claim {
     user: Option<String>,
@@ -50,7 +50,7 @@ struct Claim {
 }
 
 impl Callers {
-    /// A registry without logins.
+    /// Creates a registry without logins.
     pub(crate) fn new(
         service: Arc<QueryService>,
         settings: Arc<FlightSettings>,
@@ -59,7 +59,7 @@ impl Callers {
         Self { service, settings, seal, logins: Mutex::default(), encoded: Arc::default() }
     }
 
-    /// Logs a client in; returns its token.
+    /// Logs a client in, and returns a new token.
     ///
     /// # Errors
     /// `TooManyConnections`; `InvalidAuthorization` for an unreadable login; errors from opening a
@@ -86,7 +86,8 @@ impl Callers {
         Ok(format!("{TOKEN_PREFIX}{}", BASE64.encode(sealed)))
     }
 
-    /// The caller of a call, for the database that the ticket or the headers name.
+    /// Finds or creates the caller to which a call belongs, for the database that the ticket or the
+    /// headers name.
     ///
     /// # Errors
     /// `InvalidAuthorization` for a forged or expired token; errors from opening a session.
@@ -120,7 +121,7 @@ impl Callers {
         Ok(caller)
     }
 
-    /// Ends a login and its open work.
+    /// Ends a login and its running work.
     pub(crate) fn forget(&self, caller: &Arc<Caller>, peer: Option<&Arc<Peer>>) {
         self.logins.lock().remove(&caller.id());
         if let Some(peer) = peer {
@@ -174,15 +175,16 @@ impl Callers {
         Ok(caller)
     }
 
-    /// A login whose last call is older than this time, in nanoseconds since 1970, has expired.
+    /// The expiry limit, in nanoseconds since 1970: a login whose last call is earlier has expired.
     fn oldest_ns(&self) -> i64 {
         let idle_ns = i64::try_from(self.settings.idle_ms_max.saturating_mul(1_000_000));
         let now_ns = self.service.parts().clock.now_ns();
         now_ns.saturating_sub(idle_ns.unwrap_or(i64::MAX))
     }
 
-    /// Opens a session for a user. A database name that does not exist is taken for a schema:
-    /// InfluxDB's clients call a container of tables a database.
+    /// Opens a session for a user. If the default database has a schema with the name `named`, and
+    /// no database has this name, the session uses the default database with this schema first in
+    /// the search path: InfluxDB's clients call a container of tables a database.
     fn open(
         &self,
         user: Option<&str>,
@@ -239,7 +241,7 @@ impl Claim {
     }
 }
 
-/// The database that the headers of a call name.
+/// The database name in the headers of a call; `None` if no header names a database.
 fn database(headers: &MetadataMap) -> Result<Option<&str>> {
     let Some(name) = DATABASE_HEADERS.iter().find_map(|name| headers.get(*name)) else {
         return Ok(None);

@@ -1,12 +1,12 @@
-//! Watches for `pg_terminate_backend`: the work and the acquisitions of a terminated session end at
-//! once, even if its client makes no further call.
+//! Watches for the termination of a session by `pg_terminate_backend`. The work and the
+//! acquisitions of a terminated session end at once, even if its client makes no further call.
 
 use std::sync::Arc;
 
 use stratalog_query::Session;
 use tokio::task::AbortHandle;
 
-/// A task waiting for the termination of a session; ends with the watch.
+/// A task that waits for the termination of a session. Dropping the watch ends the task.
 #[derive(Debug)]
 pub(super) struct Watch(AbortHandle);
 

@@ -1,13 +1,13 @@
-//! Collects small frames for a socket: many frames need only a single system call.
+//! Collects small HTTP/2 frames for a socket, so that many frames need only a single system call.
 //!
 //! ```text
-//!   flush after a pause              ─► sent at once
-//!   flush soon after a send          ─► kept until the next poll of the connection, after all
-//!                                      tasks that are ready now: thousands of streams can write
+//!   first flush after a pause        ─► sends at once
+//!   flush soon after a send          ─► keeps the bytes until the next poll of the connection,
+//!                                      after all ready tasks: thousands of streams can write
 //! ```
-//! A sending stream wakes its connection. Without the outbox, the connection would send a frame for
-//! each stream. The outbox requires HTTP/2: a woken HTTP/2 connection reads, or shuts down, and both
-//! send the kept bytes.
+//! A stream with a new frame wakes its connection. Without the outbox, the connection would make a
+//! system call for each stream. The outbox requires HTTP/2: a woken HTTP/2 connection either reads
+//! or shuts down, and both send the kept bytes.
 
 use std::{
     io::{IoSlice, Result},
@@ -18,23 +18,23 @@ use std::{
 
 use tokio::io::AsyncWrite;
 
-/// Maximum bytes that the outbox keeps before it sends them.
+/// Maximum number of buffered bytes; beyond this number the outbox sends.
 const BUFFERED_MAX: usize = 64 << 10;
 
-/// Writes of at least this many bytes are sent without a copy.
+/// The outbox sends a write of at least this many bytes directly, without a copy.
 const LARGE: usize = 16 << 10;
 
-/// A flush within this time after the last send keeps its bytes.
+/// A flush within this time after the last send does not send, but keeps the bytes for later.
 const FLUSH_PAUSE: Duration = Duration::from_micros(50);
 
-/// A flush sends all bytes if an earlier flush has kept bytes for this time.
+/// A flush sends all bytes if the outbox has kept bytes of an earlier flush for this time.
 const KEPT_TIME_MAX: Duration = Duration::from_millis(1);
 
-/// The bytes on the way to a socket: written, but not sent.
+/// The bytes that the connection has written and the outbox has not yet passed to the socket.
 #[derive(Debug)]
 pub(super) struct Outbox {
     buffered: Vec<u8>,
-    /// The number of bytes at the beginning of `buffered` that are sent.
+    /// The number of bytes at the beginning of `buffered` that are already sent.
     sent: usize,
     /// The time of the last send.
     last: Instant,
@@ -47,7 +47,7 @@ impl Outbox {
         Self { buffered: Vec::new(), sent: 0, last: Instant::now(), flushed: None }
     }
 
-    /// Keeps the bytes; sends a large write directly.
+    /// Buffers the bytes of a small write; sends a large write directly.
     pub(super) fn write<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -67,7 +67,7 @@ impl Outbox {
         Poll::Ready(Ok(written))
     }
 
-    /// Sends the written bytes now, or at the next poll.
+    /// Sends the buffered bytes now, or at the next poll if the last send was just before.
     pub(super) fn flush<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -81,7 +81,8 @@ impl Outbox {
                 }
                 None if now.duration_since(self.last) < FLUSH_PAUSE => {
                     self.flushed = Some(now);
-                    // The connection is polled again after all tasks that are ready now.
+                    // The wake-up makes the runtime poll the connection again, after all tasks that
+                    // are ready now.
                     context.waker().wake_by_ref();
                     return Poll::Ready(Ok(()));
                 }
@@ -91,9 +92,9 @@ impl Outbox {
         self.send(socket, context)
     }
 
-    /// Sends kept bytes, at a poll of the connection. If the socket is full, the task is woken
-    /// later. A broken socket returns its error at the next write, or at a read after the data
-    /// before the error.
+    /// Sends the bytes that earlier flushes kept; called at each poll of the connection. If the
+    /// socket is full, the socket wakes the task later. Ignores errors: a broken socket returns its
+    /// error again at the next write, or at a read after the received data.
     pub(super) fn poll_kept_bytes<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -104,7 +105,7 @@ impl Outbox {
         }
     }
 
-    /// Sends all written bytes.
+    /// Sends all buffered bytes.
     pub(super) fn send<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -182,12 +183,12 @@ mod tests {
         outbox.flush(socket, &mut context).map(|flushed| flushed.unwrap()).is_ready()
     }
 
-    /// An outbox whose last send is long ago, even for a slow machine.
+    /// An outbox whose last send counts as long ago, even on a slow machine.
     fn rested() -> Outbox {
         Outbox { last: Instant::now() - Duration::from_secs(1), ..Outbox::new() }
     }
 
-    /// An outbox whose last send has just happened, even for a slow machine.
+    /// An outbox whose last send counts as recent, even on a slow machine.
     fn busy() -> Outbox {
         Outbox { last: Instant::now() + Duration::from_secs(60), ..Outbox::new() }
     }
@@ -207,7 +208,7 @@ mod tests {
         for part in [b"one ", b"two ", b"many"] {
             assert_eq!(write(&mut outbox, &mut socket, part), Poll::Ready(4));
             assert!(flush(&mut outbox, &mut socket));
-            // The first flush has just happened, even for a slow machine.
+            // The first flush counts as recent, even on a slow machine.
             outbox.flushed = Some(Instant::now() + Duration::from_secs(60));
         }
         assert_eq!(socket.calls, 0, "the connection was not looked at yet");
@@ -271,7 +272,7 @@ mod tests {
         let mut taken = 0;
         while write(&mut outbox, &mut socket, &[7; 5_000]).is_ready() {
             taken += 5_000;
-            // The first flush has just happened, however long the test takes.
+            // The first flush counts as recent, however long the test takes.
             outbox.flushed = Some(Instant::now() + Duration::from_secs(60));
             assert!(flush(&mut outbox, &mut socket) && taken <= BUFFERED_MAX);
         }

@@ -1,8 +1,8 @@
-//! Bounds the connections that have not made a call.
+//! Limits the connections that have not made a call (silent connections).
 //!
-//! A connection that sends no HTTP/2 preface is closed after a timeout. When no place is free for a
-//! new connection, the oldest connection without a call is closed at once. Thus silent sockets
-//! cannot keep other clients out.
+//! The server closes a connection that sends no HTTP/2 preface after a timeout. When the limit of
+//! connections is reached, the server closes the oldest connection without a call to make room for
+//! a new connection. Thus silent sockets cannot prevent other clients from connecting.
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// The time in which a client must send the preface.
+/// The time in which a client must send the HTTP/2 preface.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of HTTP/2's preface, `PRI * HTTP/2.0 …`.
+/// The length in bytes of HTTP/2's preface, `PRI * HTTP/2.0 …`.
 const PREFACE_BYTES: usize = 24;
 
 /// The connections of a listener that have not made a call, in the order of their arrival.
@@ -32,7 +32,8 @@ struct SilentConnections {
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
-/// The place of a connection in the lobby; dropping it frees the place.
+/// The place of a connection in the lobby. Dropping this value removes the connection from the
+/// lobby.
 #[derive(Debug)]
 pub(crate) struct LobbyPlace {
     lobby: Lobby,
@@ -44,7 +45,7 @@ pub(crate) struct LobbyPlace {
 #[derive(Debug)]
 pub(crate) struct Silence {
     leave: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// The deadline for the preface; `None` once the preface is complete.
+    /// The deadline for the preface; `None` after the preface is complete.
     deadline: Option<Pin<Box<Sleep>>>,
     missing_bytes: usize,
 }
@@ -68,7 +69,7 @@ impl Lobby {
 }
 
 impl LobbyPlace {
-    /// The state of this connection before its first call.
+    /// Creates the state of this connection before its first call.
     pub(crate) fn silence(&self) -> Silence {
         Silence {
             leave: Box::pin(self.leave.clone().cancelled_owned()),
@@ -79,8 +80,8 @@ impl LobbyPlace {
 }
 
 impl Silence {
-    /// True if the connection must be closed: the deadline has passed, or another connection needs
-    /// the place.
+    /// True if the connection must close: the deadline has passed, or the server makes room for a
+    /// new connection.
     pub(crate) fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         let deadline = self.deadline.as_mut();
         self.leave.as_mut().poll(context).is_ready()

@@ -37,7 +37,7 @@ fn operators_texts_and_comments_stay() {
     ] {
         assert_eq!(numbered(kept.to_string()), kept);
     }
-    // A statement with several lines, and characters of one to several bytes.
+    // A statement with several lines, and with characters of one byte and of several bytes.
     let lines = "SELECT 'é', ?,\r\n  \"ß\" -- ?\n FROM t WHERE é = ?";
     let read = "SELECT 'é', $1,\r\n  \"ß\" -- ?\n FROM t WHERE é = $2";
     assert_eq!(numbered(lines.to_string()), read);

@@ -1,4 +1,4 @@
-//! Flight's actions.
+//! The actions of Flight and Flight SQL (the RPCs DoAction and ListActions).
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ const ACTIONS: [(&str, &str); 11] = [
     ),
 ];
 
-/// The answer to ListActions.
+/// The answer to ListActions: all actions with their descriptions.
 pub(super) fn list() -> Vec<ActionType> {
     let listed = ACTIONS.iter().map(|(name, description)| ActionType {
         r#type: (*name).to_string(),
@@ -55,7 +55,7 @@ pub(super) fn list() -> Vec<ActionType> {
     listed.collect()
 }
 
-/// What an action may use: the service, and the call.
+/// The context of an action: the service, and the call.
 #[derive(Debug)]
 pub(super) struct ActionContext<'a> {
     pub(super) callers: &'a Callers,
@@ -108,7 +108,7 @@ pub(super) async fn act(
         "CancelQuery" => {
             let request: ActionCancelQueryRequest = packed(body).map_err(refused)?;
             let info: FlightInfo = plain(&request.info).map_err(refused)?;
-            // The protocol's numbers of CANCELLED and NOT_CANCELLABLE.
+            // The protocol's numbers for CANCELLED (1) and NOT_CANCELLABLE (3).
             let result = if cancel(call, caller, &info) { 1 } else { 3 };
             Some(ActionCancelQueryResult { result }.as_any().encode_to_vec())
         }
@@ -143,13 +143,13 @@ pub(super) async fn act(
     Ok(answer.into_iter())
 }
 
-/// The present reading of the master clock, as a message.
+/// The present reading of the master clock, as JSON.
 fn reading(caller: &Caller) -> stratalog_model::Result<Vec<u8>> {
     serde_json::to_vec(&caller.clock().reading())
         .map_err(|error| Error::internal(format!("a reading of the clock: {error}")))
 }
 
-/// Cancels the work of all tickets of an answer; returns true if work was running.
+/// Cancels the work of all tickets in `info`. Returns true if there was anything to cancel.
 fn cancel(call: &ActionContext<'_>, caller: &Arc<Caller>, info: &FlightInfo) -> bool {
     let mut any = false;
     for endpoint in &info.endpoint {

@@ -18,12 +18,12 @@ pub(super) enum Token<'a> {
     Boolean(bool),
 }
 
-/// Reads a JSON text from its beginning to its end.
+/// A tokenizer that reads a JSON text once, from beginning to end.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     text: &'a str,
     at: usize,
-    /// The position at which the last token begins.
+    /// The position at which the last read token begins.
     last: usize,
     /// True directly after the opening bracket of an object or list.
     opened: bool,
@@ -45,7 +45,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The name of the next field; `None` at the end of the object, after reading the bracket.
+    /// Reads the name of the next field. At the end of the object, reads the closing bracket and
+    /// returns `None`.
     pub(super) fn name(&mut self) -> Result<Option<Cow<'a, str>>> {
         if !self.next_of(b'}')? {
             return Ok(None);
@@ -55,12 +56,13 @@ impl<'a> Scan<'a> {
         Ok(Some(name))
     }
 
-    /// True if the list has another element; otherwise reads the closing bracket.
+    /// Returns true if the list has another element; otherwise reads the closing bracket and
+    /// returns false.
     pub(super) fn element(&mut self) -> Result<bool> {
         self.next_of(b']')
     }
 
-    /// Reads a null, if present; returns true for a null.
+    /// Reads a null if it comes next, and returns true; otherwise reads nothing and returns false.
     pub(super) fn null(&mut self) -> Result<bool> {
         self.blank();
         Ok(self.literal("null"))
@@ -107,7 +109,7 @@ impl<'a> Scan<'a> {
         if self.at < self.text.len() { Err(self.error("the end is expected")) } else { Ok(()) }
     }
 
-    /// The error for the last token, in place of which `wanted` was expected.
+    /// The error for the last token, where `wanted` was expected instead.
     pub(super) fn wrong(&self, wanted: &str) -> stratalog_model::Error {
         self.error_at(self.last, &format!("{wanted} is expected"))
     }
@@ -244,7 +246,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// The character of a `\u` escape, or of a surrogate pair of two escapes.
+    /// Reads the character of a `\u` escape, or of two escapes that form a surrogate pair.
     fn code(&mut self) -> Option<char> {
         let high = self.unit()?;
         if !(0xd800..0xdc00).contains(&high) {

@@ -1,5 +1,5 @@
-//! The fields of OTLP's messages that the reader supports: name in JSON, number and type in
-//! protobuf.
+//! The fields of OTLP's messages that the reader supports: the name in JSON, and the number and
+//! type in protobuf.
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy)]
@@ -12,7 +12,7 @@ pub(super) enum Kind {
     Boolean,
     /// An unsigned varint of 32 bits.
     Unsigned,
-    /// An enum: a varint of 32 bits. A number without a name is valid.
+    /// An enum: a varint of 32 bits. A number for which the enum has no name is also valid.
     Enum,
     /// A signed varint of 64 bits.
     Integer,
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The values of this type, for error messages.
+    /// A description of the valid values, for error messages.
     pub(super) fn wanted(self) -> &'static str {
         match self {
             Self::Text => "a text",
@@ -78,7 +78,7 @@ static METRIC: [Rule; 6] = [
 
 static NUMBERS: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&NUMBER_POINT))];
 static HISTOGRAM: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&HISTOGRAM_POINT))];
-/// Only counts the points, which are refused.
+/// The rule has no fields for the points, because the reader only counts and refuses them.
 static EXPONENTIAL: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&[]))];
 static SUMMARY: [Rule; 1] = [many("dataPoints", 1, Kind::Message(&SUMMARY_POINT))];
 

@@ -28,8 +28,8 @@ pub(crate) fn put_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Appends the shortest number with the same value. NaN and the infinities, which JSON lacks,
-/// become strings, as in protobuf's JSON.
+/// Appends the shortest decimal number that has the value `value`. NaN and the infinities, which
+/// JSON lacks, become strings, as in protobuf's JSON.
 pub(crate) fn put_double(out: &mut String, value: f64) {
     let _ = match value {
         _ if value.is_nan() => out.write_str("\"NaN\""),
@@ -39,7 +39,7 @@ pub(crate) fn put_double(out: &mut String, value: f64) {
     };
 }
 
-/// Writes a finite number; with an exponent only if it is very large or very small.
+/// Formats a finite number. Uses an exponent only for very large and very small numbers.
 struct Plain(f64);
 
 impl std::fmt::Display for Plain {

@@ -19,14 +19,14 @@ use crate::{
     wire::{Fault, Fields, put_varint},
 };
 
-/// The NaN that marks the end of a series in Prometheus, and a point without a recorded value in
-/// OTLP, as bits.
+/// The bits of the NaN that marks the end of a series in Prometheus, and a point without a recorded
+/// value in OTLP.
 pub const STALE_NAN_BITS: u64 = 0x7ff0_0000_0000_0002;
 
-/// The flag of a point without a recorded value.
+/// The bit in the flags of a point that means "without a recorded value".
 const NO_RECORDED_VALUE: u64 = 1;
 
-/// Which number of a point a row contains.
+/// The number of a point that a row contains: one point becomes one row per number.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Value,
@@ -34,7 +34,7 @@ enum Part {
     Sum,
     Min,
     Max,
-    /// The number of values up to and including this bound.
+    /// The count of values up to and including this bound.
     Bucket(f64),
     Quantile(f64),
 }
@@ -64,7 +64,7 @@ impl Part {
     }
 }
 
-/// The parts that all kinds of points have.
+/// The fields that all kinds of points have.
 #[derive(Debug, Clone, Copy)]
 struct Point<'a> {
     message: &'a [u8],
@@ -72,7 +72,8 @@ struct Point<'a> {
     attributes: u32,
     time_ns: u64,
     flags: u64,
-    /// The length of the identity without the attributes.
+    /// The length of the series identity up to the attributes, included. The bound of a bucket or
+    /// quantile follows.
     identity_end: usize,
 }
 
@@ -81,8 +82,8 @@ impl<'a> Point<'a> {
         Self { message, attributes, time_ns: 0, flags: 0, identity_end: 0 }
     }
 
-    /// The value for a row of this point: `value`, or the marker if the point has no recorded
-    /// value.
+    /// The value to store for a row of this point: `value`, or the NaN [`STALE_NAN_BITS`] if the
+    /// point has no recorded value.
     fn value(&self, value: f64) -> f64 {
         match self.flags & NO_RECORDED_VALUE {
             0 => value,
@@ -154,7 +155,7 @@ impl TelemetryReader {
         let tick_ns = self.tick(&point, target)?;
         let bounds: Vec<f64> = bounds.into_iter().map(f64::from_bits).collect();
         check_buckets(metric, &counts, &bounds)?;
-        // Checked before the first row of the point is written.
+        // The checks come before the first row, so that a refused point leaves no rows.
         let total = exact(metric, count.into())?;
         exact(metric, counts.iter().map(|count| i128::from(*count)).sum())?;
         self.check_room(bounds.len() + 5)?;
@@ -162,8 +163,8 @@ impl TelemetryReader {
             let value = point.value(value);
             self.put(&point, part, value, tick_ns, metric, target)
         };
-        // A bucket of OTLP counts its own values; a bucket of Prometheus also counts the values of
-        // all lower buckets.
+        // An OTLP bucket counts only its own values; a Prometheus bucket also counts the values of
+        // all lower buckets. So the counts are added up.
         let mut below = 0_u64;
         for (bound, bucket) in bounds.iter().zip(&counts) {
             below = below.saturating_add(*bucket);
@@ -217,8 +218,8 @@ impl TelemetryReader {
         self.put(&point, Part::Count, point.value(total), tick_ns, metric, target)
     }
 
-    /// Begins the identity of a series: the bytes of the metric, then one byte for the part. The
-    /// attributes follow.
+    /// Begins the identity of a series: the bytes of the metric, then one byte for the [`Part`],
+    /// which [`Self::put`] sets later. The attributes of the point follow.
     #[inline]
     fn begin_point(&mut self, metric: Metric<'_>) {
         self.identity.truncate(metric.identity_end);
@@ -241,7 +242,7 @@ impl TelemetryReader {
         Ok(tick_ns)
     }
 
-    /// Adds a row with one number of a point.
+    /// Adds a row with one of the numbers of a point.
     #[inline]
     fn put(
         &mut self,
@@ -337,7 +338,7 @@ fn check_buckets(metric: Metric<'_>, counts: &[u64], bounds: &[f64]) -> Result<(
     Ok(())
 }
 
-/// An integer as double precision; an error if the conversion is not exact.
+/// Converts an integer to double precision; an error if the conversion is not exact.
 fn exact(metric: Metric<'_>, integer: i128) -> Result<f64, Refusal> {
     let value = integer as f64;
     if value as i128 == integer {
@@ -353,7 +354,7 @@ fn bad(metric: Metric<'_>, what: &str, hint: &str) -> Refusal {
     Refusal::Item(Error::new(ErrorKind::InvalidParameterValue, message).with_hint(hint))
 }
 
-/// The error of a time that does not fit 64 bits of nanoseconds.
+/// The error for a time that exceeds signed 64-bit nanoseconds.
 pub(crate) fn time_out_of_range(time_ns: u64) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("time {time_ns} ns is behind the year 2262"))
         .with_hint("send nanoseconds since 1970")

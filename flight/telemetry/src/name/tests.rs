@@ -39,7 +39,7 @@ fn names_longer_than_a_tables() {
     assert_eq!(table, "prometheus_remote_storage_string_interner_zero_5d486ae1a89b68f1");
     assert_eq!(table.len(), NAME_BYTES_MAX);
     assert_ne!(table_of(&format!("{long}s")), table);
-    // Cut between characters.
+    // The name is cut between characters, never within one.
     assert_eq!(table_of(&"ö".repeat(40)).len(), NAME_BYTES_MAX);
     assert!(table_of(&format!("a{}", "ö".repeat(40))).len() < NAME_BYTES_MAX);
 }

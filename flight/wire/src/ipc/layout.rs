@@ -1,4 +1,5 @@
-//! Checks that the buffers of a batch fit its nodes. Goes through the columns in the order of the
+//! Checks that the buffers of a batch are consistent with its nodes (the numbers of rows and NULLs
+//! per column). The check assigns nodes and buffers to columns in the same order as Arrow's
 //! decoder.
 
 use std::collections::VecDeque;
@@ -8,7 +9,7 @@ use arrow::{
     ipc::{FieldNode, RecordBatch},
 };
 
-/// The nodes and buffers of a batch that are not assigned to a column yet.
+/// The nodes and buffers of a batch that the check has not yet assigned to a column.
 pub(super) struct Layout {
     nodes: VecDeque<(u64, u64)>,
     /// The uncompressed bytes of each buffer.
@@ -17,7 +18,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a batch. The caller has already checked each number by itself.
+    /// Collects the nodes and buffers of a batch. The caller has already checked that each number
+    /// is valid.
     pub(super) fn new(batch: RecordBatch<'_>, buffers: Vec<u64>) -> Self {
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
         let node = |node: &FieldNode| (number(node.length()), number(node.null_count()));
@@ -29,8 +31,8 @@ impl Layout {
         }
     }
 
-    /// Takes the nodes and buffers of `fields`. Returns an error if they would make the decoder
-    /// fail.
+    /// Assigns the nodes and buffers to `fields`. Returns an error if the decoder would fail on
+    /// them.
     pub(super) fn check<'a>(
         mut self,
         fields: impl IntoIterator<Item = &'a Field>,
@@ -59,7 +61,8 @@ impl Layout {
         let width = width(field.data_type());
         for at in 0..self.others(field.data_type())? {
             let bytes = self.buffer()?;
-            // The last buffer, with the data behind offsets or views, may have any length.
+            // The last buffer of a column with offsets or views contains their data, and may have
+            // any length.
             if at < typed(field.data_type()) && !bytes.is_multiple_of(width) {
                 return Err(format!(
                     "has {bytes} bytes, not a multiple of {width} bytes for each value"
@@ -105,7 +108,8 @@ impl Layout {
     }
 }
 
-/// Bytes of a value, offset or view of a column; 1 for types without a fixed width.
+/// The bytes of one value, offset or view in a buffer of the column; 1 for types without a fixed
+/// width.
 fn width(data_type: &DataType) -> u64 {
     match data_type {
         DataType::Utf8
@@ -123,7 +127,7 @@ fn width(data_type: &DataType) -> u64 {
     }
 }
 
-/// The number of buffers, after the validity buffer, whose length must be a multiple of the width.
+/// The number of buffers after the validity buffer whose length must be a multiple of [`width`].
 fn typed(data_type: &DataType) -> usize {
     match data_type {
         DataType::ListView(_) | DataType::LargeListView(_) => 2,

@@ -1,4 +1,4 @@
-//! Checks the types in a schema, because the decoder panics at unknown types.
+//! Checks the types in a schema message, because Arrow's decoder panics at unknown types.
 
 use arrow::ipc::{DateUnit, Endianness, Field, IntervalUnit, Message, Precision, TimeUnit, Type};
 

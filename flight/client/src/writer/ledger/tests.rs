@@ -31,7 +31,7 @@ fn entry(number: u64, batch: RecordBatch, since: Instant) -> (Entry, oneshot::Re
     (Entry { number, numbered: false, rows, bytes, name, since, receivers, room }, receiver)
 }
 
-/// Writes one row per given number, and drops the outcomes.
+/// Adds an entry of one row per given number, and drops the receivers of the outcomes.
 fn write(ledger: &mut Ledger, numbers_given: impl IntoIterator<Item = u64>) {
     for number in numbers_given {
         ledger.push(entry(number, numbers(&[number as i64]), Instant::now()).0);

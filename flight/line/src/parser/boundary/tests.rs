@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::Boundary;
 
-/// Splits a text into its lines, searching `piece` bytes at a time.
+/// Splits a text into its lines. Searches for the newlines in chunks of `piece` bytes.
 fn lines(text: &str, piece: usize) -> Vec<String> {
     let mut lines = vec![Vec::new()];
     let mut boundary = Boundary::default();

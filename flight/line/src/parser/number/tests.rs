@@ -40,7 +40,7 @@ fn kinds_of_numbers() {
         ("123456789.123456789", FieldValue::Float(123_456_789.123_456_79), 19),
         ("9007199254740993", FieldValue::Float(9_007_199_254_740_992.0), 16),
         ("1.7976931348623157e308", FieldValue::Float(f64::MAX), 22),
-        // The reader of the line checks the byte after the number.
+        // `number` does not check the byte after the number; the caller checks this byte.
         ("-1u", FieldValue::Float(-1.0), 2),
         ("1.5.2", FieldValue::Float(1.5), 3),
         ("1x", FieldValue::Float(1.0), 1),
