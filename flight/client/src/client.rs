@@ -5,14 +5,15 @@ use std::{collections::BTreeMap, future::Future, sync::Arc, time::Instant};
 use crate::{
     Prepared, Transaction, WriterBuilder,
     connection::within,
-    error::{Error, Result},
-    options::{ClientBuilder, Settings},
+    error::{Result, unknown_outcome},
+    options::ClientBuilder,
     params::IntoParams,
     pool::{Lease, Pool},
-    retry::{Backoff, chance},
+    retry::{Backoff, RepeatCondition, chance},
     rows::Rows,
     session::{self, OptionValue},
-    statement::{check, is_pure},
+    settings::Settings,
+    statement::check,
 };
 
 /// A client of a server: cheap to clone, usable by any number of tasks concurrently.
@@ -235,29 +236,4 @@ impl Client {
             tokio::time::sleep(wait).await;
         }
     }
-}
-
-/// The failures after which a request may be repeated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RepeatCondition {
-    /// Any transient failure: to run the request twice has the same effect as to run the request
-    /// once.
-    Pure,
-    /// Only a failure after which the request certainly had no effect.
-    OnlyUnsent,
-}
-
-impl RepeatCondition {
-    pub(crate) fn of(sql: &str) -> Self {
-        if is_pure(sql) { RepeatCondition::Pure } else { RepeatCondition::OnlyUnsent }
-    }
-}
-
-/// Adds the hint that `what` may or may not have happened, if `error` leaves the outcome unknown.
-pub(crate) fn unknown_outcome(error: Error, what: &str) -> Error {
-    if error.is_retryable() && error.sqlstate().is_none() && !error.is_not_carried_out() {
-        return error
-            .with_hint(format!("the outcome is unknown: check whether {what} before a retry"));
-    }
-    error
 }

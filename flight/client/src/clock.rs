@@ -7,19 +7,17 @@
 //! The client uses only the monotonic clock of this machine. It neither reads nor changes the
 //! machine's time of day.
 
-use std::{
-    sync::atomic::{AtomicI64, Ordering},
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
-use parking_lot::Mutex;
-use stratalog_model::clock::{ClockRates, ClockReading, EstimatedTime, Estimator, RoundTrip};
+use stratalog_model::clock::{ClockReading, EstimatedTime, RoundTrip};
 
 use crate::{
-    client::{Client, RepeatCondition},
+    client::Client,
     connection::within,
     error::{Error, ErrorKind, Result},
     pool::Lease,
+    retry::RepeatCondition,
+    server_clock::ClockSync,
 };
 
 /// The number of round trips of one synchronization.
@@ -30,67 +28,6 @@ const ROUND_TRIP: &str = "stratalog.round_trip_us";
 
 /// The longest round-trip time that the server accepts.
 const ROUND_TRIP_US_MAX: i64 = 60_000_000;
-
-/// The client's estimate of the server's clock.
-#[derive(Debug)]
-pub(crate) struct ServerClock {
-    began: Instant,
-    estimator: Mutex<Estimator>,
-    /// The round-trip time that the sessions have reported to the server; 0 before the first
-    /// report.
-    reported_us: AtomicI64,
-}
-
-impl Default for ServerClock {
-    fn default() -> Self {
-        let estimator = Mutex::new(Estimator::new(ClockRates::MACHINES));
-        Self { began: Instant::now(), estimator, reported_us: AtomicI64::new(0) }
-    }
-}
-
-impl ServerClock {
-    /// This machine's monotonic clock, in nanoseconds since the creation of `self`.
-    fn monotonic_ns(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn sync(&self) -> Option<ClockSync> {
-        let mut estimator = self.estimator.lock();
-        let (line, distance_ns) = (estimator.line()?, estimator.distance_ns()?);
-        let estimate = estimator.tell(self.monotonic_ns())?;
-        Some(ClockSync {
-            estimate,
-            drift: estimator.drift(),
-            distance_ns,
-            round_trip: Duration::from_nanos(estimator.round_trip_ns()),
-            epoch: line.epoch,
-            jumps: estimator.jumps(),
-        })
-    }
-}
-
-/// The relation of this client's clock to the server's clock.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct ClockSync {
-    /// The server's present time, and the maximal error of the estimate.
-    pub estimate: EstimatedTime,
-    /// The drift rate: the advance of this machine's monotonic clock per unit of the server's
-    /// clock.
-    pub drift: f64,
-    /// The offset of the server's clock in nanoseconds: the server's time is this machine's
-    /// monotonic time divided by `drift`, plus this offset.
-    pub distance_ns: i64,
-    /// The longest round trip on which the estimate is based: twice the latency.
-    pub round_trip: Duration,
-    /// The epoch of the server's clock. The epoch increases at every start of the server's clock,
-    /// and whenever the server handles a jump of its wall clock. Times of different epochs are not
-    /// comparable.
-    pub epoch: u64,
-    /// The number of clock jumps that the client detected only by contradictions between round
-    /// trips.
-    pub jumps: u64,
-}
 
 impl Client {
     /// Compares this machine's monotonic clock with the server's clock in a few round trips. Call

@@ -31,8 +31,8 @@ use tonic::{
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    options::Settings,
     session::{self, Options},
+    settings::Settings,
 };
 
 /// The interval of keep-alive pings. Without an answer to a ping within `KEEP_ALIVE_TIMEOUT`, the

@@ -327,5 +327,14 @@ fn split(text: &str) -> (String, Option<String>) {
     (message, hint)
 }
 
+/// Adds the hint that `what` may or may not have happened, if `error` leaves the outcome unknown.
+pub(crate) fn unknown_outcome(error: Error, what: &str) -> Error {
+    if error.is_retryable() && error.sqlstate().is_none() && !error.is_not_carried_out() {
+        return error
+            .with_hint(format!("the outcome is unknown: check whether {what} before a retry"));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests;

@@ -50,7 +50,9 @@ mod pool;
 mod prepared;
 mod retry;
 mod rows;
+mod server_clock;
 mod session;
+mod settings;
 mod statement;
 mod transaction;
 mod writer;
@@ -65,13 +67,13 @@ pub use self::{
         Subscription, Tags, Update,
     },
     client::Client,
-    clock::ClockSync,
     error::{Error, ErrorKind, Result, SqlState},
     options::ClientBuilder,
     params::{IntoParams, Value},
     prepared::Prepared,
     retry::RetryPolicy,
     rows::{Cancel, Rows},
+    server_clock::ClockSync,
     session::OptionValue,
     transaction::Transaction,
     writer::{Acknowledgement, Delivery, UnacknowledgedRows, Writer, WriterBuilder},

@@ -7,22 +7,11 @@ use crate::{
     client::Client,
     error::{Error, ErrorKind, Result},
     retry::RetryPolicy,
+    settings::Settings,
 };
 
 /// Maximal number of connections of a client.
 const CONNECTIONS_MAX: usize = 64;
-
-/// The settings of a client.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) address: Address,
-    pub(crate) application_name: Option<String>,
-    pub(crate) connections: usize,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) request_timeout: Option<Duration>,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) message_bytes_max: usize,
-}
 
 /// Options of a [`Client`], made by [`Client::builder`].
 #[derive(Clone)]

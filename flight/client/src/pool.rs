@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use crate::{
     acquisition::SessionAcquisition,
     cleanup::{Cleanup, CleanupTask},
-    clock::ServerClock,
     connection::{Connection, within},
     error::{Error, ErrorKind, Result},
-    options::Settings,
+    server_clock::ServerClock,
     session::{OptionValue, Options},
+    settings::Settings,
 };
 
 /// Maximal number of sessions that one call tries. A session ends when the server restarts, and the

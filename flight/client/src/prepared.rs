@@ -4,12 +4,13 @@ use arrow::datatypes::SchemaRef;
 
 use crate::{
     cleanup::CleanupTask,
-    client::{Client, RepeatCondition},
+    client::Client,
     command::Handle,
     connection::within,
     error::{Error, Result},
     params::IntoParams,
     pool::Lease,
+    retry::RepeatCondition,
     rows::Rows,
     statement::is_pure,
 };

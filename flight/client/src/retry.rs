@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::statement::is_pure;
+
 /// The policy for repeating failed requests. The client repeats only safe requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -86,6 +88,22 @@ impl Backoff {
 pub(crate) fn chance() -> f64 {
     let [low, high, ..] = uuid::Uuid::new_v4().into_bytes();
     f64::from(u16::from_le_bytes([low, high])) / f64::from(u16::MAX)
+}
+
+/// The failures after which a request may be repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RepeatCondition {
+    /// Any transient failure: to run the request twice has the same effect as to run the request
+    /// once.
+    Pure,
+    /// Only a failure after which the request certainly had no effect.
+    OnlyUnsent,
+}
+
+impl RepeatCondition {
+    pub(crate) fn of(sql: &str) -> Self {
+        if is_pure(sql) { RepeatCondition::Pure } else { RepeatCondition::OnlyUnsent }
+    }
 }
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ use bytes::Bytes;
 
 use crate::{
     cleanup::CleanupTask,
-    client::unknown_outcome,
     connection::within,
-    error::{Error, Result},
+    error::{Error, Result, unknown_outcome},
     params::IntoParams,
     pool::{Lease, Pool},
     rows::Rows,

@@ -16,11 +16,12 @@ use super::{
 };
 use crate::{
     acquisition::{SessionAcquisition, timed},
-    client::{Client, RepeatCondition},
-    clock::ClockSync,
+    client::Client,
     error::{ErrorKind, Result},
     options::ClientBuilder,
     pool::{Lease, Pool},
+    retry::RepeatCondition,
+    server_clock::ClockSync,
 };
 
 /// The interval at which a connection compares this machine's clock with the server's clock.

@@ -18,9 +18,10 @@ use super::{
     table::{Table, literal},
 };
 use crate::{
-    client::{Client, RepeatCondition},
+    client::Client,
     error::{Error, Result},
     pool::Lease,
+    retry::RepeatCondition,
     writer::{Acknowledgement, Writer},
 };
 

@@ -8,10 +8,11 @@ use stratalog_model::{Collision, Granularity, Tick, TickScale, TickSource};
 
 use super::tags::PAYLOAD;
 use crate::{
-    client::{Client, RepeatCondition},
+    client::Client,
     connection::within,
     error::{Error, ErrorKind, Result},
     pool::Lease,
+    retry::RepeatCondition,
     writer::path_of,
 };
 

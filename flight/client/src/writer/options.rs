@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use super::{Writer, ledger::Limits};
 use crate::{
-    client::{Client, RepeatCondition},
+    client::Client,
     connection::within,
     error::{Error, ErrorKind, Result},
     pool::{Lease, Pool},
-    retry::RetryPolicy,
+    retry::{RepeatCondition, RetryPolicy},
 };
 
 /// The writer fills a message with rows up to all but 1/16 of the maximal size. The rest is for
