@@ -17,6 +17,8 @@ use crate::{errors::unsupported_type, rules::types::jsonb_arrays};
 pub mod origin_type;
 pub mod source;
 
+pub use crate::rules::types::numeric_results::round_as_numerics;
+
 /// The decimal digits of a second for a timestamp type without a precision.
 ///
 /// PostgreSQL keeps 6 digits. A chronicle's default granularity is the nanosecond, and the default

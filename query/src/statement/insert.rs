@@ -32,7 +32,7 @@ use stratalog_model::{
 };
 use stratalog_postgres::{
     errors::from_datafusion, names, parameters, parse::position,
-    rules::equality::float_keys::stored,
+    rules::equality::float_keys::stored, types::round_as_numerics,
 };
 use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::acquisition::Use;
@@ -185,13 +185,15 @@ pub async fn plan(
                 }
             }
             let planner = session.enter_planner(parsed.system_columns()).await?;
-            let (query, types) =
+            let (mut query, types) =
                 query::plan(&planner, source, &types, parsed.system_columns()).await?;
             drop(planner);
             let width = query.schema.fields().len();
             let targets = Targets::new(session, chronicle, listed, Some(width)).await?;
             targets.refuse_time()?;
             targets.check_assignable(&query.schema)?;
+            query.plan = round_as_numerics(query.plan, |at| targets.is_integer(at))
+                .map_err(from_datafusion)?;
             (targets, InsertSource::Query(Box::new(query)), types)
         }
     };

@@ -141,6 +141,12 @@ impl Targets {
         self.column(at).map(|column| &column.column_type)
     }
 
+    /// True if the listed column at index `at`, counted from 0, is of an integer type.
+    pub fn is_integer(&self, at: usize) -> bool {
+        let column_type = self.column_type(at);
+        column_type.is_some_and(|column_type| column_type.arrow_type().is_integer())
+    }
+
     /// Checks, before the query runs, that the types of a query's columns can be assigned to the
     /// listed columns.
     ///

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{AsArray, Float64Array},
-    datatypes::{DataType, Float64Type},
+    datatypes::{DataType, Field, Float64Type},
 };
 use datafusion::{
     common::{
@@ -16,8 +16,8 @@ use datafusion::{
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs,
-        ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::ScalarFunction,
+        BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::ScalarFunction,
         expr_rewriter::NamePreserver, utils::merge_schema,
     },
     optimizer::AnalyzerRule,
@@ -29,6 +29,9 @@ use crate::types::source::{ColumnSource, source, unaliased};
 
 /// Functions that round a number to an integer: `round`, and the functions behind the casts.
 const ROUNDING: [&str; 4] = ["round", "int2", "int4", "int8"];
+
+/// The function that rounds halves away from zero.
+const NEAREST: &str = "nearest_integer";
 
 /// Maximum depth of subqueries and expressions between a rounding call and an aggregate.
 const DEPTH_MAX: usize = 200;
@@ -80,23 +83,20 @@ impl NumericResults {
     }
 
     fn of_expression(&self, expr: Expr, inputs: &Inputs<'_>) -> Result<Transformed<Expr>> {
-        let is_numeric = rounded(&expr).is_some_and(|argument| {
-            matches!(argument.get_type(&inputs.schema), Ok(DataType::Float64))
-                && inputs.kind(argument, 0) == NumberKind::Numeric
-        });
+        let is_numeric =
+            rounded(&expr).is_some_and(|argument| inputs.number(argument, 0).is_numeric_double());
         let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
         if !is_numeric {
             return Ok(Transformed::no(Expr::ScalarFunction(call)));
         }
-        call.args = call
-            .args
-            .into_iter()
-            .map(|argument| {
-                let nearest = Arc::clone(&self.nearest);
-                Expr::ScalarFunction(ScalarFunction::new_udf(nearest, vec![argument]))
-            })
-            .collect();
+        call.args = call.args.into_iter().map(|argument| self.nearest(argument)).collect();
         Ok(Transformed::yes(Expr::ScalarFunction(call)))
+    }
+
+    /// The nearest integer of a number.
+    fn nearest(&self, number: Expr) -> Expr {
+        let nearest = Arc::clone(&self.nearest);
+        Expr::ScalarFunction(ScalarFunction::new_udf(nearest, vec![number]))
     }
 }
 
@@ -119,6 +119,28 @@ enum NumberKind {
     Float,
 }
 
+/// A number in PostgreSQL, and here.
+#[derive(Debug, Clone, Copy)]
+struct Number {
+    kind: NumberKind,
+    /// True for a double precision here. False for the operands of a double precision that have
+    /// another type: type coercion comes later.
+    is_double: bool,
+}
+
+impl Number {
+    const FLOAT: Self = Self { kind: NumberKind::Float, is_double: true };
+
+    fn and(self, other: Self) -> Self {
+        Self { kind: self.kind.max(other.kind), is_double: self.is_double || other.is_double }
+    }
+
+    /// True for a numeric in PostgreSQL that is a double precision here.
+    fn is_numeric_double(self) -> bool {
+        self.kind == NumberKind::Numeric && self.is_double
+    }
+}
+
 /// The inputs of a node, whose columns the expressions of the node read.
 struct Inputs<'a> {
     plans: Vec<&'a LogicalPlan>,
@@ -126,21 +148,59 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// The kind of an expression's value in PostgreSQL; a float where the kind is unknown.
-    fn kind(&self, expr: &Expr, depth: usize) -> NumberKind {
+    /// The value of an expression; a float where the kind is unknown.
+    fn number(&self, expr: &Expr, depth: usize) -> Number {
         let expr = unaliased(expr);
         let depth = depth + 1;
-        match expr.get_type(&self.schema) {
-            Ok(DataType::Null) => return NumberKind::Integer,
-            Ok(data_type) if data_type.is_integer() => return NumberKind::Integer,
-            Ok(data_type) if data_type.is_decimal() => return NumberKind::Numeric,
-            Ok(DataType::Float64) if depth < DEPTH_MAX => {}
-            _ => return NumberKind::Float,
+        if depth > DEPTH_MAX {
+            return Number::FLOAT;
         }
-        let arguments = |arguments: &[Expr]| {
-            self.greatest(arguments.iter(), depth).unwrap_or(NumberKind::Float)
-        };
         match expr {
+            // Only a cast in a statement has a field name.
+            Expr::Cast(Cast { expr, field }) if field.name().is_empty() => self.number(expr, depth),
+            Expr::Negative(value) => self.number(value, depth),
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
+                // The planner has turned a constant numeric beside a double into a double.
+                let operands = [left, right].into_iter().filter(|operand| !is_double(operand));
+                self.greatest(operands.map(AsRef::as_ref), depth)
+            }
+            Expr::Case(case) => {
+                let branches = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
+                self.greatest(branches.chain(case.else_expr.as_deref()), depth)
+            }
+            Expr::ScalarFunction(call) => match call.name() {
+                "coalesce" | "greatest" | "least" | "nullif" | "abs" | "round" | "trunc"
+                | "ceil" | "floor" | NEAREST => self.greatest(&call.args, depth),
+                // PostgreSQL prefers double precision for integers.
+                "sqrt" | "exp" | "ln" | "log" | "log10" | "power" => {
+                    match self.greatest(&call.args, depth).kind {
+                        NumberKind::Numeric => {
+                            Number { kind: NumberKind::Numeric, is_double: true }
+                        }
+                        _ => Number::FLOAT,
+                    }
+                }
+                _ => self.leaf(expr, depth),
+            },
+            _ => self.leaf(expr, depth),
+        }
+    }
+
+    /// The value of an expression that is no arithmetic: the type decides, except for a double
+    /// precision.
+    fn leaf(&self, expr: &Expr, depth: usize) -> Number {
+        match expr.get_type(&self.schema) {
+            Ok(data_type) => match of_type(&data_type) {
+                Some(number) => number,
+                None => self.double(expr, depth),
+            },
+            Err(_) => Number::FLOAT,
+        }
+    }
+
+    /// The value of a double precision.
+    fn double(&self, expr: &Expr, depth: usize) -> Number {
+        let kind = match expr {
             Expr::Column(column) => self
                 .plans
                 .iter()
@@ -149,40 +209,20 @@ impl Inputs<'_> {
                     Some(kind_of_column(plan, at, depth))
                 })
                 .unwrap_or(NumberKind::Float),
-            // Only a cast in a statement has a field name.
-            Expr::Cast(Cast { expr, field }) if field.name().is_empty() => self.kind(expr, depth),
-            Expr::Negative(value) => self.kind(value, depth),
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
-                self.kind(left, depth).max(self.kind(right, depth))
-            }
-            Expr::Case(case) => {
-                let branches = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
-                self.greatest(branches.chain(case.else_expr.as_deref()), depth)
-                    .unwrap_or(NumberKind::Float)
-            }
             Expr::ScalarSubquery(subquery) => kind_of_column(&subquery.subquery, 0, depth),
-            Expr::ScalarFunction(call) => match call.name() {
-                "coalesce" | "greatest" | "least" | "nullif" | "abs" | "round" | "trunc"
-                | "ceil" | "floor" | "nearest_integer" => arguments(&call.args),
-                // PostgreSQL prefers double precision for integers.
-                "sqrt" | "exp" | "ln" | "log" | "log10" | "power" => match arguments(&call.args) {
-                    NumberKind::Integer => NumberKind::Float,
-                    kind => kind,
-                },
-                _ => NumberKind::Float,
-            },
             Expr::AggregateFunction(call) => {
                 self.aggregate(call.func.name(), &call.params.args, depth)
             }
             Expr::WindowFunction(call) => self.aggregate(call.fun.name(), &call.params.args, depth),
             _ => NumberKind::Float,
-        }
+        };
+        Number { kind, is_double: true }
     }
 
-    /// The kind of an aggregate or window function.
+    /// The kind of an aggregate or window function with a double precision as result.
     fn aggregate(&self, name: &str, arguments: &[Expr], depth: usize) -> NumberKind {
         let Some(argument) = arguments.first() else { return NumberKind::Float };
-        let kind = self.kind(argument, depth);
+        let kind = self.number(argument, depth).kind;
         match name {
             "avg" | "stddev" | "stddev_pop" | "stddev_samp" | "var" | "var_pop" | "var_samp"
             | "variance" => kind.max(NumberKind::Numeric),
@@ -192,12 +232,27 @@ impl Inputs<'_> {
         }
     }
 
-    fn greatest<'e>(
-        &self,
-        values: impl Iterator<Item = &'e Expr>,
-        depth: usize,
-    ) -> Option<NumberKind> {
-        values.map(|value| self.kind(value, depth)).max()
+    /// The common type of several values, for example of the branches of a CASE.
+    fn greatest<'e>(&self, values: impl IntoIterator<Item = &'e Expr>, depth: usize) -> Number {
+        let numbers = values.into_iter().map(|value| self.number(value, depth));
+        numbers.reduce(Number::and).unwrap_or(Number::FLOAT)
+    }
+}
+
+/// True for a constant of type double precision.
+fn is_double(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Float64(_), _))
+}
+
+/// The number of a type; `None` for double precision, whose kind depends on its origin.
+fn of_type(data_type: &DataType) -> Option<Number> {
+    let exact = |kind| Some(Number { kind, is_double: false });
+    match data_type {
+        DataType::Float64 => None,
+        DataType::Null => exact(NumberKind::Integer),
+        data_type if data_type.is_integer() => exact(NumberKind::Integer),
+        data_type if data_type.is_decimal() => exact(NumberKind::Numeric),
+        _ => Some(Number::FLOAT),
     }
 }
 
@@ -206,19 +261,50 @@ fn kind_of_column(plan: &LogicalPlan, at: usize, depth: usize) -> NumberKind {
     match source(plan, at) {
         Some((ColumnSource::Computed(input, expr), _)) => {
             let schema = DFSchema::clone(input.schema());
-            Inputs { plans: vec![input], schema }.kind(expr, depth)
+            Inputs { plans: vec![input], schema }.number(expr, depth).kind
         }
         Some((ColumnSource::Mixed(inputs), at)) => inputs
             .into_iter()
-            .map(|input| match input.schema().field(at).data_type() {
-                DataType::Float64 if depth < DEPTH_MAX => kind_of_column(input, at, depth + 1),
-                data_type if data_type.is_floating() => NumberKind::Float,
-                _ => NumberKind::Integer,
+            .map(|input| match of_type(input.schema().field(at).data_type()) {
+                Some(number) => number.kind,
+                None if depth < DEPTH_MAX => kind_of_column(input, at, depth + 1),
+                None => NumberKind::Float,
             })
             .max()
             .unwrap_or(NumberKind::Float),
         _ => NumberKind::Float,
     }
+}
+
+/// Rounds the columns of a query that an INSERT stores as integers: `is_integer` tells for each
+/// column whether its target is an integer.
+///
+/// # Errors
+/// DataFusion refuses the projection.
+pub fn round_as_numerics(
+    plan: LogicalPlan,
+    is_integer: impl Fn(usize) -> bool,
+) -> Result<LogicalPlan> {
+    let rounds = |at: usize, field: &Field| {
+        *field.data_type() == DataType::Float64
+            && is_integer(at)
+            && kind_of_column(&plan, at, 0) == NumberKind::Numeric
+    };
+    let fields = plan.schema().fields().iter().enumerate();
+    let rounded: Vec<bool> = fields.map(|(at, field)| rounds(at, field)).collect();
+    if !rounded.contains(&true) {
+        return Ok(plan);
+    }
+    let rule = NumericResults::default();
+    let columns = plan.schema().columns().into_iter().zip(rounded).map(|(column, rounded)| {
+        let (relation, name) = (column.relation.clone(), column.name.clone());
+        match rounded {
+            true => rule.nearest(Expr::Column(column)).alias_qualified(relation, name),
+            false => Expr::Column(column),
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
 /// The nearest integer as a double precision, a half away from zero.
@@ -229,7 +315,7 @@ struct NearestInteger {
 
 impl ScalarUDFImpl for NearestInteger {
     fn name(&self) -> &str {
-        "nearest_integer"
+        NEAREST
     }
 
     fn signature(&self) -> &Signature {
@@ -242,7 +328,7 @@ impl ScalarUDFImpl for NearestInteger {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [value] = &arguments.args[..] else {
-            return datafusion::common::internal_err!("nearest_integer takes one number");
+            return datafusion::common::internal_err!("{NEAREST} takes one number");
         };
         Ok(match value {
             ColumnarValue::Scalar(ScalarValue::Float64(value)) => {
