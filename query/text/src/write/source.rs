@@ -453,7 +453,7 @@ impl<'a> Source<'a> {
                 let value = value!(values);
                 let per_day = per_second * 86_400;
                 // The number of days fits 32 bits, because it is smaller than the number of seconds
-                // in an i64. =>
+                // in an i64.
                 let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
                 let rest = i128::from(value) - i128::from(days) * i128::from(per_day);
                 let nanos = style.interval_fraction(rest * i128::from(SECOND_NS / per_second));
