@@ -5,7 +5,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::CopyEncoding;
 use crate::parse::parse_boolean;
 
-/// The format of the data.
+/// The text format of COPY data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyFormat {
     /// Values separated by tabs, with backslash escapes and `\N` for NULL.
@@ -15,7 +15,7 @@ pub enum CopyFormat {
     Csv,
 }
 
-/// The meaning of the first line.
+/// How COPY treats the first line of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyHeader {
     /// The first line is data.

@@ -53,7 +53,7 @@ struct Column {
     required: bool,
 }
 
-/// Whether the records contain the last column.
+/// Whether the records contain a value for the last column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastColumn {
     /// Every record must contain a value for the last column.
