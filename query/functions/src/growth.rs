@@ -243,7 +243,7 @@ pub fn is_predicted(name: &str) -> bool {
 /// The predicted size of a call's result; `None` if the function has no prediction.
 ///
 /// # Errors
-/// A number in an argument is out of range.
+/// Fails if a number in an argument is out of range.
 pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<Option<Growth>> {
     let Some(shape) = shape_of(name) else { return Ok(None) };
     if let Shape::Joined(times) = shape {
@@ -327,7 +327,7 @@ fn fill_of(fill: Option<&SizedArgument>, row: usize) -> Option<&str> {
 /// length for a NULL text or fill text is 0.
 ///
 /// # Errors
-/// A number in an argument is out of range.
+/// Fails if a number in an argument is out of range.
 pub fn padded_lengths(arguments: &[ColumnarValue], rows: usize) -> Result<Int64Array> {
     let arguments: Vec<SizedArgument> = arguments.iter().map(SizedArgument::of).collect();
     let [text, lengths, fill @ ..] = arguments.as_slice() else {

@@ -170,8 +170,8 @@ fn changed(
     change: for<'a> fn(&'a [String], &'a str, bool) -> JsonChange<'a>,
 ) -> Result<ArrayRef> {
     let (json, paths, new) = (arguments.text(0)?, texts(arguments, 1)?, arguments.text(2)?);
-    // If argument 3 is missing, `jsonb_set` adds a missing member, and `jsonb_insert` inserts
-    // before the given position.
+    // If the call has no argument 3 (counted from 0), `jsonb_set` adds a missing member, and
+    // `jsonb_insert` inserts before the given position.
     let default = matches!(change(&[], "", true), JsonChange::Set { .. });
     text_rows(arguments.rows, |row| {
         let create_missing = match arguments.has(3) {
