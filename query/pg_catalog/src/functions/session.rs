@@ -118,8 +118,8 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         }),
         declare.stable("catalog_version", &[&[]], ColumnType::BigInt, "A number that changes with each change of the catalog; the value of `xmin` in the catalogs.", |context, arguments| {
             let version = context.state().version();
-            // The transaction id is derived from the version of the catalog. PostgreSQL's
-            // transaction ids have 32 bits and start at 3.
+            // The version gets the form of a transaction id of PostgreSQL: such ids have 32 bits
+            // and start at 3.
             super::same_bigint(arguments, i64::try_from(version % 0xffff_fffc).unwrap_or(0) + 3)
         }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: advisory locks do not exist.", |_, arguments| same_text(arguments, "")),
