@@ -104,7 +104,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// Argument `at` as lists with 32-bit offsets.
+/// Converts argument `at` to a list array with 32-bit offsets.
 fn lists(arguments: &Arguments<'_>, at: usize) -> Result<ListArray> {
     let array = arguments.array(at)?;
     let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) =
@@ -115,7 +115,7 @@ fn lists(arguments: &Arguments<'_>, at: usize) -> Result<ListArray> {
     Ok(cast(array, &DataType::List(Arc::clone(item)))?.as_list().clone())
 }
 
-/// The values as lists of the declared result type; `None` becomes NULL.
+/// Builds an array of lists with the declared result type; `None` becomes NULL.
 fn declared(
     arguments: &Arguments<'_>,
     values: &[Option<ArrayRef>],
@@ -275,7 +275,7 @@ fn fill(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     declared(arguments, &parts, values.data_type().clone())
 }
 
-/// Argument `at` as lists of integers.
+/// Converts argument `at` to a list array with elements of the type Int64.
 fn lists_at(arguments: &Arguments<'_>, at: usize) -> Result<ListArray> {
     let item = Field::new_list_field(DataType::Int64, true);
     let lists: ArrayRef = Arc::new(lists(arguments, at)?);

@@ -180,7 +180,8 @@ fn byte_at(bytes: &[u8], at: i64) -> Result<u8, Error> {
     place.and_then(|place| bytes.get(place)).copied().ok_or_else(|| out_of_range(at, bytes.len()))
 }
 
-/// The index of the byte that contains bit number `at`, and the position of the bit in this byte.
+/// The index of the byte that contains the bit `at`, and the position of the bit in this byte (0 is
+/// the lowest bit). Bits count from 0. A bit outside of the bytes is an error.
 fn bit_at(bytes: &[u8], at: i64) -> Result<(i64, i64), Error> {
     let (byte, bit) = (at.div_euclid(8), at.rem_euclid(8));
     match usize::try_from(byte).is_ok_and(|byte| byte < bytes.len()) {
@@ -220,7 +221,8 @@ fn integers(
     Ok(Arc::new(values.collect::<Result<Int32Array>>()?))
 }
 
-/// Returns a copy of the bytes with one value replaced: bytes, position, new value.
+/// A function that returns a copy of bytes with one bit or byte replaced. Its parameters are the
+/// bytes, the position, and the new value.
 type ByteReplacement = fn(&[u8], i64, i64) -> Result<Vec<u8>, Error>;
 
 fn replaced(arguments: &Arguments<'_>, value: ByteReplacement) -> Result<ArrayRef> {
@@ -265,7 +267,7 @@ fn trimmed(arguments: &Arguments<'_>, start: bool, end: bool) -> Result<ArrayRef
     })
 }
 
-/// The bytes from position `from` to before position `to`; positions count from 1.
+/// The bytes from position `from` up to and excluding position `to`; positions count from 1.
 fn slice(bytes: &[u8], from: i64, to: i64) -> &[u8] {
     let place = |at: i64| usize::try_from(at.saturating_sub(1).max(0)).unwrap_or(usize::MAX);
     let to = place(to).min(bytes.len());

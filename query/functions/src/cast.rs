@@ -1,4 +1,4 @@
-//! Casts whose result in Arrow differs from the result in PostgreSQL: to text, from text, from
+//! Casts for which Arrow and PostgreSQL have different results: casts to text, from text, from
 //! numbers to integers, and from floats to numerics.
 
 use std::sync::Arc;
@@ -28,19 +28,20 @@ pub mod decimal;
 mod elements;
 mod rounding;
 
-/// A rewrite that replaces such casts by calls of this crate's functions.
+/// A rewrite that replaces casts by calls of this crate's functions where Arrow's result differs
+/// from PostgreSQL's.
 #[derive(Debug)]
 pub struct Casts {
     functions: Vec<Arc<ScalarUDF>>,
 }
 
 impl Casts {
-    /// A rewrite that takes the functions from `functions`, by name.
+    /// Creates the rewrite; it finds the functions that it calls in `functions`, by name.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
     }
 
-    /// The function for a cast of `from` to `to`; `None` if Arrow's cast is right.
+    /// The function that replaces a cast of `from` to `to`; `None` if Arrow's cast is right.
     fn function(&self, from: &ColumnType, to: &ColumnType) -> Option<Arc<ScalarUDF>> {
         if let Some(name) = function_of(from, to) {
             return self.functions.iter().find(|function| function.name() == name).cloned();
@@ -63,7 +64,8 @@ impl Casts {
     }
 }
 
-/// The name of the function for a cast of `from` to `to`; `None` if Arrow's cast is right.
+/// The name of the function that replaces a cast of `from` to `to`; `None` if Arrow's cast is
+/// right.
 fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
     use ColumnType as T;
     match (from, to) {
@@ -94,8 +96,8 @@ fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
     }
 }
 
-/// True for casts that PostgreSQL does not have, but Arrow does: by the bytes, the text or the unit
-/// of a value, or as a list of one element.
+/// True for casts that Arrow has, but PostgreSQL refuses: casts that reinterpret the bytes, the
+/// text or the stored number of a value, or that make a list of one element.
 fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     match (from, to) {
@@ -127,13 +129,13 @@ fn is_refused(from: &ColumnType, to: &ColumnType) -> bool {
     }
 }
 
-/// True for further casts that PostgreSQL does not have. Only a cast in a statement is refused,
-/// because the planner itself needs some of these casts.
+/// True for further casts that PostgreSQL refuses. They are refused only if the statement contains
+/// the cast, because the planner itself inserts some of these casts.
 fn is_refused_in_statement(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     match (from, to) {
         (T::Array(from), T::Array(to)) => is_refused_in_statement(from, to),
-        // The types of integers are not settled yet: the literal in `5::boolean` is a bigint.
+        // The types of integer literals are not final yet: the literal in `5::boolean` is a bigint.
         (T::SmallInt | T::Real | T::Double, T::Boolean)
         | (T::Boolean, T::SmallInt | T::BigInt | T::Real | T::Double | T::Numeric { .. })
         | (T::Time, T::Integer | T::BigInt)
@@ -157,8 +159,9 @@ fn is_time(data_type: &DataType) -> bool {
     )
 }
 
-/// A cast of `inner` that rounds where Arrow would truncate: a timestamp is first rounded to
-/// PostgreSQL's digits, and then cast to the time of day.
+/// Makes a cast of `inner` that rounds, where Arrow's cast would truncate. For example, a timestamp
+/// is first rounded to microseconds, and then cast to a time of day. `None` if Arrow's cast is
+/// right.
 fn rounding(inner: &Expr, from: &FieldRef, to: &FieldRef) -> Option<Expr> {
     let cast_to = |value| Expr::Cast(Cast::new_from_field(Box::new(value), Arc::clone(to)));
     match (from.data_type(), to.data_type()) {
@@ -200,7 +203,7 @@ impl FunctionRewrite for Casts {
         let Expr::Cast(Cast { expr: inner, field }) = expr else {
             return Ok(Transformed::no(expr));
         };
-        // The type is derived once, because each derivation walks through the whole expression.
+        // The type is computed once, because each computation walks through the whole expression.
         let from = inner.to_field(schema).map(|(_, from)| from).ok();
         let is_jsonb = |from: &FieldRef| {
             ColumnType::from_arrow_field(from).is_some_and(|from| from == ColumnType::Jsonb)
@@ -233,7 +236,7 @@ impl FunctionRewrite for Casts {
         let types = types
             .and_then(|from| ColumnType::from_arrow_field(from))
             .zip(ColumnType::from_arrow_field(&field));
-        // Only casts in a statement have a field name.
+        // Only the casts that a statement contains have a field name.
         let is_written = !field.name().is_empty();
         if let Some((from, to)) = &types
             && (is_refused(from, to) || is_written && is_refused_in_statement(from, to))
@@ -243,7 +246,8 @@ impl FunctionRewrite for Casts {
                 format!("cannot cast type {from} to {to}"),
             )));
         }
-        // Constant folding of this cast would drop the metadata of the elements' field.
+        // Without this branch, constant folding of the cast would drop the metadata of the element
+        // field.
         if given.is_some_and(|given| given.is_list() && given == field.data_type()) {
             return Ok(Transformed::yes(with_type_name(*inner, field)));
         }
@@ -260,7 +264,8 @@ impl FunctionRewrite for Casts {
     }
 }
 
-/// A value with the field of the cast; the field names PostgreSQL's type where it is another type.
+/// Gives a value the field of a cast if this field names a PostgreSQL type that is represented by
+/// another type.
 fn with_type_name(value: Expr, field: FieldRef) -> Expr {
     match field.metadata().contains_key(PG_TYPE_METADATA) {
         true => Expr::Cast(Cast::new_from_field(Box::new(value), field)),
@@ -268,8 +273,8 @@ fn with_type_name(value: Expr, field: FieldRef) -> Expr {
     }
 }
 
-/// A function that parses text as values of a type, by PostgreSQL's syntax and the session's time
-/// zone.
+/// A function that parses text as values of the type `to`, with PostgreSQL's syntax and the
+/// session's time zone.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TextInput {
     name: String,

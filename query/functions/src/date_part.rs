@@ -1,4 +1,5 @@
-//! `extract` and `date_part`: fields of times, dates and intervals, such as the year.
+//! The functions `extract` and `date_part`, which return a field of a time, date or interval, such
+//! as the year.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ mod year;
 use part::{Kind, Part};
 pub use unit::{CalendarUnit, steady_unit};
 
-/// The functions `extract` and `date_part`.
+/// Creates the functions `extract` and `date_part`.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     let of = |exact| Arc::new(ScalarUDF::new_from_impl(DatePart::new(exact)));
     vec![of(false), of(true)]
@@ -54,16 +55,16 @@ struct DatePart {
 
 impl DatePart {
     fn new(exact: bool) -> Self {
-        // Fields that depend on the time zone read it from the session's settings.
+        // The functions read the time zone from the session's settings if a field depends on it.
         Self { exact, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
 
-/// The type to which an argument is cast; `None` for a type that has no fields.
+/// The type to which an argument of the type `given` is cast; `None` for a type without fields.
 fn source_type(given: &DataType, exact: bool) -> Option<DataType> {
     use arrow::datatypes::{IntervalUnit, TimeUnit};
     Some(match given {
-        // Only `extract` accepts dates, like PostgreSQL.
+        // As in PostgreSQL, only `extract` accepts dates; `date_part` casts a date to a timestamp.
         DataType::Date32 | DataType::Date64 if !exact => {
             DataType::Timestamp(TimeUnit::Microsecond, None)
         }
@@ -108,7 +109,7 @@ impl ScalarUDFImpl for DatePart {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        // After a cast, the name of the field would not be a constant.
+        // The name of the field is not cast, because a cast expression would not be a constant.
         if let [
             unit @ (DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null),
             time,

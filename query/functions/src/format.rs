@@ -1,4 +1,5 @@
-//! The function `format`, which fills the placeholders `%s`, `%I` and `%L` of a text.
+//! The SQL function `format`, which replaces the placeholders `%s`, `%I` and `%L` of a text by
+//! arguments.
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
@@ -19,7 +20,7 @@ pub fn functions() -> Vec<Function> {
         aliases: &[],
         parameters,
         returns: Returns::Type(ColumnType::Text),
-        // The text of a time argument depends on the session's zone.
+        // The text of a timestamptz argument depends on the session's zone.
         volatility: Volatility::Stable,
         description,
         run: Arc::new(run),
@@ -56,19 +57,19 @@ fn unterminated() -> Error {
     invalid("unterminated format() type specifier").with_hint("For a single \"%\" use \"%%\".")
 }
 
-/// The value of an argument by its position from 0: `None` beyond the last argument, `Some(None)`
+/// Returns the argument at a position, counted from 0: `None` after the last argument, `Some(None)`
 /// for NULL.
 type Value<'a, 'b> = &'a dyn Fn(usize) -> Option<Option<&'b str>>;
 
-/// Reads the arguments that the placeholders name.
+/// Reads the arguments to which the placeholders refer.
 struct ArgumentReader<'a, 'b> {
     value: Value<'a, 'b>,
     next: usize,
 }
 
 impl<'b> ArgumentReader<'_, 'b> {
-    /// The argument at `position`, from 1; without a position, the argument after the last one
-    /// read.
+    /// Returns the argument at `position`, counted from 1. Without a position, returns the argument
+    /// after the last one read.
     fn take(&mut self, position: Option<usize>) -> Result<Option<&'b str>, Error> {
         let at = match position {
             Some(position) => position.saturating_sub(1),
@@ -79,7 +80,8 @@ impl<'b> ArgumentReader<'_, 'b> {
     }
 }
 
-/// The text with its placeholders replaced by the arguments. `room` bounds the bytes.
+/// Returns `format` with its placeholders replaced by the arguments. `room` limits the size of the
+/// result in bytes.
 fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<String> {
     let mut out = String::with_capacity(format.len());
     let mut reader = ArgumentReader { value, next: 0 };
@@ -121,7 +123,8 @@ fn formatted(format: &str, value: Value<'_, '_>, room: &mut Room) -> Result<Stri
     Ok(out)
 }
 
-/// Parses a placeholder after `%`: position, width, flush left, letter.
+/// Parses a placeholder after `%`. Returns the position of the argument, the width, whether the
+/// value is aligned to the left, and the letter of the format.
 fn specifier(
     characters: &mut Peekable<Chars<'_>>,
     reader: &mut ArgumentReader<'_, '_>,
@@ -129,7 +132,7 @@ fn specifier(
     let (mut position, mut width, mut left) = (None, None, false);
     match digits(characters)? {
         Some(number) if characters.next_if_eq(&'$').is_some() => position = Some(checked(number)?),
-        // A number without `$` is the width.
+        // A number without `$` after it is the width.
         Some(number) => width = Some(number),
         None => {}
     }
@@ -171,7 +174,8 @@ fn checked(position: usize) -> Result<usize, Error> {
     Ok(position)
 }
 
-/// Parses a number, if present; the format must not end directly after it.
+/// Parses a number; `None` if there is no digit. A format that ends directly after the number is an
+/// error.
 fn digits(characters: &mut Peekable<Chars<'_>>) -> Result<Option<usize>, Error> {
     let mut number: Option<i32> = None;
     while let Some(digit) = characters.peek().and_then(|character| character.to_digit(10)) {

@@ -1,5 +1,5 @@
-//! Declarations of scalar functions: names, parameters, result type, description, and a Rust
-//! function.
+//! Declares scalar SQL functions: names, parameters, result type, description, and the Rust
+//! function that computes the results.
 
 use std::{
     fmt,
@@ -32,17 +32,18 @@ mod parameter;
 pub use parameter::Parameter;
 use parameter::fit;
 
-/// The maximum bytes of a call's result for a batch, for functions with any size of results
-/// (CL-10).
+/// The maximum number of bytes that one call may return for a batch, for functions whose results
+/// may have any size (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
-/// A text with at least this many bytes moves into the result array without a copy.
+/// A text with at least this many bytes becomes a buffer of the result array, without a copy.
 const BLOCK_BYTES_MIN: usize = 1 << 20;
 
-/// For a value with at least this many bytes, the next copy is charged in advance.
+/// While a value of at least this many bytes grows, twice its size is charged, because growing
+/// copies the value.
 const GROWING_BYTES_MIN: usize = 16 << 20;
 
-/// The name of a type in SQL; Arrow's name if SQL does not have the type.
+/// The SQL name of an Arrow type; the Arrow name if SQL has no such type.
 pub fn sql_name(data_type: &DataType) -> String {
     if matches!(data_type, DataType::Struct(_)) {
         return "record".to_string();
@@ -56,15 +57,15 @@ pub fn sql_name(data_type: &DataType) -> String {
 pub enum Returns {
     /// The result always has this type.
     Type(ColumnType),
-    /// The result always has this type, which has another name in PostgreSQL, for example `name` or
-    /// `oid`.
+    /// The result always has this column type, but represents a PostgreSQL type with this other
+    /// name, for example `name` or `oid`.
     Known(ColumnType, &'static str),
     /// The result has the type of the argument at this index.
     Same(usize),
-    /// The function computes the result type from the fields of the arguments.
+    /// A function computes the result type from the fields of the arguments.
     Rule(fn(&[FieldRef]) -> Result<DataType>),
-    /// The function computes the result type from the fields of the arguments and from the constant
-    /// arguments.
+    /// A function computes the result type from the fields of the arguments, and from the values of
+    /// constant arguments.
     Constants(fn(&[FieldRef], &[Option<&ScalarValue>]) -> DataType),
 }
 
@@ -138,7 +139,8 @@ impl Arguments<'_> {
     }
 }
 
-/// The memory of a result that grows row by row: charges the statement, and checks the limits.
+/// Tracks the memory of a result that grows row by row: charges it to the statement, and checks the
+/// limits.
 #[derive(Debug)]
 pub struct Room {
     rows: usize,
@@ -151,12 +153,12 @@ impl Room {
     /// The memory is charged in steps of this many bytes.
     const STEP_BYTES: usize = 1 << 20;
 
-    /// The room for the result of a batch with `rows` rows.
+    /// Starts with an empty result, for a batch of `rows` rows.
     pub fn of(rows: usize) -> Self {
         Self { rows, charge: None, bytes: 0, charged: 0 }
     }
 
-    /// Adds `bytes` for the next value.
+    /// Adds a value of `bytes` bytes to the result.
     ///
     /// # Errors
     /// The errors of [`Self::reach`].
@@ -166,7 +168,8 @@ impl Room {
         Ok(())
     }
 
-    /// Makes sure that the next value may have `bytes` bytes; charges the statement in advance.
+    /// Makes sure that the next value may have `bytes` bytes, and charges them in advance. Does not
+    /// add the value.
     ///
     /// # Errors
     /// `LimitExceeded` for a value beyond the maximum length, `OutOfMemory`, `QueryCanceled`.
@@ -180,7 +183,7 @@ impl Room {
         }
         governor::check()?;
         governor::check_batch(bytes, self.rows).map_err(failed)?;
-        // A value grows by copies, and the new copy may be twice as large as the value so far.
+        // A growing value is copied to a new buffer, which may be twice as large as the old buffer.
         let taken = if bytes >= GROWING_BYTES_MIN { bytes.saturating_mul(2) } else { bytes };
         match &mut self.charge {
             Some(charge) => charge.resize(taken).map_err(failed)?,
@@ -191,7 +194,7 @@ impl Room {
     }
 }
 
-/// Computes a text for each row; `None` is NULL.
+/// Builds a text array by calling `value` for each row; `None` becomes NULL.
 ///
 /// # Errors
 /// The first error of `value`.
@@ -205,7 +208,7 @@ pub fn text_rows(
         let value = value(row)?;
         room.take(value.as_ref().map_or(0, String::len))?;
         match value {
-            // The array takes over the buffer of the text.
+            // The buffer of a long text becomes a part of the array without a copy.
             Some(long) if long.len() >= BLOCK_BYTES_MIN => {
                 let length = u32::try_from(long.len())
                     .map_err(|_| failed(governor::too_long("the function", long.len())))?;
@@ -218,13 +221,13 @@ pub fn text_rows(
     Ok(Arc::new(builder.finish()))
 }
 
-/// The text of a row; `None` for NULL.
+/// The text in a row of the array; `None` for NULL.
 pub fn text_at(array: &StringViewArray, row: usize) -> Option<&str> {
     use arrow::array::Array;
     (!array.is_null(row)).then(|| array.value(row))
 }
 
-/// Wraps an error in an error of DataFusion; kind and SQLSTATE are kept.
+/// Wraps an error in an error of DataFusion; the kind and the SQLSTATE remain.
 pub fn failed(error: Error) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
 }
@@ -239,15 +242,16 @@ pub struct Function {
     pub name: &'static str,
     /// Further names of the function.
     pub aliases: &'static [&'static str],
-    /// The parameter lists that the function accepts; the first that fits is used.
+    /// The parameter lists that the function accepts. The first list that fits the arguments is
+    /// used.
     pub parameters: &'static [&'static [Parameter]],
     /// How the result type is determined.
     pub returns: Returns,
-    /// Whether equal arguments always give equal results.
+    /// The volatility of the function: whether equal arguments always give equal results.
     pub volatility: Volatility,
     /// A description in one line, for the documentation.
     pub description: &'static str,
-    /// Computes the results.
+    /// The Rust function that computes the results for a batch.
     pub run: Run,
 }
 
@@ -258,7 +262,7 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
-    /// Declares a function whose result depends only on its arguments.
+    /// Declares an immutable function: its result depends only on its arguments.
     pub fn immutable(
         name: &'static str,
         parameters: &'static [&'static [Parameter]],
@@ -289,7 +293,7 @@ impl Function {
             .collect()
     }
 
-    /// The function in DataFusion's form.
+    /// Converts the declaration to a DataFusion function.
     pub fn into_udf(self) -> ScalarUDF {
         let signature = if self.parameters.iter().all(|parameters| parameters.is_empty()) {
             Signature::nullary(self.volatility)
@@ -313,8 +317,8 @@ impl Function {
     }
 }
 
-/// True if the function was declared with [`Function`]: such a function never expands a constant to
-/// a copy per row.
+/// True if the function was declared with [`Function`]. A function of this kind never copies a
+/// constant argument for each row.
 pub fn is_declared(function: &ScalarUDF) -> bool {
     function.inner().is::<DeclaredFunction>()
 }

@@ -1,11 +1,11 @@
-//! Limits the expressions of a running statement: their memory, and their time by a request to stop
-//! (CL-10).
+//! Limits the memory of expressions in a running statement, and stops their evaluation when the
+//! statement must end (CL-10).
 //!
 //! ```text
 //!   statement ─► governed(future) ─► thread-local governor ─► check(), charge()
 //!                      └─► tasks that DataFusion spawns inherit the governor (see `install`)
 //! ```
-//! A thread without a governor has no budget: constant folding in tests, for example.
+//! Without a governor, a thread has no limits, for example when a test folds constants.
 
 use std::{
     any::Any,
@@ -28,25 +28,26 @@ mod charged_buffers;
 
 pub use charged_buffers::{array_bytes, batch_bytes, largest_list_bytes, value_bytes, with_charge};
 
-/// The maximum size of one value in bytes, equal to PostgreSQL's limit.
+/// The maximum size of one value in bytes. PostgreSQL has the same limit.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
 
-/// A result with fewer bytes is not charged.
+/// A result with fewer bytes is not charged to the memory budget of the statement.
 pub const CHARGED_BYTES_MIN: usize = 256 << 10;
 
-/// The target size in bytes for one call's result, if the batch can be split.
+/// The target size in bytes for the result of one call, if the batch can be split into smaller
+/// batches.
 pub const SPLIT_BYTES: usize = 32 << 20;
 
-/// The maximum size of a constant that the planner computes, in bytes.
+/// The maximum size in bytes of a constant that the planner computes in advance.
 pub const FOLDED_BYTES_MAX: usize = 1 << 20;
 
 /// A thread reports its allocations to the governor when they exceed this number of bytes.
 const REPORTED_BYTES_MIN: usize = 1 << 20;
 
-/// How often a paused task checks whether it may continue.
+/// The interval at which a paused task checks whether it may continue.
 const REST: Duration = Duration::from_millis(10);
 
-/// The maximum number of constants per thread whose charges are kept.
+/// The maximum number of charges for constants that one thread keeps.
 const CONSTANTS_MAX: usize = 32;
 
 /// The limits of one statement. The query service implements this trait.
@@ -57,58 +58,59 @@ pub trait Governor: Debug + Send + Sync {
     /// `QueryCanceled` or `Shutdown` if the statement must stop.
     fn check(&self) -> Result<()>;
 
-    /// Takes `bytes` from the memory budget.
+    /// Reserves `bytes` of the statement's memory budget.
     ///
     /// # Errors
     /// `OutOfMemory` if the budget is exhausted; the budget is then unchanged.
     fn grow(&self, bytes: usize) -> Result<()>;
 
-    /// Gives `bytes` back to the memory budget.
+    /// Returns `bytes` to the statement's memory budget.
     fn shrink(&self, bytes: usize);
 
-    /// Receives the bytes that the statement's threads have allocated since the last call, minus
-    /// the freed bytes. These bytes include all memory, whether or not [`Self::grow`] was called
-    /// for it.
+    /// Reports the number of bytes that a thread of the statement has allocated since its last
+    /// report, minus the bytes that it has freed. The number includes all memory, whether or not
+    /// [`Self::grow`] was called for it.
     fn allocated(&self, bytes: isize) {
         let _ = bytes;
     }
 
-    /// True if the tasks of the statement must pause: memory is short, and another statement may
-    /// run first.
+    /// True if the tasks of the statement must pause, because memory is short and another statement
+    /// runs first.
     fn rests(&self) -> bool {
         false
     }
 
-    /// A further task of the statement starts.
+    /// Called when a further task of the statement starts.
     fn task_begins(&self) {}
 
-    /// A task of the statement has ended, and has freed its memory.
+    /// Called when a task of the statement has ended and has freed its memory.
     fn task_ends(&self) {}
 }
 
-/// How the current thread evaluates expressions.
+/// The situation in which a thread evaluates expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Evaluation {
-    /// A batch that the caller cannot split.
+    /// The thread evaluates a batch that the caller cannot split.
     #[default]
     Whole,
-    /// A batch that the caller splits and tries again after `OutOfMemory`.
+    /// The thread evaluates a batch that the caller splits after `OutOfMemory`, to try again with
+    /// smaller batches.
     Splittable,
-    /// A constant, which the planner computes in advance.
+    /// The planner evaluates a constant in advance.
     Planning,
 }
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Governor>>> = const { RefCell::new(None) };
     /// The bytes that this thread has allocated since its last report to a governor, minus the
-    /// freed bytes.
+    /// bytes that it has freed.
     static ALLOCATED: Cell<isize> = const { Cell::new(0) };
     static EVALUATION: Cell<Evaluation> = const { Cell::new(Evaluation::Whole) };
-    /// The charges for constants, by the address of each constant.
+    /// The charges for constants; each entry has the address of the constant.
     static CONSTANTS: RefCell<Vec<(usize, Charge)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The governor of the current thread.
+/// The governor of the current thread; `None` if the thread works for no statement.
 pub fn current() -> Option<Arc<dyn Governor>> {
     CURRENT.with_borrow(Clone::clone)
 }
@@ -118,13 +120,14 @@ pub fn evaluation() -> Evaluation {
     EVALUATION.get()
 }
 
-/// Counts `bytes` as allocated by the current thread; a negative number for freed bytes.
+/// Adds `bytes` to the allocated bytes of the current thread. A negative number counts freed bytes.
 #[inline]
 pub fn count_allocated(bytes: isize) {
     ALLOCATED.set(ALLOCATED.get().wrapping_add(bytes));
 }
 
-/// Reports the allocated bytes to the governor of the current thread, if they are many.
+/// Reports the allocated bytes to the governor of the current thread, if there are at least
+/// [`REPORTED_BYTES_MIN`].
 fn report_allocated() {
     let bytes = ALLOCATED.get();
     if bytes.unsigned_abs() >= REPORTED_BYTES_MIN {
@@ -145,7 +148,8 @@ pub fn check() -> PlanResult<()> {
     check_statement().map_err(failed)
 }
 
-/// As [`check`], with the error type of this project instead of DataFusion's.
+/// Checks whether the statement of the current thread may continue. Differs from [`check`] only in
+/// the error type, which is of this project and not of DataFusion.
 ///
 /// # Errors
 /// The errors of [`Governor::check`].
@@ -154,7 +158,7 @@ pub fn check_statement() -> Result<()> {
     CURRENT.with_borrow(|governor| governor.as_ref().map_or(Ok(()), |governor| governor.check()))
 }
 
-/// Calls [`check`] once in many steps of a loop.
+/// Counts the steps of a loop, and calls [`check`] only once in many steps.
 #[derive(Debug, Default)]
 pub struct Pace(u32);
 
@@ -162,7 +166,7 @@ impl Pace {
     /// The number of steps between two checks.
     const STEPS: u32 = 1 << 7;
 
-    /// Counts a step; checks the statement if it is time.
+    /// Counts a step; every 128th step also checks whether the statement may continue.
     ///
     /// # Errors
     /// The errors of [`check`].
@@ -175,7 +179,8 @@ impl Pace {
     }
 }
 
-/// Memory that is charged to a statement; dropping the charge gives the memory back.
+/// An amount of memory that is charged to the budget of a statement. Dropping the charge returns
+/// the memory to the budget.
 #[derive(Debug)]
 pub struct Charge {
     governor: Option<Arc<dyn Governor>>,
@@ -183,7 +188,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Changes the charge to `bytes`.
+    /// Changes the amount of the charge to `bytes`.
     ///
     /// # Errors
     /// `OutOfMemory` if the budget is exhausted.
@@ -209,7 +214,7 @@ impl Drop for Charge {
     }
 }
 
-/// Charges `bytes` to the statement of the current thread.
+/// Charges `bytes` to the budget of the statement that the current thread works for.
 ///
 /// # Errors
 /// `OutOfMemory` if the budget is exhausted.
@@ -219,7 +224,7 @@ pub fn charge(bytes: usize) -> Result<Charge> {
     Ok(charge)
 }
 
-/// Charges `bytes` to the statement of `governor`.
+/// Charges `bytes` to the budget of the statement of `governor`.
 ///
 /// # Errors
 /// `OutOfMemory` if the budget is exhausted.
@@ -229,8 +234,9 @@ pub fn charge_to(governor: &Arc<dyn Governor>, bytes: usize) -> Result<Charge> {
     Ok(charge)
 }
 
-/// Keeps the charge for the constant at `address` until another function takes over the constant,
-/// or until the current evaluation ends.
+/// Keeps the charge for a constant in the current thread. `address` is the constant's address in
+/// memory. The charge ends when [`take_constant`] removes it, when the current evaluation ends, or
+/// when too many other constants follow.
 pub fn keep_constant(address: usize, charge: Charge) {
     CONSTANTS.with_borrow_mut(|constants| {
         if constants.len() >= CONSTANTS_MAX {
@@ -240,7 +246,7 @@ pub fn keep_constant(address: usize, charge: Charge) {
     });
 }
 
-/// Takes the charge for the constant at `address`, if there is one.
+/// Removes and returns the charge for the constant at `address`, if there is one.
 pub fn take_constant(address: usize) -> Option<Charge> {
     CONSTANTS.with_borrow_mut(|constants| {
         let at = constants.iter().position(|(known, _)| *known == address)?;
@@ -248,9 +254,10 @@ pub fn take_constant(address: usize) -> Option<Charge> {
     })
 }
 
-/// Restores the state of the thread after [`within`] and [`evaluating`], even after a panic.
+/// Restores the state of the thread when dropped, at the end of [`within`] and [`evaluating`], even
+/// after a panic.
 struct StateRestorer {
-    /// The previous governor, and the bytes allocated under it.
+    /// The previous governor, and the bytes that were allocated under it and not reported.
     governor: Option<(Option<Arc<dyn Governor>>, isize)>,
     evaluation: Evaluation,
     constants: Vec<(usize, Charge)>,
@@ -281,7 +288,7 @@ pub fn within<T>(governor: &Arc<dyn Governor>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs `work` with this kind of evaluation; the charges for constants end afterwards.
+/// Runs `work` with this kind of evaluation. Afterwards, the charges for constants end.
 pub fn evaluating<T>(evaluation: Evaluation, work: impl FnOnce() -> T) -> T {
     let _restored = StateRestorer {
         governor: None,
@@ -291,13 +298,13 @@ pub fn evaluating<T>(evaluation: Evaluation, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Polls a future that plans a statement.
+/// Runs a future that plans a statement, with [`Evaluation::Planning`] during each poll.
 pub async fn planning<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|context| evaluating(Evaluation::Planning, || future.as_mut().poll(context))).await
 }
 
-/// Polls a future with `governor` as the governor of the thread.
+/// Runs a future with `governor` as the governor of the thread during each poll.
 pub async fn governed<F: Future>(governor: Arc<dyn Governor>, future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|context| within(&governor, || future.as_mut().poll(context))).await
@@ -306,12 +313,12 @@ pub async fn governed<F: Future>(governor: Arc<dyn Governor>, future: F) -> F::O
 type AnyFuture = Pin<Box<dyn Future<Output = Box<dyn Any + Send>> + Send>>;
 type AnyBlock = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// Counts a task of a statement from its start until its memory is free.
+/// Counts a task of a statement as running, from its start until its memory is free.
 #[derive(Debug)]
 pub struct RunningTask(Arc<dyn Governor>);
 
 impl RunningTask {
-    /// Counts a further task of the statement of `governor`.
+    /// Counts a further running task for the statement of `governor`.
     pub fn of(governor: Arc<dyn Governor>) -> Self {
         governor.task_begins();
         Self(governor)
@@ -324,7 +331,8 @@ impl Drop for RunningTask {
     }
 }
 
-/// The future of a task. Drops the future's data before the task counts as ended.
+/// The future of a task. The task counts as ended only after the data of the inner future is
+/// dropped.
 struct Task<T> {
     future: Pin<Box<dyn Future<Output = T> + Send>>,
     rest: Option<Pin<Box<Sleep>>>,
@@ -354,7 +362,8 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// A future for a separate task of the statement of `governor`.
+/// Wraps `future` as a separate task of the statement of `governor`. The task pauses while the
+/// governor asks for it.
 pub fn task<F>(governor: Arc<dyn Governor>, future: F) -> impl Future<Output = F::Output> + Send
 where
     F: Future + Send + 'static,
@@ -362,7 +371,7 @@ where
     Task::new(Box::pin(future), RunningTask::of(governor))
 }
 
-/// Passes the governor of the current thread to the tasks that a plan spawns.
+/// Passes the governor of the current thread on to the tasks that DataFusion spawns for a plan.
 struct GovernorTracer;
 
 impl JoinSetTracer for GovernorTracer {
@@ -388,18 +397,18 @@ impl JoinSetTracer for GovernorTracer {
     }
 }
 
-/// Makes the tasks of all plans inherit their governor. Only the first call in a process has an
-/// effect.
+/// Makes the tasks that DataFusion spawns inherit the governor of the spawning thread, for the
+/// whole process. Only the first call has an effect.
 pub fn install() {
-    // A process has one tracer; an error means that an earlier call has set the tracer.
+    // A process has at most one tracer. An error means that an earlier call has set the tracer.
     let _ = datafusion::common::runtime::set_join_set_tracer(&GovernorTracer);
 }
 
-/// Checks the size of a result before it is computed: refuses a batch that the caller can split,
-/// and a constant that can be computed at execution instead.
+/// Checks the predicted size of a result before the result is computed. Refuses a large batch if
+/// the caller can split the batch, and a large constant if it can be computed at execution.
 ///
 /// # Errors
-/// `OutOfMemory`.
+/// `OutOfMemory` if the result is too large.
 pub fn check_batch(bytes: usize, rows: usize) -> Result<()> {
     let too_large = match evaluation() {
         Evaluation::Planning => bytes > FOLDED_BYTES_MAX,
@@ -414,7 +423,7 @@ pub fn check_batch(bytes: usize, rows: usize) -> Result<()> {
         .with_hint("make shorter values, or process fewer rows at once"))
 }
 
-/// The error for a value longer than [`VALUE_BYTES_MAX`].
+/// The error for a value longer than [`VALUE_BYTES_MAX`]; `what` names the function or value.
 pub fn too_long(what: &str, bytes: usize) -> Error {
     Error::new(ErrorKind::LimitExceeded, "requested length too large").with_detail(format!(
         "{what} would make a value of {bytes} bytes; a value has at most {VALUE_BYTES_MAX}"

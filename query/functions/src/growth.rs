@@ -1,9 +1,9 @@
-//! Predicts the size of a function's result from its arguments, before the function allocates
+//! Predicts the size of a function's result from the arguments, before the function allocates
 //! memory.
 //!
-//! Only functions whose results may be far larger than their arguments have a prediction, and
-//! functions that repeat a constant in every row. Any other result is at most a few times as large
-//! as its arguments; it is charged after the call.
+//! A prediction exists only for functions whose results may be far larger than their arguments. The
+//! result of any other function is at most a few times as large as its arguments, and is charged
+//! after the call.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use datafusion::{
 
 use crate::governor::value_bytes;
 
-/// The bytes of an element of an array, without its text.
+/// The size in bytes of an element of a text array, without the bytes of its text.
 const ELEMENT_BYTES: usize = 16;
 
-/// Below this number of bytes, an estimate is enough.
+/// Below this number of bytes, a rough upper bound replaces the exact prediction.
 const EXACT_BYTES_MIN: usize = 256 << 10;
 
-/// The predicted size of a result for one batch.
+/// The predicted size of a function's result for one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Growth {
-    /// The predicted bytes of all rows.
+    /// The predicted number of bytes of all rows together.
     pub total: usize,
-    /// The predicted bytes of the largest row.
+    /// The predicted number of bytes of the largest row.
     pub largest: usize,
 }
 
@@ -46,12 +46,12 @@ impl Growth {
     }
 }
 
-/// An argument of a call, whose sizes are known row by row.
+/// An argument of a call, with access to the size of the value in each row.
 enum SizedArgument {
     /// A text constant; `None` for NULL.
     Text(Option<String>),
     Number(Option<i64>),
-    /// Another constant, with its bytes.
+    /// The size in bytes of a constant of another type.
     Sized(usize),
     Array(ArrayRef),
 }
@@ -82,7 +82,7 @@ impl SizedArgument {
         }
     }
 
-    /// The text of a row; `None` for NULL and for values other than text.
+    /// The text in a row; `None` for NULL and for values other than text.
     fn text(&self, row: usize) -> Option<&str> {
         match self {
             Self::Text(text) => text.as_deref(),
@@ -96,7 +96,7 @@ impl SizedArgument {
         }
     }
 
-    /// The bytes of the value in a row.
+    /// The size in bytes of the value in a row.
     fn bytes(&self, row: usize) -> usize {
         match self {
             Self::Text(text) => text.as_ref().map_or(0, String::len),
@@ -113,7 +113,7 @@ impl SizedArgument {
         }
     }
 
-    /// The elements of the list in a row.
+    /// The elements of the list in a row; `None` for other values.
     fn elements(&self, row: usize) -> Option<ArrayRef> {
         let Self::Array(array) = self else { return None };
         match array.data_type() {
@@ -165,27 +165,29 @@ impl Numbers {
 /// How the size of a function's result depends on its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Repeats argument 1; argument 2 is the number of copies.
+    /// The result repeats argument 1; argument 2 is the number of copies.
     Times,
-    /// Pads argument 1 with argument 3; argument 2 is the number of characters.
+    /// The result is argument 1, padded with argument 3; argument 2 is the length in characters.
     Padded,
-    /// Consists of spaces; argument 1 is the number of characters.
+    /// The result consists of spaces; argument 1 is the number of spaces.
     Spaces,
-    /// Argument 1 with each occurrence of argument 2 replaced by argument 3.
+    /// The result is argument 1 with each occurrence of argument 2 replaced by argument 3.
     Replaced,
-    /// Argument 1 with single characters replaced.
+    /// The result is argument 1 with single characters replaced.
     Translated,
-    /// All arguments, each at most this many times as long.
+    /// The result joins all arguments; each becomes at most this many times as long.
     Joined(usize),
-    /// All arguments after the first, separated by the first.
+    /// The result joins all arguments after the first, separated by the first.
     JoinedBy,
-    /// The elements of argument 1, separated by argument 2.
+    /// The result joins the elements of the array in argument 1, separated by argument 2.
     Elements,
-    /// An array: argument 1, split at argument 2.
+    /// The result is an array: argument 1, split at each occurrence of argument 2.
     Split,
-    /// An array whose elements are all argument 1; argument 2 is the number of elements.
+    /// The result is an array whose elements are all equal to argument 1; argument 2 is the number
+    /// of elements.
     Copies,
-    /// Argument 1, extended with copies of argument 3; argument 2 is the number of elements.
+    /// The result is the array in argument 1, extended with copies of argument 3; argument 2 is the
+    /// number of elements.
     Resized,
 }
 
@@ -213,7 +215,7 @@ fn shape_of(name: &str) -> Option<Shape> {
     })
 }
 
-/// The maximum bytes of an argument over all rows.
+/// An upper bound for the total bytes of an argument in all rows.
 fn bytes_at_most(argument: &ColumnarValue, rows: usize) -> usize {
     match argument {
         ColumnarValue::Array(array) if array.data_type().is_nested() => value_bytes(array),
@@ -225,14 +227,14 @@ fn bytes_at_most(argument: &ColumnarValue, rows: usize) -> usize {
     }
 }
 
-/// The bytes that a call may need to copy each list in its arguments, because the elements of a
-/// list can share one text.
+/// The number of bytes that a call may need to copy each list in its arguments. The copies can be
+/// larger than the lists, because the elements of a list can share one text.
 pub fn copies_of_lists(arguments: &[ColumnarValue], rows: usize) -> usize {
     let lists = arguments.iter().filter(|argument| argument.data_type().is_list());
     lists.map(|list| bytes_at_most(list, rows)).fold(0, usize::saturating_add)
 }
 
-/// True if the function has a prediction, because its results may be much longer than its
+/// True if the function has a prediction, that is, if its results may be much longer than its
 /// arguments.
 pub fn is_predicted(name: &str) -> bool {
     shape_of(name).is_some()
@@ -241,7 +243,7 @@ pub fn is_predicted(name: &str) -> bool {
 /// The predicted size of a call's result; `None` if the function has no prediction.
 ///
 /// # Errors
-/// A number in an argument is out of range.
+/// Fails if a number in an argument is out of range.
 pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<Option<Growth>> {
     let Some(shape) = shape_of(name) else { return Ok(None) };
     if let Shape::Joined(times) = shape {
@@ -272,7 +274,7 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
                 let plain = text.is_ascii() && fill.is_ascii();
                 counts.at(row).saturating_mul(if plain { 1 } else { 4 })
             }
-            // NULL.
+            // A NULL argument gives NULL.
             _ => 0,
         },
         Shape::Replaced => replaced(
@@ -313,18 +315,19 @@ pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<O
     })))
 }
 
-/// The fill text of `lpad` and `rpad` in a row: spaces if the call has no such argument, `None` for
+/// The fill text of `lpad` or `rpad` in a row: a space if the call has no such argument; `None` for
 /// NULL.
 fn fill_of(fill: Option<&SizedArgument>, row: usize) -> Option<&str> {
     fill.map_or(Some(" "), |fill| fill.text(row))
 }
 
-/// The second argument of a call of `lpad` or `rpad`, limited for DataFusion, which allocates the
-/// lengths of all rows before the first row. No length is negative, or longer than the text if an
-/// empty fill adds nothing.
+/// The lengths that a call of `lpad` or `rpad` passes to DataFusion: its second argument, with
+/// limits. DataFusion allocates memory for the lengths of all rows before the first row. A negative
+/// length becomes 0. If the fill text is empty, the length is at most the length of the text. The
+/// length for a NULL text or fill text is 0.
 ///
 /// # Errors
-/// A number in an argument is out of range.
+/// Fails if a number in an argument is out of range.
 pub fn padded_lengths(arguments: &[ColumnarValue], rows: usize) -> Result<Int64Array> {
     let arguments: Vec<SizedArgument> = arguments.iter().map(SizedArgument::of).collect();
     let [text, lengths, fill @ ..] = arguments.as_slice() else {
@@ -335,7 +338,7 @@ pub fn padded_lengths(arguments: &[ColumnarValue], rows: usize) -> Result<Int64A
         let most = match (text.text(row), fill_of(fill.first(), row)) {
             (Some(text), Some("")) => i64::try_from(text.len()).unwrap_or(i64::MAX),
             (Some(_), Some(_)) => i64::MAX,
-            // The result is NULL.
+            // The result of this row is NULL.
             _ => 0,
         };
         lengths.value(row).map(|length| length.clamp(0, most))
@@ -344,7 +347,8 @@ pub fn padded_lengths(arguments: &[ColumnarValue], rows: usize) -> Result<Int64A
 }
 
 impl SizedArgument {
-    /// The number in each row, as [`Self::numbers`]; `None` also for values that are not numbers.
+    /// The number in each row, as [`Self::numbers`] returns it. `None` also for arguments that are
+    /// not numbers.
     fn numbers_or_none(&self) -> Result<Numbers> {
         match self {
             Self::Array(array) if !array.data_type().is_integer() => Ok(Numbers::Same(None)),

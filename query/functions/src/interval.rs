@@ -1,4 +1,4 @@
-//! Functions that make or normalize intervals.
+//! Functions that create, normalize or convert intervals.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ fn overflow() -> Error {
     Error::new(ErrorKind::DatetimeOverflow, "interval out of range")
 }
 
-/// Applies `change` to each interval in argument 0.
+/// Applies `change` to each interval in argument 0. The result `None` means an overflow, which is
+/// an error.
 pub(crate) fn map(
     arguments: &Arguments<'_>,
     change: fn(IntervalMonthDayNano) -> Option<IntervalMonthDayNano>,
@@ -135,7 +136,7 @@ pub(crate) fn make(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(IntervalMonthDayNanoArray::from(intervals)))
 }
 
-/// The time of day as an interval since midnight.
+/// Converts the times of day in argument 0 to intervals since midnight.
 pub(crate) fn of_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let times = cast(arguments.array(0)?, &DataType::Time64(TimeUnit::Nanosecond))?;
     let intervals: IntervalMonthDayNanoArray = times
@@ -144,7 +145,8 @@ pub(crate) fn of_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(intervals))
 }
 
-/// The part of an interval that does not fill a day, as a time of day.
+/// Converts the intervals in argument 0 to times of day: the hours and smaller units, modulo 24
+/// hours. Months and days are ignored.
 pub(crate) fn as_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let intervals = arguments.array(0)?.as_primitive::<IntervalMonthDayNanoType>();
     let times: Time64MicrosecondArray =
@@ -152,7 +154,8 @@ pub(crate) fn as_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(times))
 }
 
-/// Computes `timeofday()`: the present time as C's `ctime` writes it, with microseconds and zone.
+/// Computes `timeofday()`: the current time in the format of C's `ctime`, with microseconds and the
+/// zone.
 pub(crate) fn time_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zone = style_of(arguments.config).time_zone;
     crate::function::text_rows(arguments.rows, |_| {
@@ -167,7 +170,7 @@ pub(crate) fn time_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 /// Computes `age(later, earlier)`.
 pub(crate) fn age(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zone = style_of(arguments.config).time_zone;
-    // Days follow the session's zone, so they may have different lengths.
+    // Days are days of the session's zone, and so may have different lengths.
     let local = |at: usize| -> Result<Vec<Option<i128>>> {
         let given = arguments.array(at)?;
         let (unit_ns, zoned) = match given.data_type() {
@@ -206,8 +209,8 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// The difference of two local times, in nanoseconds since 1970, as months, days and time with
-/// equal signs.
+/// Computes `left - right` for two local times, which are in nanoseconds since 1970. The result has
+/// months, days and a time with equal signs. `None` if a value is out of range.
 fn age_of(left: i128, right: i128) -> Option<IntervalMonthDayNano> {
     let negative = left < right;
     let (later, earlier) = if negative { (right, left) } else { (left, right) };
@@ -224,7 +227,8 @@ fn age_of(left: i128, right: i128) -> Option<IntervalMonthDayNano> {
         days -= 1;
     }
     if days < 0 {
-        // Borrows the days of the month in which the earlier time lies.
+        // A month is converted to days, with the length of the month that contains the earlier
+        // time.
         days += i64::from(month_days(from.year, from.month));
         months -= 1;
     }

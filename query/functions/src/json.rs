@@ -1,8 +1,8 @@
 //! Functions and operators of jsonb: `->`, `->>`, `#>`, `#>>`, `@>`, `?` and the corresponding
 //! functions.
 //!
-//! A jsonb value is stored as normalized text. To read a member, a function scans for the member
-//! and returns a slice of the text; it neither builds a tree nor writes new text.
+//! A jsonb value is stored as normalized text. To read a member, a function scans the text for the
+//! member, and returns a slice of the text. It builds no tree and writes no new text.
 
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ pub fn functions() -> Vec<Function> {
     .collect()
 }
 
-/// The names of the function for the type json, which is the same as jsonb here.
+/// The names of the same function for the type json. Here, json is the same type as jsonb.
 fn names_of_json(name: &str) -> &'static [&'static str] {
     match name {
         "jsonb_extract_path" => &["json_extract_path"],

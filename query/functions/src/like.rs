@@ -1,5 +1,6 @@
-//! LIKE and ILIKE with patterns that the arrow kernel matches slowly or differently: computed and
-//! long patterns, letters with several cases, and a backslash at the end.
+//! LIKE and ILIKE for patterns that the kernel of the crate `arrow` matches slowly or with another
+//! result: patterns that are computed or long, letters with several cases, and a backslash at the
+//! end.
 //!
 //! ```text
 //!   pattern:  a % b _ c %        after a mismatch, the search continues after the last %,
@@ -25,10 +26,11 @@ pub const LIKE_MATCH: &str = "like_match";
 /// The name of the function that replaces ILIKE.
 pub const ILIKE_MATCH: &str = "ilike_match";
 
-/// The search checks after this many steps whether the statement must stop.
+/// The number of steps of a search after which it checks whether the statement must stop.
 const CHECKED_STEPS: u32 = 1 << 16;
 
-/// The function that replaces LIKE: a text, and a pattern whose escape character is `\\`.
+/// The function that replaces LIKE. Its arguments are a text, and a pattern with the escape
+/// character `\\`.
 pub fn like_match() -> ScalarUDF {
     declared(LIKE_MATCH, |arguments| matches(arguments, false))
 }
@@ -51,7 +53,7 @@ fn matches(arguments: &Arguments<'_>, any_case: bool) -> Result<ArrayRef> {
         false => Cow::Borrowed(text),
     };
     let mut search = Search::default();
-    // The pattern is often the same in consecutive rows.
+    // Consecutive rows often have the same pattern, so the last pattern is kept.
     let mut pattern: Option<(&str, Cow<'_, str>)> = None;
     let one = |row: usize| {
         let (Some(text), Some(written)) = (text_at(texts, row), text_at(patterns, row)) else {
@@ -73,7 +75,7 @@ fn matches(arguments: &Arguments<'_>, any_case: bool) -> Result<ArrayRef> {
     Ok(Arc::new((0..arguments.rows).map(one).collect::<Result<BooleanArray>>()?))
 }
 
-/// A search with a count of the steps.
+/// A search that counts its steps.
 #[derive(Debug, Default)]
 struct Search {
     steps: u32,
@@ -87,7 +89,8 @@ impl Search {
     fn matches(&mut self, text: &str, pattern: &str) -> Result<bool> {
         let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
         let (mut at, mut next) = (0_usize, 0_usize);
-        // After the last %: the position in the pattern, and the position in the text.
+        // The position after the last % in the pattern, and the position in the text at which the
+        // search continues after a mismatch.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             self.steps = self.steps.wrapping_add(1);
@@ -104,7 +107,8 @@ impl Search {
                     retry = Some((next, at));
                     continue;
                 }
-                // A later position would leave even less text for the rest of the pattern.
+                // At the end of the text, the match fails: a later position would leave even less
+                // text for the rest of the pattern.
                 (Some(_), None) => return Ok(false),
                 (None, Some(_)) => None,
                 (Some(b'_'), Some(_)) => Some((1, character_len(text, at))),
@@ -127,7 +131,7 @@ impl Search {
     }
 }
 
-/// The number of bytes of the character at `start`.
+/// The number of bytes of the character that starts at byte `start`.
 fn character_len(text: &[u8], start: usize) -> usize {
     let is_within = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     1 + text.get(start + 1..).map_or(0, |rest| rest.iter().take_while(is_within).count())

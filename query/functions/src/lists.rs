@@ -1,6 +1,6 @@
-//! Functions whose result has one row per element, such as `generate_subscripts`,
-//! `jsonb_object_keys`, and `generate_series` with bounds from columns. The functions return lists,
-//! and the planner turns the lists into rows.
+//! Set-returning functions: functions with one result row per element, for example
+//! `generate_subscripts`, `jsonb_object_keys`, and `generate_series` with bounds from columns. A
+//! function of this module returns a list for each row, and the planner turns the lists into rows.
 
 use std::sync::Arc;
 
@@ -91,7 +91,8 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// Lists with the given lengths, from consecutive `values`; a length of `None` makes a NULL.
+/// Makes an array of lists: each list takes the next elements of `values`, as many as its entry in
+/// `lengths` says. A length of `None` makes a NULL.
 fn list(
     arguments: &Arguments<'_>,
     values: ArrayRef,
@@ -109,7 +110,7 @@ fn list(
     )?))
 }
 
-/// Argument 0 as lists with 32-bit offsets.
+/// Converts argument 0 to a list array with 32-bit offsets.
 fn lists(arguments: &Arguments<'_>) -> Result<ListArray> {
     let array = arguments.array(0)?;
     let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) =
@@ -125,7 +126,7 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     let mut values = Vec::new();
     let mut lengths = Vec::with_capacity(arguments.rows);
     for row in 0..arguments.rows {
-        // Every array has exactly one dimension.
+        // Every array has exactly one dimension, so any other dimension gives NULL.
         if lists.is_null(row) || dimensions.is_null(row) || dimensions.value(row) != 1 {
             lengths.push(None);
             continue;
@@ -144,8 +145,9 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     list(arguments, Arc::new(Int32Array::from(values)), &lengths)
 }
 
-/// The element type of a series. Numerics have the scale of the first value and of the step. Times
-/// have the digits of the finer bound, at least six.
+/// The result type of `generate_series`: a list of the elements' type. Numerics have the larger
+/// scale of the first bound and the step. Timestamps have the finer unit of the two bounds, at
+/// least microseconds.
 fn series_type(fields: &[FieldRef]) -> Result<DataType> {
     let data_type = |at: usize| fields.get(at).map(|field| field.data_type());
     let element = match (data_type(0), data_type(1)) {
@@ -253,7 +255,7 @@ fn series_of_numerics(
         .map(|array| Ok(cast_with_options(array, &common, &strict)?))
         .collect::<Result<_>>()?;
     let power = |digits: i8| 10_i128.checked_pow(u32::try_from(digits).ok()?);
-    // Only the last bound can have more digits than the series.
+    // Only the last bound can have more digits after the point than the series.
     let (Some(one), Some(surplus)) = (power(finest), power(finest - scale)) else {
         return Err(failed(Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")));
     };
@@ -370,7 +372,7 @@ fn keys(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     list(arguments, Arc::new(values.finish()), &lengths)
 }
 
-/// The fields of a row with the element `x` of an array and its number `n`.
+/// The fields of the row type `(x, n)`: an element of an array, and its number.
 fn numbered(element: &DataType) -> Fields {
     Fields::from(vec![
         Field::new("x", element.clone(), true),

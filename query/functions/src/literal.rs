@@ -1,7 +1,8 @@
-//! Gives an untyped literal the type of the other operand, like PostgreSQL.
+//! Gives an untyped literal (a constant text) the type of the other operand, as PostgreSQL does.
 //!
 //! In `time >= '2016-01-01 20:03:37.43 +0000'` the parser of this crate converts the literal to the
-//! type of the column. Because the column itself has no cast, the scan can prune by tick.
+//! type of the column. The column itself needs no cast, and a scan can therefore skip stored data
+//! by time.
 
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ mod lists;
 
 pub use lists::number_rank;
 
-/// A rewrite that gives each literal the type of the other operand, or of its cast.
+/// An expression rewrite that converts each untyped literal to the type of the other operand, or to
+/// the type of the cast around the literal.
 #[derive(Debug)]
 pub struct TypedLiterals;
 
@@ -45,9 +47,10 @@ fn parse_styled(text: &str, column_type: &ColumnType, style: &TextStyle) -> Resu
     scalar_of(&array)
 }
 
-/// The single value of an array.
+/// Converts an Arrow array to a scalar: a list array becomes one list value, and any other array
+/// becomes the value at index 0.
 ///
-/// [`ScalarValue::try_from_array`] drops the metadata of the elements' field and would turn
+/// [`ScalarValue::try_from_array`] would drop the metadata of a list's element field, and so turn
 /// `uuid[]` into an array of bytes.
 ///
 /// # Errors
@@ -59,7 +62,8 @@ pub fn scalar_of(array: &ArrayRef) -> Result<ScalarValue> {
     }
 }
 
-/// Parses `text` to a literal of `column_type`, in the style of a session.
+/// Parses `text` to a literal expression of `column_type`. `style` has the session's settings, such
+/// as the time zone.
 ///
 /// # Errors
 /// PostgreSQL's error for text that is not a value of the type.
@@ -70,8 +74,9 @@ pub fn read(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<E
     Ok(Expr::Literal(value, metadata))
 }
 
-/// Parses `text` to a literal of `column_type` before the session is known. If the meaning depends
-/// on the session, the result is a cast that [`TypedLiterals`] converts later.
+/// Parses `text` to a literal of `column_type` before the settings of the session are known. If the
+/// meaning of `text` depends on these settings, the result is a cast, which [`TypedLiterals`] later
+/// converts.
 ///
 /// # Errors
 /// PostgreSQL's error for text that is not a value of the type.
@@ -84,7 +89,8 @@ pub fn read_early(text: &str, column_type: &ColumnType) -> Result<Expr> {
     Ok(Expr::Cast(Cast::new_from_field(Box::new(text), field)))
 }
 
-/// True if the meaning of a text of this type depends on the session, for example on its time zone.
+/// True if the meaning of a text of this type depends on the session's settings, for example on the
+/// time zone.
 fn depends_on_style(column_type: &ColumnType) -> bool {
     match column_type {
         ColumnType::Date
@@ -97,7 +103,8 @@ fn depends_on_style(column_type: &ColumnType) -> bool {
     }
 }
 
-/// The numeric type that holds all digits of a number; `None` for other text.
+/// The smallest numeric type that holds all digits of the number in `text`. `None` for an exponent,
+/// for more than 38 digits, and for text without digits.
 pub fn numeric_type(text: &str) -> Option<ColumnType> {
     let text = text.trim();
     let whole = text.trim_start_matches(['+', '-']).bytes().take_while(u8::is_ascii_digit).count();
@@ -107,7 +114,8 @@ pub fn numeric_type(text: &str) -> Option<ColumnType> {
     fits.then_some(ColumnType::Numeric { precision, scale })
 }
 
-/// The literal in the type of the other operand; `None` if the literal stays text.
+/// Converts the text literal `literal_expr` to the type of `other`, the other operand of a
+/// comparison. `None` if the literal stays text.
 ///
 /// # Errors
 /// PostgreSQL's error for text that is not a value of the type.
@@ -121,7 +129,7 @@ pub fn with_type_of(
     typed.map(|(text, column_type)| compared_literal(text, &column_type, style)).transpose()
 }
 
-/// The text of a literal without a type; `None` for any other expression.
+/// The text of an untyped literal; `None` for any other expression.
 fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(
@@ -134,7 +142,8 @@ fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The type of a literal beside `expr`; `None` if the literal stays text.
+/// The type that an untyped literal takes if `expr` is the other operand. `None` if the literal
+/// stays text.
 fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     let (_, field) = expr.to_field(schema).ok()?;
     if field.data_type().is_null() {
@@ -142,14 +151,15 @@ fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     }
     match ColumnType::from_arrow_field(&field)? {
         ColumnType::Text => None,
-        // DataFusion itself converts literals beside unsigned types, which only oids and counts
-        // have.
+        // DataFusion itself converts literals that are compared with unsigned types. Only oids and
+        // counts have unsigned types.
         _ if field.data_type().is_unsigned_integer() => None,
         other => Some(other),
     }
 }
 
-/// The literal for a comparison; it keeps all digits, even beyond the digits of `column_type`.
+/// Converts a text to a literal for a comparison with a value of `column_type`. A numeric literal
+/// keeps all its digits, even if `column_type` has fewer.
 fn compared_literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
     if matches!(column_type, ColumnType::Numeric { .. })
         && let Some(wide) = wide_number(text)
@@ -159,7 +169,8 @@ fn compared_literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> 
     literal(text, column_type, style)
 }
 
-/// A number with more than 38 digits as a scalar; `None` for other texts.
+/// A number with 39 to 76 digits as a 256-bit decimal. `None` for other numbers, and for text that
+/// is not a number.
 fn wide_number(text: &str) -> Option<ScalarValue> {
     let text = text.trim();
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -189,7 +200,7 @@ fn wide_number(text: &str) -> Option<ScalarValue> {
 }
 
 fn literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
-    // To round the literal to the digits of the column would change the comparison.
+    // Rounding the literal to the digits of the column would change the result of the comparison.
     let exact;
     let column_type = match column_type {
         ColumnType::Numeric { .. } => {
@@ -207,7 +218,8 @@ fn literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Ex
     Ok(Expr::Literal(value, metadata))
 }
 
-/// For a timestamp type with fewer digits, the same type with nanoseconds.
+/// For a timestamp type with fewer than nine digits after the point, the same type with nine digits
+/// (nanoseconds). `None` for other types.
 fn finest(column_type: &ColumnType) -> Option<ColumnType> {
     match column_type {
         ColumnType::Timestamp { precision: 0..9 } => Some(ColumnType::Timestamp { precision: 9 }),
@@ -218,8 +230,9 @@ fn finest(column_type: &ColumnType) -> Option<ColumnType> {
     }
 }
 
-/// A time in the unit of the column if the unit holds all its digits; otherwise in nanoseconds, so
-/// that `'00:00:00.5'` equals no time in seconds.
+/// Parses a time for a comparison with a column. The result has the column's unit if this unit
+/// holds all digits of the text, and nanoseconds otherwise. Therefore `'00:00:00.5'` equals no time
+/// of a column in seconds.
 fn compared_time(
     text: &str,
     column_type: &ColumnType,
@@ -227,13 +240,13 @@ fn compared_time(
     style: &TextStyle,
 ) -> Result<ScalarValue> {
     let rounded = parse_styled(text, column_type, style)?;
-    // A time far from 1970 does not fit nanoseconds.
+    // A time far from 1970 is out of the range of nanoseconds in 64 bits.
     let Ok(exact) = parse_styled(text, finest, style) else { return Ok(rounded) };
     let widened = rounded.cast_to(&exact.data_type());
     Ok(if widened.is_ok_and(|widened| widened == exact) { rounded } else { exact })
 }
 
-/// The number of digits after the point, at most 38.
+/// The number of digits after the decimal point in `text`, limited to 38.
 fn digits_after_point(text: &str) -> u8 {
     let text = text.trim();
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -261,13 +274,14 @@ pub fn compares(operator: Operator) -> bool {
     )
 }
 
-/// The custom operator that stands for IS DISTINCT FROM beside a text, from the statement's rewrite
-/// to the planner.
+/// The name of a custom operator that replaces IS DISTINCT FROM with a text literal. The
+/// statement's rewrite inserts this operator, and the planner replaces it again.
 pub const DISTINCT: &str = "IS DISTINCT FROM";
-/// The custom operator that stands for IS NOT DISTINCT FROM, as [`DISTINCT`] does.
+/// The name of the custom operator that replaces IS NOT DISTINCT FROM; see [`DISTINCT`].
 pub const NOT_DISTINCT: &str = "IS NOT DISTINCT FROM";
 
-/// The operator that [`DISTINCT`] or [`NOT_DISTINCT`] stands for.
+/// The DataFusion operator for the custom operator [`DISTINCT`] or [`NOT_DISTINCT`]; `None` for any
+/// other operator.
 pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     match op {
         BinaryOperator::Custom(name) if name == DISTINCT => Some(Operator::IsDistinctFrom),
@@ -276,9 +290,10 @@ pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     }
 }
 
-/// Converts a literal that must have its type before the planner checks the expression: the planner
-/// refuses to compare text with some types, none of which depends on the session. Also converts
-/// literals in arithmetic: in `time + '1 hour'` to an interval, and in `v + '1'` to a number.
+/// Converts a literal that must have its type before the planner checks the expression, and returns
+/// the new operator and operands. The planner refuses to compare text with some types, for example
+/// uuid and jsonb. Literals in arithmetic are converted, too: in `time + '1 hour'` to an interval,
+/// and in `v + '1'` to a number. `None` if nothing is to be converted.
 ///
 /// # Errors
 /// PostgreSQL's error for text that is not a value of the type.
@@ -352,7 +367,8 @@ pub(crate) fn typed_early(
     }))
 }
 
-/// A text literal beside an array as an array of the same type; any other expression unchanged.
+/// If `beside` is an array, and `expr` is a text literal, converts the literal to an array of the
+/// same type. Returns any other expression unchanged.
 ///
 /// # Errors
 /// PostgreSQL's error for text that is not an array of the type.
@@ -448,8 +464,8 @@ fn between_expr(
     })
 }
 
-/// Replaces the cast of a literal by its value. DataFusion's casts parse texts that are known only
-/// at execution; for uuid and jsonb, functions of this crate parse them.
+/// Replaces the cast of a literal by the parsed value. For a text that is known only at execution,
+/// the cast remains; for uuid and jsonb, a function of this crate parses the text then.
 fn cast_expr(cast: Cast, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     match (text_of(&cast.expr), ColumnType::from_arrow_field(&cast.field)) {
         (Some(_), None | Some(ColumnType::Text)) | (None, _) => {
@@ -457,7 +473,7 @@ fn cast_expr(cast: Cast, config: &ConfigOptions) -> Result<Transformed<Expr>> {
         }
         (Some(text), Some(column_type)) => {
             let value = parse_styled(text, &column_type, &style_of(config))?;
-            // The type in the cast may differ in details that [`ColumnType`] does not have.
+            // The type of the cast may have details that [`ColumnType`] does not represent.
             let value = if value.data_type() == *cast.field.data_type() {
                 value
             } else {

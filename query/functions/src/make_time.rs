@@ -30,7 +30,7 @@ const YEAR_MAX: i64 = 294_276;
 /// The last year of a date in PostgreSQL.
 const DATE_YEAR_MAX: i64 = 5_874_897;
 
-/// The first year of Julian days, 4713 BC.
+/// The first year of the Julian day count: 4713 BC, written as -4712.
 const YEAR_MIN: i64 = -4_712;
 
 fn overflow(what: &str, value: &str) -> Error {
@@ -123,8 +123,8 @@ fn run(arguments: &Arguments<'_>, zoned: bool) -> Result<ArrayRef> {
     Ok(Arc::new(if zoned { times.with_timezone("UTC") } else { times }))
 }
 
-/// A zone by its name, or as signed hours and minutes: `+02` lies east of Greenwich, although in
-/// `AT TIME ZONE` it lies west.
+/// Parses the zone argument: a name, or signed hours and minutes. Here `+02` lies east of
+/// Greenwich, although in `AT TIME ZONE` it lies to the west.
 fn zone_argument(name: &str) -> Result<TimeZone> {
     let (sign, digits) = match (name.strip_prefix('+'), name.strip_prefix('-')) {
         (Some(digits), _) => (1, digits),
@@ -233,7 +233,7 @@ impl TimeParts {
         let Self { year, month, day, .. } = *self;
         let date = self.date();
         match (u32::try_from(month), u32::try_from(day)) {
-            // The year before year 1 is -1, so year 0 is invalid.
+            // The argument for 1 BC is -1, so year 0 is invalid.
             (Ok(month), Ok(day)) if year != 0 => {
                 let year = if year < 0 { year.saturating_add(1) } else { year };
                 let in_reach = year.clamp(YEAR_MIN, year_max);

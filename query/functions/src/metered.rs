@@ -1,5 +1,5 @@
-//! Meters function calls: predicts the size of each result, charges the memory to the statement, and
-//! refuses results beyond the limits (CL-10).
+//! Limits the memory of function calls: predicts the size of each result, charges the memory to the
+//! statement, and refuses results beyond the limits (CL-10).
 //!
 //! ```text
 //!   arguments ─► prediction ─► value too long? ─► 54000
@@ -39,7 +39,8 @@ mod text_concat;
 
 use text_concat::TextConcat;
 
-/// A constant as an array of `rows` rows. A long text is in memory only once.
+/// Converts a value to an array of `rows` rows. The array of a constant text or bytea contains the
+/// bytes only once.
 ///
 /// # Errors
 /// The errors of `ScalarValue::to_array_of_size`.
@@ -55,7 +56,7 @@ pub fn expanded(value: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     }
 }
 
-/// Calls a function within the limits of the current statement.
+/// Calls a function, and enforces the limits of the current statement.
 ///
 /// # Errors
 /// `LimitExceeded` for a value beyond the maximum length, `OutOfMemory` for a batch beyond the
@@ -90,7 +91,8 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     let taken: Vec<_> = arguments.args.iter().filter_map(take_charge).collect();
     let known = addresses(&arguments.args);
     let promised = Arc::clone(&arguments.return_field);
-    // DataFusion's own wrapper would refuse a list whose element field lacks its metadata.
+    // Calls the inner function, because DataFusion's wrapper refuses a list whose element field
+    // lacks its metadata.
     let result = function.inner().invoke_with_args(arguments)?;
     let result = with_elements_of(promised.data_type(), result)?;
     drop(taken);
@@ -100,11 +102,11 @@ pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<Col
     }
 }
 
-/// A list with the element field of the type `promised`. DataFusion's functions on arrays drop the
-/// metadata of this field, which marks bytes as uuid and text as jsonb.
+/// Gives a list the element field of the declared result type `promised`. DataFusion's functions on
+/// arrays drop the metadata of this field, which marks bytes as uuid and text as jsonb.
 ///
 /// # Errors
-/// The value has another type than promised, because the function has a defect.
+/// Fails if the value has another type than `promised`, which means a defect of the function.
 fn with_elements_of(promised: &DataType, value: ColumnarValue) -> Result<ColumnarValue> {
     let DataType::List(element) = promised else { return Ok(value) };
     if value.data_type() == *promised {
@@ -131,7 +133,7 @@ fn is_constant(value: &ColumnarValue) -> bool {
     matches!(value, ColumnarValue::Scalar(_))
 }
 
-/// The bytes of a constant if it is long; otherwise 0.
+/// The size of a constant in bytes if it is more than 256 bytes; otherwise, and for arrays, 0.
 fn constant_bytes(value: &ColumnarValue) -> usize {
     match value {
         ColumnarValue::Scalar(value) => Some(scalar_bytes(value)).filter(|bytes| *bytes > 256),
@@ -140,7 +142,7 @@ fn constant_bytes(value: &ColumnarValue) -> usize {
     .unwrap_or(0)
 }
 
-/// The bytes of a text, of bytes or of a list; 0 for values of fixed size.
+/// The size in bytes of a text, bytea or list; 0 for NULL and for values of fixed size.
 pub fn scalar_bytes(value: &ScalarValue) -> usize {
     match value {
         ScalarValue::Utf8(Some(text))
@@ -155,7 +157,7 @@ pub fn scalar_bytes(value: &ScalarValue) -> usize {
     }
 }
 
-/// The address of a constant in memory.
+/// The address of a constant's data in memory; 0 for NULL and for values of fixed size.
 fn address(value: &ScalarValue) -> usize {
     match value {
         ScalarValue::Utf8(Some(text))
@@ -179,7 +181,7 @@ fn take_charge(value: &ColumnarValue) -> Option<governor::Charge> {
     }
 }
 
-/// The addresses of the buffers of large arguments, which the result may share.
+/// The addresses of the buffers of large arguments. The result may share these buffers.
 fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
     fn collect(data: &arrow::array::ArrayData, into: &mut Vec<usize>) {
         into.extend(data.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
@@ -196,8 +198,8 @@ fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
     found
 }
 
-/// Refuses a result that is too large: a batch that must be split, or a batch that exceeds the
-/// offsets of its type.
+/// Refuses a result that is too large: a batch that the caller must split, or a batch that is too
+/// large for 32-bit offsets.
 fn refuse(growth: Growth, rows: usize, result: &DataType) -> Result<()> {
     governor::check_batch(growth.total, rows).map_err(failed)?;
     let narrow = matches!(result, DataType::Utf8 | DataType::Binary | DataType::List(_));
@@ -222,8 +224,8 @@ fn settle_array(
     }
     let mut bytes = governor::array_bytes(&array.to_data(), known);
     if is_list {
-        // Elements may share a text; a function that copies the list also copies the text for each
-        // element.
+        // The elements of a list may share one text, and a function that copies the list copies the
+        // text for each element.
         bytes = bytes.max(governor::value_bytes(&array));
         if bytes > VALUE_BYTES_MAX {
             let largest = governor::largest_list_bytes(&array);
@@ -271,7 +273,8 @@ fn resized(charge: &mut Option<governor::Charge>, bytes: usize) -> Result<govern
     }
 }
 
-/// A rewrite that meters each function whose results may have any length. Must be the last rewrite.
+/// A rewrite that replaces each function with results of any length by its metered version. It must
+/// be the last rewrite.
 #[derive(Debug)]
 pub struct Metering {
     concat: Arc<ScalarUDF>,
@@ -335,12 +338,13 @@ fn joins_texts(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> bool {
     }
 }
 
-/// A metered version of a function.
+/// Wraps a function so that its calls go through [`invoke`].
 pub fn metered(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(MeteredFunction { inner: function }))
 }
 
-/// Wraps a function: each call goes through [`invoke`], and everything else to the inner function.
+/// A wrapper around a function. Each call goes through [`invoke`]; all other methods call the inner
+/// function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct MeteredFunction {
     inner: Arc<ScalarUDF>,
@@ -372,7 +376,8 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        // The planner calls this for each level of a deep expression.
+        // The planner calls this method for each level of an expression, and an expression can be
+        // deep.
         governor::check()?;
         self.inner.return_field_from_args(arguments)
     }
@@ -387,7 +392,7 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 
     fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // DataFusion's simplified form of these functions would not be metered.
+        // DataFusion would simplify these functions to expressions that are not metered.
         if growth::is_predicted(self.name()) {
             return Ok(ExprSimplifyResult::Original(arguments));
         }

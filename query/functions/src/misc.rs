@@ -1,4 +1,4 @@
-//! PostgreSQL functions that need no session.
+//! Various PostgreSQL functions that need no session.
 
 use std::sync::Arc;
 
@@ -236,8 +236,8 @@ fn like_escape(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// Rewrites a LIKE pattern with the escape character `escape`, or without any, to one that uses
-/// backslashes.
+/// Rewrites a LIKE pattern to an equivalent pattern whose escape character is the backslash.
+/// `escape` is the escape character of `pattern`; `None` if it has none.
 pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     let mut written = String::with_capacity(pattern.len());
     let mut rest = pattern.chars();
@@ -268,7 +268,7 @@ fn clock_timestamp(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(TimestampMicrosecondArray::from_iter_values(times).with_timezone("UTC")))
 }
 
-/// Parses the texts of argument 0 as values of `column_type`.
+/// Parses the texts in argument 0 to an array of `column_type`.
 fn parsed(arguments: &Arguments<'_>, column_type: &ColumnType) -> Result<ArrayRef> {
     let text = arguments.text(0)?;
     let mut builder = stratalog_text::ColumnBuilder::new(column_type, arguments.rows);
@@ -302,7 +302,7 @@ fn quoted(arguments: &Arguments<'_>, null: Option<&str>) -> Result<ArrayRef> {
 fn plain_name(field: &Field) -> String {
     match ColumnType::from_arrow_field(field) {
         _ if field.data_type().is_null() => "unknown".to_string(),
-        // DataFusion's counts are unsigned; SQL has no unsigned types.
+        // DataFusion's counts have an unsigned type, and SQL has no unsigned types.
         _ if *field.data_type() == DataType::UInt64 => ColumnType::BigInt.to_string(),
         Some(ColumnType::Timestamp { .. }) => "timestamp without time zone".to_string(),
         Some(ColumnType::TimestampTz { .. }) => "timestamp with time zone".to_string(),

@@ -1,4 +1,4 @@
-//! Functions on numbers: `width_bucket`, `div`, `sign`.
+//! The functions `width_bucket`, `div` and `sign`.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -65,18 +65,18 @@ fn signs(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let signs: Decimal128Array = numbers.unary(i128::signum);
         return Ok(Arc::new(signs.with_precision_and_scale(38, 0)?));
     }
-    // NaN compares false with everything.
+    // Every comparison with NaN is false, so the sign of NaN is 0.
     let sign = |number: f64| f64::from(i8::from(number > 0.0) - i8::from(number < 0.0));
     Ok(Arc::new(arguments.doubles(0)?.unary::<_, Float64Type>(sign)))
 }
 
-/// Argument `at` as decimals with `scale` digits after the point, in a type whose products do not
-/// overflow.
+/// Converts argument `at` to decimals with `scale` digits after the point. The type is wide enough
+/// that products do not overflow.
 fn exact(arguments: &Arguments<'_>, at: usize, scale: i8) -> Result<ArrayRef> {
     Ok(cast(arguments.array(at)?, &DataType::Decimal256(76, scale))?)
 }
 
-/// The largest scale among the first `count` arguments.
+/// The largest scale (number of digits after the point) of the first `count` arguments.
 fn common_scale(arguments: &Arguments<'_>, count: usize) -> i8 {
     let scales = arguments.arrays.iter().take(count).map(|array| match array.data_type() {
         DataType::Decimal128(_, scale) => *scale,
@@ -158,13 +158,14 @@ fn floating_bucket(value: f64, low: f64, high: f64, count: i32) -> Result<i32, E
     if low.is_infinite() || high.is_infinite() {
         return Err(no_buckets("lower and upper bounds must be finite"));
     }
-    // Descending buckets are ascending buckets of the negated values.
+    // Descending buckets become ascending buckets when all values are negated.
     let (value, low, high) = if low > high { (-value, -low, -high) } else { (value, low, high) };
     match low.partial_cmp(&high) {
         Some(Ordering::Less) if value < low => Ok(0),
         Some(Ordering::Less) if value >= high => beyond(count),
         Some(Ordering::Less) => {
-            // Half of the width, because the width of the widest bounds would overflow.
+            // All terms are halved, because the distance of the widest possible bounds would
+            // overflow.
             let width = high / 2.0 - low / 2.0;
             let share = f64::from(count) * ((value / 2.0 - low / 2.0) / width);
             #[expect(clippy::cast_possible_truncation, reason = "from 0 to count, an i32")]
@@ -198,7 +199,8 @@ fn exact_bucket(value: i256, low: i256, high: i256, count: i32) -> Result<i32, E
     share.and_then(|share| share.checked_add(1)).ok_or_else(overflow)
 }
 
-/// The number of thresholds that are not above the value; the thresholds ascend.
+/// Computes `width_bucket(value, thresholds)`: the number of thresholds that are not above the
+/// value. The thresholds must ascend.
 fn among_thresholds(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let (values, thresholds) = (arguments.array(0)?, arguments.array(1)?);
     let item = match thresholds.data_type() {

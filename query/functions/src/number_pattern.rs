@@ -1,5 +1,5 @@
-//! `to_char` of numbers, and `to_number`: PostgreSQL's patterns for numbers, for example
-//! `FM999,990.00`.
+//! The functions `to_char` of numbers and `to_number`, which use PostgreSQL's number patterns, for
+//! example `FM999,990.00`.
 
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ pub fn functions() -> Vec<Function> {
     }]
 }
 
-/// The result type of `to_number`: the pattern determines the digits after the point.
+/// The result type of `to_number`: a numeric. A constant pattern determines the number of digits
+/// after the point.
 fn number_type(_: &[FieldRef], constants: &[Option<&ScalarValue>]) -> DataType {
     let pattern = constants.get(1).copied().flatten().and_then(|text| text.try_as_str().flatten());
     let scale = pattern.and_then(|pattern| Pattern::read(pattern).ok()).and_then(|pattern| {
@@ -104,7 +105,7 @@ pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// The pattern of the previous row, already parsed.
+/// The pattern of the previous row with its parsed form. The next row often has the same pattern.
 #[derive(Default)]
 struct CachedPattern(Option<(String, Pattern)>);
 
@@ -119,7 +120,7 @@ impl CachedPattern {
     }
 }
 
-/// An element of a pattern.
+/// An element of a pattern, in the order of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece {
     Nine,
@@ -127,7 +128,7 @@ enum Piece {
     /// The decimal point: `.` or `D`.
     Point,
     Comma,
-    /// The group separator of the locale: `G`.
+    /// The group separator: `G`.
     Group,
     /// The currency symbol: `L`.
     Currency,
@@ -144,7 +145,7 @@ enum Piece {
     Letter(char),
 }
 
-/// Where the sign of `S` is written.
+/// The position of the sign that the keyword `S` requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Locale {
     None,
@@ -157,20 +158,21 @@ enum Locale {
 #[expect(clippy::struct_excessive_bools, reason = "each is a part of the pattern's language")]
 struct Pattern {
     pieces: Vec<Piece>,
-    /// The number of digits before the point.
+    /// The number of digit positions before the decimal point.
     before: usize,
-    /// The number of digits after the point.
+    /// The number of digit positions after the decimal point.
     behind: usize,
-    /// The number of digits after `V`: the number is multiplied by this power of ten.
+    /// The number of digit positions after `V`. The number is multiplied by ten to this power.
     multiplied: usize,
     point: bool,
     /// `FM`: the result has no padding spaces.
     filled: bool,
-    /// The first and last digit position, counted from 0, between which zeros are forced (`0`). The
-    /// first is `usize::MAX` if only positions after the point force zeros.
+    /// The first and the last position of the digits that are written as `0` rather than left
+    /// blank; positions count from 0. The first is `usize::MAX` if only positions after the decimal
+    /// point are written this way.
     zeros: Option<(usize, usize)>,
     sign: Locale,
-    /// The number of digits before `S`.
+    /// The number of digit positions before `S`.
     before_sign: usize,
     minus: bool,
     plus: bool,
@@ -178,7 +180,7 @@ struct Pattern {
     roman: Option<bool>,
     exponent: bool,
     multiplies: bool,
-    /// `B` before the digits. Without effect, but forbidden together with `EEEE`.
+    /// True if `B` precedes the digits. `B` has no effect, but is forbidden together with `EEEE`.
     blank: bool,
 }
 
@@ -232,7 +234,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// Reads literal text in quotes; returns the text after the quotes.
+    /// Reads literal text up to the closing quote; returns the rest of the pattern.
     fn quoted<'a>(&mut self, text: &'a str) -> &'a str {
         let mut escaped = false;
         for (at, letter) in text.char_indices() {
@@ -383,11 +385,11 @@ enum Keyword {
     Multiplied,
     Exponent,
     Blank,
-    /// `C` and `SP`, which neither write nor read anything.
+    /// The keywords `C` and `SP`, which have no effect.
     Ignored,
 }
 
-/// A keyword comes before keywords that are its prefixes.
+/// The keywords. A long keyword comes before every keyword that is a prefix of it.
 const KEYWORDS: &[(&str, Keyword)] = &[
     (",", Keyword::Comma),
     (".", Keyword::Point),
@@ -411,7 +413,8 @@ const KEYWORDS: &[(&str, Keyword)] = &[
     ("V", Keyword::Multiplied),
 ];
 
-/// True if the text starts with the keyword, all letters in one case: `Mi` is no keyword.
+/// True if the text starts with the keyword, in all capital or all small letters: `Mi` does not
+/// match `MI`.
 fn starts(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|start| start == word || start == word.to_ascii_lowercase())
 }

@@ -1,5 +1,5 @@
-//! Exact functions on numbers, such as `factorial` and `scale`, and trigonometric functions in
-//! degrees.
+//! Exact functions on numbers, such as `factorial` and `scale`, and trigonometric functions whose
+//! angles are in degrees.
 
 use std::sync::Arc;
 
@@ -269,7 +269,7 @@ fn atand(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    // The expected values are PostgreSQL 15's answers.
+    // The expected values are the results of PostgreSQL 15.
     #[test]
     fn special_angles_are_exact() {
         let all: Vec<f64> = [0.0, 30.0, 90.0, 150.0, 180.0, 210.0, 270.0, 330.0, 360.0]

@@ -1,5 +1,5 @@
-//! Plans operators of jsonb and arrays, and literals that must have a type before the planner
-//! checks the expression.
+//! Plans operators of jsonb and arrays as function calls. Also converts literals that must have a
+//! type before the planner checks the expression.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use stratalog_model::ColumnType;
 
 use crate::literal;
 
-/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `||` and `?` of jsonb, and `&&` of arrays, as calls
-/// of functions.
+/// Plans the operators of jsonb (such as `->`, `#>>`, `@>`, `||` and `?`), and `@>`, `<@` and `&&`
+/// of arrays, as calls of functions.
 #[derive(Debug)]
 pub struct JsonOperators {
     functions: Vec<Arc<ScalarUDF>>,
 }
 
 impl JsonOperators {
-    /// A planner that takes the functions from `functions`, by name.
+    /// Creates the planner; it finds the functions that it calls in `functions`, by name.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
     }
@@ -34,7 +34,8 @@ impl JsonOperators {
         Some(function.call(vec![left, right]))
     }
 
-    /// The call that tells whether the array `whole` contains all elements of the array `part`.
+    /// Makes a call that returns true if the array `whole` contains all elements of the array
+    /// `part`. A text literal gets the type of the other array.
     fn contains(&self, whole: &Expr, part: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         let left = literal::array_beside(whole, part, schema)?;
         let right = literal::array_beside(part, whole, schema)?;
@@ -55,7 +56,8 @@ fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
         .is_ok_and(|(_, field)| ColumnType::from_arrow_field(&field) == Some(ColumnType::Jsonb))
 }
 
-/// True if `||` joins two jsonb values. A constant beside jsonb counts as jsonb.
+/// True if `||` joins two jsonb values. If one operand is jsonb, a constant as the other operand
+/// counts as jsonb, too.
 fn joins_jsonb(expr: &RawBinaryExpr, schema: &DFSchema) -> bool {
     let (left, right) = (is_jsonb(&expr.left, schema), is_jsonb(&expr.right, schema));
     left && (right || matches!(expr.right, Expr::Literal(..)))
@@ -93,7 +95,7 @@ impl ExprPlanner for JsonOperators {
             (BinaryOperator::HashMinus, _) => "jsonb_delete_path",
             (BinaryOperator::Minus, _) if is_jsonb(&expr.left, schema) => "jsonb_delete",
             (BinaryOperator::StringConcat, _) if joins_jsonb(&expr, schema) => "jsonb_concat",
-            // A NULL without a type beside an array counts as an array.
+            // If the other operand is an array, an untyped NULL counts as an array.
             (BinaryOperator::StringConcat, _)
                 if is_null(&expr.left) && is_array(&expr.right, schema) =>
             {
@@ -150,8 +152,8 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
-/// Plans subscripts of jsonb, which DataFusion's planner would take for subscripts of lists and
-/// rows.
+/// Plans subscripts of jsonb as function calls, because DataFusion's planner would treat them as
+/// subscripts of lists and rows. Also corrects the subscripts of arrays to PostgreSQL's results.
 #[derive(Debug)]
 pub struct JsonSubscripts(JsonOperators);
 
@@ -194,8 +196,8 @@ impl ExprPlanner for JsonSubscripts {
     }
 }
 
-/// The index of an element: a negative index finds nothing, although DataFusion would count from
-/// the end.
+/// Makes an array index by which a negative value finds no element. DataFusion would count a
+/// negative index from the end.
 fn from_first(key: Expr) -> Expr {
     if let Expr::Literal(ScalarValue::Int64(Some(0..)), _) = key {
         return key;
@@ -205,8 +207,9 @@ fn from_first(key: Expr) -> Expr {
     Expr::Case(Case::new(None, choices, Some(Box::new(key))))
 }
 
-/// The function and the argument for a subscript of jsonb: `j['key']`, `j[0]`. A subscript is one
-/// step of a path, so `j['0']` may also be an element, and `j[0]` a member.
+/// The function and the argument for a subscript of jsonb, such as `j['key']` or `j[0]`. A
+/// subscript is one step of a path: `j['0']` may find an element of an array, and `j[0]` a member
+/// of an object. `None` for a range.
 fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str, Expr)> {
     match access {
         GetFieldAccess::NamedStructField { name } => {
@@ -222,7 +225,8 @@ fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str
     }
 }
 
-/// The right operand of `#>` or `#>>`, written as `'{a,b,0}'`, as an array of texts.
+/// If the right operand of `#>`, `#>>`, `#-`, `?|` or `?&` is a text such as `'{a,b,0}'`, converts
+/// it to an array of texts.
 fn path_literal(expr: &RawBinaryExpr) -> Option<Expr> {
     if !matches!(
         expr.op,

@@ -1,5 +1,5 @@
-//! The ordered-set aggregates `mode()` and `percentile_disc(fraction)`, both with `WITHIN GROUP
-//! (ORDER BY value)`.
+//! The ordered-set aggregates `mode()` and `percentile_disc(fraction)`, which are called with
+//! `WITHIN GROUP (ORDER BY value)`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::{failed, function::sql_name};
 
-/// The aggregates, each with its description for the documentation.
+/// The aggregate functions, each with its description for the documentation.
 pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
     let declare = |name, description, takes| {
         (AggregateUDF::new_from_impl(OrderedSet::new(name, takes)), description)
@@ -40,12 +40,12 @@ pub fn functions() -> Vec<(AggregateUDF, &'static str)> {
     ]
 }
 
-/// Which value an aggregate returns.
+/// Selects the value that an aggregate returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum OrderedSetResult {
     /// The most frequent value.
     Mode,
-    /// The value at the fraction in the second argument.
+    /// The value at the position that the argument `fraction` gives, in the order of the values.
     Percentile,
 }
 
@@ -144,17 +144,17 @@ impl AggregateUDFImpl for OrderedSet {
     }
 }
 
-/// The bytes of an entry in the tree, without the value.
+/// The estimated size in bytes of an entry in the tree of counts, without the bytes of the value.
 const ENTRY_BYTES: usize = size_of::<(OwnedRow, i64)>() * 3 / 2 + 16;
 
-/// How often each value occurs, in the order of the values.
+/// The state of an aggregate: how often each value occurs. The values are sorted.
 #[derive(Debug)]
 struct Counts {
     takes: OrderedSetResult,
     data_type: DataType,
     converter: RowConverter,
     counts: BTreeMap<OwnedRow, i64>,
-    /// The number of values, with repetitions.
+    /// The number of all values, including repeated values.
     total: i64,
     fraction: Option<f64>,
     bytes: usize,
@@ -174,7 +174,8 @@ impl Counts {
         })
     }
 
-    /// Counts the values; NULLs do not count. `counts` gives the number of each value, otherwise 1.
+    /// Counts the values, without NULLs. `counts` has the number of occurrences of each value;
+    /// without `counts`, each value occurs once.
     fn add(&mut self, values: &ArrayRef, counts: Option<&Int64Array>) -> Result<()> {
         let rows = self.converter.convert_columns(&[Arc::clone(values)])?;
         for (at, row) in rows.iter().enumerate() {
@@ -242,7 +243,7 @@ impl Counts {
 
 impl Accumulator for Counts {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        // The values to sort come after the arguments.
+        // The call passes the sorted value first, and then the argument `fraction`.
         if self.takes == OrderedSetResult::Percentile {
             self.set_fraction(values.get(1))?;
         }

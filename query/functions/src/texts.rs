@@ -56,8 +56,8 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The Levenshtein distance of two texts. Only one row of the matrix is in memory, and the
-/// statement can be cancelled after each row.
+/// The Levenshtein distance of two texts. Only one row of the distance matrix is in memory. After
+/// each row, the function checks whether the statement must stop.
 fn distance(left: &str, right: &str) -> Result<i32> {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    // The expected values are PostgreSQL 15's answers.
+    // The expected values are the results of PostgreSQL 15.
     #[test]
     fn escapes_are_characters() {
         assert_eq!(unescaped("d\\0061t\\+000061").unwrap(), "data");

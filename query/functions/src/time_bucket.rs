@@ -7,8 +7,8 @@
 //!     └ windows before the origin have the same width
 //! ```
 //!
-//! Windows of days and shorter count from Monday 2000-01-03, windows of months from
-//! 2000-01-01, both at midnight UTC, unless an origin or an offset is given.
+//! By default, windows of days and shorter units are aligned to Monday 2000-01-03, and windows of
+//! months to 2000-01-01, both at midnight UTC. An origin or an offset changes the alignment.
 
 use std::{
     hash::{Hash, Hasher},
@@ -42,14 +42,14 @@ mod window;
 
 pub use window::{Window, Windows};
 
-/// The width in nanoseconds of the windows of `time_bucket(width, time [, third])`, for times of
-/// the type `times`; `None` for months and for invalid arguments.
+/// The width in nanoseconds of the windows of `time_bucket(width, time [, third])`, where `time`
+/// has the type `times`. `None` for months, for integers, and for invalid arguments.
 pub fn width_ns(width: &ScalarValue, third: Option<&ScalarValue>, times: &DataType) -> Option<i64> {
     let windows = windows_of(Some(width.clone()), third.cloned(), third.is_some(), times);
     windows.ok().flatten()?.width_ns()
 }
 
-/// The function `time_bucket(width, time [, origin or offset])`.
+/// The SQL function `time_bucket(width, time [, origin or offset])`.
 #[derive(Debug)]
 pub struct TimeBucket {
     signature: Signature,
@@ -146,7 +146,7 @@ impl ScalarUDFImpl for TimeBucket {
             None => None,
             Some(DataType::Interval(_)) => Some(INTERVAL),
             Some(DataType::Timestamp(_, _) | DataType::Date32) => Some(time.clone()),
-            // The value of a text decides whether it is an origin or an offset.
+            // The value of a text argument decides whether the argument is an origin or an offset.
             Some(text) if is_text(text) => Some(DataType::Utf8),
             Some(_) => return unfit(),
         };
@@ -182,7 +182,8 @@ impl ScalarUDFImpl for TimeBucket {
         }
     }
 
-    /// Buckets ascend with the times, so that groups over sorted events can be streamed.
+    /// Declares that buckets ascend with the times. DataFusion can therefore group sorted events in
+    /// a streaming way.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         let constant = |at: usize| {
             inputs.get(at).is_none_or(|input| input.sort_properties == SortProperties::Singleton)
@@ -193,8 +194,8 @@ impl ScalarUDFImpl for TimeBucket {
         }
     }
 
-    /// Rewrites `time_bucket(w, t) = b` to `b <= t AND t < b + w` if `b` is the start of a window,
-    /// so that a comparison with a bucket prunes by time.
+    /// Rewrites `time_bucket(w, t) = b` to `b <= t AND t < b + w` if `b` is the start of a window.
+    /// A scan can then skip data outside of the bucket.
     fn preimage(
         &self,
         args: &[Expr],
@@ -231,7 +232,8 @@ impl ScalarUDFImpl for TimeBucket {
     }
 }
 
-/// The integer that represents a constant time or integer.
+/// The stored integer of a constant: of an integer, or of a time in the unit of its type. `None`
+/// for NULL and for other types.
 fn raw(value: &ScalarValue) -> Option<i64> {
     match value {
         ScalarValue::TimestampSecond(value, _)
@@ -267,7 +269,7 @@ fn of_raw(value: i64, data_type: &DataType) -> Option<ScalarValue> {
     })
 }
 
-/// The nanoseconds of one unit of a time type; `None` for integers.
+/// The number of nanoseconds in one unit of a time type; `None` for integers.
 fn unit_ns(data_type: &DataType) -> Option<i64> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => Some(1_000_000_000),
@@ -279,7 +281,7 @@ fn unit_ns(data_type: &DataType) -> Option<i64> {
     }
 }
 
-/// The windows for constant arguments; `None` if an argument is NULL.
+/// The windows for the given arguments of `time_bucket`; `None` if an argument is NULL.
 fn windows_of(
     width: Option<ScalarValue>,
     third: Option<ScalarValue>,
@@ -343,7 +345,8 @@ fn interval_of(value: &ScalarValue) -> Result<IntervalMonthDayNano> {
     }
 }
 
-/// Computes buckets row by row, for the rare case that width or origin is not constant.
+/// Computes buckets row by row, for the rare case that the width or the third argument is not
+/// constant.
 fn varying(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
     let arrays = args
         .args
@@ -381,7 +384,8 @@ fn bucket_array(array: &ArrayRef, windows: &Windows) -> Result<ArrayRef> {
     {
         let times: &PrimitiveArray<T> = array.as_primitive();
         let buckets: PrimitiveArray<T> = match windows.in_whole_units() {
-            // The numbers in NULL rows are arbitrary; wrapping arithmetic never fails on them.
+            // NULL rows contain arbitrary numbers. Wrapping arithmetic never fails for these
+            // numbers.
             Some(fast) if fast.covers(times.values()) => times.unary(|time| fast.start(time)),
             _ => times.try_unary(|time| windows.start(time)).map_err(failed)?,
         };

@@ -1,5 +1,5 @@
-//! `to_char` of times, intervals and numbers, and `to_timestamp` and `to_date`: PostgreSQL's
-//! patterns for times, for example `YYYY-MM-DD HH24:MI:SS`.
+//! The functions `to_char`, `to_timestamp` and `to_date`, which use PostgreSQL's patterns for
+//! times, for example `YYYY-MM-DD HH24:MI:SS`. `to_char` of numbers uses another module.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The pattern of the previous row, already parsed.
+/// The pattern of the previous row with its parsed form. The next row often has the same pattern.
 #[derive(Default)]
 struct CachedNodes(Option<(String, Vec<Node>)>);
 
@@ -147,7 +147,7 @@ fn out_of_range(text: &str) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("timestamp out of range: \"{text}\""))
 }
 
-/// Seconds since 1970 as microseconds since 1970.
+/// Converts seconds since 1970 to microseconds since 1970.
 fn micros(seconds: f64) -> stratalog_model::Result<i64> {
     if seconds.is_nan() {
         return Err(Error::new(ErrorKind::DatetimeOverflow, "timestamp cannot be NaN"));
@@ -155,14 +155,15 @@ fn micros(seconds: f64) -> stratalog_model::Result<i64> {
     if seconds.is_infinite() {
         return Err(Error::not_yet("a timestamp that is infinite"));
     }
-    // Timestamps reach from 4714 BC to 294276 AD.
+    // The range of timestamps is from 4714 BC to 294276 AD.
     if !(-210_866_803_200.0..9_224_318_016_000.0).contains(&seconds) {
         return Err(Error::new(
             ErrorKind::DatetimeOverflow,
             format!("timestamp out of range: \"{seconds}\""),
         ));
     }
-    // Counted from the year 2000, like PostgreSQL, so that the same digit is rounded.
+    // The number is rounded as seconds since 2000, as in PostgreSQL, so that rounding gives the
+    // same result.
     let from_2000 = (seconds - 946_684_800.0) * 1e6;
     #[expect(clippy::cast_possible_truncation, reason = "checked to be within range")]
     let from_2000 = from_2000.round_ties_even() as i64;

@@ -1,11 +1,13 @@
-//! Walks over syntax trees. The compiler instantiates a visitor for each of the hundreds of types
-//! in a tree, and again in each crate that visits a tree. The module therefore has only two
-//! visitors, a reading visitor and a changing visitor, and visits all trees itself ([`Tree`]). The
-//! visitors call implementations of [`Look`] and [`Change`].
+//! Walks over the syntax trees of statements.
 //!
-//! A walk also breaks when the statement must stop (CL-10): a tree can have a million nodes, and a
-//! statement is walked dozens of times. The guard of the session then
-//! drops the half-read or half-changed tree, whatever the caller makes of the break.
+//! The compiler instantiates a visitor for each of the hundreds of types in a tree, and again in
+//! each crate that visits a tree. To reduce the code, this module has only two visitors, a reading
+//! visitor and a changing visitor, and visits all trees itself ([`Tree`]). The visitors call
+//! implementations of [`Look`] and [`Change`].
+//!
+//! A walk also breaks when the statement must stop (CL-10), because a tree can have a million
+//! nodes, and a statement is walked dozens of times. A broken walk leaves a tree half read or half
+//! changed. The session then drops the tree, even if the caller ignores the break.
 
 use std::ops::ControlFlow;
 
@@ -17,102 +19,105 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::governor::Pace;
 
-/// Tells the walk to continue or to break.
+/// The result of a step of a walk: whether the walk continues or breaks.
 pub type Flow = ControlFlow<()>;
 
 const ON: Flow = ControlFlow::Continue(());
 
-/// Reads a tree.
+/// Receives the nodes of a tree that a walk reads. Every method may end the walk.
 pub trait Look {
-    /// Called for a query, before the children.
+    /// Called for each query, before its children.
     fn pre_visit_query(&mut self, _: &Query) -> Flow {
         ON
     }
 
-    /// Called for a query, after the children.
+    /// Called for each query, after its children.
     fn post_visit_query(&mut self, _: &Query) -> Flow {
         ON
     }
 
-    /// Called for a SELECT, before the children.
+    /// Called for each SELECT, before its children.
     fn pre_visit_select(&mut self, _: &Select) -> Flow {
         ON
     }
 
-    /// Called for an item of FROM, before the children.
+    /// Called for each item of a FROM clause, before its children.
     fn pre_visit_table_factor(&mut self, _: &TableFactor) -> Flow {
         ON
     }
 
-    /// Called for the name of a table.
+    /// Called for each name of a table.
     fn pre_visit_relation(&mut self, _: &ObjectName) -> Flow {
         ON
     }
 
-    /// Called for an expression, before the children.
+    /// Called for each expression, before its children.
     fn pre_visit_expr(&mut self, _: &Expr) -> Flow {
         ON
     }
 
-    /// Called for an expression, after the children.
+    /// Called for each expression, after its children.
     fn post_visit_expr(&mut self, _: &Expr) -> Flow {
         ON
     }
 }
 
-/// Changes a tree.
+/// Receives the nodes of a tree that a walk changes. Every method may end the walk.
 pub trait Change {
-    /// Called for a query, before the children.
+    /// Called for each query, before its children.
     fn pre_visit_query(&mut self, _: &mut Query) -> Flow {
         ON
     }
 
-    /// Called for a query, after the children.
+    /// Called for each query, after its children.
     fn post_visit_query(&mut self, _: &mut Query) -> Flow {
         ON
     }
 
-    /// Called for a SELECT, before the children.
+    /// Called for each SELECT, before its children.
     fn pre_visit_select(&mut self, _: &mut Select) -> Flow {
         ON
     }
 
-    /// Called for a SELECT, after the children.
+    /// Called for each SELECT, after its children.
     fn post_visit_select(&mut self, _: &mut Select) -> Flow {
         ON
     }
 
-    /// Called for an item of FROM, before the children.
+    /// Called for each item of a FROM clause, before its children.
     fn pre_visit_table_factor(&mut self, _: &mut TableFactor) -> Flow {
         ON
     }
 
-    /// Called for an item of FROM, after the children.
+    /// Called for each item of a FROM clause, after its children.
     fn post_visit_table_factor(&mut self, _: &mut TableFactor) -> Flow {
         ON
     }
 
-    /// Called for an expression, before the children.
+    /// Called for each expression, before its children.
     fn pre_visit_expr(&mut self, _: &mut Expr) -> Flow {
         ON
     }
 
-    /// Called for an expression, after the children.
+    /// Called for each expression, after its children.
     fn post_visit_expr(&mut self, _: &mut Expr) -> Flow {
         ON
     }
 }
 
-/// A syntax tree, or several trees.
+/// A syntax tree, or a list of trees, over which a walk is possible.
 pub trait Tree {
-    /// Reads the tree; breaks when `by` breaks.
+    /// Passes the nodes of the tree to `by`. Breaks when `by` breaks, or when the statement must
+    /// stop.
     fn read(&self, by: &mut dyn Look, pace: &mut Pace) -> Flow;
 
-    /// Changes the tree; breaks when `by` breaks.
+    /// Passes the nodes of the tree to `by` for changes. Breaks when `by` breaks, or when the
+    /// statement must stop.
     fn rewrite(&mut self, by: &mut dyn Change, pace: &mut Pace) -> Flow;
 }
 
-/// Implements [`Tree`] without generic parameters: other crates instantiate no visitor.
+/// Implements [`Tree`] for concrete types. Without generic parameters, other crates instantiate no
+/// visitor.
 macro_rules! trees {
     ($($tree:ty),* $(,)?) => { $(
         impl Tree for $tree {
@@ -177,42 +182,45 @@ impl<T: Tree> Tree for Box<T> {
     }
 }
 
-/// Reads `tree`; breaks when `by` breaks.
+/// Passes the nodes of `tree` to `by`. Breaks when `by` breaks, or when the statement must stop.
 pub fn look(tree: &impl Tree, by: &mut dyn Look) -> Flow {
     tree.read(by, &mut Pace::default())
 }
 
-/// Changes `tree`; breaks when `by` breaks.
+/// Passes the nodes of `tree` to `by` for changes. Breaks when `by` breaks, or when the statement
+/// must stop.
 pub fn change(tree: &mut impl Tree, by: &mut dyn Change) -> Flow {
     tree.rewrite(by, &mut Pace::default())
 }
 
-/// Walks over the expressions of `tree`, each before the children.
+/// Calls `each` for every expression of `tree`, including subqueries. An expression comes before
+/// its children.
 pub fn expressions(tree: &impl Tree, mut each: impl FnMut(&Expr) -> Flow) -> Flow {
     look(tree, &mut Expressions { each: &mut each, depth: None })
 }
 
-/// Walks over the expressions of `tree`, each after the children.
+/// Calls `each` for every expression of `tree`, including subqueries. An expression comes after its
+/// children.
 pub fn expressions_mut(tree: &mut impl Tree, mut each: impl FnMut(&mut Expr) -> Flow) -> Flow {
     change(tree, &mut ExpressionsMut { each: &mut each, depth: None })
 }
 
-/// Like [`expressions`], but without the expressions within subqueries.
+/// Like [`expressions`], but without expressions inside subqueries.
 pub fn own_expressions(tree: &impl Tree, mut each: impl FnMut(&Expr) -> Flow) -> Flow {
     look(tree, &mut Expressions { each: &mut each, depth: Some(0) })
 }
 
-/// Like [`expressions_mut`], but without the expressions within subqueries.
+/// Like [`expressions_mut`], but without expressions inside subqueries.
 pub fn own_expressions_mut(tree: &mut impl Tree, mut each: impl FnMut(&mut Expr) -> Flow) -> Flow {
     change(tree, &mut ExpressionsMut { each: &mut each, depth: Some(0) })
 }
 
-/// Walks over the names of tables in `tree`.
+/// Calls `each` for every name of a table in `tree`.
 pub fn relations(tree: &impl Tree, mut each: impl FnMut(&ObjectName) -> Flow) -> Flow {
     look(tree, &mut Relations(&mut each))
 }
 
-/// Breaks when the statement must stop.
+/// Counts a step of a walk; breaks the walk when the statement must stop.
 fn on(pace: &mut Pace) -> Flow {
     match pace.step() {
         Ok(()) => ON,
@@ -302,7 +310,8 @@ impl VisitorMut for ChangingVisitor<'_> {
 
 struct Expressions<'a> {
     each: &'a mut dyn FnMut(&Expr) -> Flow,
-    /// The number of enclosing queries; `None` to visit subqueries, too.
+    /// The number of enclosing queries of the current node; `None` if the walk also visits
+    /// subqueries.
     depth: Option<usize>,
 }
 
@@ -324,7 +333,8 @@ impl Look for Expressions<'_> {
 
 struct ExpressionsMut<'a> {
     each: &'a mut dyn FnMut(&mut Expr) -> Flow,
-    /// The number of enclosing queries; `None` to visit subqueries, too.
+    /// The number of enclosing queries of the current node; `None` if the walk also visits
+    /// subqueries.
     depth: Option<usize>,
 }
 

@@ -1,7 +1,7 @@
-//! Timestamps in time zones: `AT TIME ZONE`, and the session's zone in `date_trunc`, `date_part`
-//! and casts.
+//! Timestamps in time zones: the operator `AT TIME ZONE`, and the effect of the session's time zone
+//! on `date_trunc`, `date_part` and casts.
 //!
-//! A timestamptz is stored in UTC. Functions of the local time use the setting `TimeZone`: unless
+//! A timestamptz is stored in UTC. Functions of the local time use the setting `TimeZone`. Unless
 //! the zone is UTC, `date_trunc('day', t)` becomes `timezone(zone, date_trunc('day', timezone(zone,
 //! t)))`.
 
@@ -76,7 +76,8 @@ fn shifts(binary: &BinaryExpr, schema: &DFSchema) -> bool {
         && matches!(binary.right.get_type(schema), Ok(DataType::Interval(_)))
 }
 
-/// True for a constant interval without days and months, which has the same length in every zone.
+/// True for a constant interval that has only a time (no days and months). Its length is the same
+/// in every zone.
 fn is_time_of_day(interval: &Expr) -> bool {
     match interval {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => {
@@ -164,7 +165,7 @@ pub(crate) fn zone_of(name: &str) -> Result<TimeZone> {
     })
 }
 
-/// A rewrite that makes functions of the local time use the session's zone.
+/// An expression rewrite that makes functions of the local time use the session's zone.
 #[derive(Debug)]
 pub struct SessionZone {
     timezone: Option<Arc<ScalarUDF>>,
@@ -172,7 +173,8 @@ pub struct SessionZone {
 }
 
 impl SessionZone {
-    /// A rewrite that takes the function `timezone` from `functions`.
+    /// Creates the rewrite; `functions` must contain the functions that it calls, such as
+    /// `timezone`.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
         let named =
             |name| functions.iter().find(|function| function.name() == name).map(Arc::clone);
@@ -184,7 +186,7 @@ fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "utc" | "Z" | "+00:00" | "+00" | "GMT" | "Etc/UTC")
 }
 
-/// True if `expr` is a timestamptz, whose Arrow type is in UTC.
+/// True if `expr` is a timestamptz.
 fn is_zoned(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(
         expr.get_type(schema),
@@ -238,7 +240,7 @@ impl FunctionRewrite for SessionZone {
                 if let Some(time) = call.args.get_mut(1) {
                     *time = shown.clone();
                 }
-                // A unit that differs by row is compared at execution.
+                // If the unit is not a constant, a CASE compares it at execution.
                 let unit = call.args.first().filter(|unit| !is_literal(unit)).cloned();
                 let of_instant = match (&unit, truncates) {
                     (Some(unit), false) => {
@@ -289,7 +291,7 @@ impl FunctionRewrite for SessionZone {
                 if !move_zone {
                     return Ok(Transformed::no(Expr::Cast(cast)));
                 }
-                // A date means midnight in the session's zone.
+                // A date stands for midnight in the session's zone.
                 let inner = match is_date(&cast.expr, schema) {
                     true => datafusion::logical_expr::cast(*cast.expr, LOCAL),
                     false => *cast.expr,
@@ -306,7 +308,8 @@ impl FunctionRewrite for SessionZone {
     }
 }
 
-/// Refuses a window frame of days or months in a zone, because DataFusion would compute it in UTC.
+/// Refuses a RANGE window frame of months or days over a timestamptz, because DataFusion would
+/// compute the frame in UTC. Days are accepted if `zone` has a constant offset.
 fn check_frame(window: &WindowFunction, schema: &DFSchema, zone: &TimeZone) -> Result<()> {
     let parameters = &window.params;
     let frame = &parameters.window_frame;
@@ -333,7 +336,8 @@ fn check_frame(window: &WindowFunction, schema: &DFSchema, zone: &TimeZone) -> R
     )))
 }
 
-/// Plans `date_trunc(unit, time, zone)`, which truncates the local time of the zone.
+/// Replaces a call `date_trunc(unit, time, zone)` by an expression that truncates the local time of
+/// `zone`. Other expressions stay unchanged.
 fn in_zone(
     expr: Expr,
     timezone: &Option<Arc<ScalarUDF>>,
@@ -354,7 +358,7 @@ fn in_zone(
     if let Some(time) = call.args.get_mut(1) {
         let mut inner = std::mem::take(time);
         if is_plain(&inner, schema) {
-            // A time without a zone is a local time of the session's zone.
+            // A time without a zone counts as a local time of the session's zone.
             let session = style_of(config).time_zone.to_string();
             let session = Expr::Literal(ScalarValue::Utf8(Some(session)), None);
             if is_date(&inner, schema) {
@@ -378,7 +382,8 @@ fn in_zone(
     }))
 }
 
-/// True if truncation to this unit changes neither the day nor the offset of the zone.
+/// True if the call truncates to a unit below a day. Such a truncation changes neither the day nor
+/// the offset of the zone.
 fn is_below_day(call: &ScalarFunction) -> bool {
     let unit = match call.args.first() {
         Some(Expr::Literal(unit, _)) => unit.try_as_str().flatten().unwrap_or_default(),
@@ -393,7 +398,7 @@ fn is_below_day(call: &ScalarFunction) -> bool {
         || unit == "m"
 }
 
-/// The names of units below a day.
+/// The names of the units of `date_trunc` that are shorter than a day.
 const UNITS_BELOW_DAY: [&str; 25] = [
     "hour",
     "hours",
@@ -422,7 +427,7 @@ const UNITS_BELOW_DAY: [&str; 25] = [
     "usecs",
 ];
 
-/// The fields that do not depend on a zone.
+/// The fields of `date_part` that depend on the instant, and not on the local time.
 const PARTS_OF_INSTANT: [&str; 6] =
     ["epoch", "timezone", "timezone_hour", "timezone_minute", "timezone_h", "timezone_m"];
 
@@ -430,21 +435,22 @@ fn is_literal(unit: &Expr) -> bool {
     matches!(unit, Expr::Literal(_, _))
 }
 
-/// A CASE: `these` if the unit has one of these names, otherwise `others`.
+/// Makes an expression `CASE WHEN lower(unit) IN (names) THEN these ELSE others END`.
 fn unit_choice(unit: Expr, names: &[&str], these: Expr, others: Expr) -> Result<Expr> {
     let name = datafusion::functions::string::lower().call(vec![unit]);
     let names = names.iter().map(|name| lit(*name)).collect();
     when(name.in_list(names, false), these).otherwise(others)
 }
 
-/// Subtracts from `instant` the time that truncation has removed from the local time `shown`. In an
-/// hour that the clocks repeat, both hours thus have their own start.
+/// Subtracts from `instant` the time that truncation removed from its local time: `shown` is the
+/// local time, and `cut` is the truncated local time. When the clocks repeat an hour, each of the
+/// two hours thus keeps its own start.
 fn cut_off(instant: Expr, shown: Expr, cut: Expr) -> Expr {
     instant - (shown - cut)
 }
 
-/// True for fields that do not depend on the local time: seconds since 1970 are the same in every
-/// zone, and the offset of a zone belongs to the instant.
+/// True if the call reads a field that does not depend on the local time: seconds since 1970 are
+/// the same in every zone, and the offset of a zone belongs to the instant.
 fn is_zone_independent(call: &ScalarFunction) -> bool {
     let part = match call.args.first() {
         Some(Expr::Literal(part, _)) => part.try_as_str().flatten().unwrap_or_default(),

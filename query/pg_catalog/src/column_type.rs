@@ -1,4 +1,4 @@
-//! The types of columns as rows of `pg_type`: oids, names, modifiers.
+//! The rows of `pg_type`, and the oid, name and modifier of each column type.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -6,7 +6,7 @@ use stratalog_model::ColumnType;
 
 use crate::spec::TYPES;
 
-/// A row of `pg_type` that is not an array type.
+/// A row of `pg_type` for a type that is not an array type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BaseType {
     pub(crate) oid: i64,
@@ -65,7 +65,7 @@ impl BaseType {
     }
 }
 
-/// The base types in the order of their oids.
+/// The types that are not array types, in the order of their oids.
 pub(crate) static BASE_TYPES: LazyLock<Vec<BaseType>> =
     LazyLock::new(|| TYPES.lines().filter_map(BaseType::read).collect());
 
@@ -76,22 +76,23 @@ static BY_ARRAY: LazyLock<HashMap<i64, BaseType>> = LazyLock::new(|| {
     BASE_TYPES.iter().filter(|base| base.array != 0).map(|base| (base.array, *base)).collect()
 });
 
-/// The base type with this oid.
+/// The type with this oid; `None` for array types and unknown oids.
 pub(crate) fn base_type(oid: i64) -> Option<&'static BaseType> {
     BY_OID.get(&oid)
 }
 
-/// The element type of the array type with this oid.
+/// The element type of the array type with this oid; `None` for all other oids.
 pub(crate) fn element_of_array(oid: i64) -> Option<&'static BaseType> {
     BY_ARRAY.get(&oid)
 }
 
-/// The oid of the collation of a type, or of an array type's elements; 0 if the type has none.
+/// The oid of the collation of a type, or of the elements of an array type; 0 if the type has no
+/// collation.
 pub(crate) fn collation_of(oid: i64) -> i64 {
     base_type(oid).or(element_of_array(oid)).map_or(0, |base| base.collation)
 }
 
-/// The oid of the type with this name, in the syntax of `regtype`.
+/// The oid of the type with this name, in the syntax of `regtype`; `None` for an unknown name.
 pub(crate) fn oid_of_name(name: &str) -> Option<i64> {
     let name = name.trim().strip_prefix("pg_catalog.").unwrap_or(name.trim());
     let name = name.trim_matches('"').to_ascii_lowercase();
@@ -144,8 +145,9 @@ pub fn type_oid(column_type: &ColumnType) -> u32 {
     }
 }
 
-/// The type modifier of a column type: the precision and scale of numeric, the digits of
-/// timestamps. -1 for no modifier, and for timestamps with nanoseconds, which are the default.
+/// The type modifier (`atttypmod`) of a column type: the precision and scale of numeric, or the
+/// number of fraction digits of timestamps. -1 means no modifier; timestamps with nanoseconds, the
+/// default, have none.
 pub(crate) fn type_modifier(column_type: &ColumnType) -> i64 {
     match column_type {
         ColumnType::Numeric { precision, scale } => {
@@ -160,7 +162,8 @@ pub(crate) fn type_modifier(column_type: &ColumnType) -> i64 {
     }
 }
 
-/// The name of a type as `format_type` returns it, for example `numeric(10,2)` or `text[]`.
+/// The name of the type with this oid, as `format_type` returns it, for example `numeric(10,2)` or
+/// `text[]`.
 pub fn type_name(oid: i64, modifier: Option<i64>) -> String {
     match (oid, modifier) {
         // `character` and `bit` without a length mean length 1.

@@ -1,4 +1,4 @@
-//! What the system tables and functions of a session read from.
+//! The sources of data for the system tables and functions of a session.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -10,27 +10,30 @@ use stratalog_visor_core::{Acquisitions, Catalog, CatalogState};
 /// A session in `pg_stat_activity` and `stratalog.sessions`.
 #[derive(Debug, Clone, Default)]
 pub struct SessionRow {
-    /// The number of the session, which cancel requests name.
+    /// The number of the session, which cancel requests contain.
     pub process_id: i32,
     /// The user of the session.
     pub user: String,
     /// The database of the session.
     pub database: String,
-    /// The name that the client gave itself.
+    /// The name of the client program, as the client has set it (`application_name`).
     pub application_name: String,
     /// The address of the client; `None` for a client in this process.
     pub client_address: Option<String>,
     /// `active`, `idle`, `idle in transaction` or `idle in transaction (aborted)`.
     pub state: String,
-    /// The text of the running statement, or else of the last statement.
+    /// The text of the running statement; in an idle session, the text of the last statement.
     pub query: String,
-    /// The start of the session, in microseconds since 1970.
+    /// When the session began, in microseconds since 1970.
     pub connected_us: i64,
-    /// The start of `query`, in microseconds since 1970.
+    /// When the statement in `query` began, in microseconds since 1970; `None` before the first
+    /// statement.
     pub query_us: Option<i64>,
-    /// The start of the transaction block, in microseconds since 1970.
+    /// When the transaction block began, in microseconds since 1970; `None` outside of a
+    /// transaction block.
     pub transaction_us: Option<i64>,
-    /// Twice the latency that the client has measured, in microseconds; 0 if it has measured none.
+    /// The round-trip time (twice the latency) that the client has measured, in microseconds; 0 if
+    /// the client has measured none.
     pub round_trip_us: u64,
     /// The COPY that the session is running, if any.
     pub copy: Option<CopyRow>,
@@ -39,13 +42,13 @@ pub struct SessionRow {
 /// A running COPY in `pg_stat_progress_copy`.
 #[derive(Debug, Clone)]
 pub struct CopyRow {
-    /// The name in the column `command`: `COPY FROM` or `COPY TO`.
+    /// The value of the column `command`: `COPY FROM` or `COPY TO`.
     pub command: &'static str,
-    /// The table of the COPY; `None` for a query.
+    /// The table of the COPY; `None` for COPY (query) TO.
     pub table: Option<ChronicleId>,
-    /// Bytes of COPY data so far.
+    /// The number of bytes of COPY data processed up to now.
     pub bytes: u64,
-    /// The number of rows so far.
+    /// The number of rows processed up to now.
     pub rows: u64,
     /// The number of rows that a WHERE clause has excluded.
     pub excluded: u64,
@@ -73,9 +76,9 @@ pub trait SessionsView: Send + Sync + std::fmt::Debug {
 pub struct SettingRow {
     /// The name of the setting.
     pub name: String,
-    /// The value in SHOW's form.
+    /// The current value, as SHOW prints it.
     pub value: String,
-    /// The value of a new session.
+    /// The value that a new session has.
     pub reset_value: String,
     /// What the setting does.
     pub description: String,
@@ -85,18 +88,18 @@ pub struct SettingRow {
     pub kind: &'static str,
     /// The unit of the number; `None` for a number without a unit, and for other types.
     pub unit: Option<&'static str>,
-    /// The smallest and the largest valid number; `None` for other types.
+    /// The smallest and the largest valid number; `None` for types other than `integer`.
     pub range: Option<(i64, i64)>,
-    /// The valid words; `None` for other types.
+    /// The valid words; `None` for types other than `enum`.
     pub words: Option<Vec<String>>,
 }
 
 /// Access to the settings of one session.
 pub trait SettingsView: Send + Sync + std::fmt::Debug {
-    /// The value in SHOW's form; `None` if no setting has the name.
+    /// The value of a setting, as SHOW prints it; `None` if no setting has this name.
     fn get(&self, name: &str) -> Option<String>;
-    /// Sets a value, until the end of the transaction if `local`. Returns the value that is now in
-    /// effect.
+    /// Sets the value of a setting, and returns the value that is then in effect. If `local`, the
+    /// value holds until the end of the transaction.
     ///
     /// # Errors
     /// `UndefinedObject`, `InvalidParameterValue`, `CannotChangeNow`.
@@ -112,11 +115,11 @@ pub struct CursorRow {
     pub name: String,
     /// The text of the statement DECLARE.
     pub statement: String,
-    /// True for a cursor WITH HOLD.
+    /// True for a cursor that was declared WITH HOLD.
     pub holds: bool,
-    /// True for a SCROLL cursor.
+    /// True for a cursor that was declared with SCROLL.
     pub scrolls: bool,
-    /// True for a BINARY cursor.
+    /// True for a cursor that was declared with BINARY.
     pub is_binary: bool,
     /// When the cursor was declared, in microseconds since 1970.
     pub declared_us: i64,
@@ -139,7 +142,8 @@ pub struct PreparedRow {
     pub prepared_us: i64,
     /// The oids of the parameter types.
     pub parameter_types: Vec<i64>,
-    /// True if SQL's PREPARE prepared the statement; false if a message of the protocol did.
+    /// True if the SQL statement PREPARE prepared the statement; false if a message of the client
+    /// protocol did.
     pub from_sql: bool,
 }
 
@@ -149,9 +153,9 @@ pub trait PreparedView: fmt::Debug + Send + Sync {
     fn prepared(&self) -> Vec<PreparedRow>;
 }
 
-/// Access to the catalog in the view of a session.
+/// Access to the catalog as a session sees it.
 pub trait CatalogView: fmt::Debug + Send + Sync {
-    /// The present state. A returned state never changes.
+    /// The current state of the catalog, as an immutable snapshot.
     fn state(&self) -> Arc<CatalogState>;
 }
 
@@ -161,16 +165,16 @@ impl CatalogView for Catalog {
     }
 }
 
-/// The inputs of a session's system tables and functions.
+/// The data sources and identity of a session, for its system tables and functions.
 #[derive(Debug, Clone)]
 pub struct CatalogContext {
-    /// The catalog of databases, schemas and chronicles.
+    /// The catalog of databases, schemas and chronicles (tables).
     pub catalog: Arc<dyn CatalogView>,
-    /// The store, for the numbers of events and bytes.
+    /// The store of events, for the number of events and bytes per table.
     pub store: Arc<dyn EventStore>,
-    /// The files of the data directory; `None` if there is no directory.
+    /// The files of the data directory; `None` if the server has no data directory.
     pub files: Option<Arc<dyn DataFiles>>,
-    /// The acquisitions of chronicles.
+    /// The acquisitions of all chronicles: which holders have acquired which chronicles.
     pub acquisitions: Arc<Acquisitions>,
     /// The master clock.
     pub clock: Arc<dyn Clock>,
@@ -184,7 +188,7 @@ pub struct CatalogContext {
     pub prepared: Arc<dyn PreparedView>,
     /// The database that the session uses.
     pub database: String,
-    /// The name of the database that the client has given, which may be an alias.
+    /// The database name from the client's connection request, which may be an alias.
     pub connected_to: String,
     /// The user of the session.
     pub user: String,
@@ -206,7 +210,7 @@ impl CatalogContext {
         self.catalog.state()
     }
 
-    /// The numbers of events and bytes of each table, in memory and in files.
+    /// The number of events and bytes of each table, in memory and in files together.
     pub(crate) fn table_numbers(&self) -> Vec<ChronicleStatus> {
         let mut in_files: HashMap<ChronicleId, u64> = HashMap::new();
         for piece in self.store.pieces() {
@@ -221,8 +225,8 @@ impl CatalogContext {
         numbers
     }
 
-    /// The schemas in which an unqualified name is looked up, without schemas that do not exist.
-    /// `$user` adds no schema, because no user has a schema.
+    /// The schemas in which an unqualified name is looked up, in the order of `search_path`.
+    /// Schemas that do not exist are omitted. `$user` adds no schema, because no user has a schema.
     pub(crate) fn search_path(&self, state: &CatalogState) -> Vec<String> {
         let setting =
             self.settings.get("search_path").unwrap_or_else(|| "\"$user\", public".into());

@@ -1,5 +1,5 @@
-//! The functions in `pg_proc`: PostgreSQL's functions whose names exist here, with PostgreSQL's
-//! oids, and then the functions that PostgreSQL does not have.
+//! The functions in `pg_proc`. First come the functions that exist both here and in PostgreSQL,
+//! with PostgreSQL's oids, and then the functions that PostgreSQL does not have.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -14,7 +14,7 @@ use crate::{
     spec::FUNCTIONS,
 };
 
-/// A function as a row of `pg_proc`.
+/// A function with the values of its row in `pg_proc`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Procedure {
     pub(crate) oid: i64,
@@ -71,7 +71,7 @@ impl Procedure {
         Some(read)
     }
 
-    /// A function that PostgreSQL does not have, with its documentation.
+    /// Makes the row of a function that PostgreSQL does not have, from its documentation.
     fn beyond_postgresql(oid: i64, name: String, kind: &'static str, page: Page) -> Self {
         Self {
             oid,
@@ -121,15 +121,17 @@ struct Page {
     parameters: Option<String>,
 }
 
-/// The names of functions that need a session. All sessions have the same functions.
+/// The names of the functions that need a session. All sessions have the same functions, so the
+/// first session sets the names.
 static OF_SESSIONS: OnceLock<Vec<&'static str>> = OnceLock::new();
 
-/// Registers the names of functions that need a session; called when a session is made.
+/// Sets the names of the functions that need a session. Called when a session is created; only the
+/// first call has an effect.
 pub(crate) fn register_names(names: Vec<&'static str>) {
     OF_SESSIONS.get_or_init(|| names);
 }
 
-/// The functions that exist here: by name, their kind and documentation.
+/// All functions that exist here: their kind and documentation, by name.
 fn known_functions() -> BTreeMap<String, (&'static str, Page)> {
     let mut known: BTreeMap<String, (&str, Page)> = BTreeMap::new();
     for page in stratalog_functions::documentation() {
@@ -161,7 +163,7 @@ fn known_functions() -> BTreeMap<String, (&'static str, Page)> {
     known
 }
 
-/// Functions without a registration: the planner or a rewrite handles these functions.
+/// Functions that are not registered in DataFusion, because the planner or a rewrite handles them.
 const SERIES: [&str; 18] = [
     "bool_and",
     "bool_or",
@@ -183,7 +185,8 @@ const SERIES: [&str; 18] = [
     "unnest",
 ];
 
-/// The names of the functions that read and write values of a type.
+/// The names of the functions that belong to types: for example, functions for input and output.
+/// `pg_type` refers to these functions.
 fn of_types() -> HashSet<&'static str> {
     let own = BASE_TYPES.iter().flat_map(|base| {
         let in_out = [base.input, base.output, base.receive, base.send];
@@ -205,7 +208,8 @@ fn of_types() -> HashSet<&'static str> {
     .collect()
 }
 
-/// All functions by name; PostgreSQL's functions come first.
+/// All functions in the order of `pg_proc`: first PostgreSQL's functions, and then the functions
+/// that PostgreSQL does not have.
 pub(crate) static PROCEDURES: LazyLock<Vec<Procedure>> = LazyLock::new(|| {
     let mut known = known_functions();
     let of_types = of_types();
@@ -229,7 +233,7 @@ static BY_OID: LazyLock<HashMap<i64, &'static Procedure>> =
     LazyLock::new(|| PROCEDURES.iter().map(|procedure| (procedure.oid, procedure)).collect());
 
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Procedure>> = LazyLock::new(|| {
-    // Of several functions with one name, the first counts.
+    // If several functions have the same name, the first one is found.
     PROCEDURES.iter().rev().map(|procedure| (procedure.name.as_str(), procedure)).collect()
 });
 

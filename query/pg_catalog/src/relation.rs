@@ -1,4 +1,4 @@
-//! The relations of `pg_class`: tables of users, their indexes, and system tables.
+//! The relations in `pg_class`: users' tables, their indexes, and system tables.
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
@@ -15,11 +15,11 @@ use crate::{
     spec::{SYSTEM_TABLES, Table},
 };
 
-/// The user's table that a `regclass` text names: an oid, or a name in SQL syntax. An unqualified
-/// name is looked up among the system tables, and then along `search_path`.
+/// Looks up the user's table that a `regclass` text names. The text is an oid, or a name in SQL
+/// syntax. An unqualified name is looked up among the system tables, and then along `search_path`.
 ///
 /// # Errors
-/// `UndefinedTable`; `WrongObjectType` if the relation is not a table of a user;
+/// `UndefinedTable` for an unknown name; `WrongObjectType` if the relation is not a user's table;
 /// `FeatureNotSupported` for a table of another database.
 pub fn table_of_regclass(
     state: &CatalogState,
@@ -59,12 +59,13 @@ pub fn table_of_regclass(
     }
 }
 
-/// A relation of `pg_class`.
+/// A relation in `pg_class`.
 #[derive(Debug, Clone)]
 pub(crate) enum Relation {
-    /// A table of a user.
+    /// A user's table.
     Table(Arc<ChronicleDefinition>),
-    /// An index of a user's table, by its oid: of the primary key, or a secondary index.
+    /// An index of a user's table, with the oid of the index: the index of the primary key, or a
+    /// secondary index.
     Index(Arc<ChronicleDefinition>, i64),
     /// A system table.
     System(&'static Arc<Table>),
@@ -92,8 +93,8 @@ impl Relation {
         found.then_some(Self::Index(indexed, number))
     }
 
-    /// The relation with this name in SQL syntax. An unqualified name is looked up among the system
-    /// tables, and then along `path`.
+    /// The relation with this name, which is in SQL syntax. An unqualified name is looked up among
+    /// the system tables, and then along the schemas in `path`.
     pub(crate) fn of_name(
         state: &CatalogState,
         database: &str,
@@ -148,7 +149,7 @@ impl Relation {
         }
     }
 
-    /// The index; `None` if the relation is a table.
+    /// The index if the relation is an index; `None` for tables.
     pub(crate) fn index(&self) -> Option<Index<'_>> {
         match self {
             Self::Index(chronicle, number) => indexes(chronicle).find(|index| index.oid == *number),
@@ -156,14 +157,14 @@ impl Relation {
         }
     }
 
-    /// True if the name of the relation without its schema finds the relation.
+    /// True if a lookup of the unqualified name along `path` finds this relation.
     pub(crate) fn is_visible(&self, state: &CatalogState, database: &str, path: &[String]) -> bool {
         Self::of_name(state, database, path, &quote_ident(&self.name()))
             .is_some_and(|found| found.oid() == self.oid())
     }
 
-    /// The name in the output of `regclass`: with the schema if the name alone does not find the
-    /// relation.
+    /// The name that `regclass` prints. It includes the schema if the relation is not visible; see
+    /// [`Self::is_visible`].
     pub(crate) fn display(&self, state: &CatalogState, database: &str, path: &[String]) -> String {
         let name = quote_ident(&self.name());
         if self.is_visible(state, database, path) {
@@ -174,8 +175,8 @@ impl Relation {
     }
 }
 
-/// The parts of a name in SQL syntax; a part without quotes becomes lower case. `None` if the text
-/// is not a name.
+/// Splits a name in SQL syntax at its dots. Parts without quotes become lower case. `None` if the
+/// text is not a name.
 pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut part = String::new();
@@ -220,7 +221,7 @@ fn only_blanks_before(rest: &Peekable<Chars<'_>>, wanted: char) -> bool {
     rest.clone().find(|c| !c.is_whitespace()) == Some(wanted)
 }
 
-/// The default of a column in PostgreSQL's form, for example `'a'::text`.
+/// The default expression of a column as PostgreSQL shows it, for example `'a'::text`.
 pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
     let default = column.default_sql.as_deref()?;
     let inside = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
@@ -235,7 +236,7 @@ pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
     })
 }
 
-/// The columns of the primary key: the key columns, then the tick column.
+/// The columns of the primary key: the key columns, and then the tick (time) column.
 pub(crate) fn key_columns(chronicle: &ChronicleDefinition) -> Vec<&ColumnDefinition> {
     chronicle
         .key_columns
@@ -245,7 +246,7 @@ pub(crate) fn key_columns(chronicle: &ChronicleDefinition) -> Vec<&ColumnDefinit
         .collect()
 }
 
-/// The `attnum` of each column of the primary key; the first column of a table has 1.
+/// The `attnum` of each column of the primary key. The first column of a table has the number 1.
 pub(crate) fn key_numbers(chronicle: &ChronicleDefinition) -> Vec<i64> {
     key_columns(chronicle)
         .into_iter()
@@ -254,7 +255,7 @@ pub(crate) fn key_numbers(chronicle: &ChronicleDefinition) -> Vec<i64> {
         .collect()
 }
 
-/// The columns of the primary key as SQL text.
+/// The names of the primary key's columns as SQL text, separated by commas.
 pub(crate) fn key_list(chronicle: &ChronicleDefinition) -> String {
     let names: Vec<String> =
         key_columns(chronicle).into_iter().map(|column| quote_ident(&column.name)).collect();

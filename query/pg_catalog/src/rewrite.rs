@@ -1,7 +1,7 @@
-//! Rewrites SQL from PostgreSQL's clients to SQL for DataFusion.
+//! Rewrites the SQL of PostgreSQL's clients to SQL that DataFusion can plan.
 //!
-//! Each rule rewrites a construct, wherever it occurs; no rule recognizes a whole statement. A walk
-//! from the top of the tree applies the rules in this order:
+//! Each rule rewrites one construct of SQL wherever it occurs; no rule recognizes a whole
+//! statement. A walk from the top of the syntax tree applies the rules in this order:
 //!
 //! | written | becomes |
 //! |---|---|
@@ -35,15 +35,15 @@ mod row_json;
 mod subquery;
 mod system_columns;
 
-/// Rewrites a statement in place. A statement that uses neither PostgreSQL's catalogs nor its types
-/// stays unchanged.
+/// Rewrites a statement in place. A statement without PostgreSQL's catalogs and types stays
+/// unchanged.
 pub fn rewrite(statement: &mut Statement) {
     let _ = walk::change(statement, &mut SchemaQualifiers);
     let mut rewriter = Rewriter::default();
     let _ = walk::change(statement, &mut rewriter);
 }
 
-/// True if a CTE of the query has the name of a system table.
+/// True if a common table expression (CTE) of the query has the name of a system table.
 fn shadows(query: &Query) -> bool {
     let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
     ctes.any(|cte| {
@@ -52,7 +52,7 @@ fn shadows(query: &Query) -> bool {
     })
 }
 
-/// Removes the schema from a column: `pg_catalog.pg_class.relname` becomes `pg_class.relname`.
+/// Removes the schema from column names: `pg_catalog.pg_class.relname` becomes `pg_class.relname`.
 struct SchemaQualifiers;
 
 impl Change for SchemaQualifiers {
@@ -69,10 +69,11 @@ impl Change for SchemaQualifiers {
 
 #[derive(Debug, Default)]
 struct Rewriter {
-    /// True if a CTE so far has the name of a system table. A name without a schema may then mean
-    /// the CTE, which need not be empty.
+    /// True if a CTE visited up to now has the name of a system table. An unqualified name may then
+    /// refer to the CTE, which may have rows.
     shadowed: bool,
-    /// The positions of subqueries of `ANY` and `ALL`, which are not scalar subqueries.
+    /// The memory addresses of the subqueries of `ANY` and `ALL`. These subqueries are not scalar
+    /// subqueries.
     sets: Vec<usize>,
 }
 
@@ -144,13 +145,14 @@ fn without_system_schema(name: &mut ObjectName) {
     }
 }
 
-/// Replaces an expression by `change` of it.
+/// Replaces an expression in place by the result of `change`.
 fn replace(expr: &mut Expr, change: impl FnOnce(Expr) -> Expr) {
     let old = std::mem::replace(expr, build::null());
     *expr = change(old);
 }
 
-/// Rewrites operators with a schema, collations, and comparisons with the oids of functions.
+/// Rewrites operators with a schema, collations, and comparisons with the oids of functions; see
+/// the table of the module.
 fn operator(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } => {
@@ -197,13 +199,14 @@ fn plain_operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// Columns that hold the oid of a function and show its name; `-` for no function.
+/// The columns of system tables with a function as their value. PostgreSQL stores the function's
+/// oid; here the value is the name, and `-` for no function.
 static FUNCTION_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
     columns.filter(|column| column.pg_type == Some("regproc")).map(|column| column.name).collect()
 });
 
-/// Columns whose type is `name`.
+/// The columns of system tables whose type is `name`.
 static NAME_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
     columns.filter(|column| column.pg_type == Some("name")).map(|column| column.name).collect()
@@ -226,8 +229,9 @@ fn is_one_of(expr: &Expr, columns: &HashSet<&'static str>) -> bool {
     name.is_some_and(|name| columns.contains(name.value.as_str()))
 }
 
-/// Rewrites `typreceive <> 0` to a comparison with `-`, the name for no function, and `p.oid =
-/// typinput` to a comparison with the oid of the function in `typinput`.
+/// Rewrites a comparison of a function column with an oid. `typreceive <> 0` becomes a comparison
+/// with `-`, the name for no function. In `p.oid = typinput`, the column `typinput` becomes the oid
+/// of its function.
 fn function_oid(column: &mut Expr, number: &mut Expr) {
     if !is_function_column(column) || is_function_column(number) {
         return;
@@ -246,7 +250,8 @@ fn oid_of(column: &mut Expr) {
     replace(column, |column| build::call("to_regproc", vec![column]));
 }
 
-/// The function's name if the expression is a call with an argument list, such as `f(x)`.
+/// The name of the function, in lower case, if the expression is a call such as `f(x)`; otherwise
+/// `None`.
 fn called(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Function(function) if !matches!(function.args, FunctionArguments::Subquery(_)) => {

@@ -1,4 +1,4 @@
-//! Collects the rows of a system table, whose values are set by column name, into Arrow columns.
+//! Collects the rows of a system table in Arrow columns. The caller sets values by column name.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use stratalog_model::{ColumnType, Error, Result};
 
 use crate::spec::{Column, Table};
 
-/// A value of a system table.
+/// A value in a row of a system table.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     /// NULL.
@@ -83,7 +83,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// The rows of one system table, while they are collected.
+/// Collects the rows of one system table.
 #[derive(Debug)]
 pub(crate) struct Rows<'a> {
     table: &'a Table,
@@ -92,21 +92,22 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// A collection without rows.
+    /// Creates a collection without rows.
     pub(crate) fn new(table: &'a Table) -> Self {
         let builders =
             table.columns.iter().map(|column| Builder::new(&column.column_type)).collect();
         Self { table, builders, count: 0 }
     }
 
-    /// The first of these column names that the table has.
+    /// Returns the first of these column names that exists in the table; an empty name if none
+    /// exists.
     pub(crate) fn first_of(&self, names: &[&'static str]) -> &'static str {
         let has = |name: &str| self.table.columns.iter().any(|column| column.name == name);
         names.iter().copied().find(|name| has(name)).unwrap_or_default()
     }
 
-    /// Adds a row. A column that is not in `values` is NULL if the table allows it, otherwise 0,
-    /// false or empty.
+    /// Adds a row. A column that is not in `values` becomes NULL if it is nullable, and otherwise
+    /// 0, false or empty.
     ///
     /// # Errors
     /// `Internal` if `values` names an unknown column, or has a value of a wrong type.
@@ -138,7 +139,7 @@ impl<'a> Rows<'a> {
         Err(Error::internal(format!("{} has no column {unknown:?}", self.table.name)))
     }
 
-    /// The rows as a batch.
+    /// Returns the collected rows as a record batch.
     ///
     /// # Errors
     /// `Internal` if the values do not fit the schema of the table.
@@ -174,10 +175,10 @@ enum Builder {
     Time(TimestampMicrosecondBuilder),
     Text(StringViewBuilder),
     Texts(ListBuilder<StringViewBuilder>),
-    /// Integers, which are at last cast to the type of the elements.
+    /// Arrays of integers, which [`Builder::finish`] casts to this type.
     Ints(ListBuilder<Int64Builder>, DataType),
     Interval(IntervalMonthDayNanoBuilder),
-    /// A column of a type that only has NULLs: their number.
+    /// A column that contains only NULLs: the number of rows, and the type of the column.
     Nulls(usize, DataType),
 }
 
@@ -205,7 +206,7 @@ impl Builder {
         }
     }
 
-    /// Appends a value; returns false if it does not fit the column.
+    /// Appends a value; returns false if the value does not fit the type of the column.
     fn append(&mut self, value: &Value) -> bool {
         match (self, value) {
             (Self::Bool(builder), Value::Bool(value)) => builder.append_value(*value),
@@ -267,7 +268,8 @@ impl Builder {
             Self::Nulls(count, data_type) => new_null_array(data_type, *count),
             Self::Ints(builder, data_type) => {
                 let array: ArrayRef = Arc::new(builder.finish());
-                // The integers fit, because they were made for a column of this type.
+                // The integers fit the type, because the caller made them for a column of this
+                // type.
                 arrow::compute::cast(&array, data_type).unwrap_or(array)
             }
         }

@@ -1,4 +1,4 @@
-//! The definitions of system tables as data: name, oid, columns.
+//! The definitions of the system tables: name, oid and columns of each.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,40 +12,41 @@ mod own;
 mod tables;
 mod views;
 
-/// The types of PostgreSQL 15 without the array types of other types, one type a line, by oid. The
-/// fields, separated by tabs: oid, name, length, by value, kind, category, preferred, delimiter,
-/// subscript function, element, array, input, output, receive, send, modifier input, modifier
-/// output, analyze, alignment, storage, collation, SQL name.
+/// The types of PostgreSQL 15 without the array types of other types. Each line describes one type;
+/// the lines are ordered by oid. The fields are separated by tabs: oid, name, length, by value,
+/// kind, category, preferred, delimiter, subscript function, element, array, input, output,
+/// receive, send, modifier input, modifier output, analyze, alignment, storage, collation, SQL
+/// name.
 pub(crate) const TYPES: &str = include_str!("spec/types.txt");
 
-/// Functions of PostgreSQL 15 whose types all exist here, one function a line, by name. The fields,
-/// separated by tabs: oid, name, kind, strict, returns a set, volatility, parallel, leakproof,
-/// cost, rows, variadic type, number of defaults, result type, parameter types, source, types of
-/// all parameters, parameter modes, parameter names. If the types are not the full signature,
-/// further fields have the parameters in full, the parameters without defaults, and the result, in
-/// SQL.
+/// The functions of PostgreSQL 15 whose parameter and result types all exist here. Each line
+/// describes one function; the lines are ordered by name. The fields are separated by tabs: oid,
+/// name, kind, strict, returns a set, volatility, parallel, leakproof, cost, rows, variadic type,
+/// number of defaults, result type, parameter types, source, types of all parameters, parameter
+/// modes, parameter names. If the types do not describe the full signature, three more fields
+/// contain SQL text: the parameters, the parameters without defaults, and the result.
 pub(crate) const FUNCTIONS: &str = include_str!("spec/functions.txt");
 
-/// Operators of existing types, one operator a line. The fields, separated by tabs: oid, name,
-/// kind, merges, hashes, left type, right type, result type, commutator, negator, function,
-/// estimators.
+/// Operators whose operand types exist here, one operator per line. The fields are separated by
+/// tabs: oid, name, kind, merges, hashes, left type, right type, result type, commutator, negator,
+/// function, estimators.
 pub(crate) const OPERATORS: &str = include_str!("spec/operators.txt");
 
-/// Casts between existing types, one cast a line. The fields, separated by tabs: oid, source,
-/// target, function, context, method.
+/// Casts between types that exist here, one cast per line. The fields are separated by tabs: oid,
+/// source, target, function, context, method.
 pub(crate) const CASTS: &str = include_str!("spec/casts.txt");
 
-/// Operator classes of btree, one class a line. The fields, separated by tabs: oid, name, family,
-/// family name, type, default, key type.
+/// Operator classes of the access method btree, one class per line. The fields are separated by
+/// tabs: oid, name, family, family name, type, default, key type.
 pub(crate) const OPERATOR_CLASSES: &str = include_str!("spec/opclasses.txt");
 
-/// Keywords, one keyword a line. The fields, separated by tabs: word, category, and whether the
-/// word may be a name without AS.
+/// SQL keywords, one keyword per line. The fields are separated by tabs: the word, its category,
+/// and whether the word may be a column alias without AS.
 pub(crate) const KEYWORDS: &str = include_str!("spec/keywords.txt");
 
-/// Features of the SQL standard, one feature a line, with the names of PostgreSQL. The fields,
-/// separated by tabs: feature, number within the feature, name of the feature, name. Only supported
-/// features are listed.
+/// The supported features of the SQL standard, one feature per line, with the names that PostgreSQL
+/// uses. The fields are separated by tabs: the feature, the number of the part of the feature, the
+/// name of the feature, the name of the part.
 pub(crate) const SQL_FEATURES: &str = include_str!("spec/sql_features.txt");
 
 /// The definition of a system table.
@@ -62,20 +63,20 @@ pub(crate) struct Spec {
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) column_type: ColumnType,
-    /// The type of the column in PostgreSQL, if another type represents it here.
+    /// The name of the column's type in PostgreSQL, if `column_type` only represents this type.
     pub(crate) pg_type: Option<&'static str>,
     pub(crate) nullable: bool,
 }
 
 impl Column {
-    /// The oid of the type of the column.
+    /// The oid of the column's type.
     pub(crate) fn type_number(&self) -> i64 {
         let known = self.pg_type.and_then(oid_of_name);
         known.unwrap_or_else(|| i64::from(type_oid(&self.column_type)))
     }
 
     fn arrow_field(&self) -> Field {
-        // All columns are nullable for the planner, which keeps outer joins and defaults simple.
+        // For the planner, all columns are nullable. This makes outer joins and defaults simple.
         let field = self.column_type.arrow_field(self.name, true);
         let Some(pg_type) = self.pg_type else { return field };
         let mut metadata = field.metadata().clone();
@@ -96,7 +97,8 @@ pub(crate) struct Table {
     pub(crate) arrow: SchemaRef,
 }
 
-/// The column type for the name of a PostgreSQL type; another type may represent it.
+/// The column type for the name of a PostgreSQL type. If no column can have this type, the result
+/// is the column type that represents it.
 pub(crate) fn type_of(name: &str) -> ColumnType {
     match name {
         "bool" => ColumnType::Boolean,
@@ -119,7 +121,7 @@ pub(crate) fn type_of(name: &str) -> ColumnType {
     }
 }
 
-/// True if a column here can have the type with this name.
+/// True if a column can have the type with this name, so that no other type must represent it.
 fn is_column_type(name: &str) -> bool {
     const OURS: [&str; 11] = [
         "bool",
@@ -162,7 +164,7 @@ impl Table {
     }
 }
 
-/// All system tables by schema and name.
+/// All system tables, ordered by schema and name.
 pub(crate) static SYSTEM_TABLES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
     let sources: [(&str, &str, &'static [Spec]); 5] = [
         ("pg_catalog", "r", tables::TABLES),
@@ -181,7 +183,7 @@ pub(crate) static SYSTEM_TABLES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
     all
 });
 
-/// The system table with this name.
+/// The system table with this schema and name; `None` if there is none.
 pub(crate) fn system_table(schema: &str, name: &str) -> Option<&'static Arc<Table>> {
     let tables: &'static [Arc<Table>] = &SYSTEM_TABLES;
     let at =

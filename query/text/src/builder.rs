@@ -1,4 +1,4 @@
-//! Builds Arrow columns from texts.
+//! Builds Arrow columns from texts, for COPY and for casts.
 
 use std::sync::Arc;
 
@@ -207,7 +207,7 @@ impl ColumnBuilder {
         let read = self.append_text(text, style);
         if read.is_err() {
             match &mut self.kind {
-                // The NULL hides the elements that come before the invalid element.
+                // The array that becomes NULL also covers the elements before the invalid element.
                 BuilderKind::Array { child, offsets, nulls, .. } => {
                     let end = i32::try_from(child.len()).map_err(|_| {
                         Error::internal("a batch of arrays has more than 2^31 elements")
@@ -221,7 +221,7 @@ impl ColumnBuilder {
         read
     }
 
-    /// The number of values so far.
+    /// The number of appended values.
     pub fn len(&self) -> usize {
         use arrow::array::ArrayBuilder as _;
         match &self.kind {
@@ -243,12 +243,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// True if there are no values.
+    /// True if no value is appended.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The values so far as an array; the builder is empty afterwards.
+    /// Returns the appended values as an array. The builder is empty afterwards.
     pub fn finish(&mut self) -> ArrayRef {
         match &mut self.kind {
             BuilderKind::Boolean(builder) => Arc::new(builder.finish()),
@@ -284,8 +284,8 @@ impl ColumnBuilder {
             BuilderKind::Uuid(builder) => Arc::new(builder.finish()),
             BuilderKind::Array { item, child, offsets, nulls } => {
                 let offsets = std::mem::replace(offsets, vec![0]);
-                // Offsets never decrease: each offset is the length of the child at the time of the
-                // append.
+                // Offsets never decrease: each offset is the length of the child array at the time
+                // of an append.
                 let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
                 let field = Arc::new(item.arrow_field("item", true));
                 Arc::new(ListArray::new(field, offsets, child.finish(), nulls.finish()))
@@ -294,7 +294,7 @@ impl ColumnBuilder {
     }
 }
 
-/// Parses one text to an array of length 1; `None` becomes NULL.
+/// Parses one text to an array of length 1. The text `None` becomes NULL.
 ///
 /// # Errors
 /// PostgreSQL's error for text that is not a value of the type.

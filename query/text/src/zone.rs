@@ -8,19 +8,20 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::calendar::{Civil, DAY_SECONDS, civil_of, days_of};
 
-/// The zone database ends in 2100. The rules of zones refer to months and weekdays, so a later year
-/// has the rules of one of 28 years from this one on: the one with the same length and the same
-/// first weekday.
+/// The tz database has data up to the year 2100. A later time uses the data of a year of a 28-year
+/// cycle that begins here: the year with the same length and the same first weekday. The rules of
+/// zones refer to months and weekdays, so the rules of the two years are the same.
 const CYCLE_FIRST_YEAR: i64 = 2060;
 const CYCLE_YEARS: i64 = 28;
 
-/// No time zones existed before this time, in seconds since 1970.
+/// The earliest time for which zones are looked up, in seconds since 1970. No time zones existed
+/// before this time.
 const SECONDS_MIN: i64 = -100_000_000_000;
 
 /// The largest offset from UTC in seconds: 15:59:59, as in PostgreSQL.
 const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
 
-/// The time zone of a session, or of a time.
+/// A time zone, for example the zone of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeZone {
     /// A zone of the tz database, with daylight saving time.
@@ -32,12 +33,13 @@ pub enum TimeZone {
     },
 }
 
-/// A zone of the tz database at one point in time.
+/// The properties of a tz database zone at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneName {
     /// The name of the zone.
     pub name: &'static str,
-    /// The abbreviation at this time, for example `CET`; a number if the zone has none.
+    /// The abbreviation of the zone at this time, for example `CET`. A zone without an abbreviation
+    /// has a number.
     pub abbreviation: String,
     /// The offset at this time, in seconds east of Greenwich.
     pub east_seconds: i32,
@@ -45,7 +47,7 @@ pub struct ZoneName {
     pub is_summer: bool,
 }
 
-/// All zones of the tz database at a time in seconds since 1970.
+/// The properties of all zones of the tz database at a time, which is in seconds since 1970.
 pub fn zone_names(utc_seconds: i64) -> Vec<ZoneName> {
     let instant = DateTime::from_timestamp(within_database(utc_seconds), 0).unwrap_or_default();
     let at = |zone: &Tz| {
@@ -64,13 +66,15 @@ impl TimeZone {
     /// Coordinated Universal Time.
     pub const UTC: TimeZone = TimeZone::Named(Tz::UTC);
 
-    /// A zone with a constant offset; `None` if the offset exceeds 15:59:59.
+    /// Creates a zone with a constant offset in seconds, positive to the east. `None` if the offset
+    /// exceeds 15:59:59.
     pub fn fixed(east_seconds: i32) -> Option<Self> {
         (east_seconds.abs() <= OFFSET_SECONDS_MAX).then_some(Self::Fixed { east_seconds })
     }
 
-    /// Parses a value of the setting `TimeZone`: a name of the tz database in any case, a number of
-    /// hours east of Greenwich, or a POSIX offset, which counts west (`UTC-3`, `-03:30`).
+    /// Parses a value of the setting `TimeZone`. The value is a name of the tz database in upper or
+    /// lower case, a number of hours east of Greenwich, or a POSIX offset, which counts to the west
+    /// (`UTC-3`, `-03:30`).
     ///
     /// # Errors
     /// `InvalidParameterValue` for any other text.
@@ -89,8 +93,8 @@ impl TimeZone {
         .with_hint("use a name like Europe/Berlin, or a number of hours east of UTC"))
     }
 
-    /// The value of the setting `TimeZone` as SHOW prints it: a name as the tz database spells it,
-    /// or a POSIX offset in upper case, even for a number.
+    /// The form in which SHOW prints a value of the setting `TimeZone`: a name in the spelling of
+    /// the tz database, or a POSIX offset in upper case, even if `text` is a number.
     ///
     /// # Errors
     /// As [`Self::parse_setting`].
@@ -105,7 +109,8 @@ impl TimeZone {
         Ok(spelled.map_or_else(|| trimmed.to_ascii_uppercase(), |zone| zone.name().to_string()))
     }
 
-    /// The zone with this name in the tz database, in any case; `None` for an unknown name.
+    /// The zone of the tz database with this name, in upper or lower case. `None` for an unknown
+    /// name.
     pub fn named(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("utc")
             || name.eq_ignore_ascii_case("gmt")
@@ -128,7 +133,8 @@ impl TimeZone {
             .map(Self::Named)
     }
 
-    /// The offset at a time in seconds since 1970, in seconds east of Greenwich.
+    /// The offset from UTC at a time. The time is in seconds since 1970, and the offset in seconds
+    /// east of Greenwich.
     pub fn offset_at(&self, utc_seconds: i64) -> i32 {
         match self {
             Self::Fixed { east_seconds } => *east_seconds,
@@ -141,7 +147,8 @@ impl TimeZone {
         }
     }
 
-    /// The abbreviation at a time in seconds since 1970, for example `CEST` or `+03`.
+    /// The abbreviation of the zone at a time, for example `CEST` or `+03`. The time is in seconds
+    /// since 1970.
     pub fn abbreviation_at(&self, utc_seconds: i64) -> String {
         let named = match self {
             Self::Named(zone) => DateTime::from_timestamp(within_database(utc_seconds), 0)
@@ -156,16 +163,17 @@ impl TimeZone {
             crate::write::datetime::write_offset(self.offset_at(utc_seconds), &mut text);
             let text = String::from_utf8(text).unwrap_or_default();
             match self {
-                // The tz database writes an offset as +0545.
+                // The tz database writes an offset without a colon: +0545.
                 Self::Named(_) => text.replace(':', ""),
                 Self::Fixed { .. } => text,
             }
         })
     }
 
-    /// The offset at a local time, which is in seconds since 1970, in seconds east of Greenwich. As
-    /// in PostgreSQL, an hour that the clocks repeat counts as standard time, and an hour that they
-    /// skip has the offset before the change.
+    /// The offset from UTC at a local time. The local time is in seconds since 1970-01-01 00:00
+    /// local time, and the offset in seconds east of Greenwich. As in PostgreSQL, an hour that the
+    /// clocks repeat counts as standard time, and an hour that the clocks skip has the offset
+    /// before the change.
     pub fn offset_of_local(&self, local_seconds: i64) -> i32 {
         match self {
             Self::Fixed { east_seconds } => *east_seconds,
@@ -182,7 +190,8 @@ impl TimeZone {
     }
 }
 
-/// A time with the same rules for which the zone database has data, in seconds since 1970.
+/// Maps a time to a time for which the tz database has data and the zones have the same rules. Both
+/// times are in seconds since 1970.
 fn within_database(seconds: i64) -> i64 {
     let days = seconds.div_euclid(DAY_SECONDS);
     let year = civil_of(days).year;
@@ -205,15 +214,15 @@ fn local_offset(zone: &Tz, local: &NaiveDateTime, local_seconds: i64) -> i32 {
         MappedLocalTime::Ambiguous(first, second) => {
             first.fix().local_minus_utc().min(second.fix().local_minus_utc())
         }
-        // No zone skips more than a day, so the offset a day earlier is the offset before the
-        // change.
+        // No zone skips more than a day of local time, so the offset one day earlier is the offset
+        // before the change.
         MappedLocalTime::None => TimeZone::Named(*zone).offset_at(local_seconds - 86_400),
     }
 }
 
 impl TimeZone {
-    /// The zone for Arrow's types and functions: a name of the tz database, or `+hh:mm` east of
-    /// Greenwich, without seconds.
+    /// The name of the zone for Arrow's types and functions: a name of the tz database, or an
+    /// offset `+hh:mm` east of Greenwich, without seconds.
     pub fn arrow_name(&self) -> String {
         match self {
             Self::Named(zone) => zone.name().to_string(),
@@ -231,7 +240,8 @@ impl TimeZone {
     pub fn of_arrow(name: &str) -> Option<Self> {
         match (Self::named(name), posix(name)) {
             (Some(named), _) => Some(named),
-            // In Arrow, a positive offset lies east of Greenwich.
+            // `posix` reads an offset west of Greenwich. In Arrow, a positive offset lies to the
+            // east.
             (None, Some(Self::Fixed { east_seconds })) => Self::fixed(-east_seconds),
             _ => None,
         }
@@ -239,7 +249,7 @@ impl TimeZone {
 }
 
 impl fmt::Display for TimeZone {
-    /// The text that `SHOW TimeZone` prints.
+    /// Writes the text that `SHOW TimeZone` prints.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(zone) => f.write_str(zone.name()),
@@ -254,19 +264,19 @@ impl fmt::Display for TimeZone {
     }
 }
 
-/// Parses hours east of Greenwich, for example `5` or `-3.5`.
+/// Parses a number of hours east of Greenwich, for example `5` or `-3.5`.
 fn hours(text: &str) -> Option<TimeZone> {
     let hours: f64 = text.parse().ok()?;
     if !(-16.0..=16.0).contains(&hours) {
         return None;
     }
     let tenths = (hours * 3600.0).round();
-    // The check above has bounded the number to ±57,600.
+    // The check above limits the number to ±57,600 seconds.
     #[expect(clippy::cast_possible_truncation, reason = "bounded by 16 hours")]
     TimeZone::fixed(tenths as i32)
 }
 
-/// Parses a POSIX zone, for example `UTC-3`, `<+03>-03` or `-03:30`; the offset counts west of
+/// Parses a POSIX zone, for example `UTC-3`, `<+03>-03` or `-03:30`. A positive offset lies west of
 /// Greenwich.
 fn posix(text: &str) -> Option<TimeZone> {
     let rest = match text.strip_prefix('<') {

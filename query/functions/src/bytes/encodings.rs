@@ -1,4 +1,5 @@
-//! Converts bytea to text and back: by the encoding of the text, or in a format for bytes.
+//! Converts bytea to text and back: in a character encoding (`convert_from`, `convert_to`), or in a
+//! format for bytes (`encode`, `decode`).
 
 use arrow::array::{Array as _, ArrayRef, AsArray};
 use base64::{Engine as _, engine::general_purpose};
@@ -11,10 +12,10 @@ use crate::{
     function::{Arguments, text_at, text_rows},
 };
 
-/// The number of characters in a line of base64, like PostgreSQL.
+/// The number of characters in a line of base64, as in PostgreSQL.
 const LINE: usize = 76;
 
-/// An encoding of text that these functions know.
+/// A supported character encoding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextEncoding {
     Utf8,
@@ -22,7 +23,7 @@ enum TextEncoding {
     Ascii,
 }
 
-/// The encoding with this name. `which` names the argument in the error.
+/// The encoding with this name. `which` is the name of the argument in the error message.
 fn encoding(name: &str, which: &str) -> Result<TextEncoding, Error> {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     match plain.to_ascii_lowercase().as_str() {
@@ -89,7 +90,7 @@ pub(super) fn convert_to(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// The error for a format that is not hex, base64 or escape.
+/// The error for a format other than hex, base64 and escape.
 fn unknown_form(form: &str) -> Error {
     invalid(&format!("unrecognized encoding: \"{form}\""))
 }
@@ -162,7 +163,7 @@ fn from_hex(text: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Decodes the escape format: `\\` and `\nnn`, an octal number.
+/// Decodes the escape format: `\\` is a backslash, and `\nnn` is a byte as an octal number.
 fn from_escape(text: &str) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,6 +1,6 @@
-//! Casts between numerics and floats, like PostgreSQL. A float becomes a numeric with its 6 or 15
-//! reliable decimal digits, while Arrow would take the digits of the binary fraction. A numeric
-//! becomes the nearest float, while Arrow would round twice.
+//! Casts between numerics and floats, with the results of PostgreSQL. A float becomes a numeric
+//! with its 6 (real) or 15 (double precision) reliable decimal digits; Arrow would take the exact
+//! digits of the binary fraction. A numeric becomes the nearest float; Arrow would round twice.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -19,7 +19,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use crate::{failed, literal::scalar_of};
 
-/// The function that casts floats to numeric.
+/// Makes the function that casts floats to `numeric(precision, scale)`.
 pub(super) fn of_floats(precision: u8, scale: u8) -> Arc<ScalarUDF> {
     let name = format!("float_to_numeric_{precision}_{scale}");
     let signature = Signature::any(1, Volatility::Immutable);
@@ -34,10 +34,10 @@ struct FloatToNumeric {
     signature: Signature,
 }
 
-/// Converts floats to numerics with this precision and scale.
+/// Converts floats to `numeric(precision, scale)`.
 ///
 /// # Errors
-/// `NumericOutOfRange` for a number with too many digits before the point.
+/// `NumericOutOfRange` for a number with too many digits before the decimal point.
 pub fn to_numeric(numbers: &ArrayRef, precision: u8, scale: u8) -> Result<ArrayRef> {
     let units = |number: &str| units(number, precision, scale);
     let converted: Decimal128Array = match numbers.data_type() {
@@ -53,7 +53,8 @@ pub fn to_numeric(numbers: &ArrayRef, precision: u8, scale: u8) -> Result<ArrayR
     Ok(Arc::new(converted.with_data_type(wanted)))
 }
 
-/// A number in scientific notation as a multiple of the last digit.
+/// Converts a number in scientific notation to an integer: the number times ten to the power of
+/// `scale`. A number with more than `precision` digits is an error.
 fn units(number: &str, precision: u8, scale: u8) -> Result<i128> {
     let fits = |units: &i128| {
         let bound = 10_u128.checked_pow(u32::from(precision));
@@ -70,8 +71,8 @@ fn units(number: &str, precision: u8, scale: u8) -> Result<i128> {
     })
 }
 
-/// A number in scientific notation, for example `1.5e2`, times ten to the power of `scale`, rounded
-/// half away from zero; `None` if the product exceeds 128 bits.
+/// Converts a number in scientific notation, for example `1.5e2`, to an integer: the number times
+/// ten to the power of `scale`, rounded half away from zero. `None` for a result beyond 128 bits.
 fn scaled(number: &str, scale: u8) -> Option<i128> {
     let (mantissa, exponent) = number.split_once('e')?;
     let fraction = mantissa.split_once('.').map_or("", |(_, fraction)| fraction);
@@ -119,7 +120,7 @@ impl ScalarUDFImpl for FloatToNumeric {
     }
 }
 
-/// The function that casts numerics to double precision, or to real if `is_real`.
+/// Makes the function that casts numerics to double precision, or to real if `is_real`.
 pub(super) fn to_floats(is_real: bool) -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(NumericToFloat { is_real, signature }))
@@ -137,7 +138,7 @@ const POWERS: [f64; 23] = [
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// A double represents every integer up to this one exactly.
+/// A double represents every integer up to this value exactly.
 const EXACT_END: i64 = 1 << f64::MANTISSA_DIGITS;
 
 /// The double nearest to `units` divided by ten to the power of `scale`.
@@ -176,7 +177,8 @@ impl NumericToFloat {
             DataType::Decimal256(_, scale) => numbers
                 .as_primitive::<Decimal256Type>()
                 .unary(|units| in_text(units, scale).parse().unwrap_or(f64::NAN)),
-            // The planner settles the common type of a UNION after it has chosen the function.
+            // The planner determines the common type of a UNION after the choice of this function,
+            // so the argument may have another type.
             _ => return Ok(cast(numbers, &self.wanted())?),
         };
         Ok(cast(&doubles, &self.wanted())?)

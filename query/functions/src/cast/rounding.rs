@@ -1,4 +1,5 @@
-//! Casts that round: of timestamps to fewer digits, and of the elements of arrays.
+//! Casts that round: casts of timestamps to fewer digits, and casts of arrays whose elements are
+//! rounded.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// True if a cast from one unit to another loses digits.
+/// True if a cast of a time from the unit `from` to the unit `to` loses digits.
 pub(super) fn loses_digits(from: TimeUnit, to: TimeUnit) -> bool {
     nanoseconds(from) < nanoseconds(to)
 }
@@ -47,7 +48,7 @@ fn rounded(times: &ArrayRef, to: TimeUnit) -> Result<ArrayRef> {
     Ok(cast(&counts, &DataType::Timestamp(to, zone.clone()))?)
 }
 
-/// The expression that rounds a timestamp to the digits of `unit`.
+/// Makes an expression that rounds the timestamp `time` to the digits of `unit`.
 pub(super) fn in_unit(unit: TimeUnit, time: Expr) -> Expr {
     let name = format!("timestamp_rounded_to_{unit:?}").to_lowercase();
     let signature = Signature::any(1, Volatility::Immutable);
@@ -101,7 +102,7 @@ pub(super) fn on_first(
     }
 }
 
-/// An array as lists with 32-bit offsets.
+/// Converts an array of lists to lists with 32-bit offsets.
 pub(super) fn lists_of(array: &ArrayRef) -> Result<ListArray> {
     match array.data_type() {
         DataType::List(_) => Ok(array.as_list::<i32>().clone()),
@@ -112,7 +113,8 @@ pub(super) fn lists_of(array: &ArrayRef) -> Result<ListArray> {
     }
 }
 
-/// True if a cast of an array of type `from` to type `to` rounds its elements.
+/// True if a cast of an array must round the elements: floats and numerics to integers, and
+/// timestamps to fewer digits. `from` and `to` are the types of the elements.
 pub(super) fn rounds_elements(from: &ColumnType, to: &ColumnType) -> bool {
     use ColumnType as T;
     matches!(
@@ -124,7 +126,8 @@ pub(super) fn rounds_elements(from: &ColumnType, to: &ColumnType) -> bool {
     }
 }
 
-/// The expression that casts the elements of an array to `element`.
+/// Makes an expression that casts the elements of `array` to the type `element`, with PostgreSQL's
+/// rounding.
 pub(super) fn elements(element: ColumnType, array: Expr) -> Expr {
     let name = format!("array_to_{element}_array").replace(' ', "_");
     let signature = Signature::any(1, Volatility::Immutable);

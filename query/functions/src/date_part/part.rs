@@ -1,4 +1,4 @@
-//! The fields of `extract`, and their computation.
+//! The fields of `extract` and `date_part`, and their computation.
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::Result;
@@ -14,10 +14,10 @@ pub(super) const SECOND_NS: i64 = 1_000_000_000;
 pub(super) const DAY_NS: i64 = 86_400 * SECOND_NS;
 const HOUR_NS: i64 = 3_600 * SECOND_NS;
 
-/// The digits after the point of a Julian day with a time of day.
+/// The number of digits after the decimal point of a Julian day with a time of day.
 const JULIAN_DIGITS: i8 = 20;
 
-/// The kind of value that a field is taken from.
+/// The kind of value from which a field is extracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Timestamp,
@@ -49,10 +49,10 @@ impl Kind {
     }
 }
 
-/// A time or an interval, split into its parts.
+/// A time or an interval from which fields are extracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instant {
-    /// A time: days since 1970, and nanoseconds of the day, in local time.
+    /// A local time: days since 1970-01-01, and nanoseconds since midnight.
     Moment(i64, i64),
     Length(IntervalMonthDayNano),
 }
@@ -170,7 +170,7 @@ impl Part {
         }
     }
 
-    /// The field of a value, as an integer without the scale of [`Self::digits`].
+    /// The field of a value, times ten to the power of the scale in [`Self::digits`].
     pub(super) fn of(self, instant: Instant, kind: Kind, zone: &TimeZone) -> i128 {
         match instant {
             Instant::Moment(days, time) => self.of_moment(days, time, kind, zone),
@@ -223,7 +223,7 @@ impl Part {
             Part::Decade => years / 10,
             Part::Century => years / 100,
             Part::Millennium => years / 1_000,
-            // A year has 365.25 days; months that do not fill a year have 30 days each.
+            // Each year counts 365.25 days, and each remaining month counts 30 days.
             Part::Epoch => {
                 let quarters = years * 1_461 + months * 120 + days * 4;
                 let time = i128::from(length.nanoseconds);
@@ -233,33 +233,34 @@ impl Part {
         }
     }
 
-    /// The field of a time of day, which is in nanoseconds since midnight.
+    /// The field of a time of day; `time` is in nanoseconds since midnight.
     fn of_time(self, time: i64) -> i128 {
         let in_minute = time % (60 * SECOND_NS);
         i128::from(match self {
             Part::Hour => time / HOUR_NS,
             Part::Minute => time % HOUR_NS / (60 * SECOND_NS),
             Part::Nanosecond => in_minute,
-            // Seconds have six digits after the point, and milliseconds three.
+            // Seconds have six digits after the decimal point, and milliseconds have three. Both
+            // count whole microseconds.
             _ => in_minute / 1_000,
         })
     }
 }
 
-/// The written year: 1 BC comes directly before year 1, without a year 0.
+/// The year as `extract` returns it: 1 BC is -1, and there is no year 0.
 fn shown_year(year: i64) -> i128 {
     i128::from(if year > 0 { year } else { year - 1 })
 }
 
-/// The number of the century or millennium with `length` years: counts up from year 1, and down
-/// from -1 before.
+/// The number of the century or millennium that contains a year; `length` is its number of years.
+/// Numbers count up from 1 for year 1, and down from -1 for the years before.
 fn windows_of(year: i64, length: i64) -> i128 {
     i128::from(if year > 0 { (year + length - 1) / length } else { -((length - year) / length) })
 }
 
-/// The ISO year and the ISO week of a day, which is in days since 1970.
+/// The ISO year and the ISO week of a day; `days` counts from 1970-01-01.
 fn iso_week(days: i64) -> (i64, i64) {
-    // A week belongs to the year of its Thursday.
+    // An ISO week belongs to the year of its Thursday.
     let thursday = days - (days + 3).rem_euclid(7) + 3;
     let year = civil_of(thursday).year;
     (year, (thursday - days_of(Civil { year, month: 1, day: 1 })) / 7 + 1)

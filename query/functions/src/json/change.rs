@@ -1,4 +1,4 @@
-//! Functions that change, add or remove parts of jsonb.
+//! Functions that change, add or remove members and elements of jsonb values.
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray},
@@ -135,7 +135,8 @@ impl Texts {
         })
     }
 
-    /// The texts of a row, as a path or as keys; no text may be NULL.
+    /// The texts of a row, as the steps of a path; `None` if the array is NULL. A NULL element is
+    /// an error.
     fn at(&self, row: usize) -> Result<Option<Vec<String>>> {
         let Some(steps) = self.row(row) else { return Ok(None) };
         let steps: Option<Vec<String>> = steps.into_iter().collect();
@@ -144,7 +145,7 @@ impl Texts {
         })
     }
 
-    /// The texts of a row, as keys; NULL keys are ignored.
+    /// The texts of a row, as keys; `None` if the array is NULL. NULL elements are ignored.
     fn keys(&self, row: usize) -> Option<Vec<String>> {
         Some(self.row(row)?.into_iter().flatten().collect())
     }
@@ -157,7 +158,7 @@ fn exist(arguments: &Arguments<'_>, test: fn(&str, &[String]) -> bool) -> Result
     Ok(std::sync::Arc::new(found))
 }
 
-/// The change at the end of a path.
+/// The change that a function makes at the end of a path.
 enum JsonChange<'a> {
     Set { path: &'a [String], new: &'a str, add: bool },
     Insert { path: &'a [String], new: &'a str, after: bool },
@@ -169,7 +170,8 @@ fn changed(
     change: for<'a> fn(&'a [String], &'a str, bool) -> JsonChange<'a>,
 ) -> Result<ArrayRef> {
     let (json, paths, new) = (arguments.text(0)?, texts(arguments, 1)?, arguments.text(2)?);
-    // By default, a missing member is added, and an element is inserted before the given position.
+    // If the call has no argument 3 (counted from 0), `jsonb_set` adds a missing member, and
+    // `jsonb_insert` inserts before the given position.
     let default = matches!(change(&[], "", true), JsonChange::Set { .. });
     text_rows(arguments.rows, |row| {
         let create_missing = match arguments.has(3) {
@@ -213,7 +215,8 @@ fn rewritten(json: &str, change: &JsonChange<'_>) -> Result<String, Error> {
     normalize_jsonb(&out)
 }
 
-/// Writes a value with the change applied at `path`, the remaining steps.
+/// Appends `json` to `out`, with the change applied at the end of `path`. `path` contains the steps
+/// that are not walked yet.
 fn write(
     json: &str,
     change: &JsonChange<'_>,
@@ -314,7 +317,8 @@ fn in_array(
         JsonChange::Insert { new, .. } => rest.is_empty().then_some(*new),
         JsonChange::Delete { .. } => None,
     };
-    // A position before the first element inserts at the beginning, any other at the end.
+    // A position before the first element inserts at the beginning of the array, and any other
+    // missing position inserts at the end.
     if let Some(new) = adds.filter(|_| at < 0) {
         separated(out, &mut first);
         out.push_str(new);

@@ -16,7 +16,7 @@ use crate::{
     text_form::field_of,
 };
 
-/// An argument, and how its values are written as JSON.
+/// An argument whose values are written as JSON, with the field that determines their format.
 struct JsonArgument<'a> {
     array: &'a ArrayRef,
     field: Field,
@@ -90,7 +90,7 @@ pub(super) fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// Computes `left || right` for normalized values.
+/// Computes `left || right` for two normalized jsonb values.
 pub(super) fn concat(left: &str, right: &str) -> Result<String> {
     let kinds = (scan::type_name(left), scan::type_name(right));
     let (open, close) = if kinds == ("object", "object") { ('{', '}') } else { ('[', ']') };
@@ -135,7 +135,7 @@ fn append_string(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::from(text).to_string());
 }
 
-/// Appends a value; a value of a type that JSON lacks becomes a string.
+/// Appends a value as JSON. If JSON lacks the type of the value, the value becomes a string.
 fn append(
     array: &ArrayRef,
     field: &Field,
@@ -178,7 +178,7 @@ fn append(
         Some(ColumnType::Timestamp { .. }) => append_string(&text.replacen(' ', "T", 1), out),
         Some(ColumnType::TimestampTz { .. }) => {
             let mut text = text.replacen(' ', "T", 1);
-            // ISO 8601 requires minutes in an offset.
+            // ISO 8601 requires the minutes of an offset.
             if text.rfind(['+', '-']).is_some_and(|sign| sign + 3 == text.len()) {
                 text.push_str(":00");
             }

@@ -1,5 +1,5 @@
-//! The sort key of a jsonb value: equal values have equal keys, and keys compare byte by byte as the
-//! values compare.
+//! Computes the sort key of a jsonb value. Equal values have equal keys, and the byte order of the
+//! keys is the order of the values.
 //!
 //! ```text
 //!   scalar   kind, then   null: nothing   text: its bytes, 0   boolean: 0 or 1
@@ -20,7 +20,8 @@ use super::{
 };
 use crate::function::{Arguments, Function, Parameter, Returns};
 
-/// The name of the function that sorts, groups and joins call.
+/// The name of the SQL function that computes the key. Sorts, groups and joins of jsonb values call
+/// this function.
 pub const KEY: &str = "jsonb_key";
 
 pub(super) fn functions() -> Vec<Function> {
@@ -52,9 +53,9 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(keys.finish()))
 }
 
-/// Appends the key of a whole value.
+/// Appends the key of a top-level value.
 pub(super) fn whole(json: &str, key: &mut Vec<u8>) {
-    // The empty array sorts before all other values, but only if it is the whole value.
+    // The empty array sorts before all other values, but only at the top level.
     if json == "[]" { key.push(0) } else { inside(json, key) }
 }
 
@@ -90,13 +91,15 @@ fn count(elements: usize, key: &mut Vec<u8>) {
     key.extend(u32::try_from(elements).unwrap_or(u32::MAX).to_be_bytes());
 }
 
-/// Appends the key of a string. jsonb allows no zero byte in strings.
+/// Appends the key of a string: its bytes, and a zero byte as the end. jsonb strings contain no
+/// zero byte.
 fn text(quoted: &str, key: &mut Vec<u8>) {
     key.extend(scan::as_text(quoted).unwrap_or_default().bytes());
     key.push(0);
 }
 
-/// Appends the key of a number: `0.digits × 10^exponent`, without zeros at both ends of the digits.
+/// Appends the key of the number `0.digits × 10^exponent`. The digits begin and end with a nonzero
+/// digit.
 fn number(text: &str, key: &mut Vec<u8>) {
     let (negative, text) = match text.strip_prefix('-') {
         Some(text) => (true, text),
@@ -111,7 +114,7 @@ fn number(text: &str, key: &mut Vec<u8>) {
     let signed = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
     let exponent = exponent.saturating_add(signed(whole.len())).saturating_sub(signed(zeros));
     let clamped = i32::try_from(exponent.clamp(i32::MIN.into(), i32::MAX.into())).unwrap_or(0);
-    // The sign bit is inverted, so that negative exponents sort first.
+    // The inverted sign bit makes negative exponents sort before positive exponents.
     key.extend((clamped.cast_unsigned() ^ (1 << 31)).to_be_bytes());
     let digits_from = key.len();
     key.extend(digits().skip(zeros));

@@ -1,13 +1,13 @@
 //! Reads normalized JSON text without building a tree.
 //!
-//! The text must be valid and normalized. For any other text the functions return `None`, and never
-//! panic.
+//! The text must be valid and normalized JSON. For any other text, the functions return `None` or
+//! another arbitrary result, but never panic.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::compare::compare;
 
-/// The length of the JSON value at the start of `json`.
+/// The length in bytes of the JSON value at the start of `json`.
 fn value_length(json: &str) -> Option<usize> {
     let bytes = json.as_bytes();
     match bytes.first()? {
@@ -42,7 +42,7 @@ fn value_length(json: &str) -> Option<usize> {
     }
 }
 
-/// The length of the string at the start of `json`, including the quotes.
+/// The length in bytes of the JSON string at the start of `json`, including the quotes.
 fn string_length(json: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in json.bytes().enumerate().skip(1) {
@@ -60,7 +60,7 @@ fn after_separator(rest: &str) -> &str {
     rest.trim_start_matches([',', ' ', ':'])
 }
 
-/// The members of an object: the quoted key, and the value.
+/// Iterates over the members of a JSON object: pairs of the quoted key and the value.
 pub fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = json.strip_prefix('{').unwrap_or("");
     std::iter::from_fn(move || {
@@ -76,7 +76,7 @@ pub fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The elements of an array.
+/// Iterates over the elements of a JSON array.
 pub fn elements(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json.strip_prefix('[').unwrap_or("");
     std::iter::from_fn(move || {
@@ -90,7 +90,7 @@ pub fn elements(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// True if the JSON string `quoted` has the content `text`.
+/// True if `text` is the content of the JSON string `quoted`, without quotes and escapes.
 fn has_content(quoted: &str, text: &str) -> bool {
     if quoted.contains('\\') {
         return as_text(quoted).as_deref() == Some(text);
@@ -103,8 +103,8 @@ pub fn member<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     members(json).find(|(name, _)| has_content(name, key)).map(|(_, value)| value)
 }
 
-/// The element of an array at `position`, for the operator `->`. Like PostgreSQL, a scalar behaves
-/// as an array of one element.
+/// The result of the operator `->` with a number: the element of an array at `position`. Like in
+/// PostgreSQL, a scalar counts as an array of one element.
 pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
     match json.starts_with(['[', '{']) {
         true => element(json, position),
@@ -112,8 +112,8 @@ pub fn element_or_scalar(json: &str, position: i64) -> Option<&str> {
     }
 }
 
-/// The element of an array at `position`, from 0; a negative position counts from the end. `None`
-/// if there is no such element, or if `json` is not an array.
+/// The element of an array at `position`, counted from 0. A negative position counts from the end.
+/// `None` if the element does not exist, or if `json` is not an array.
 pub fn element(json: &str, position: i64) -> Option<&str> {
     let at = if position >= 0 {
         usize::try_from(position).ok()?
@@ -124,17 +124,18 @@ pub fn element(json: &str, position: i64) -> Option<&str> {
     elements(json).nth(at)
 }
 
-/// Takes one step of a path: to the member with this key, or to the element at this position.
+/// Follows one step of a path: returns the member with this key, or the element at this position.
 pub fn step<'a>(json: &'a str, step: &str) -> Option<&'a str> {
     if json.starts_with('{') { member(json, step) } else { element(json, step.parse().ok()?) }
 }
 
-/// The number of elements; `None` if `json` is not an array.
+/// The number of elements of an array; `None` if `json` is not an array.
 pub fn array_length(json: &str) -> Option<usize> {
     json.starts_with('[').then(|| elements(json).count())
 }
 
-/// The result of `->>`: a string without quotes; `None` for null.
+/// The result of the operator `->>`: the content of a string, and the JSON text of other values;
+/// `None` for null.
 pub fn as_text(json: &str) -> Option<String> {
     if json == "null" {
         return None;
@@ -145,7 +146,7 @@ pub fn as_text(json: &str) -> Option<String> {
     serde_json::from_str::<String>(json).ok()
 }
 
-/// The result of `jsonb_typeof`: the name of the value's type.
+/// The result of `jsonb_typeof`: the name of the JSON type of a value.
 pub fn type_name(json: &str) -> &'static str {
     match json.as_bytes().first() {
         Some(b'{') => "object",
@@ -157,7 +158,8 @@ pub fn type_name(json: &str) -> &'static str {
     }
 }
 
-/// True if `key` is a key of the object, a string in the array, or the string itself.
+/// The result of the operator `?`: true if `key` is a key of the object, a string in the array, or
+/// the string itself.
 pub fn exists(json: &str, key: &str) -> bool {
     match json.as_bytes().first() {
         Some(b'{') => member(json, key).is_some(),
@@ -169,7 +171,7 @@ pub fn exists(json: &str, key: &str) -> bool {
     }
 }
 
-/// The maximum nesting depth of the values of [`contains`].
+/// The maximum nesting depth of the values that [`contains`] compares.
 const DEPTH_MAX: usize = 512;
 
 /// True if `json` contains `part` by the rules of `@>`: objects compare by members, and arrays by
@@ -222,7 +224,7 @@ fn contains_at(json: &str, part: &str, depth: usize) -> Result<bool> {
     }
 }
 
-/// The result of `jsonb_pretty`: indented text with several lines.
+/// The result of `jsonb_pretty`: the value as indented text with several lines.
 pub fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut level = 0_usize;
@@ -244,7 +246,7 @@ pub fn pretty(json: &str) -> String {
             '{' | '[' => {
                 out.push(first);
                 level += 1;
-                // The closing bracket of an empty value is on a line of its own.
+                // The closing bracket of an empty object or array is on a separate line.
                 if !rest.trim_start().starts_with(['}', ']']) {
                     indent(&mut out, level);
                 }

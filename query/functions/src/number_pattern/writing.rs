@@ -65,12 +65,13 @@ pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> Result<Stri
     number(&pattern, &text, value.is_sign_negative())
 }
 
-/// The pattern with room for the digits that `V` adds.
+/// The pattern with additional digit positions for the digits that `V` adds.
 fn widened(pattern: &Pattern) -> Pattern {
     Pattern { before: pattern.before + pattern.multiplied, ..pattern.clone() }
 }
 
-/// The digits of a number before and after the point, without its sign.
+/// Splits a number that has `scale` digits after the point: returns the digits before and after the
+/// point, without the sign.
 fn digits(value: i128, scale: i32) -> (String, String) {
     let all = value.unsigned_abs().to_string();
     let Ok(scale) = usize::try_from(scale) else {
@@ -82,7 +83,7 @@ fn digits(value: i128, scale: i32) -> (String, String) {
     (whole.to_string(), fraction.to_string())
 }
 
-/// Rounds a number from `scale` to `wanted` digits after the point.
+/// Rounds a number that has `scale` digits after the point to `wanted` digits after the point.
 fn rounded(value: i128, scale: i32, wanted: i32) -> i128 {
     let Ok(fewer) = u32::try_from(scale - wanted) else { return value };
     match 10_i128.checked_pow(fewer) {
@@ -94,7 +95,7 @@ fn rounded(value: i128, scale: i32, wanted: i32) -> i128 {
     }
 }
 
-/// The text of a number without its sign, with `wanted` digits after the point.
+/// Formats a number without its sign, with `wanted` digits after the point.
 fn fixed(value: i128, scale: i32, wanted: usize) -> String {
     let behind = i32::try_from(wanted).unwrap_or(i32::MAX);
     let (value, scale) = match scale > behind {
@@ -121,7 +122,7 @@ fn scientific((whole, fraction): &(String, String), negative: bool, behind: usiz
     let value: i128 = significant.parse().unwrap_or(0);
     let scale = i32::try_from(significant.len()).unwrap_or(1) - 1;
     let mut mantissa = fixed(value, scale, behind);
-    // Rounding may have turned 9.99 into 10.0.
+    // Rounding may have turned a mantissa such as 9.99 into 10.0.
     if mantissa.starts_with("10")
         && (mantissa.len() == 2 || mantissa.as_bytes().get(2) == Some(&b'.'))
     {
@@ -180,12 +181,12 @@ fn with_roman(pattern: &Pattern, roman: Option<String>) -> String {
     text
 }
 
-/// Writes the digits and the point of a number at the places of the pattern.
+/// Formats the number in `text`, which has no sign, by the pattern.
 fn number(pattern: &Pattern, text: &str, negative: bool) -> Result<String, Error> {
     let whole = text.split('.').next().unwrap_or("").len();
     let mut number_text: Vec<u8> = text.bytes().collect();
     let blanks = pattern.before.saturating_sub(whole);
-    // The number has more digits before the point than the pattern.
+    // If the number has more digits before the point than the pattern, the result consists of `#`.
     if whole > pattern.before {
         number_text = vec![b'#'; pattern.before];
         number_text.push(b'.');
@@ -198,23 +199,23 @@ struct Writer<'a> {
     pattern: &'a Pattern,
     number_text: Vec<u8>,
     negative: bool,
-    /// The number of digit places before the number's first digit.
+    /// The number of digit positions of the pattern before the first digit of the number.
     blanks: usize,
     brackets: bool,
     sign: Locale,
     sign_written: bool,
-    /// The number of digit places; plus one if the sign needs its own place.
+    /// The number of digit positions, plus one if the sign needs a separate position.
     count: usize,
-    /// The last digit after the point that is shown without padding; the point itself if there is
-    /// none.
+    /// For a pattern with `FM` and a point: the index of the last digit that is written, or of the
+    /// point if no digit after it is written.
     last: Option<usize>,
-    /// The index of the next digit.
+    /// The index of the next character in `number_text`.
     next: usize,
-    /// The index of the next place.
+    /// The index of the next digit position of the pattern.
     place: usize,
-    /// True after the first digit is written.
+    /// True if the last written character was a digit. A group separator is written only then.
     within: bool,
-    /// True after the number's last digit, where PostgreSQL ends the text.
+    /// True if the number has no further digit. PostgreSQL then ends the text.
     ended: bool,
     out: String,
 }
@@ -300,7 +301,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// True if the zero before the point is not shown: the pattern `9.9` shows `.1`.
+    /// True if the zero before the point is not written: the pattern `9.9` formats 0.1 as `.1`.
     fn hides_zero(&self) -> bool {
         self.pattern.zeros.is_none_or(|(first, _)| first == usize::MAX)
             && self.next == 0
@@ -383,7 +384,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The index of the last nonzero digit after the point, or of the last digit that `0` forces.
+/// The index of the last digit that `FM` keeps: the last nonzero digit after the point, the last
+/// digit that a `0` in the pattern forces, or else the point. `None` without a point.
 fn last_shown(pattern: &Pattern, number_text: &[u8], blanks: usize) -> Option<usize> {
     let point = number_text.iter().position(|byte| *byte == b'.')?;
     let mut last = point;

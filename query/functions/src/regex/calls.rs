@@ -109,7 +109,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The bytes of an element of an array, without its text.
+/// The size in bytes of an element of a text array, without the bytes of its text.
 const ELEMENT_BYTES: usize = 16;
 
 fn not_global(function: &str, flags: Flags) -> Result<()> {
@@ -213,7 +213,7 @@ fn texts_builder() -> ListBuilder<StringViewBuilder> {
     ListBuilder::new(StringViewBuilder::new())
 }
 
-/// Lists of texts, converted to the declared type.
+/// Converts lists of texts to the declared result type.
 fn declared(lists: &ArrayRef, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(arrow::compute::cast(lists, arguments.result)?)
 }
@@ -332,7 +332,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// The error for flags that begin with a digit: probably the call has one argument too few.
+/// The error for flags that begin with a digit. Probably the call has one argument too few.
 fn numeric_flags_error(
     arguments: &Arguments<'_>,
     at: usize,
@@ -353,7 +353,8 @@ fn numeric_flags_error(
     }))
 }
 
-/// Appends a replacement text, in which `\1` … `\9` and `\&` stand for parts of the match.
+/// Appends the replacement text `by`. In this text, `\1` … `\9` stand for the capture groups of the
+/// match, and `\&` for the whole match.
 fn append(
     out: &mut String,
     by: &str,

@@ -1,10 +1,12 @@
-//! Compiled regular expressions. Of the matches with the first start, the longest counts, as in
-//! PostgreSQL; the shortest counts if the first quantifier is non-greedy.
+//! Compiled regular expressions. Of the matches with the same earliest start, the longest match is
+//! the result, as in PostgreSQL. If the first quantifier is non-greedy, the shortest match is the
+//! result.
 //!
 //! An expression without back-references and look-around needs linear time. Any other expression
-//! backtracks, and each step back may read the whole text; therefore the limit of steps is lower
-//! for longer texts. If a long text exceeds the limit, a second search applies the limit to each
-//! start of a match instead, and checks between the starts whether the statement must stop.
+//! backtracks, and each step may read the whole text. Therefore the limit of steps is lower for
+//! longer texts. If a search in a long text exceeds the limit, a second search tries the start
+//! positions one by one. The limit then applies to each start position, and between the positions
+//! the search checks whether the statement must stop.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -21,16 +23,16 @@ use super::{
 };
 use crate::governor;
 
-/// The highest limit of steps of backtracking in one search.
+/// The highest limit of backtracking steps in one search. Longer texts have a lower limit.
 const STEPS_MAX: usize = 1_000_000;
 
-/// The steps of a search may read about this many bytes.
+/// The number of bytes that all steps of one search may read, approximately.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-/// The number of different limits; each is a quarter of the previous.
+/// The number of different limits of steps. Each limit is a quarter of the next higher limit.
 const STEP_CLASSES: usize = 6;
 
-/// Maximum bytes of a compiled expression.
+/// The maximum size of a compiled expression in bytes.
 const SIZE_MAX: usize = 4 << 20;
 
 /// A compiled regular expression.
@@ -38,9 +40,10 @@ const SIZE_MAX: usize = 4 << 20;
 pub(crate) struct Expression {
     translated: TranslatedExpression,
     regex: Regex,
-    /// The backtracking expression, compiled for each limit of steps.
+    /// The backtracking expression, compiled on demand for each limit of steps.
     stepped: [OnceLock<Option<Regex>>; STEP_CLASSES],
-    /// For a linear expression: how the longest match at a given start is found.
+    /// For an expression without backtracking: the automaton that finds the end of the match at a
+    /// given start. Compiled on demand.
     exact: OnceLock<Option<LongestMatch>>,
 }
 
@@ -51,7 +54,7 @@ struct LongestMatch {
     whole: Regex,
 }
 
-/// The ranges of a match and of its capture groups, in bytes.
+/// The byte ranges of a match and of its capture groups in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MatchSpans {
     /// The range of the whole match.
@@ -113,10 +116,11 @@ impl Expression {
         self.regex.is_match(text).map_err(|error| failed(&error))
     }
 
-    /// The first match at or after `from`, of a backtracking expression.
+    /// For a backtracking expression: the first match that starts at byte `from` or later.
     ///
     /// # Errors
-    /// `StatementTooComplex` for a search with too many steps; as `governor::check_statement`.
+    /// `StatementTooComplex` for a search with too many steps; the errors of
+    /// `governor::check_statement`.
     fn search<'t>(&self, text: &'t str, from: usize) -> Result<Option<Captures<'t, str>>> {
         let steps = READ_BYTES_MAX / text.len().max(1);
         let class = (0..STEP_CLASSES - 1).find(|class| STEPS_MAX >> (2 * class) <= steps);
@@ -147,7 +151,7 @@ impl Expression {
         self.regex.captures_len() > 1
     }
 
-    /// The first match at or after `from`.
+    /// The first match that starts at byte `from` or later.
     ///
     /// # Errors
     /// `StatementTooComplex` for a search with too many steps.
@@ -171,8 +175,8 @@ impl Expression {
         }
     }
 
-    /// The end of the match at `start` that counts, the longest or the shortest; `None` if it is
-    /// not known.
+    /// The end of the longest match at `start`, or of the shortest match if the expression prefers
+    /// it. `None` if the automaton is not available.
     fn end(&self, text: &str, start: usize) -> Option<usize> {
         let exact = self.exact.get_or_init(|| self.exactly()).as_ref()?;
         let input = Input::new(text)
@@ -198,7 +202,8 @@ impl Expression {
         Some(LongestMatch { ends, cache, whole })
     }
 
-    /// The capture groups of the match from `start` to `end`.
+    /// Returns the match from `start` to `end` with its capture groups. `found` is the match with
+    /// the same start but another end.
     fn within(
         &self,
         text: &str,

@@ -1,4 +1,5 @@
-//! Translates PostgreSQL's regular expressions to the syntax of the Rust engines.
+//! Translates PostgreSQL's regular expressions to the syntax of the crates `regex` and
+//! `fancy_regex`.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -6,18 +7,19 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::Flags;
 
-/// A pattern in the syntax of the engines.
+/// A pattern in the syntax of the Rust crates, with facts about the original pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct TranslatedExpression {
     pub(super) text: String,
     /// True if the pattern has back-references or look-around, so that the engine must backtrack.
     pub(super) hard: bool,
-    /// True if the first quantifier is non-greedy, so that the shortest match counts.
+    /// True if the first quantifier is non-greedy. The shortest match then counts, and otherwise
+    /// the longest match.
     pub(super) shortest: bool,
 }
 
-/// A constant pattern in the syntax of the crate `regex`; `None` if this crate would find other
-/// matches.
+/// Translates a constant pattern to the syntax of the crate `regex`. `None` if the pattern is
+/// invalid, or needs backtracking.
 pub fn plain(pattern: &str) -> Option<String> {
     let translated = translate(pattern, Flags::default()).ok()?;
     (!translated.hard).then_some(translated.text)
@@ -27,7 +29,7 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidRegularExpression, format!("invalid regular expression: {what}"))
 }
 
-/// Translates a pattern.
+/// Translates a pattern with the given flags; options at the start of the pattern change the flags.
 ///
 /// # Errors
 /// `InvalidRegularExpression` for an invalid pattern.
@@ -93,7 +95,8 @@ fn literal(letter: char, out: &mut String) {
     out.push(letter);
 }
 
-/// Appends a literal character within brackets, in which the engine has further operators.
+/// Appends a literal character inside a bracket expression, escaped if necessary. There, the engine
+/// also has the operators `&&`, `--` and `~~`.
 fn literal_in_class(letter: char, out: &mut String) {
     if r"\[]^-&~".contains(letter) {
         out.push('\\');
@@ -101,12 +104,13 @@ fn literal_in_class(letter: char, out: &mut String) {
     out.push(letter);
 }
 
-/// Whether a part of the pattern, such as a group, prefers the shortest match. A part has the
-/// preference of its first quantified atom; a part with several branches prefers the longest match.
+/// Whether a part of the pattern, for example a group, prefers the shortest match (`true`) or the
+/// longest match (`false`). A part takes the preference of its first atom with a quantifier. A part
+/// with several branches prefers the longest match.
 #[derive(Debug, Default)]
 struct GroupPreference {
     preferred: Option<bool>,
-    /// The preference of the last atom, until a quantifier can no longer follow.
+    /// The preference of the last atom; empty as soon as no quantifier can follow the atom.
     atom: Option<bool>,
     has_branches: bool,
 }
@@ -129,13 +133,13 @@ struct Translator<'a> {
     flags: Flags,
     out: String,
     groups: u32,
-    /// The open parentheses; for each, whether it is a look-around.
+    /// One entry per open parenthesis: true if it begins a look-around.
     open: Vec<bool>,
     hard: bool,
     dots: bool,
-    /// The preferences of the whole pattern and of each open group.
+    /// The preference of the whole pattern, and then of each open group.
     levels: Vec<GroupPreference>,
-    /// True if a quantifier may follow.
+    /// True if a quantifier may follow at the current position.
     quantifiable: bool,
 }
 
@@ -219,7 +223,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Translates `{m}`, `{m,}` or `{m,n}`.
+    /// Translates the bounds `{m}`, `{m,}` or `{m,n}` of a quantifier.
     fn bounds(&mut self) -> Result<()> {
         let mut text = String::new();
         loop {
@@ -250,7 +254,7 @@ impl Translator<'_> {
     fn group(&mut self) -> Result<()> {
         let within = self.open.iter().any(|around| *around);
         if self.rest.next_if_eq(&'?').is_none() {
-            // Groups inside of a look-around do not capture.
+            // As in PostgreSQL, a group inside a look-around does not capture.
             match within {
                 true => self.out.push_str("(?:"),
                 false => {
@@ -303,7 +307,8 @@ impl Translator<'_> {
             .ok_or_else(|| wrong("invalid escape \\ sequence"))
     }
 
-    /// The character that an escape stands for; `None` if the escape has another meaning.
+    /// The character that the escape `\letter` stands for; `None` if the escape does not stand for
+    /// one character.
     fn character(&mut self, letter: char) -> Result<Option<char>> {
         Ok(Some(match letter {
             'a' => '\u{7}',
@@ -398,7 +403,7 @@ impl Translator<'_> {
                         None => return Err(wrong("invalid escape \\ sequence")),
                     }
                 }
-                // A hyphen forms a range, except at the beginning or end of the brackets.
+                // A hyphen between two characters forms a range.
                 '-' if !first && !matches!(self.rest.peek(), Some(']') | None) => {
                     self.out.push('-');
                 }
@@ -410,7 +415,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Translates `[:alpha:]`, `[.-.]` or `[=a=]` within brackets.
+    /// Translates a class `[:alpha:]`, a collating element `[.-.]` or an equivalence class `[=a=]`
+    /// inside a bracket expression.
     fn named(&mut self) -> Result<()> {
         let kind = self.rest.next().unwrap_or(':');
         let mut name = String::new();
@@ -432,7 +438,7 @@ impl Translator<'_> {
             if !NAMES.contains(&name.as_str()) {
                 return Err(wrong("invalid character class"));
             }
-            // The letters of all scripts are letters.
+            // `alpha` contains the letters of all scripts.
             let class = match name.as_str() {
                 "alpha" => "\\p{Alphabetic}".to_string(),
                 "alnum" => "\\p{Alphabetic}\\p{Nd}".to_string(),

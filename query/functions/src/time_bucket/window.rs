@@ -1,4 +1,4 @@
-//! The arithmetic of windows. Only this module computes the start of the window of a time.
+//! The arithmetic of time windows. Every computation of a window's start uses this module.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use chrono::{DateTime, Datelike, Months};
@@ -17,29 +17,30 @@ pub enum Window {
     Nanoseconds {
         /// The width of each window, in nanoseconds.
         width: i128,
-        /// The start of one window, in nanoseconds since 1970.
+        /// The start of any one window, in nanoseconds since 1970.
         origin: i128,
     },
-    /// Windows of calendar months.
+    /// Windows of whole calendar months.
     Months {
         /// The width of each window, in months.
         width: i64,
-        /// The first month of one window, counted from year 0.
+        /// The first month of any one window, counted in months from year 0.
         origin: i64,
-        /// The distance of each window's start from the start of its first month, in nanoseconds.
+        /// The distance from the start of a window's first month to the start of the window, in
+        /// nanoseconds.
         shift: i128,
     },
 }
 
-/// Windows over times that are stored in a unit.
+/// A sequence of windows over times that are stored as a number of units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     window: Window,
-    /// The nanoseconds of one stored unit.
+    /// The number of nanoseconds in one stored unit.
     unit_ns: i128,
 }
 
-/// Windows whose width and origin are multiples of the stored unit: one division finds the window
+/// Windows whose width and origin are multiples of the stored unit. One division finds the window
 /// of a time.
 #[derive(Debug, Clone, Copy)]
 pub struct WholeUnitWindows {
@@ -56,7 +57,8 @@ fn not_positive() -> Error {
 }
 
 impl Windows {
-    /// Windows of `width`, over times stored in units of `unit_ns` nanoseconds.
+    /// Creates windows of `width` over times that are stored in units of `unit_ns` nanoseconds,
+    /// with the default origin.
     ///
     /// # Errors
     /// `InvalidParameterValue` for a width that is not positive, or that mixes months with days or
@@ -82,7 +84,7 @@ impl Windows {
         Ok(Self { window, unit_ns: i128::from(unit_ns.max(1)) })
     }
 
-    /// Windows of `width` over integers; `offset` is the start of one window.
+    /// Creates windows of `width` over integers; `offset` is the start of one window.
     ///
     /// # Errors
     /// `InvalidParameterValue` for a width that is not positive.
@@ -94,7 +96,7 @@ impl Windows {
         Ok(Self { window, unit_ns: 1 })
     }
 
-    /// The width of all windows in nanoseconds; `None` for months, whose lengths differ.
+    /// The width of each window in nanoseconds; `None` for windows of months, whose lengths differ.
     pub fn width_ns(&self) -> Option<i64> {
         match self.window {
             Window::Nanoseconds { width, .. } => i64::try_from(width).ok(),
@@ -102,7 +104,7 @@ impl Windows {
         }
     }
 
-    /// The same windows, moved so that one starts at `origin`, in stored units.
+    /// Moves the windows so that one of them starts at `origin`, which is in stored units.
     ///
     /// # Errors
     /// `DatetimeOverflow` outside of the calendar's range.
@@ -119,10 +121,10 @@ impl Windows {
         Ok(self)
     }
 
-    /// The same windows, each starting later by `offset`.
+    /// Moves the start of each window to a time later by `offset`.
     ///
     /// # Errors
-    /// None at present; a `Result` as for [`Windows::with_origin`].
+    /// `InvalidParameterValue` if `offset` contains months, and the width is not in months.
     pub fn with_offset(mut self, offset: IntervalMonthDayNano) -> Result<Self> {
         let ns = i128::from(offset.days) * DAY_NS + i128::from(offset.nanoseconds);
         match &mut self.window {
@@ -141,7 +143,7 @@ impl Windows {
         Ok(self)
     }
 
-    /// The start of the window that contains `time`; both in stored units.
+    /// The start of the window that contains `time`. Both times are in stored units.
     ///
     /// # Errors
     /// `DatetimeOverflow` if the start is out of range.
@@ -160,8 +162,8 @@ impl Windows {
         i64::try_from(start.div_euclid(self.unit_ns)).map_err(|_| overflow())
     }
 
-    /// The end of the window that contains `time`, in stored units. `None` if the end is out of
-    /// range or is not a whole unit.
+    /// The end of the window that contains `time`. Both times are in stored units. `None` if the
+    /// end is out of range, or is not a whole number of units.
     pub fn end(&self, time: i64) -> Option<i64> {
         let ns = i128::from(time) * self.unit_ns;
         let end = match self.window {
@@ -177,8 +179,8 @@ impl Windows {
         (end.rem_euclid(self.unit_ns) == 0).then(|| i64::try_from(end / self.unit_ns).ok())?
     }
 
-    /// The same windows with faster arithmetic; `None` if width or origin is not a multiple of the
-    /// unit.
+    /// Returns the same windows in a form with faster arithmetic. `None` for windows of months, and
+    /// if the width or the origin is not a multiple of the unit.
     pub fn in_whole_units(&self) -> Option<WholeUnitWindows> {
         let Window::Nanoseconds { width, origin } = self.window else { return None };
         if width % self.unit_ns != 0 || origin % self.unit_ns != 0 {
@@ -191,14 +193,14 @@ impl Windows {
 }
 
 impl WholeUnitWindows {
-    /// True if [`Self::start`] does not overflow for any of these times.
+    /// True if [`Self::start`] overflows for none of these times.
     pub fn covers(&self, times: &[i64]) -> bool {
         let Some(lowest) = i64::MIN.checked_add(self.width) else { return false };
         let (low, high) = (lowest.saturating_add(self.origin), i64::MAX - self.origin);
         times.iter().fold(true, |all, time| all & (*time >= low) & (*time <= high))
     }
 
-    /// The start of the window that contains `time`, in stored units.
+    /// The start of the window that contains `time`. Both times are in stored units.
     #[inline]
     pub fn start(&self, time: i64) -> i64 {
         let distance = time.wrapping_sub(self.origin);
@@ -206,7 +208,8 @@ impl WholeUnitWindows {
     }
 }
 
-/// The month that contains a time, counted from year 0, and the start of the month in nanoseconds.
+/// The month that contains a time, counted in months from year 0, and the start of this month in
+/// nanoseconds since 1970.
 fn month_of(ns: i128) -> Result<(i64, i128)> {
     let seconds = i64::try_from(ns.div_euclid(1_000_000_000)).map_err(|_| overflow())?;
     let time = DateTime::from_timestamp(seconds, 0).ok_or_else(overflow)?;
@@ -214,7 +217,7 @@ fn month_of(ns: i128) -> Result<(i64, i128)> {
     Ok((month, month_start(month)?))
 }
 
-/// The start of a month, counted from year 0, in nanoseconds since 1970.
+/// The start of a month, in nanoseconds since 1970. `month` counts months from year 0.
 fn month_start(month: i64) -> Result<i128> {
     let from_2000 = u32::try_from(month - MONTH_ORIGIN);
     let epoch = DateTime::from_timestamp(946_684_800, 0).ok_or_else(overflow)?;

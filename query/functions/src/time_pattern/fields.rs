@@ -1,6 +1,6 @@
-//! The elements of a pattern for times.
+//! Parses a pattern for times, such as `YYYY-MM-DD`, to its elements.
 
-/// The meaning of a field of a pattern.
+/// The meaning of a field in a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Year(u8),
@@ -47,7 +47,7 @@ pub(super) enum Field {
     Exact,
 }
 
-/// The case in which a name is written.
+/// The case in which the name of a month or day, or another word, is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
     Upper,
@@ -55,14 +55,14 @@ pub(super) enum Case {
     Lower,
 }
 
-/// A field of a pattern, with its prefix and suffix.
+/// A field in a pattern, with its prefix and suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PatternField {
     pub(super) field: Field,
-    /// The field in capital letters, for messages.
+    /// The spelling of the field in capital letters, for error messages.
     pub(super) name: &'static str,
     pub(super) case: Case,
-    /// `FM` (or `TM`): without padding by spaces and zeros.
+    /// True for the prefix `FM` or `TM`: output is not padded with spaces or zeros.
     pub(super) bare: bool,
     pub(super) ordinal: Option<Case>,
 }
@@ -76,7 +76,7 @@ pub(super) enum Node {
     Letter(char),
 }
 
-/// The spellings of fields. A longer spelling comes before its prefixes.
+/// The spellings of the fields. A longer spelling comes before the spellings that are its prefixes.
 const FIELDS: &[(&str, Field)] = &[
     ("A.D.", Field::Era { dots: true }),
     ("A.M.", Field::HalfOfDay { dots: true }),
@@ -152,7 +152,8 @@ impl Field {
     }
 }
 
-/// The case in which a spelling stands at the start of `text`; `None` if it does not.
+/// If `text` starts with this spelling of a field: the case in which the spelling is written;
+/// otherwise `None`.
 fn case_of(text: &str, (name, field): &(&'static str, Field)) -> Option<Case> {
     let start = text.get(..name.len())?;
     if start == *name {
@@ -183,7 +184,7 @@ pub(super) fn read(pattern: &str) -> Vec<Node> {
             rest = rest.get(length..).unwrap_or("");
             continue;
         }
-        // The prefix is not followed by a field.
+        // A prefix without a field after it is ignored.
         if starts(rest, "FM") || starts(rest, "TM") {
             rest = rest.get(2..).unwrap_or("");
             continue;
@@ -208,7 +209,8 @@ fn starts(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-/// The field at the start of `text`, and the length of its spelling.
+/// The field at the start of `text`, and the length of its spelling with prefix and suffix; `None`
+/// if no field is there.
 fn place(text: &str) -> Option<(PatternField, usize)> {
     let bare = starts(text, "FM") || starts(text, "TM");
     let prefix = if bare { 2 } else { 0 };
@@ -225,7 +227,7 @@ fn place(text: &str) -> Option<(PatternField, usize)> {
     Some((PatternField { field, name, case, bare, ordinal }, prefix + name.len() + suffix))
 }
 
-/// Reads literal text up to the closing quote; returns the text after the quote.
+/// Reads literal text up to the closing quote into `nodes`; returns the rest of the pattern.
 fn quoted<'a>(text: &'a str, nodes: &mut Vec<Node>) -> &'a str {
     let mut escaped = false;
     for (at, letter) in text.char_indices() {

@@ -1,4 +1,5 @@
-//! Parses times by a pattern, with the leniency of PostgreSQL.
+//! Parses times by a pattern, for `to_timestamp` and `to_date`. Small differences between the text
+//! and the pattern are accepted, as in PostgreSQL.
 
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::calendar::Civil;
@@ -12,13 +13,14 @@ mod settling;
 
 use settling::{PatternCalendar, TimeFields};
 
-/// The date and time that were parsed.
+/// The parsed date and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ParsedTime {
     pub(super) date: Civil,
     pub(super) second_of_day: i64,
     pub(super) micros: i64,
-    /// The offset in seconds, if the pattern has a field for the hours of a zone.
+    /// The offset from UTC in seconds, positive to the east. `None` if the pattern has no field for
+    /// the hours of an offset.
     pub(super) east_seconds: Option<i32>,
 }
 
@@ -38,7 +40,8 @@ struct TimeReader<'a> {
     rest: &'a str,
     parts: TimeFields,
     exact: bool,
-    /// How many more characters of the text than of the pattern were skipped.
+    /// The number of skipped characters of the text, minus the number of skipped characters of the
+    /// pattern.
     skipped: i64,
 }
 
@@ -50,7 +53,8 @@ fn is_separator(letter: char) -> bool {
     letter.is_ascii_punctuation()
 }
 
-/// True if the number of a field ends without a count of its digits, because no digit can follow.
+/// True if the digits of a field may have any number: the field has `FM` or `TH`, or the next
+/// element of the pattern is not a digit.
 fn ends_by_itself(place: &PatternField, next: Option<&Node>) -> bool {
     place.bare
         || place.ordinal.is_some()
@@ -103,8 +107,8 @@ impl TimeReader<'_> {
         Ok(())
     }
 
-    /// A space or separator in the pattern skips one space or separator of the text, if there is
-    /// one.
+    /// Matches a space or separator of the pattern: skips one space or separator of the text, if
+    /// there is one.
     fn separator(&mut self) {
         let Some(letter) = self.rest.chars().next() else { return };
         if self.exact {
@@ -118,7 +122,7 @@ impl TimeReader<'_> {
         }
     }
 
-    /// Any other character of the pattern skips one character of the text.
+    /// Matches any other character of the pattern: skips one character of the text.
     fn letter(&mut self) {
         let Some(letter) = self.rest.chars().next() else { return };
         if !self.exact && self.skipped > 0 {
@@ -250,8 +254,8 @@ impl TimeReader<'_> {
         Ok(())
     }
 
-    /// Parses a number of `length` digits, or of any length if its end is clear. Also returns the
-    /// number of characters.
+    /// Parses a number of `length` digits, or of any length if [`ends_by_itself`] is true. Returns
+    /// the number and its length in characters.
     fn number(
         &mut self,
         place: &PatternField,
@@ -301,7 +305,8 @@ impl TimeReader<'_> {
         Ok((i64::from(value), taken))
     }
 
-    /// The index in `words` of the word at the start of the text, in any case.
+    /// Parses one of `words` at the start of the text, in upper or lower case, and returns its
+    /// index. If `short`, only the first three letters of each word are compared.
     fn word(&mut self, place: &PatternField, words: &[&str], short: bool) -> Result<i64> {
         let spelled =
             words.iter().map(|word| if short { word.get(..3).unwrap_or(word) } else { word });
@@ -321,7 +326,7 @@ impl TimeReader<'_> {
             .with_detail("The given value did not match any of the allowed values for this field.")
     }
 
-    /// Parses a Roman numeral; the longest numeral counts: `VIII` is not `V`.
+    /// Parses a Roman numeral. The longest possible numeral counts: `VIII` is not read as `V`.
     fn roman(&mut self, place: &PatternField) -> Result<i64> {
         let found = ROMAN
             .iter()
@@ -343,7 +348,7 @@ impl TimeReader<'_> {
                 self.advance(sign);
                 if sign == '-' { -1 } else { 1 }
             }
-            // The separator before may have skipped the sign.
+            // A separator of the pattern may have skipped the minus sign of the offset.
             _ => {
                 let read = self.text.len() - self.rest.len();
                 let before = self.text.get(..read).unwrap_or("");
@@ -371,7 +376,7 @@ impl TimeReader<'_> {
     }
 }
 
-/// The sign and the digits at the start of a text.
+/// The sign and the digits at the start of a text; an empty text if there are no digits.
 fn number_at(text: &str) -> String {
     let sign = usize::from(text.starts_with(['+', '-']));
     let digits = text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();
@@ -413,7 +418,8 @@ fn calendar_of(field: Field) -> Option<PatternCalendar> {
     }
 }
 
-/// For a year with fewer than four digits, the matching year that is nearest to 2020.
+/// Completes a year with fewer than four digits: returns the year with these last digits that is
+/// nearest to 2020.
 fn near_2020(year: i64) -> i64 {
     match year {
         0..70 => year + 2_000,

@@ -33,7 +33,7 @@ pub(super) const DAYS: [&str; 7] =
 pub(super) const ROMAN: [&str; 12] =
     ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
-/// A time or an interval, split into its parts.
+/// A time or an interval, split into year, month, day and so on.
 #[derive(Debug)]
 pub(super) struct TimePieces {
     /// The year, where 0 is 1 BC.
@@ -44,14 +44,15 @@ pub(super) struct TimePieces {
     minute: i64,
     second: i64,
     micros: i64,
-    /// Days since 1970; `None` for an interval.
+    /// The number of days since 1970-01-01; `None` for an interval.
     days: Option<i64>,
-    /// The abbreviation of the zone, and its offset in seconds east of Greenwich.
+    /// The abbreviation of the zone and its offset in seconds east of Greenwich; `None` without a
+    /// zone.
     zone: Option<(String, i64)>,
 }
 
 impl TimePieces {
-    /// Splits a time in microseconds since 1970 by the local time of `zone`.
+    /// Splits a time, which is in microseconds since 1970, in the local time of `zone`.
     pub(super) fn of_time(micros: i64, zone: Option<&TimeZone>) -> Self {
         let seconds = micros.div_euclid(SECOND_US);
         let east = zone.map(|zone| i64::from(zone.offset_at(seconds)));
@@ -92,12 +93,14 @@ impl TimePieces {
         self.days.is_none()
     }
 
-    /// The year without its era: year 0 is shown as 1 (BC).
+    /// The year as it is written without its era: year 0 becomes 1 (BC). The year of an interval
+    /// remains.
     fn shown_year(&self, year: i64) -> i64 {
         if self.is_interval() || year > 0 { year } else { 1 - year }
     }
 
-    /// Days since 1970; for an interval, as if its parts were a date.
+    /// The number of days since 1970-01-01. The years, months and days of an interval count as a
+    /// date.
     fn days(&self) -> i64 {
         self.days.unwrap_or_else(|| {
             let month = u32::try_from(self.month.max(1)).unwrap_or(1);
@@ -117,7 +120,7 @@ impl TimePieces {
         (self.days() + 4).rem_euclid(7)
     }
 
-    /// ISO year and week, and the number of the day in the ISO year.
+    /// The ISO year, the ISO week, and the number of the day in the ISO year, from 1.
     fn iso(&self) -> (i64, i64, i64) {
         let days = self.days();
         let mut year = civil_of(days).year + 1;
@@ -137,13 +140,13 @@ impl TimePieces {
     }
 }
 
-/// The first Monday of an ISO year, in days since 1970.
+/// The Monday on which an ISO year starts, in days since 1970-01-01.
 pub(super) fn iso_year_start(year: i64) -> i64 {
     let fourth = days_of(Civil { year, month: 1, day: 4 });
     fourth - (fourth + 3).rem_euclid(7)
 }
 
-/// The text of a time or an interval in the form of a pattern.
+/// Formats a time or an interval by a pattern.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat` for a field that intervals do not have.
@@ -187,7 +190,7 @@ fn write_field(out: &mut String, place: &PatternField, shown: &TimePieces) -> Re
     } else {
         let fraction =
             matches!(place.field, Field::Millisecond | Field::Microsecond | Field::Fraction(_));
-        // A sign needs a place of its own, except before days.
+        // A minus sign needs a further character, except before days.
         let sign = usize::from(value < 0 && place.field != Field::Day);
         let width = if place.bare && !fraction { 0 } else { width + sign };
         let _ = write!(out, "{value:0width$}");
@@ -223,7 +226,7 @@ fn needs_date(field: Field) -> bool {
     )
 }
 
-/// Writes a field of the time zone; returns false for any other field.
+/// Writes the field if it is a field of the time zone; otherwise returns false.
 fn write_zone(out: &mut String, place: &PatternField, shown: &TimePieces) -> bool {
     let east = shown.zone.as_ref().map_or(0, |(_, east)| *east);
     let sign = if east < 0 { '-' } else { '+' };
@@ -255,7 +258,8 @@ fn write_zone(out: &mut String, place: &PatternField, shown: &TimePieces) -> boo
     true
 }
 
-/// The word for a field that is written as a word, and its padded width.
+/// For a field that is written as a word: the word, and the width to which it is padded. `None` for
+/// any other field.
 fn word(field: Field, shown: &TimePieces) -> Option<(String, usize)> {
     let name = |names: &[&'static str], at: i64| -> &'static str {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or("")
@@ -295,7 +299,8 @@ fn word(field: Field, shown: &TimePieces) -> Option<(String, usize)> {
     Some((word.to_string(), width))
 }
 
-/// The number for a field that is written with digits, and its padded width.
+/// For a field that is written with digits: the number, and the width to which it is padded. `None`
+/// for any other field.
 fn number(field: Field, shown: &TimePieces) -> Option<(i64, usize)> {
     let last_digits = |year: i64, digits: u8| match digits {
         4.. => (year, 4),
@@ -329,7 +334,7 @@ fn number(field: Field, shown: &TimePieces) -> Option<(i64, usize)> {
             let unit = 10_i64.pow(6_u32.saturating_sub(u32::from(digits)));
             (shown.micros / unit, usize::from(digits))
         }
-        // All other fields are words.
+        // All other fields are written as words.
         _ => return None,
     })
 }

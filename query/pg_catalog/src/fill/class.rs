@@ -1,4 +1,4 @@
-//! The rows about schemas, tables, indexes, constraints and comments.
+//! Computes the rows of the system tables about schemas, tables, indexes, constraints and comments.
 
 use stratalog_model::Result;
 use stratalog_visor_core::catalog::option_list;
@@ -14,7 +14,7 @@ use crate::{
     spec::SYSTEM_TABLES,
 };
 
-/// The oid of the schema with this name; 0 if there is none.
+/// The oid of the schema with this name; 0 for an unknown name.
 pub(super) fn schema_oid(context: &CatalogContext, name: &str) -> i64 {
     system_schema_oid(name).unwrap_or_else(|| {
         let state = context.state();
@@ -118,7 +118,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
     Ok(())
 }
 
-/// Storage options, each as `name=value`; NULL if there are none.
+/// Storage options as an array of texts `name=value`; NULL without options.
 fn options(listed: Vec<(&'static str, String)>) -> Value {
     match listed.is_empty() {
         true => Value::Null,
@@ -264,7 +264,7 @@ pub(super) fn table_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Re
     Ok(())
 }
 
-/// The server does not count reads of blocks.
+/// Fills views about block reads. The server does not count reads of blocks, so every count is 0.
 pub(super) fn table_reads(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for chronicle in context.state().chronicles(&context.database) {
         let mut values = vec![

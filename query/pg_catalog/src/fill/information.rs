@@ -1,4 +1,4 @@
-//! The rows of `information_schema`.
+//! Computes the rows of the tables and views of `information_schema`.
 
 use stratalog_model::{ColumnType, Result};
 
@@ -251,7 +251,7 @@ pub(super) fn constraint_tables(context: &CatalogContext, rows: &mut Rows<'_>) -
     Ok(())
 }
 
-/// Every user has every privilege on every table.
+/// Fills `table_privileges` and similar views: every user has every privilege on every table.
 pub(super) fn table_privileges(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     const ALL: [&str; 7] =
         ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];

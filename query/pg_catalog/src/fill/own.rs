@@ -1,4 +1,5 @@
-//! The rows of the schema `stratalog`, for operators of the server.
+//! Computes the rows of the tables in the schema `stratalog`, which serve the administrators of the
+//! server.
 
 use stratalog_model::{
     Acquirers as _, ChronicleDefinition, LatePolicy, Result, TickRanges,
@@ -62,8 +63,8 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
     Ok(())
 }
 
-/// The age in milliseconds up to which events are accepted in any case; `None` if events of any age
-/// are accepted.
+/// The acceptance window: the age in milliseconds up to which events are accepted in any case.
+/// `None` if the table accepts events of any age.
 fn window_ms(chronicle: &ChronicleDefinition) -> Option<u64> {
     chronicle.time_source.is_clocked().then(|| chronicle.window_ns() / 1_000_000)
 }
@@ -75,12 +76,13 @@ fn late(policy: LatePolicy) -> &'static str {
     }
 }
 
-/// The time at which a tick begins, in microseconds since 1970.
+/// The time at which a tick begins, in microseconds since 1970; `None` if the tick has no time. A
+/// tick is a number of time units.
 pub(super) fn micros(chronicle: &ChronicleDefinition, tick: stratalog_model::Tick) -> Option<i64> {
     chronicle.scale.time_ns_of(tick).map(|ns| ns.div_euclid(1_000))
 }
 
-/// The last tick of a range, whose end is exclusive.
+/// The last tick of a range with the exclusive end `end`.
 pub(super) fn previous(end: stratalog_model::Tick) -> stratalog_model::Tick {
     stratalog_model::Tick(end.0.saturating_sub(1))
 }
@@ -167,7 +169,7 @@ pub(super) fn promises(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// PostgreSQL's keywords, which clients put in quotes.
+/// Fills the list of PostgreSQL's keywords. Clients quote names that are keywords.
 pub(super) fn keywords(rows: &mut Rows<'_>) -> Result<()> {
     for line in KEYWORDS.lines() {
         let mut words = line.split('\t');

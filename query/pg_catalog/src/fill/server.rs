@@ -1,4 +1,5 @@
-//! The rows about the server: databases, roles, sessions, settings, functions.
+//! Computes the rows of the system tables about the server: databases, roles, sessions, settings,
+//! functions.
 
 use stratalog_model::Result;
 
@@ -155,7 +156,7 @@ pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) ->
     Ok(())
 }
 
-/// No connection is encrypted.
+/// Fills `pg_stat_ssl` and `pg_stat_gssapi`: each session is shown as not encrypted.
 pub(super) fn encryption(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let column = rows.first_of(&["ssl", "gss_authenticated"]);
     for session in context.sessions.sessions() {
@@ -168,7 +169,8 @@ pub(super) fn encryption(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
     Ok(())
 }
 
-/// A statement never conflicts with recovery.
+/// Fills `pg_stat_database_conflicts`. A statement never conflicts with recovery, so every count is
+/// 0.
 pub(super) fn conflicts(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for (number, name) in context.state().database_names() {
         let mut values = vec![("datid", Value::from(number)), ("datname", name.into())];

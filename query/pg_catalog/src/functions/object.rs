@@ -1,4 +1,5 @@
-//! Functions from an oid to its object: names, definitions, comments, visibility.
+//! Functions that return facts about the object with an oid: names, definitions, comments,
+//! visibility.
 
 use std::sync::Arc;
 
@@ -271,7 +272,7 @@ fn column_comments(context: &CatalogContext, arguments: &Arguments<'_>) -> Resul
     })
 }
 
-/// The name of the type with this oid; `None` if there is none.
+/// The name of the type with this oid; `None` for an unknown oid.
 pub(super) fn known_type_name(number: i64) -> Option<String> {
     (base_type(number).is_some() || element_of_array(number).is_some())
         .then(|| type_name(number, None))

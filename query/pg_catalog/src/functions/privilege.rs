@@ -1,8 +1,8 @@
 //! `has_table_privilege` and similar functions: whether a role has a privilege on an object.
 //!
-//! The database has no grants, and every user may do everything. Therefore the result is true for
-//! every object that exists. For a missing object or an unknown privilege, the result is
-//! PostgreSQL's.
+//! The database has no grants: every user may do everything. Therefore a privilege on an existing
+//! object is always granted. For a missing object or an unknown privilege, the result is the same
+//! as in PostgreSQL.
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, Int64Array, StringViewArray},
@@ -28,7 +28,7 @@ use crate::{
 
 use Parameter::{Any, Text};
 
-/// The type of an object that can have privileges.
+/// A kind of object that can have privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Object {
     Table,
@@ -95,12 +95,12 @@ pub(super) fn functions(declare: &Declare<'_>) -> Vec<Function> {
 const TABLE: &[&str] =
     &["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", NEVER_GRANTED];
 
-/// A privilege accepted by PostgreSQL's syntax, but never granted.
+/// A privilege that PostgreSQL accepts as an argument, but never grants.
 const NEVER_GRANTED: &str = "RULE";
 
 const COLUMN: &[&str] = &["SELECT", "INSERT", "UPDATE", "REFERENCES"];
 
-/// The names or oids in an argument that identifies an object.
+/// The values of an argument that identifies objects: names or oids.
 struct ArgumentValues {
     texts: Option<StringViewArray>,
     numbers: Option<Int64Array>,
@@ -159,8 +159,8 @@ fn has(
     })
 }
 
-/// True if the role exists. An oid without a role is no error; like PostgreSQL, this role has no
-/// privileges.
+/// True if the role exists. An unknown name is an error. An unknown oid is no error: like in
+/// PostgreSQL, this role has no privileges.
 fn is_role(context: &CatalogContext, role: ObjectArgument<'_>) -> Result<bool, Error> {
     match role {
         ObjectArgument::Number(number) => Ok(number == oid::ROLE || number == 0),
@@ -169,7 +169,8 @@ fn is_role(context: &CatalogContext, role: ObjectArgument<'_>) -> Result<bool, E
     }
 }
 
-/// True if a privilege in the list can be granted.
+/// True if the comma-separated list contains a privilege that can be granted. A privilege that is
+/// not in `privileges` is an error.
 fn is_granted(privileges: &[&str], privilege_list: &str) -> Result<bool, Error> {
     let mut granted = false;
     for word in privilege_list.split(',').map(str::trim) {
@@ -189,7 +190,8 @@ fn is_granted(privileges: &[&str], privilege_list: &str) -> Result<bool, Error> 
     Ok(granted)
 }
 
-/// Whether an object exists: `None`, which becomes NULL, for an oid without an object.
+/// True if an object with this name or oid exists. An unknown oid gives false, and the SQL function
+/// then returns NULL. An unknown name is an error.
 fn exists(
     context: &CatalogContext,
     object: Object,
@@ -249,7 +251,8 @@ fn exists(
         },
         Object::Type => of_kind(RegistryKind::Type),
         Object::Role => match first {
-            // In PostgreSQL, a superuser is a member of any role, even of one that does not exist.
+            // As in PostgreSQL, a superuser is a member of every role, even of a role that does not
+            // exist.
             ObjectArgument::Number(_) => Ok(true),
             ObjectArgument::Text(name) if name == context.user => Ok(true),
             ObjectArgument::Text(name) => Err(missing(RegistryKind::Role, name)),
@@ -268,13 +271,14 @@ fn exists(
     }
 }
 
-/// True if a schema has exactly this name.
+/// True if a schema with exactly this name exists.
 fn is_schema(context: &CatalogContext, name: &str) -> bool {
     oid::SYSTEM_SCHEMAS.iter().any(|(system, _)| *system == name)
         || context.state().schema(&context.database, name).is_some()
 }
 
-/// The relation that an argument identifies; `None` for an oid without a relation.
+/// The table, index or system table that an argument identifies; `None` for an oid without a
+/// relation. An unknown name is an error.
 fn relation(
     context: &CatalogContext,
     named: ObjectArgument<'_>,

@@ -1,8 +1,9 @@
-//! The types `regclass`, `regtype`, `regnamespace`, `regrole`, `regproc` and similar types, whose
-//! values are oids with names.
+//! Functions for the types `regclass`, `regtype`, `regnamespace`, `regrole`, `regproc` and similar
+//! types. Their values are oids that print as names.
 //!
-//! A value of such a type compares as an oid and prints as a name. The functions here convert a
-//! text to an oid, and an oid to a name; `rewrite` chooses the function for a cast.
+//! A value of these types is compared as an oid, and is printed as a name. The functions here
+//! convert a text to an oid, and an oid to a name. The module `rewrite` chooses the function for
+//! each cast.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::{
 
 use Parameter::Any;
 
-/// The kind of object that a type refers to.
+/// The kind of object that a type such as `regclass` refers to.
 #[derive(Clone, Copy)]
 pub(super) enum RegistryKind {
     Class,
@@ -111,7 +112,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     ]
 }
 
-/// Argument 0 as integers; `None` if it is text.
+/// Converts argument 0 to integers; `None` if the argument is text.
 fn integers(arguments: &Arguments<'_>) -> Result<Option<Int64Array>> {
     let given = arguments.array(0)?;
     if !given.data_type().is_integer() {
@@ -134,7 +135,7 @@ fn oids(
     let numbers = (0..arguments.rows)
         .map(|row| {
             let Some(text) = text_at(texts, row) else { return Ok(None) };
-            // A text of digits is an oid.
+            // A text that consists of digits is an oid.
             if let Ok(number) = text.trim().parse::<u32>() {
                 return Ok(Some(i64::from(number)));
             }
@@ -168,7 +169,7 @@ fn names(
     })
 }
 
-/// The oid of the object with this name.
+/// The oid of the object with this name; `None` for an unknown name.
 pub(super) fn oid_of(context: &CatalogContext, kind: RegistryKind, text: &str) -> Option<i64> {
     let state = context.state();
     match kind {
@@ -193,7 +194,7 @@ pub(super) fn oid_of(context: &CatalogContext, kind: RegistryKind, text: &str) -
     }
 }
 
-/// The name of the object with this oid.
+/// The name of the object with this oid; `None` for an unknown oid.
 pub(super) fn name_of(context: &CatalogContext, kind: RegistryKind, number: i64) -> Option<String> {
     let state = context.state();
     match kind {
@@ -219,7 +220,7 @@ pub(super) fn name_of(context: &CatalogContext, kind: RegistryKind, number: i64)
     }
 }
 
-/// The error for a name that no object has.
+/// The error for a name that belongs to no object.
 pub(super) fn missing(kind: RegistryKind, text: &str) -> Error {
     let (error, what) = match kind {
         RegistryKind::Class => (ErrorKind::UndefinedTable, "relation"),

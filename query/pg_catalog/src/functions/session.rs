@@ -1,4 +1,4 @@
-//! Functions about the session and the server: names, settings, identity.
+//! Functions that return facts about the session and the server, such as names and settings.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS};
 
 use Parameter::{Boolean, Integer, Text};
 
-/// The version of PostgreSQL in `server_version` and `version()`, for clients with checks of the
-/// version.
+/// The version of PostgreSQL in `server_version` and `version()`. Some clients check this version.
 const POSTGRES_VERSION: &str = "15.0";
 
 fn time() -> ColumnType {
@@ -30,7 +29,8 @@ fn texts() -> ColumnType {
     ColumnType::Array(Box::new(ColumnType::Text))
 }
 
-/// Applies `act` to the sessions with the numbers in argument 0; returns whether it succeeded.
+/// Calls `act` for the session whose number is in argument 0, and returns its result: whether the
+/// action succeeded.
 fn each_session(
     arguments: &Arguments<'_>,
     act: impl Fn(i32) -> stratalog_model::Result<bool>,
@@ -118,7 +118,8 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         }),
         declare.stable("catalog_version", &[&[]], ColumnType::BigInt, "A number that changes with each change of the catalog; the value of `xmin` in the catalogs.", |context, arguments| {
             let version = context.state().version();
-            // PostgreSQL's transaction ids have 32 bits and start at 3.
+            // The version gets the form of a transaction id of PostgreSQL: such ids have 32 bits
+            // and start at 3.
             super::same_bigint(arguments, i64::try_from(version % 0xffff_fffc).unwrap_or(0) + 3)
         }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: advisory locks do not exist.", |_, arguments| same_text(arguments, "")),
@@ -166,7 +167,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     functions
 }
 
-/// The names of PostgreSQL's encodings; the index is the number of the encoding.
+/// The names of PostgreSQL's encodings. The index of a name is the number of the encoding.
 const ENCODINGS: [&str; 42] = [
     "SQL_ASCII",
     "EUC_JP",
@@ -216,7 +217,8 @@ fn encoding(number: i64) -> &'static str {
     usize::try_from(number).ok().and_then(|at| ENCODINGS.get(at)).copied().unwrap_or_default()
 }
 
-/// The number of the encoding with this name, of which only letters and digits count.
+/// The number of the encoding with this name; -1 for an unknown name. Only letters and digits of
+/// the name are compared, in upper or lower case.
 fn encoding_number(name: &str) -> i32 {
     let plain = |name: &str| -> String {
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()

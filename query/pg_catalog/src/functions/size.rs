@@ -1,4 +1,4 @@
-//! Functions that return the bytes of tables and databases.
+//! Functions that return the size of tables and databases in bytes.
 
 use std::sync::Arc;
 
@@ -118,13 +118,14 @@ fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result
     })
 }
 
-/// The argument of such a function: a name or an oid.
+/// The object whose size is requested: its name or oid.
 enum Named<'a> {
     Oid(i64),
     Name(&'a str),
 }
 
-/// Computes the bytes for each value of argument 0; NULL gives NULL.
+/// Calls `bytes` for each value of argument 0. The result is NULL for a NULL argument, and for an
+/// object that `bytes` does not find.
 fn bytes_of(
     arguments: &Arguments<'_>,
     bytes: impl Fn(Named<'_>) -> Option<u64>,
@@ -143,7 +144,7 @@ fn bytes_of(
     Ok(Arc::new((0..arguments.rows).map(of_row).collect::<Int64Array>()))
 }
 
-/// `pg_size_pretty` for numeric, the type of sums of bytes.
+/// Computes `pg_size_pretty` for numerics. A sum of bytes has the type numeric.
 fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let Some(bytes) = arguments.arrays.first() else {
         return text_rows(arguments.rows, |_| Ok(None));
@@ -169,11 +170,11 @@ fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-/// Below this number, a size is printed in bytes.
+/// The number of bytes below which a size is printed in bytes.
 const FEW_BYTES: u128 = 10_240;
 
-/// A number of bytes in PostgreSQL's form: in the first unit of which it is at most 10,240, rounded
-/// half away from zero.
+/// Formats a number of bytes as PostgreSQL does: in the smallest unit in which the number is below
+/// about 10,240, rounded half away from zero.
 fn pretty(bytes: i128) -> String {
     if bytes.unsigned_abs() < FEW_BYTES {
         return format!("{bytes} bytes");

@@ -1,4 +1,4 @@
-//! Functions that administration tools call, about indexes, blocks, counts and files.
+//! Functions for administration tools: about indexes, blocks, statistics and files.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             },
         ),
     ];
-    // The server does not keep these counts.
+    // The server does not collect these statistics.
     for name in [
         "pg_stat_get_numscans",
         "pg_stat_get_tuples_returned",
@@ -131,8 +131,9 @@ fn is_index(number: i64) -> bool {
     number >= oid::index(stratalog_model::ChronicleId(0)) && number < i64::from(u32::MAX)
 }
 
-/// Answers questions about properties: for each existing object in argument 0, the answer for the
-/// property that argument `at` names.
+/// Computes a function such as `pg_index_has_property`. For each existing object in argument 0, the
+/// result is the answer for the property whose name is in argument `at`. Otherwise, the result is
+/// NULL.
 fn properties(
     arguments: &Arguments<'_>,
     at: usize,
@@ -209,7 +210,7 @@ fn described(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Arra
     })
 }
 
-/// The number of bytes in a text, for example `10`, `1.5 kB` or `-2 GB`.
+/// Parses a size such as `10`, `1.5 kB` or `-2 GB` to a number of bytes.
 fn size_bytes(text: &str) -> stratalog_model::Result<i64> {
     let invalid =
         || Error::new(ErrorKind::InvalidParameterValue, format!("invalid size: \"{text}\""));

@@ -6,11 +6,12 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, called, is_function_column, replace};
 
-/// The replacement of a cast to a catalog type.
+/// The rewrite of a cast to a type of PostgreSQL's catalogs.
 enum Target {
-    /// An oid with a name: the word is in the names of both conversion functions.
+    /// A type whose values are oids that print as names, such as `regclass`. The text is the stem
+    /// of the names of its conversion functions: `regclass_oid`, `regclass_name`.
     Named(&'static str),
-    /// A cast to a type that DataFusion's planner has.
+    /// A cast to this type, which DataFusion's planner knows.
     Plain(DataType),
 }
 
@@ -20,7 +21,7 @@ fn type_word(data_type: &DataType) -> Option<String> {
         DataType::Regclass => Some("regclass".to_string()),
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             let last = name.0.last()?.as_ident()?;
-            // Quoted, "char" is another type than char.
+            // In quotes, "char" is another type than char.
             let word = if last.quote_style.is_some() && last.value == "char" {
                 "\"char\"".to_string()
             } else {
@@ -59,7 +60,7 @@ fn target(data_type: &DataType) -> Option<Target> {
         "float8" => Target::Plain(DataType::DoublePrecision),
         "text" => Target::Plain(DataType::Text),
         "varchar" => Target::Plain(DataType::Varchar(None)),
-        // Any other type only loses its schema.
+        // From any other type name, only the schema is removed.
         word => match data_type {
             DataType::Custom(name, _) if name.0.len() > 1 => {
                 let ident = match word.strip_prefix('"') {
@@ -73,7 +74,8 @@ fn target(data_type: &DataType) -> Option<Target> {
     })
 }
 
-/// True for `oid`, and for types that are cast only to oids.
+/// True for `oid` and for integer types. In a cast of a function column, these types request the
+/// oid of the function.
 fn is_number(data_type: &DataType) -> bool {
     matches!(type_word(data_type).as_deref(), Some("oid" | "int8" | "int4"))
         || matches!(
@@ -82,7 +84,7 @@ fn is_number(data_type: &DataType) -> bool {
         )
 }
 
-/// Functions that find an oid by a name, and the word for the type of their object.
+/// Functions that find an oid by a name, and the type of the oid.
 const LOOKUPS: [(&str, &str); 5] = [
     ("to_regclass", "regclass"),
     ("to_regtype", "regtype"),
@@ -91,7 +93,8 @@ const LOOKUPS: [(&str, &str); 5] = [
     ("to_regproc", "regproc"),
 ];
 
-/// The word for the type of object whose oid a cast gives.
+/// If the expression is a cast to a type such as `regclass`, or a call such as `to_regclass(x)`:
+/// the name of this type; otherwise `None`.
 fn oid_stem(expr: &Expr) -> Option<&'static str> {
     match expr {
         Expr::Cast { data_type, .. } => match target(data_type)? {
@@ -106,7 +109,7 @@ fn oid_stem(expr: &Expr) -> Option<&'static str> {
     }
 }
 
-/// The operand of a cast, without parentheses.
+/// The operand of a cast, without parentheses around it. Any other expression stays unchanged.
 fn inside(expr: Expr) -> Expr {
     match expr {
         Expr::Cast { expr, .. } => *expr,
@@ -127,13 +130,13 @@ fn is_placeholder(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
-/// Rewrites one expression; the walk rewrites its operands later.
+/// Rewrites the expression itself; the walk visits its operands later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } if compares(op) => {
             let stem = oid_stem(left).or_else(|| oid_stem(right));
             if let Some(stem) = stem {
-                // A column that refers to a function holds its name.
+                // A column that refers to a function contains the function's name, and not its oid.
                 let by_name = is_function_column(left) || is_function_column(right);
                 for side in [left, right] {
                     if oid_stem(side).is_some() || build::string_of(side).is_some() {
@@ -150,8 +153,8 @@ pub(super) fn rewrite(expr: &mut Expr) {
                 match target(data_type) {
                     Some(Target::Plain(plain)) => *data_type = plain,
                     Some(Target::Named(stem)) => {
-                        // A constant is a name whose oid is wanted; a value of a row is an oid
-                        // whose name is wanted.
+                        // If the operand is a constant, it is a name, and the cast requests the
+                        // oid. Otherwise the operand is an oid, and the cast requests the name.
                         let constant = build::string_of(inner).is_some() || is_placeholder(inner);
                         if constant && stem != "regproc" {
                             as_oid(expr, stem);
@@ -193,7 +196,7 @@ fn compares(operator: &BinaryOperator) -> bool {
     matches!(operator, BinaryOperator::Eq | BinaryOperator::NotEq)
 }
 
-/// Makes a constant regclass in the select list print as a name.
+/// Makes an item such as `'pg_class'::regclass` in the select list print as a name.
 pub(super) fn name_projected(select: &mut Select) {
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {

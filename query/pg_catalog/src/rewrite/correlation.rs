@@ -1,4 +1,5 @@
-//! Analyses and rewrites the conditions by which a subquery refers to the outer row.
+//! Analyses and rewrites the conditions in which a correlated subquery refers to the row of the
+//! outer query.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +10,7 @@ use stratalog_functions::walk::{self, Change, Look};
 
 use super::{build, replace};
 
-/// The names of the tables in the FROM clause of a SELECT.
+/// The names or aliases of the tables in the FROM clause of a SELECT.
 pub(super) fn own_tables(select: &Select) -> Vec<String> {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
@@ -28,8 +29,8 @@ pub(super) fn own_tables(select: &Select) -> Vec<String> {
         .collect()
 }
 
-/// The parts of a column `table.column` whose table is not in `own`, and so belongs to the outer
-/// query.
+/// The parts of a column `table.column` that belongs to the outer query, because its table is not
+/// in `own`. `None` for any other expression.
 fn outer_column<'a>(expr: &'a Expr, own: &[String]) -> Option<&'a [Ident]> {
     match expr {
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -63,8 +64,8 @@ fn conjunction(parts: Vec<Expr>) -> Option<Expr> {
     })
 }
 
-/// The two sides of a condition `own = outer`: a column of the subquery, and a column of the outer
-/// row.
+/// The two sides of a condition `own = outer` (or `outer = own`): the column of the subquery, and
+/// the column of the outer row. `None` for any other condition.
 fn equality<'a>(expr: &'a Expr, own: &[String]) -> Option<(&'a Expr, &'a Expr)> {
     let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = expr else { return None };
     if is_own_column(left, own) && outer_column(right, own).is_some() {
@@ -76,8 +77,9 @@ fn equality<'a>(expr: &'a Expr, own: &[String]) -> Option<(&'a Expr, &'a Expr)> 
     }
 }
 
-/// If the WHERE clause has `c.oid = a.x`, where `a` is an outer table, replaces `a.x` by `c.oid` in
-/// all other conditions. Then only equalities refer to the outer row, and a join can evaluate them.
+/// If the WHERE clause contains an equality `c.oid = a.x`, where `a` is a table of the outer query,
+/// replaces `a.x` by `c.oid` in all other conditions. Then only equalities refer to the outer row,
+/// and a join can evaluate these equalities.
 pub(super) fn substitute(select: &mut Select) {
     let own = own_tables(select);
     let Some(selection) = select.selection.take() else { return };
@@ -108,7 +110,8 @@ impl Change for Substitution<'_> {
     }
 }
 
-/// Removes and returns the conditions that only use outer columns.
+/// Removes the conditions that use only outer columns from the WHERE clause, and returns them,
+/// joined by AND.
 pub(super) fn take_outer(select: &mut Select) -> Option<Expr> {
     let own = own_tables(select);
     let mut parts = Vec::new();
@@ -131,7 +134,7 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
                     self.outer = true;
                     ControlFlow::Continue(())
                 }
-                // A column without a table may belong to any table.
+                // An unqualified column may belong to any table.
                 Expr::Identifier(_)
                 | Expr::CompoundIdentifier(_)
                 | Expr::Subquery(_)
@@ -145,15 +148,15 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
     walk::look(expr, &mut columns).is_continue() && columns.outer
 }
 
-/// True if only equalities with columns of the SELECT refer to the outer row.
+/// True if every condition that refers to the outer row is an equality with a column of the SELECT.
 pub(super) fn is_by_equality(select: &Select) -> bool {
     let own = own_tables(select);
     let mut parts = Vec::new();
     if let Some(selection) = select.selection.clone() {
         conjuncts(selection, &mut parts);
     }
-    // A column without a table belongs to the subquery if a table of the subquery has a column of
-    // this name.
+    // An unqualified column belongs to the subquery if one of its tables has a column with this
+    // name.
     let with_bare = |part: &Expr| match part {
         Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
             [(left, right), (right, left)].into_iter().any(|(bare, outer)| {
@@ -180,9 +183,9 @@ fn names_outer(expr: &Expr, own: &[String]) -> bool {
     walk::look(expr, &mut OuterReferenceSearch(own)).is_break()
 }
 
-/// Rewrites `(SELECT f(own, outer) FROM … WHERE …)` to one subquery per column of the subquery, and
-/// tests whether there is a row: `CASE WHEN (SELECT count(1) …) > 0 THEN f((SELECT own …), outer)
-/// END`.
+/// Rewrites `(SELECT f(own, outer) FROM … WHERE …)` to one subquery per column of the subquery,
+/// with a test whether a row exists: `CASE WHEN (SELECT count(1) …) > 0 THEN f((SELECT own …),
+/// outer) END`. `None` if the query has another form.
 pub(super) fn split_selected_columns(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
@@ -213,7 +216,7 @@ pub(super) fn split_selected_columns(query: &Query) -> Option<Expr> {
     Some(build::when(found, value))
 }
 
-/// The query with `value` as its only result column.
+/// Copies the query with `value` as its only result column.
 fn with_output(query: &Query, value: Expr) -> Expr {
     let mut subquery = query.clone();
     if let SetExpr::Select(select) = subquery.body.as_mut() {
@@ -222,7 +225,8 @@ fn with_output(query: &Query, value: Expr) -> Expr {
     Expr::Subquery(Box::new(subquery))
 }
 
-/// Adds the columns of the SELECT that an expression uses to `into`, each once.
+/// Collects in `into` the columns of the SELECT's own tables that an expression uses, each only
+/// once.
 fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
     struct OwnColumnCollector<'a> {
         own: &'a [String],
@@ -239,14 +243,15 @@ fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
     let _ = walk::look(expr, &mut OwnColumnCollector { own, into });
 }
 
-/// Replaces a column by a subquery in an expression.
+/// Replaces every occurrence of a column in an expression by a subquery.
 struct ColumnReplacement<'a> {
     column: &'a Expr,
     subquery: &'a Expr,
 }
 
 impl Change for ColumnReplacement<'_> {
-    // After the operands are visited, because the replacement contains the column.
+    // The replacement happens after the visit of the children, because the subquery contains the
+    // column again.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if expr == self.column {
             *expr = self.subquery.clone();

@@ -1,8 +1,8 @@
 //! Answers queries over tables that are always empty without a plan.
 //!
-//! Clients send many queries about features that Stratalog does not have: policies, publications,
-//! inherited tables, foreign servers. A SELECT with a join to an always empty table never has rows.
-//! It becomes `SELECT NULL … WHERE false` with the same column names.
+//! Clients send many queries about features that Stratalog does not have, such as policies,
+//! publications, inherited tables and foreign servers. A SELECT that joins an always empty table
+//! never returns rows. It becomes `SELECT NULL … WHERE false` with the same column names.
 
 use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
@@ -19,8 +19,8 @@ use crate::{fill::is_always_empty, spec::system_table};
 
 mod types;
 
-/// Rewrites a query, or branches of a UNION, that read a table which is always empty. Returns true
-/// if the query now has no rows.
+/// Rewrites a SELECT, or the branches of a UNION, that read an always empty table. Returns true if
+/// the whole query now returns no rows.
 pub(super) fn fold(query: &mut Query) -> bool {
     if query.with.is_some() {
         return false;
@@ -42,8 +42,8 @@ pub(super) fn fold(query: &mut Query) -> bool {
     }
 }
 
-/// Rewrites branches of a UNION ALL over always empty tables, and removes all of these but the
-/// first branch.
+/// Rewrites the branches of a UNION ALL that read always empty tables, and removes the last branch
+/// if it returns no rows.
 pub(super) fn without_branches(body: &mut SetExpr) {
     fold_branches(body);
     if let SetExpr::SetOperation {
@@ -59,7 +59,7 @@ pub(super) fn without_branches(body: &mut SetExpr) {
     }
 }
 
-/// True if the SELECT was rewritten to one without rows.
+/// True if the body is a SELECT that [`fold_select`] has rewritten to return no rows.
 fn has_no_rows(body: &SetExpr) -> bool {
     matches!(body, SetExpr::Select(select)
         if select.from.is_empty() && select.selection == Some(build::no()))
@@ -81,8 +81,8 @@ fn fold_branches(body: &mut SetExpr) {
     }
 }
 
-/// The value of a scalar subquery that aggregates over no rows: 0 for counts, NULL for other
-/// aggregates.
+/// If a scalar subquery aggregates over an always empty table, the value of the subquery: counts
+/// become 0, and other aggregates become NULL. `None` for any other query.
 pub(super) fn aggregated(query: &Query) -> Option<Expr> {
     struct AggregatesOfNoRows;
     impl Change for AggregatesOfNoRows {
@@ -124,7 +124,7 @@ fn is_grouped(select: &Select) -> bool {
     }
 }
 
-/// The schema and the name of a system table.
+/// The schema and the name of the system table that a name refers to; `None` for any other table.
 pub(super) fn system_name(name: &ObjectName) -> Option<(&'static str, &'static str)> {
     let mut parts = name.0.iter().rev().map(|part| part.as_ident());
     let table = parts.next()??.value.to_ascii_lowercase();
@@ -142,7 +142,7 @@ fn table_name(factor: &TableFactor) -> Option<&ObjectName> {
     }
 }
 
-/// Columns of the catalogs that are NULL in every row.
+/// The columns of system tables that are NULL in every row.
 const ALWAYS_NULL: &[&str] = &[
     "attacl",
     "attfdwoptions",
@@ -181,7 +181,8 @@ fn is_empty(factor: &TableFactor) -> bool {
 }
 
 /// True if an expression is NULL in every row: a column in [`ALWAYS_NULL`], or the options of a
-/// TOAST table (psql and pg_dump call it `tc`), because no table has one.
+/// TOAST table, because no table has a TOAST table. (psql and pg_dump use the alias `tc` for TOAST
+/// tables.)
 fn is_always_null(expr: &Expr) -> bool {
     if let Expr::CompoundIdentifier(parts) = expr
         && let [table, column] = parts.as_slice()
@@ -211,7 +212,7 @@ fn never_has_rows(select: &Select) -> bool {
         && (of_nothing || select.from.iter().any(joins_empty) || reads_other_constraints(select))
 }
 
-/// True if a SELECT asks only for constraints other than primary keys, which do not exist.
+/// True if a SELECT reads only constraints of kinds that do not exist; only primary keys exist.
 fn reads_other_constraints(select: &Select) -> bool {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
@@ -244,10 +245,10 @@ fn wants_another_kind(condition: &Expr) -> bool {
     }
 }
 
-/// Functions that return one row for each element of their argument.
+/// Functions that return one row per element of their argument.
 const ELEMENTS: [&str; 3] = ["aclexplode", "pg_options_to_table", "unnest"];
 
-/// True if a function returns the elements of a value that is always NULL, and so no rows.
+/// True if a call returns no rows, because it returns the elements of a value that is always NULL.
 fn unnests_null(function: &Function) -> bool {
     let named = function.name.0.last().and_then(|part| part.as_ident());
     let FunctionArguments::List(list) = &function.args else { return false };
@@ -259,7 +260,8 @@ fn unnests_null(function: &Function) -> bool {
     }
 }
 
-/// The only argument of `unnest`, or of a similar function, in a FROM clause.
+/// The argument of `unnest`, or of a similar function, in a FROM clause; `None` if there is not
+/// exactly one.
 fn unnest_argument(factor: &TableFactor) -> Option<&Expr> {
     let (name, args) = match factor {
         TableFactor::Table { name, args: Some(args), .. } => (name, args.args.as_slice()),
@@ -301,7 +303,7 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     known.chain(own).map(str::to_string).collect()
 });
 
-/// True if a result column contains an aggregate.
+/// True if the item of a select list contains an aggregate function.
 pub(super) fn is_aggregate(item: &SelectItem) -> bool {
     struct Aggregates {
         depth: usize,
@@ -328,7 +330,7 @@ pub(super) fn is_aggregate(item: &SelectItem) -> bool {
     walk::look(item, &mut Aggregates { depth: 0 }).is_break()
 }
 
-/// Rewrites a SELECT that never has rows; returns whether it was rewritten.
+/// Rewrites a SELECT that never returns rows; returns true if it was rewritten.
 fn fold_select(select: &mut Select) -> bool {
     if !never_has_rows(select) || select.into.is_some() {
         return false;
@@ -357,8 +359,8 @@ fn fold_select(select: &mut Select) -> bool {
         };
         let mut alias = alias.unwrap_or_else(|| Ident::with_quote('"', result_name(expr)));
         while names.contains(&alias.value) {
-            // The names must differ. No client reads the second of two columns with one name by its
-            // name.
+            // The names of the columns must differ, so a repeated name gets spaces. No client reads
+            // the second of two equally named columns by its name.
             alias.value.push(' ');
             alias.quote_style = Some('"');
         }
@@ -379,7 +381,7 @@ fn fold_select(select: &mut Select) -> bool {
     true
 }
 
-/// The name of a result column by PostgreSQL's rules.
+/// The name that PostgreSQL gives to a result column without an alias.
 fn result_name(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(name) => folded(name),

@@ -1,4 +1,4 @@
-//! Rewrites subqueries to simpler ones that DataFusion can turn into joins.
+//! Rewrites subqueries to simpler subqueries that DataFusion can turn into joins.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,8 @@ use stratalog_functions::walk::{self, Change};
 use super::{called, correlation::own_tables, empty_tables, replace};
 use crate::spec::system_table;
 
-/// Rewrites `(SELECT x)` to `x`, unless `x` returns several rows.
+/// Rewrites a subquery `(SELECT x)` to `x` if `x` is a CASE or a call that returns one value.
+/// `None` for any other query.
 pub(super) fn alone(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
@@ -35,8 +36,8 @@ pub(super) fn alone(query: &Query) -> Option<Expr> {
     (bare && is_one_value).then(|| Expr::Nested(Box::new(item.clone())))
 }
 
-/// Rewrites `WITH c AS (…) SELECT … FROM c` to `SELECT … FROM (…) AS c`. A recursive query over a
-/// table that is always empty becomes a plain query.
+/// Rewrites a query with one CTE, `WITH c AS (…) SELECT … FROM c`, to `SELECT … FROM (…) AS c`. A
+/// recursive CTE is rewritten only if its recursive branch reads an always empty table.
 pub(super) fn without_cte(query: &mut Query) {
     let Some(with) = &mut query.with else { return };
     let [cte] = with.cte_tables.as_mut_slice() else { return };
@@ -94,7 +95,7 @@ fn merge(select: &mut Select) {
     select.selection = selection;
 }
 
-/// The name and the expression of a column in a select list.
+/// The name and the expression of an item in a select list; `None` if the item is not a column.
 fn named_item(item: &SelectItem) -> Option<(String, Expr)> {
     let (expr, alias) = match item {
         SelectItem::UnnamedExpr(expr) => (expr, None),
@@ -131,7 +132,8 @@ impl Change for MergedColumns {
     }
 }
 
-/// Adds the table to columns of a SELECT that belong to its system tables.
+/// Qualifies the columns of a SELECT with the name of their table, if all tables of the SELECT are
+/// system tables.
 pub(super) fn qualify(select: &mut Select) {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))

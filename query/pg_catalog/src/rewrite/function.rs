@@ -1,4 +1,4 @@
-//! Rewrites calls of functions with PostgreSQL's names and forms.
+//! Rewrites calls of functions: PostgreSQL's names, and forms that DataFusion does not have.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -9,18 +9,18 @@ use super::{
     build, called, is_function_column, is_name_column, oid_of, replace, without_system_schema,
 };
 
-/// Functions that are written without parentheses.
+/// SQL functions that are called without parentheses.
 const WORDS: &[&str] =
     &["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
 
-/// Names of PostgreSQL, and the names of the same functions here.
+/// PostgreSQL's names of functions, and the names of the same functions here.
 const ALIASES: &[(&str, &str)] = &[
     ("transaction_timestamp", "now"),
     ("statement_timestamp", "now"),
     ("pg_get_partition_constraintdef", "pg_get_partkeydef"),
 ];
 
-/// Functions whose argument is the oid of a function.
+/// SQL functions whose argument is the oid of a function.
 const OF_FUNCTIONS: [&str; 6] = [
     "obj_description",
     "pg_function_is_visible",
@@ -30,7 +30,7 @@ const OF_FUNCTIONS: [&str; 6] = [
     "pg_get_functiondef",
 ];
 
-/// Type names with a function of the same name.
+/// The names of types that PostgreSQL also accepts as functions: `oid(x)` is a cast.
 const TYPES: [&str; 7] =
     ["bpchar", "name", "oid", "regclass", "regnamespace", "regrole", "regtype"];
 
@@ -49,7 +49,7 @@ fn as_cast(expr: &mut Expr, data_type: &str) {
     }
 }
 
-/// Vector columns, with subscripts from 0.
+/// The columns with vector types. PostgreSQL counts the subscripts of vectors from 0.
 const VECTORS: &[&str] =
     &["indkey", "indclass", "indcollation", "indoption", "partattrs", "proargtypes"];
 
@@ -62,7 +62,8 @@ fn is_vector(expr: &Expr) -> bool {
     name.is_some_and(|name| VECTORS.contains(&name.value.to_ascii_lowercase().as_str()))
 }
 
-/// Rewrites the subscript of a vector, from 0, to the subscript of an array, from 1.
+/// Rewrites the subscript of a vector, which counts from 0, to the subscript of an array, which
+/// counts from 1.
 fn from_one(access: &mut [AccessExpr]) {
     if let Some(AccessExpr::Subscript(Subscript::Index { index })) = access.first_mut() {
         replace(index, |index| Expr::BinaryOp {
@@ -73,10 +74,11 @@ fn from_one(access: &mut [AccessExpr]) {
     }
 }
 
-/// Rewrites one expression; the walk rewrites its arguments later.
+/// Rewrites the expression itself; the walk visits its arguments later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
-        // A value of type name can be subscripted as an array of characters, from 0.
+        // A value of the type `name` has subscripts, like an array of characters that counts from
+        // 0.
         Expr::CompoundFieldAccess { root, access_chain } if is_name_column(root) => {
             if let [AccessExpr::Subscript(Subscript::Index { .. })] = access_chain.as_slice() {
                 from_one(access_chain);
@@ -95,11 +97,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
             from_one(access_chain);
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
-            // A subscript such as `(i.indkey)[0]`.
+            // The subscript of a column in parentheses, such as `(i.indkey)[0]`.
             if matches!(root.as_ref(), Expr::Nested(inner) if is_vector(inner)) {
                 from_one(access_chain);
             }
-            // A subscript such as `i.indkey[0]`, in the form of the parser.
+            // The subscript of a qualified column, such as `i.indkey[0]`, as the parser represents
+            // it.
             if let [AccessExpr::Dot(column), subscript @ ..] = access_chain.as_mut_slice()
                 && is_vector(column)
             {
@@ -157,9 +160,11 @@ fn first_is_vector(arguments: &FunctionArguments) -> bool {
     matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) if is_vector(first))
 }
 
-/// Rewrites `first(value, time)` and `last(value, time)`.
+/// Rewrites `first(value, time)` to `first_value(value ORDER BY time)`, and `last(value, time)` to
+/// `last_value(value ORDER BY time)`.
 fn at_time(expr: &mut Expr) {
-    // A row without a time must be neither the first nor the last, so it sorts last.
+    // A row without a time must be neither the first nor the last. NULL times therefore sort last
+    // for `first`, and first for `last`.
     let (name, nulls_first) = match called(expr).as_deref() {
         Some("first") => ("first_value", false),
         Some("last") => ("last_value", true),

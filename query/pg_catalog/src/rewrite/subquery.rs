@@ -1,4 +1,5 @@
-//! Rewrites subqueries to forms that DataFusion can decorrelate, that is, turn into joins.
+//! Rewrites correlated subqueries to forms that DataFusion can decorrelate, that is, turn into
+//! joins.
 
 use std::ops::ControlFlow;
 
@@ -29,15 +30,17 @@ pub(super) fn array(expr: &mut Expr, shadowed: bool) {
             return build::cast(build::string("{}"), array_of_item(&query));
         }
         if !aggregate(&mut query, "array_agg") {
-            // A query with groups, a limit or set operations becomes a subquery of the aggregate.
+            // If the query has groups, a limit or set operations, it becomes a subquery in the FROM
+            // clause of the aggregate query.
             nest(&mut query, "array_agg");
         }
         build::call("elements_list", vec![Expr::Subquery(query)])
     });
 }
 
-/// Replaces the branches of a CASE for domains by NULL, because no domains exist. Clients find the
-/// base type of a domain by a recursion that DataFusion cannot decorrelate.
+/// Replaces the branches of a CASE that handle domain types by NULL, because no domain types exist.
+/// In these branches, clients find the base type of a domain by a recursive query, which DataFusion
+/// cannot decorrelate.
 pub(super) fn of_domains(expr: &mut Expr) {
     let Expr::Case { conditions, .. } = expr else { return };
     for CaseWhen { condition, result } in conditions {
@@ -59,10 +62,10 @@ pub(super) fn of_domains(expr: &mut Expr) {
     }
 }
 
-/// Rewrites a scalar subquery over system tables to an aggregate if it has at most one row,
-/// although its form does not show this: DataFusion accepts only aggregates as correlated scalar
-/// subqueries. Conditions that only use the outer row move out of the subquery: `(SELECT … WHERE p
-/// AND outer)` becomes `CASE WHEN outer THEN (SELECT … WHERE p) END`.
+/// Rewrites a scalar subquery over system tables to an aggregate, because DataFusion accepts only
+/// aggregates as correlated scalar subqueries. The subquery must return at most one row, even if
+/// its form does not show this. Conditions that use only columns of the outer row move out of the
+/// subquery: `(SELECT … WHERE p AND outer)` becomes `CASE WHEN outer THEN (SELECT … WHERE p) END`.
 pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     let Expr::Subquery(query) = expr else { return };
     if let Some(value) = flattening::alone(query) {
@@ -77,7 +80,7 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
         return;
     }
     if !shadowed && empty_tables::fold(query) {
-        // NULL in the type of the column.
+        // The subquery returns no row, so its value is NULL, in the type of the column.
         if let SetExpr::Select(select) = query.body.as_mut()
             && let Some(SelectItem::ExprWithAlias { expr: nothing, .. }) = select.projection.pop()
         {
@@ -102,8 +105,8 @@ pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     }
 }
 
-/// Rewrites EXISTS and IN over system tables in a select list or in ORDER BY to aggregates, because
-/// DataFusion decorrelates them only in conditions.
+/// Rewrites EXISTS and IN with subqueries over system tables to aggregates, in a select list or in
+/// ORDER BY. DataFusion decorrelates EXISTS and IN only in conditions.
 pub(super) fn outside_of_conditions(query: &mut Query) {
     struct SubqueryAggregation;
     impl Change for SubqueryAggregation {
@@ -167,8 +170,8 @@ fn counted(expr: Expr) -> Expr {
     }
 }
 
-/// Rewrites `x = ANY (SELECT …)` to `x IN (SELECT …)`, and `x <> ALL (SELECT …)` to `x NOT IN …`. A
-/// string constant that stands for an array gets its type.
+/// Rewrites `x = ANY (SELECT …)` to `x IN (SELECT …)`, and `x <> ALL (SELECT …)` to `x NOT IN …`.
+/// In `x = ANY ('{…}')`, casts the string constant to an array type.
 pub(super) fn membership(expr: &mut Expr) {
     let negated = match expr {
         Expr::AnyOp { compare_op: BinaryOperator::Eq, right, .. } => {
@@ -196,7 +199,8 @@ pub(super) fn membership(expr: &mut Expr) {
     });
 }
 
-/// The array type for the column of a query that was rewritten to one without rows.
+/// The array type whose elements have the type of the query's first column. The query is one that
+/// was rewritten to return no rows.
 fn array_of_item(query: &Query) -> DataType {
     let item = match query.body.as_ref() {
         SetExpr::Select(select) => select.projection.first(),
@@ -215,11 +219,12 @@ fn text_array() -> DataType {
     DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Text), None))
 }
 
-/// Applies the aggregate `function` to the only column of a plain SELECT, with the query's order
-/// inside; `false` if the query has another form.
+/// Applies the aggregate `function` to the only column of a plain SELECT. The ORDER BY of the query
+/// becomes the order of the aggregate. Returns `false` if the query has another form.
 fn aggregate(query: &mut Query, function: &str) -> bool {
     let limited = query.limit_clause.is_some() || query.fetch.is_some();
-    // An aggregate returns exactly one row.
+    // With a CTE, the rewrite does not apply. A limit can only be removed for `first_value`,
+    // because the aggregate returns exactly one row.
     if query.with.is_some() || (limited && function != "first_value") {
         return false;
     }
@@ -244,7 +249,7 @@ fn aggregate(query: &mut Query, function: &str) -> bool {
     true
 }
 
-/// Replaces `ORDER BY 1` by an order by the only column.
+/// Replaces the position in `ORDER BY 1` by `value`, the only column.
 fn by_value(by: OrderByExpr, value: &Expr) -> OrderByExpr {
     let is_position = matches!(
         &by.expr,
@@ -266,8 +271,8 @@ fn is_plain(select: &Select) -> bool {
         && !select.projection.iter().any(empty_tables::is_aggregate)
 }
 
-/// Rewrites `(query)` to `SELECT function(item) FROM (query) AS items (item)`. Without a limit the
-/// planner would drop the order of the query, so an order gets a limit that is never reached.
+/// Rewrites `query` to `SELECT function(item) FROM (query) AS items (item)`. The planner drops the
+/// order of a subquery without a limit, so an ordered query gets a limit that is never reached.
 fn nest(query: &mut Query, function: &str) {
     use datafusion::sql::sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
     let endless = query.order_by.is_some() && query.limit_clause.is_none() && query.fetch.is_none();

@@ -1,32 +1,33 @@
-//! The definitions of the views and tables of `information_schema`: name, oid, columns.
+//! The definitions of the views and tables of `information_schema`: name, oid and columns of each.
 
 use super::Spec;
 
-/// The columns of views about roles.
+/// The columns that all views about roles have.
 const ROLES: &str = "grantee name, role_name name, is_grantable varchar";
 
-/// The columns of views about privileges on columns.
+/// The columns that all views about privileges on columns have.
 const COLUMN_PRIVILEGES: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name \
     name, column_name name, privilege_type varchar, is_grantable varchar";
 
-/// The columns of views about privileges on routines.
+/// The columns that all views about privileges on routines have.
 const ROUTINE_PRIVILEGES: &str = "grantor name, grantee name, specific_catalog name, specific_schema name, \
     specific_name name, routine_catalog name, routine_schema name, routine_name name, \
     privilege_type varchar, is_grantable varchar";
 
-/// The columns of views about privileges on tables.
+/// The columns that all views about privileges on tables have.
 const TABLE_PRIVILEGES: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name \
     name, privilege_type varchar, is_grantable varchar, with_hierarchy varchar";
 
-/// The columns of views about privileges on types.
+/// The columns that all views about privileges on types have.
 const TYPE_PRIVILEGES: &str = "grantor name, grantee name, udt_catalog name, udt_schema name, udt_name name, \
     privilege_type varchar, is_grantable varchar";
 
-/// The columns of views about privileges on other objects.
+/// The columns that all views about privileges on other objects have.
 const USAGE_PRIVILEGES: &str = "grantor name, grantee name, object_catalog name, object_schema name, object_name \
     name, object_type varchar, privilege_type varchar, is_grantable varchar";
 
-/// The tables with rows of their own, by name.
+/// The tables of `information_schema`, ordered by name. All other relations of the schema are
+/// views.
 pub(crate) const INFORMATION_TABLES: &[Spec] = &[Spec {
     name: "sql_features",
     oid: 13391,
@@ -35,7 +36,7 @@ pub(crate) const INFORMATION_TABLES: &[Spec] = &[Spec {
         varchar?",
 }];
 
-/// The views by name.
+/// The views of `information_schema`, ordered by name.
 pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
     Spec { name: "administrable_role_authorizations", oid: 13241, columns: ROLES },
     Spec { name: "applicable_roles", oid: 13236, columns: ROLES },

@@ -2,7 +2,7 @@
 
 use super::Spec;
 
-/// The tables, by name.
+/// The tables of the schema `stratalog`, ordered by name.
 pub(crate) const OWN: &[Spec] = &[
     Spec {
         name: "acquisitions",

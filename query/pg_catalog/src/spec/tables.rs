@@ -1,9 +1,10 @@
-//! The definitions of the tables of PostgreSQL 15's `pg_catalog`: name, oid, columns. A `?` after a
-//! type marks a nullable column; any other column without a value is 0, false or empty.
+//! The definitions of the tables of PostgreSQL 15's `pg_catalog`: name, oid and columns of each. A
+//! `?` after a type marks a nullable column. If a row does not set another column, its value is 0,
+//! false or empty.
 
 use super::Spec;
 
-/// The tables, by name.
+/// The tables of `pg_catalog`, ordered by name.
 pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_aggregate",

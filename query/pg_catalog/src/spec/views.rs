@@ -1,16 +1,16 @@
-//! The definitions of the views of PostgreSQL 15's `pg_catalog`: name, oid, columns.
+//! The definitions of the views of PostgreSQL 15's `pg_catalog`: name, oid and columns of each.
 
 use super::Spec;
 
-/// The columns of views about roles.
+/// The columns that all views about roles have.
 const ROLES: &str = "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, \
     usebypassrls bool, passwd text, valuntil timestamptz, useconfig text[]";
 
-/// The columns of views about scans of indexes.
+/// The columns that all statistics views about index scans have.
 const INDEX_NUMBERS: &str = "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
     idx_scan int8, idx_tup_read int8, idx_tup_fetch int8";
 
-/// The columns of views about scans and changes of tables.
+/// The columns that all statistics views about scans and changes of tables have.
 const TABLE_NUMBERS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
     idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
     n_tup_hot_upd int8, n_live_tup int8, n_dead_tup int8, n_mod_since_analyze int8, \
@@ -18,29 +18,29 @@ const TABLE_NUMBERS: &str = "relid oid, schemaname name, relname name, seq_scan 
     last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count int8, \
     autovacuum_count int8, analyze_count int8, autoanalyze_count int8";
 
-/// The columns of views about calls of functions.
+/// The columns that all statistics views about function calls have.
 const FUNCTION_NUMBERS: &str = "funcid oid, schemaname name, funcname name, calls int8, total_time float8, \
     self_time float8";
 
-/// The columns of views about scans and changes of tables in the current transaction.
+/// The columns that all statistics views about tables in the current transaction have.
 const TRANSACTION_TABLE_NUMBERS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, \
     idx_scan int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
     n_tup_hot_upd int8";
 
-/// The columns of views about reads of index blocks.
+/// The columns that all statistics views about reads of index blocks have.
 const INDEX_READS: &str = "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, \
     idx_blks_read int8, idx_blks_hit int8";
 
-/// The columns of views about reads of sequence blocks.
+/// The columns that all statistics views about reads of sequence blocks have.
 const SEQUENCE_READS: &str =
     "relid oid, schemaname name, relname name, blks_read int8, blks_hit int8";
 
-/// The columns of views about reads of table blocks.
+/// The columns that all statistics views about reads of table blocks have.
 const TABLE_READS: &str = "relid oid, schemaname name, relname name, heap_blks_read int8, heap_blks_hit \
     int8, idx_blks_read int8, idx_blks_hit int8, toast_blks_read int8, toast_blks_hit \
     int8, tidx_blks_read int8, tidx_blks_hit int8";
 
-/// The views by name.
+/// The views of `pg_catalog`, ordered by name.
 pub(crate) const VIEWS: &[Spec] = &[
     Spec {
         name: "pg_available_extension_versions",

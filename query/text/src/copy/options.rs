@@ -1,11 +1,11 @@
-//! The options of COPY, and PostgreSQL's errors for invalid options.
+//! Checks the options of COPY, with PostgreSQL's errors for invalid options.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::CopyEncoding;
 use crate::parse::parse_boolean;
 
-/// The format of the data.
+/// The text format of COPY data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyFormat {
     /// Values separated by tabs, with backslash escapes and `\N` for NULL.
@@ -15,7 +15,7 @@ pub enum CopyFormat {
     Csv,
 }
 
-/// The meaning of the first line.
+/// How COPY treats the first line of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyHeader {
     /// The first line is data.
@@ -23,11 +23,12 @@ pub enum CopyHeader {
     Absent,
     /// The first line has column names; COPY … FROM ignores them.
     Present,
-    /// The first line has column names, which must be the expected names.
+    /// The first line has column names. COPY … FROM refuses the data if the names are not the
+    /// expected names.
     Match,
 }
 
-/// The direction of the data.
+/// The direction in which COPY moves data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CopyDirection {
     /// COPY … FROM: into the database.
@@ -79,13 +80,13 @@ pub enum CopyOptionValue {
 /// The options of a COPY after validation. Delimiter, quote and escape are ASCII characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CopyOptions {
-    /// True for the binary format; then the other options have no meaning.
+    /// True for the binary format. The options of the text formats then have no meaning.
     pub binary: bool,
     /// The format of the data.
     pub format: CopyFormat,
     /// The separator between two values.
     pub delimiter: u8,
-    /// The text that means NULL.
+    /// The text that represents NULL.
     pub null: String,
     /// The meaning of the first line.
     pub header: CopyHeader,
@@ -95,16 +96,16 @@ pub struct CopyOptions {
     pub escape: u8,
     /// Columns whose values are always quoted (CSV, COPY … TO).
     pub force_quote: ColumnSelection,
-    /// Columns in which the unquoted NULL text is not NULL, but an ordinary value (CSV, COPY …
+    /// Columns in which the NULL text counts as an ordinary value, even without quotes (CSV, COPY …
     /// FROM).
     pub force_not_null: ColumnSelection,
-    /// Columns in which the NULL text means NULL even in quotes (CSV, COPY … FROM).
+    /// Columns in which the NULL text means NULL, even in quotes (CSV, COPY … FROM).
     pub force_null: ColumnSelection,
-    /// Encoding of the data.
+    /// The encoding of the data.
     pub encoding: CopyEncoding,
-    /// True if rows with invalid values are skipped and counted (COPY … FROM).
+    /// True if COPY … FROM skips and counts rows with invalid values (`ON_ERROR ignore`).
     pub ignores_errors: bool,
-    /// True if the server sends a message about each skipped row.
+    /// True if the server sends a message about each skipped row (`LOG_VERBOSITY verbose`).
     pub verbose: bool,
 }
 
@@ -129,7 +130,7 @@ impl Default for CopyOptions {
 }
 
 impl CopyOptions {
-    /// The defaults of CSV.
+    /// The default options of the CSV format.
     pub fn csv() -> Self {
         Self { format: CopyFormat::Csv, delimiter: b',', null: String::new(), ..Self::default() }
     }
@@ -251,7 +252,8 @@ impl CopyOptions {
         }
         match self.format {
             CopyFormat::Text => {
-                // These delimiters would look like part of an escape.
+                // In the text format, a delimiter must not look like a part of an escape, such as
+                // `\n` or `\.`.
                 if matches!(self.delimiter, b'\\' | b'.' | b'a'..=b'z' | b'0'..=b'9') {
                     return invalid(&format!(
                         "COPY delimiter cannot be \"{}\"",
@@ -287,7 +289,7 @@ fn one_byte(what: &str, text: &str) -> Result<u8> {
     }
 }
 
-/// The options of a statement before their combination is checked.
+/// The options as the statement gives them. Their combination is not checked yet.
 #[derive(Debug, Default)]
 struct GivenOptions {
     names: Vec<String>,

@@ -1,4 +1,4 @@
-//! Parses COPY data into record batches, chunk by chunk.
+//! Parses the data of COPY … FROM into record batches, chunk by chunk.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ mod row;
 pub struct CopyLimits {
     /// The maximum number of rows in a batch.
     pub batch_rows_max: usize,
-    /// The approximate maximum bytes of input for one batch.
+    /// The approximate maximum number of input bytes for one batch.
     pub batch_bytes_max: usize,
     /// The maximum size of a record in bytes; a longer record is an error.
     pub record_bytes_max: usize,
@@ -37,7 +37,7 @@ impl Default for CopyLimits {
     }
 }
 
-/// The line ending of the data, which the first line determines.
+/// The line ending of the data. The first line determines the line ending for all lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEnd {
     Newline,
@@ -53,19 +53,19 @@ struct Column {
     required: bool,
 }
 
-/// Whether the records contain the last column.
+/// Whether the records contain a value for the last column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastColumn {
-    /// Every record must contain the last column.
+    /// Every record must contain a value for the last column.
     Given,
-    /// The first record will decide whether all records contain it.
+    /// The first record will decide whether all records contain the last column.
     Undecided,
-    /// No record contains the last column, so it is NULL in the batches.
+    /// No record contains the last column. Its values in the batches are NULL.
     LeftOut,
 }
 
-/// Converts the bytes of COPY … FROM to record batches. The caller passes chunks of any size; the
-/// limits and the largest chunk bound the memory.
+/// Converts the bytes of COPY … FROM to record batches. The caller passes chunks of any size. The
+/// memory is bounded by the limits plus the size of the largest chunk.
 #[derive(Debug)]
 pub struct CopyParser {
     options: CopyOptions,
@@ -74,22 +74,22 @@ pub struct CopyParser {
     limits: CopyLimits,
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// The bytes of the record that is not complete yet.
+    /// The bytes of the last record if it is not complete yet.
     pending: Vec<u8>,
     boundary: Boundary,
     line_end: Option<LineEnd>,
     line: u64,
-    /// True until the header line is read.
+    /// True if the options have a header line, and it is not read yet.
     header: bool,
     /// True after the end marker `\.`.
     done: bool,
-    /// True if `columns` are all columns of the table, in the order of the table.
+    /// True if `columns` contains all columns of the table, in the table's order.
     whole_rows: bool,
     /// Whether the records contain the last column.
     last: LastColumn,
     batch_rows: usize,
     batch_bytes: usize,
-    /// The rows of the current batch that are skipped, by index.
+    /// The indexes of the skipped rows within the current batch.
     batch_skipped: Vec<usize>,
     skipped: SkippedRows,
     scratch: Vec<u8>,
@@ -101,8 +101,8 @@ impl CopyParser {
         self.pending.capacity()
     }
 
-    /// A parser for data with `columns`. The batches have these columns in this order; all are
-    /// nullable.
+    /// Creates a parser for data with these columns. The batches have the columns in the same
+    /// order, and all columns are nullable.
     ///
     /// # Errors
     /// `UndefinedColumn` if an option names a column that is not in `columns`.
@@ -160,14 +160,14 @@ impl CopyParser {
         })
     }
 
-    /// Sets the name of the table for error messages, as in `COPY cpu, line 3`.
+    /// Sets the name of the table, which error messages contain, as in `COPY cpu, line 3`.
     #[must_use]
     pub fn for_table(mut self, table: impl Into<String>) -> Self {
         self.table = table.into();
         self
     }
 
-    /// Refuses NULL in the named columns, with an error that contains the line number.
+    /// Makes NULL in the named columns an error, which contains the line number.
     #[must_use]
     pub fn requiring(mut self, names: &[String]) -> Self {
         for column in &mut self.columns {
@@ -176,16 +176,16 @@ impl CopyParser {
         self
     }
 
-    /// Tells the parser whether the columns are all columns of the table, in its order. If so,
-    /// error messages show whole rows.
+    /// Sets whether the columns are all columns of the table, in the table's order. If true, the
+    /// message about a forbidden NULL shows the whole row.
     #[must_use]
     pub fn of_whole_rows(mut self, whole: bool) -> Self {
         self.whole_rows = whole;
         self
     }
 
-    /// Accepts data whose records all omit the last column, which is then NULL. The number of
-    /// fields in the first record decides.
+    /// If `optional`, accepts data in which every record omits the last column. The number of
+    /// fields in the first record decides whether the column is omitted; an omitted column is NULL.
     #[must_use]
     pub fn with_optional_last(mut self, optional: bool) -> Self {
         if optional && self.columns.len() > 1 {
@@ -206,13 +206,13 @@ impl CopyParser {
         &self.schema
     }
 
-    /// The rows that were skipped so far.
+    /// The rows skipped up to now because of invalid values.
     pub fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 
-    /// Parses a chunk; returns the batches that are complete. After an error the parser must be
-    /// dropped.
+    /// Parses a chunk of data, and returns the batches that are complete. After an error, the
+    /// caller must drop the parser.
     ///
     /// # Errors
     /// PostgreSQL's errors for invalid data, with table, line and column as their context.
@@ -246,8 +246,8 @@ impl CopyParser {
         Ok(batches)
     }
 
-    /// Ends the data: parses a last record without a newline, and returns the rows that are in no
-    /// batch yet.
+    /// Parses the last record, which may have no newline, and returns the remaining rows as a
+    /// batch.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -301,7 +301,8 @@ impl CopyParser {
         .with_context(format!("COPY {}, line {}", self.table, self.line + 1)))
     }
 
-    /// Parses a record, without its newline. `last` is true at the end of the data.
+    /// Parses one record; `raw` excludes the newline. `last` is true for the record at the end of
+    /// the data.
     fn record(&mut self, raw: &[u8], last: bool) -> Result<()> {
         self.line += 1;
         let record = self.without_return(raw, last)?;
@@ -337,7 +338,8 @@ impl CopyParser {
         Ok(())
     }
 
-    /// Removes the carriage return of the line ending; refuses a carriage return elsewhere.
+    /// Removes the carriage return of the line ending from a record. Refuses a carriage return at
+    /// any other place.
     #[inline]
     fn without_return<'a>(&mut self, raw: &'a [u8], last: bool) -> Result<&'a [u8]> {
         let stripped = raw.strip_suffix(b"\r");
@@ -378,8 +380,8 @@ impl CopyParser {
         )
     }
 
-    /// Takes the rows collected for the next batch; `None` if there are none, or all of them are
-    /// skipped.
+    /// Returns the collected rows as a batch, without skipped rows, and starts the next batch.
+    /// `None` if all collected rows are skipped.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         let arrays = self.columns.iter_mut().map(|column| column.builder.finish()).collect();
         let rows = std::mem::take(&mut self.batch_rows);
@@ -400,7 +402,7 @@ impl CopyParser {
     }
 }
 
-/// The beginning of a text for a message: at most 100 characters, as in PostgreSQL.
+/// The first 100 characters of a text, for error messages. PostgreSQL has the same limit.
 fn shown_data(text: &str) -> String {
     const SHOWN_MAX: usize = 100;
     match text.char_indices().nth(SHOWN_MAX) {

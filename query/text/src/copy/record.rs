@@ -1,15 +1,15 @@
-//! Splits COPY data into records, and records into fields.
+//! Splits COPY data into records (lines), and each record into fields.
 
 use memchr::{memchr, memchr2, memrchr};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{CopyFormat, CopyOptions};
 
-/// Finds the newline that ends a record, even if the record is spread over several chunks. Scans
-/// each byte once.
+/// Finds the newline that ends a record. The record may span several chunks; each byte is scanned
+/// only once.
 #[derive(Debug, Default)]
 pub(super) struct Boundary {
-    /// The number of bytes of the current record that are scanned.
+    /// The number of bytes of the current record that were already scanned.
     scanned: usize,
     in_quotes: bool,
     escaped: bool,
@@ -20,8 +20,9 @@ pub(super) struct Boundary {
 }
 
 impl Boundary {
-    /// The position of the newline in `data`, which begins with the record. After `None`, the
-    /// caller must pass the same bytes again with further bytes.
+    /// The position of the newline that ends the record. `data` begins with the first byte of the
+    /// record. If the result is `None`, the caller must call the method again with the same bytes
+    /// and further bytes.
     #[inline]
     pub(super) fn find(&mut self, data: &[u8], options: &CopyOptions) -> Option<usize> {
         let found = match options.format {
@@ -35,7 +36,8 @@ impl Boundary {
         found
     }
 
-    /// The position of the opening quote if the scanned part of the record ends within quotes.
+    /// The position of the opening quote if the scanned bytes end within a quoted value; otherwise
+    /// `None`.
     pub(super) fn open_quote(&self) -> Option<usize> {
         self.in_quotes.then_some(self.quote)
     }
@@ -65,7 +67,8 @@ impl Boundary {
                 if data.get(at) == Some(&b'\n') {
                     return Some(at);
                 }
-                // A doubled quote does not end the quoted value.
+                // If a quote directly follows a closing quote, the two are a doubled quote, and the
+                // quoted value continues.
                 if self.closed != Some(at) {
                     self.quote = at;
                 }
@@ -73,8 +76,8 @@ impl Boundary {
                 self.escaped = false;
                 at += 1;
             } else if options.escape == options.quote {
-                // A doubled quote ends one quoted part and begins the next, which gives the same
-                // result.
+                // A doubled quote may be treated as the end of one quoted value and the start of
+                // the next, with the same result.
                 at += memchr(options.quote, rest)? + 1;
                 self.in_quotes = false;
                 self.closed = Some(at);
@@ -106,11 +109,11 @@ pub(super) enum Field<'a> {
 
 /// Iterates over the fields of a record.
 pub(super) struct Fields<'a> {
-    /// The text after the last delimiter that was found; `None` after the last field.
+    /// The rest of the record, after the last delimiter found; `None` after the last field.
     rest: Option<&'a str>,
     options: &'a CopyOptions,
-    /// True if the record has no backslash (text) or no quote (CSV), so that each field is a slice
-    /// of it.
+    /// True if the record has no backslash (text format) or no quote (CSV). Each field is then a
+    /// slice of the record.
     plain: bool,
 }
 
@@ -129,8 +132,9 @@ impl<'a> Fields<'a> {
         self.rest.is_none()
     }
 
-    /// The next field; `None` after the last field. `scratch` holds the value if it has to be
-    /// decoded. `force_not_null` and `force_null` are options of the column.
+    /// The next field; `None` after the last field. A field with escapes or quotes is decoded into
+    /// `scratch`. `force_not_null` and `force_null` are the COPY options with these names for the
+    /// column.
     #[inline]
     pub(super) fn next<'b>(
         &'b mut self,
@@ -159,7 +163,7 @@ impl<'a> Fields<'a> {
         let bytes = rest.as_bytes();
         let mut end = 0;
         let mut escapes = false;
-        // Finds the next delimiter that no backslash escapes.
+        // Finds the next delimiter without a backslash before it.
         loop {
             match bytes.get(end..).and_then(|tail| memchr2(self.options.delimiter, b'\\', tail)) {
                 None => {
@@ -176,8 +180,8 @@ impl<'a> Fields<'a> {
                 }
             }
         }
-        // The position is usually next to an ASCII byte. Only after an escaped byte it may lie
-        // within a character of several bytes, and then moves to the end of the character.
+        // The position is usually next to an ASCII byte. After an escaped byte, however, it may lie
+        // within a multi-byte character; it then moves to the end of the character.
         while !rest.is_char_boundary(end) {
             end += 1;
         }
@@ -265,11 +269,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The text before the first delimiter, and the text after it.
+/// Splits a text at the first delimiter: returns the text before it, and the text after it (`None`
+/// without a delimiter).
 #[inline]
 fn cut_at_delimiter(text: &str, delimiter: u8) -> (&str, Option<&str>) {
     match memchr(delimiter, text.as_bytes()) {
-        // The delimiter is ASCII, so the positions are between characters.
+        // The delimiter is ASCII, so both positions are character boundaries.
         Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
         None => (text, None),
     }
@@ -277,14 +282,14 @@ fn cut_at_delimiter(text: &str, delimiter: u8) -> (&str, Option<&str>) {
 
 fn decoded(bytes: &[u8]) -> Result<Field<'_>> {
     match std::str::from_utf8(bytes) {
-        // An escape may stand for a zero byte, which a text cannot contain.
+        // An escape may represent a zero byte, which a text cannot contain.
         Ok(_) if memchr(0, bytes).is_some() => Err(invalid_encoding(b"\0")),
         Ok(text) => Ok(Field::Value(text)),
         Err(_) => Err(invalid_encoding(bytes)),
     }
 }
 
-/// The error for bytes that are not UTF-8; names the first invalid bytes.
+/// The error for bytes that are not UTF-8; the message shows the first invalid bytes.
 pub(super) fn invalid_encoding(bytes: &[u8]) -> Error {
     let at = match std::str::from_utf8(bytes) {
         Ok(_) => 0,
@@ -298,13 +303,14 @@ pub(super) fn invalid_encoding(bytes: &[u8]) -> Error {
     )
 }
 
-/// The error for a line ending that differs from the line endings before.
+/// The error for a line ending that differs from the previous line endings; `what` names the
+/// character.
 pub(super) fn stray(what: &str) -> Error {
     Error::new(ErrorKind::BadCopyFormat, format!("unquoted {what} found in data"))
         .with_hint(format!("Use quoted CSV field to represent {what}."))
 }
 
-/// True if a record in text format has a carriage return that no backslash escapes.
+/// True if a record in text format contains a carriage return without a backslash before it.
 pub(super) fn has_stray_return(record: &[u8]) -> bool {
     let mut end = record.len();
     while let Some(at) = record.get(..end).and_then(|head| memrchr(b'\r', head)) {

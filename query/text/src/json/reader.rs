@@ -1,4 +1,4 @@
-//! Parses a JSON document to a tree.
+//! Parses a JSON document to a tree of values.
 
 use std::borrow::Cow;
 
@@ -7,35 +7,35 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::DEPTH_MAX;
 use crate::parse::shortened;
 
-/// A JSON value, which borrows from its text where possible.
+/// A JSON value. Strings and numbers borrow from the parsed text where possible.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json<'a> {
     /// `null`
     Null,
     /// `true` or `false`
     Boolean(bool),
-    /// A normalized number: without exponent, leading zeros and `-0`. Trailing zeros of a fraction
-    /// stay.
+    /// A normalized number: it has no exponent, no leading zeros, and is never `-0`. Trailing zeros
+    /// of the fraction remain.
     Number(Cow<'a, str>),
-    /// A string whose escapes are decoded.
+    /// A string with decoded escapes.
     String(Cow<'a, str>),
     /// `[…]`
     Array(Vec<Json<'a>>),
-    /// `{…}`: keys are unique, and ordered by length and then by bytes.
+    /// `{…}`: the keys are unique. They are ordered by length, and keys of equal length by bytes.
     Object(Vec<(Cow<'a, str>, Json<'a>)>),
 }
 
-/// The maximum number of digits before the point of a number, as in PostgreSQL's numeric.
+/// The maximum number of digits before the decimal point of a number, as in PostgreSQL's numeric.
 const WHOLE_DIGITS_MAX: i64 = 131_072;
-/// The maximum number of digits after the point of a number, as in PostgreSQL's numeric.
+/// The maximum number of digits after the decimal point of a number, as in PostgreSQL's numeric.
 const FRACTION_DIGITS_MAX: i64 = 16_383;
 
 impl<'a> Json<'a> {
     /// Parses a document.
     ///
     /// # Errors
-    /// `InvalidTextRepresentation`; `NumericOutOfRange` for a number that numeric cannot hold;
-    /// `LimitExceeded` for too deep nesting.
+    /// `InvalidTextRepresentation` for invalid JSON; `NumericOutOfRange` for a number with more
+    /// digits than a numeric can hold; `LimitExceeded` for too deep nesting.
     pub fn parse(text: &'a str) -> Result<Self> {
         let mut reader = Reader { text, at: 0, depth: 0 };
         reader.skip_space();
@@ -47,7 +47,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Appends the document as PostgreSQL prints `jsonb`.
+    /// Appends the document to `out`, in the form in which PostgreSQL prints `jsonb`.
     pub fn write(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
@@ -81,7 +81,7 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Appends a JSON string with its quotes.
+/// Appends `string` as a JSON string: in quotes, and with escapes.
 pub(super) fn write_string(string: &str, out: &mut String) {
     out.push('"');
     for character in string.chars() {
@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The character of an escape, after its backslash.
+    /// Parses an escape after its backslash, and returns the character that it stands for.
     fn escape(&mut self) -> Result<char> {
         let Some(character) = self.text.get(self.at..).and_then(|rest| rest.chars().next()) else {
             return Err(self.unexpected("string"));
@@ -395,7 +395,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number written without an exponent; `None` if numeric cannot hold it.
+/// Formats the number `whole.fraction × 10^exponent` without an exponent. `None` if the number has
+/// too many digits for a numeric.
 fn spread(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Option<String> {
     let fraction_length = i64::try_from(fraction.len()).ok()?;
     let scale = (fraction_length - exponent).max(0);
@@ -432,7 +433,8 @@ fn spread(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Option<
     Some(out)
 }
 
-/// Sorts members by the length and then by the bytes of their keys; of equal keys, keeps the last.
+/// Sorts the members of an object by key: by the length of the key, and then by its bytes. Of
+/// members with equal keys, keeps the last.
 fn unique<'a>(mut pairs: Vec<(Cow<'a, str>, Json<'a>)>) -> Vec<(Cow<'a, str>, Json<'a>)> {
     pairs.sort_by(|(a, _), (b, _)| {
         a.len().cmp(&b.len()).then_with(|| a.as_bytes().cmp(b.as_bytes()))

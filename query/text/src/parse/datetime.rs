@@ -20,7 +20,7 @@ const TIMESTAMP_YEAR_MAX: i64 = 294_276;
 /// The last year of a date in PostgreSQL.
 const DATE_YEAR_MAX: i64 = 5_874_897;
 
-/// The time zone in a text.
+/// The time zone that a text contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ZonePart {
     /// An offset in seconds east of Greenwich.
@@ -29,19 +29,19 @@ enum ZonePart {
     Zone(TimeZone),
 }
 
-/// The parts of a text with a date, a time or both.
+/// The fields parsed from a text with a date, a time or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ParsedDatetime {
     /// Days since 1970-01-01; `None` if the text has only a time.
     days: Option<i64>,
-    /// Nanoseconds since midnight, up to and including 24 hours; without the digits after the
-    /// ninth.
+    /// Nanoseconds since midnight, up to and including 24 hours. Digits after the ninth are cut
+    /// off.
     nanos: i64,
-    /// True if the first of the omitted digits is 5 or more.
+    /// True if the first digit that was cut off is 5 or more.
     round_up: bool,
     /// True if the text contains a time.
     has_time: bool,
-    /// The zone in the text; `None` if it has none.
+    /// The zone in the text; `None` without a zone.
     place: Option<ZonePart>,
 }
 
@@ -69,9 +69,9 @@ fn out_of_range(what: &str, text: &str) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: \"{}\"", shortened(text)))
 }
 
-/// Parses a timestamp to a number of units of `unit_ns` nanoseconds since 1970, rounded to the
-/// nearest. If `zoned`, a text without a zone is in the session's zone; otherwise a zone in the
-/// text is ignored, as in PostgreSQL.
+/// Parses a timestamp to a number of units since 1970, rounded to the nearest; a unit is `unit_ns`
+/// nanoseconds. If `zoned`, a text without a zone is a time in the session's zone. Otherwise, a
+/// zone in the text is ignored, as in PostgreSQL.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`, `InvalidParameterValue` for an unknown zone.
@@ -109,11 +109,11 @@ pub fn parse_timestamp(text: &str, unit_ns: i64, zoned: bool, style: &TextStyle)
     let rounded = match unit_ns {
         1 => nanos + i64::from(reading.round_up),
         1_000 => micros(nanos, reading.round_up),
-        // Halves are rounded away from the year 2000, PostgreSQL's epoch.
+        // Halves round away from 2000-01-01, the epoch of PostgreSQL.
         _ => (nanos + unit_ns / 2 - i64::from(seconds < POSTGRES_EPOCH_SECONDS)) / unit_ns,
     };
-    // Computed in i128, because the second that contains the earliest nanosecond of an i64 begins
-    // before it.
+    // The computation needs i128: the second that contains the earliest nanosecond of an i64 begins
+    // outside of the range.
     let units = i128::from(seconds) * i128::from(SECOND_NS / unit_ns) + i128::from(rounded);
     i64::try_from(units).map_err(|_| range())
 }
@@ -135,8 +135,8 @@ pub fn parse_date(text: &str, style: &TextStyle) -> Result<i32> {
     i32::try_from(days).map_err(|_| out_of_range("date", text))
 }
 
-/// Parses a time of day to microseconds since midnight, rounded to the nearest; 24:00:00 is the end
-/// of the day.
+/// Parses a time of day to microseconds since midnight, rounded to the nearest. 24:00:00 means the
+/// end of the day.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`.
@@ -152,8 +152,9 @@ pub fn parse_time(text: &str, style: &TextStyle) -> Result<i64> {
     Ok(micros)
 }
 
-/// Nanoseconds as microseconds, rounded to the nearest; halves round to even, as in PostgreSQL.
-/// `more` is true if omitted digits follow.
+/// Converts nanoseconds to microseconds, rounded to the nearest. Halves round to even, as in
+/// PostgreSQL, unless `more` is true: then further digits were cut off, and the value is above one
+/// half.
 #[inline]
 fn micros(nanos: i64, more: bool) -> i64 {
     let (whole, rest) = (nanos / 1_000, nanos % 1_000);
@@ -171,7 +172,8 @@ fn two(bytes: &[u8], at: usize) -> Option<i64> {
     }
 }
 
-/// Parses a date `YYYY-MM-DD` at the start of the bytes to days since 1970.
+/// Parses a date `YYYY-MM-DD` at the start of the bytes to days since 1970-01-01. `None` for any
+/// other form.
 #[inline]
 fn date_at(bytes: &[u8]) -> Option<i64> {
     if bytes.get(4) != Some(&b'-') || bytes.get(7) != Some(&b'-') {
@@ -184,8 +186,8 @@ fn date_at(bytes: &[u8]) -> Option<i64> {
     (year > 0 && is_valid(civil)).then(|| days_of(civil))
 }
 
-/// Parses the usual form `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH[[:]MM]]`; `None` for any other
-/// form, valid or not.
+/// The fast path: parses the usual form `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH[[:]MM]]`. `None`
+/// for any other form, even if it is valid.
 #[inline]
 fn fast(bytes: &[u8]) -> Option<ParsedDatetime> {
     let days = date_at(bytes)?;
@@ -232,8 +234,8 @@ fn fast(bytes: &[u8]) -> Option<ParsedDatetime> {
     Some(ParsedDatetime { days: Some(days), nanos, round_up, has_time: true, place })
 }
 
-/// The digits of a fraction as nanoseconds, and whether the tenth digit rounds up. `None` if there
-/// are no digits.
+/// Converts the digits of a second's fraction to nanoseconds. The second result is true if the
+/// tenth digit is 5 or more. `None` if there are no digits.
 #[inline]
 fn fraction_nanos(digits: &[u8]) -> Option<(i64, bool)> {
     if digits.is_empty() {

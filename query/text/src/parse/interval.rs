@@ -1,5 +1,5 @@
-//! Parses intervals in PostgreSQL's verbose format, in the format of the SQL standard, and in ISO
-//! 8601.
+//! Parses intervals in three formats: PostgreSQL's verbose format, the format of the SQL standard,
+//! and ISO 8601.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -10,13 +10,14 @@ use super::{
 use crate::{style::IntervalStyle, write::interval::Interval};
 
 /// Adds up the parts of an interval. As in PostgreSQL, the fraction of a large unit becomes smaller
-/// units: years become months, months become days (30 a month), days become hours.
+/// units: a fraction of a year becomes months, of a month becomes days (30 per month), and of a day
+/// becomes hours and smaller units.
 #[derive(Debug, Default)]
 struct IntervalSum {
     months: i128,
     days: i128,
     nanos: i128,
-    /// The units so far, because PostgreSQL accepts each unit only once.
+    /// The units already parsed. PostgreSQL accepts each unit only once.
     seen: Vec<Unit>,
 }
 
@@ -36,7 +37,7 @@ impl Decimal {
 }
 
 const BILLION: i128 = 1_000_000_000;
-/// A number larger than every interval, but small enough for rounding without overflow.
+/// A number that is larger than every interval, but small enough to be rounded without overflow.
 const FAR: i128 = i128::MAX / 2;
 const DAY_NANOS: i128 = 86_400 * BILLION;
 
@@ -56,7 +57,7 @@ impl IntervalSum {
                 self.months += whole + round(fraction);
             }
             Unit::Days(count) => self.add_day_billionths(billionths * i128::from(count)),
-            // A number at the limit of i128 is out of range in any case.
+            // A number beyond this limit is out of range in any case, so it may be clamped.
             Unit::Nanos(count) => {
                 let nanos = billionths.saturating_mul(i128::from(count)).clamp(-FAR, FAR);
                 self.nanos = self.nanos.saturating_add(round(nanos));
@@ -87,7 +88,7 @@ impl IntervalSum {
     }
 }
 
-/// Billionths as a whole number, rounded half away from zero.
+/// Converts billionths to a whole number, rounded half away from zero.
 fn round(billionths: i128) -> i128 {
     (billionths + billionths.signum() * (BILLION / 2)) / BILLION
 }
@@ -99,8 +100,8 @@ fn invalid(text: &str) -> Error {
     )
 }
 
-/// Parses an interval whose nanoseconds fit an `i64`. In the style of the SQL standard, a minus at
-/// the start applies to all parts if no other part has a sign.
+/// Parses an interval; its time must fit an `i64` of nanoseconds. In the style of the SQL standard,
+/// a minus sign at the start applies to all parts, if no other part has a sign.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `IntervalOverflow`; `FeatureNotSupported` for infinity.
@@ -121,7 +122,7 @@ pub fn parse_interval(text: &str, style: IntervalStyle) -> Result<Interval> {
     }
 }
 
-/// Parses a decimal number at the start of the text; returns the number and the rest.
+/// Parses a decimal number at the start of the text; returns the number and the rest of the text.
 fn decimal(text: &str) -> Option<(Decimal, &str)> {
     let (negative, unsigned) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -183,7 +184,7 @@ fn iso_8601(text: &str, mut rest: &str) -> Result<Interval> {
     sum.finish(text, false)
 }
 
-/// True if the text starts with a minus and no other part has a sign.
+/// True if the text starts with a minus sign, and no other part has a sign.
 fn has_one_minus(text: &str) -> bool {
     let starts_part =
         |before: char| before.is_whitespace() || before == ',' || before.is_alphabetic();
@@ -229,7 +230,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             continue;
         }
         if let Some(months) = after.strip_prefix('-') {
-            // Years and months in the format of the SQL standard.
+            // Years and months have the form `years-months` in the format of the SQL standard.
             let (second, tail) = decimal(months).ok_or_else(|| invalid(text))?;
             let third = tail.starts_with('-');
             if value.billionths != 0 || second.billionths != 0 || second.whole > 11 || third {
@@ -260,7 +261,7 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             return Err(invalid(text));
         }
         sum.seen.push(unit);
-        // Seconds with a fraction exclude milliseconds and microseconds as further units.
+        // After seconds with a fraction, milliseconds and microseconds count as already parsed.
         if unit == Unit::Nanos(1_000_000_000) && value.billionths != 0 {
             sum.seen.extend([Unit::Nanos(1_000_000), Unit::Nanos(1_000)]);
         }

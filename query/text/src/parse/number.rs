@@ -1,4 +1,4 @@
-//! Parses numbers.
+//! Parses integers, floats and numerics.
 
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::NUMERIC_PRECISION_MAX};
 
@@ -11,8 +11,8 @@ fn out_of_range(type_name: &str, text: &str) -> Error {
     )
 }
 
-/// Parses a decimal integer to an `i64`; the inner error means an overflow. `None` if the text is
-/// not an integer.
+/// Parses a decimal integer to an `i64`. The inner error means that the number overflows an `i64`.
+/// `None` if the text is not an integer.
 #[inline]
 fn digits(text: &str) -> Option<Result<i64, ()>> {
     let bytes = text.as_bytes();
@@ -24,7 +24,8 @@ fn digits(text: &str) -> Option<Result<i64, ()>> {
     if digits.is_empty() {
         return None;
     }
-    // Computed as a negative number, because the negative range is larger by one.
+    // The value is computed as a negative number, because the negative range of an `i64` is larger
+    // by one.
     let mut value: i64 = 0;
     let mut overflow = false;
     for byte in digits {
@@ -103,7 +104,7 @@ macro_rules! float {
                     format!("\"{}\" is out of range for type {}", shortened(text), $sql),
                 ));
             }
-            // Replaces every NaN by one NaN without a sign, because all NaNs compare equal.
+            // All NaNs compare equal, so every NaN becomes the same NaN without a sign.
             Ok(if value.is_nan() { <$type>::NAN } else { value })
         }
     };
@@ -122,8 +123,9 @@ float!(
     "double precision"
 );
 
-/// True if the text means zero itself (infinity itself, if not `zero`), and not a number that is
-/// too small (too large) for the type.
+/// If `zero`, true if the text represents exactly zero; otherwise, true if the text represents
+/// infinity. False for a number that only underflows to zero, or overflows to infinity, in the
+/// type.
 fn means(text: &str, zero: bool) -> bool {
     if zero {
         let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
@@ -133,8 +135,8 @@ fn means(text: &str, zero: bool) -> bool {
     }
 }
 
-/// Parses a `numeric(precision, scale)` to a multiple of its last digit, rounded half away from
-/// zero.
+/// Parses a `numeric(precision, scale)`. The result is the number times ten to the power of
+/// `scale`, rounded half away from zero.
 ///
 /// # Errors
 /// `InvalidTextRepresentation`; `NumericOutOfRange` if the number has too many digits;
@@ -159,7 +161,7 @@ pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
             _ => invalid(),
         });
     }
-    // Splits the text into mantissa and exponent, and finds the point.
+    // The text is split into mantissa and exponent, and the point is located.
     let exponent_at = rest.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (mantissa, exponent) = match exponent_at {
         None => (rest, 0),
@@ -182,7 +184,7 @@ pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
         return Err(invalid());
     }
     let overflow = || numeric_overflow(precision, scale);
-    // The digits that stay: those that are not below the last digit of the type.
+    // The number of digits that remain; further digits are below the last digit of the type.
     let whole_length = i64::try_from(whole.len()).unwrap_or(i64::MAX);
     let kept = whole_length.saturating_add(exponent).saturating_add(i64::from(scale));
     let mut value: i128 = 0;
@@ -214,7 +216,7 @@ pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
     Ok(if negative { -value } else { value })
 }
 
-/// The error for too many digits before the point.
+/// The error for a number with too many digits before the decimal point.
 pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     let whole = precision.saturating_sub(scale);
     let bound = if whole == 0 { "1".to_string() } else { format!("10^{whole}") };
@@ -223,11 +225,13 @@ pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     ))
 }
 
-/// The digits before the point that the type of a number with more than 38 digits keeps free.
+/// The number of digits before the decimal point that a type reserves if the number needs more than
+/// 38 digits.
 const WHOLE_DIGITS: u8 = 18;
 
-/// The type, numeric or an array of numerics, that holds all digits of the text, up to 38. `None`
-/// if `target` holds them already, or if no type holds the digits before the point.
+/// A numeric type, or an array type of numerics, that holds all digits of the text; beyond 38
+/// digits, the last fraction digits are lost. `None` if `target` already holds all digits, or if no
+/// type holds the digits before the point.
 pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
     match target {
         ColumnType::Array(element) => {
@@ -258,7 +262,7 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
             if leading == digits.len() {
                 return None;
             }
-            // How many digits before the point, and after the point, are needed.
+            // The number of digits that the type needs before and after the decimal point.
             let places = |digits: usize| i16::try_from(digits).ok();
             let before = places(whole.len())?.checked_add(exponent)?;
             let first = before.checked_sub(places(leading)?)?;
@@ -274,7 +278,8 @@ pub fn exact_type(text: &str, target: &ColumnType) -> Option<ColumnType> {
                 return Some(ColumnType::Numeric { precision: whole + left, scale: left });
             }
             let scale = fraction.max(*scale);
-            // Leaves room for longer numbers in the same column, within 38 digits.
+            // The type keeps the digits of `target` before the point, within 38 digits, so that
+            // longer numbers fit the same column.
             let precision = whole.max(room).saturating_add(scale).min(NUMERIC_PRECISION_MAX);
             let holds = whole.saturating_add(scale) <= precision;
             let (precision, scale) =

@@ -1,10 +1,11 @@
-//! Writes intervals in PostgreSQL's four styles.
+//! Writes intervals in the four styles of PostgreSQL's setting `IntervalStyle`.
 
 use crate::style::IntervalStyle;
 
 use super::{datetime::write_fraction, number::write_integer};
 
-/// An interval. Its three parts are independent: 24 hours are not a day.
+/// An interval of months, days and nanoseconds. The three numbers are independent: 24 hours are not
+/// one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval {
     /// The number of months; a year is 12 months.
@@ -15,7 +16,7 @@ pub struct Interval {
     pub nanos: i128,
 }
 
-/// The time of an interval: hours, minutes and seconds without sign.
+/// The time of an interval: hours, minutes and seconds, and separately the sign.
 struct Clock {
     negative: bool,
     hours: u128,
@@ -38,7 +39,7 @@ impl Clock {
     }
 }
 
-/// Appends an interval in a style.
+/// Appends an interval in the given style.
 pub fn write_interval(interval: Interval, style: IntervalStyle, out: &mut Vec<u8>) {
     match style {
         IntervalStyle::Postgres => postgres(interval, out),
@@ -118,7 +119,8 @@ fn verbose(interval: Interval, out: &mut Vec<u8>) {
         (whole(clock.minutes), "min"),
     ];
     out.push(b'@');
-    // The sign of the first part; "ago" inverts all parts.
+    // True if the first nonzero part is negative. The word "ago" then inverts the sign of all
+    // parts.
     let mut ago: Option<bool> = None;
     for (value, unit) in parts {
         if value == 0 {
@@ -167,7 +169,7 @@ fn sql_standard(interval: Interval, out: &mut Vec<u8>) {
         return;
     }
     if (negative && positive) || (has_year_month && has_day_time) {
-        // The standard has no format for these intervals, so every part gets a sign.
+        // The SQL standard has no format for such an interval, so every part gets a sign.
         let sign = |negative: bool| if negative { b'-' } else { b'+' };
         out.push(sign(months < 0));
         year_month(months, out);

@@ -1,22 +1,22 @@
-//! Writes numbers.
+//! Writes integers, numerics and floats.
 
 use std::io::Write as _;
 
-/// Appends an integer.
+/// Appends the digits of an integer.
 #[inline]
 pub fn write_integer<I: itoa::Integer>(value: I, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends the decimal `unscaled × 10^-scale` with `scale` digits after the point. A negative scale
-/// appends zeros.
+/// Appends the decimal `unscaled × 10^-scale` with `scale` digits after the decimal point. A
+/// negative scale appends zeros instead.
 pub fn write_decimal(unscaled: i128, scale: i8, out: &mut Vec<u8>) {
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(unscaled.unsigned_abs());
     write_decimal_digits(unscaled < 0, digits, scale, out);
 }
 
-/// Appends a decimal; `unscaled` is the text of the integer that its digits form, with `-` if it is
+/// Appends the decimal `unscaled × 10^-scale`. `unscaled` is an integer as text, with `-` if it is
 /// negative.
 pub fn write_decimal_text(unscaled: &str, scale: i8, out: &mut Vec<u8>) {
     match unscaled.strip_prefix('-') {
@@ -78,9 +78,9 @@ pub fn write_double(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a double that is a multiple of 1/10,000, as most measurements are; `false` for any other
-/// double. At most one double is near a decimal with up to 15 digits, so this decimal is the
-/// shortest text.
+/// A fast path: appends a double that is a multiple of 1/10,000, which is true of most
+/// measurements. Returns `false` for any other double. A decimal with up to 15 digits identifies at
+/// most one double, so this decimal is the shortest text.
 #[inline]
 fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     const PARTS: i64 = 10_000;
@@ -90,7 +90,8 @@ fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     }
     #[expect(clippy::cast_possible_truncation, reason = "below 10^15")]
     let scaled = (magnitude * 1e4 + 0.5) as i64;
-    // The quotient of two integers below 2^53 rounds to the same double as parsing the decimal.
+    // The quotient of two integers below 2^53 is the same double that parsing the decimal would
+    // give.
     #[expect(clippy::cast_precision_loss, reason = "below 10^15")]
     if scaled as f64 / 1e4 != magnitude {
         return false;
@@ -131,10 +132,10 @@ pub fn write_real(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// The shortest text of a float that is not midway between two floats: `midway`, or a text with
-/// more digits.
+/// The shortest text of a float that does not lie exactly midway between two floats. `midway` is
+/// the shortest text, which may lie midway; the result then has more digits.
 fn off_midway(value: impl std::fmt::LowerExp, midway: &str, magnitude: f64, step: f64) -> String {
-    /// This number of digits after the first suffices for every double.
+    /// The number of digits after the first digit that is enough for every double.
     const DECIMALS_MAX: usize = 16;
     let mut text = String::new();
     for decimals in significant_digits(midway)..=DECIMALS_MAX {
@@ -153,12 +154,13 @@ fn significant_digits(text: &str) -> usize {
     digits.trim_start_matches('0').trim_end_matches('0').len()
 }
 
-/// True if `text` lies exactly midway between a float and its neighbour. The text would read back
-/// correctly, as the even one of the two floats, but PostgreSQL writes one more digit in this case.
-/// `magnitude` is the float without its sign; `step` is the distance to the next float.
+/// True if the number in `text` lies exactly midway between a float and its neighbour. Parsing this
+/// text gives the right float, because it is the even one of the two, but PostgreSQL writes one
+/// more digit in this case. `magnitude` is the float without its sign; `step` is the distance to
+/// the next float.
 fn is_midway(text: &str, magnitude: f64, step: f64) -> bool {
-    // Only floats that are integers with a distance above 1 have so short a midpoint. From 10^38
-    // on, floats are not checked.
+    // Only for large floats, whose distance to the next float is at least 2, can the midpoint have
+    // so few digits. Floats from 10^38 on are not checked.
     if !(2.0..1e30).contains(&step) || magnitude >= 1e38 {
         return false;
     }
@@ -170,7 +172,7 @@ fn is_midway(text: &str, magnitude: f64, step: f64) -> bool {
     let Some(zeros) = exponent.checked_sub(fraction.len()) else { return false };
     let digits = format!("{whole}{fraction}{}", "0".repeat(zeros));
     let Ok(written) = digits.parse::<u128>() else { return false };
-    // Both numbers are integers below 10^38.
+    // Both numbers are integers below 10^38, so they fit 128 bits.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
     let (exact, step) = (magnitude as u128, step as u128);
     written.abs_diff(exact) * 2 == step
@@ -192,8 +194,8 @@ fn write_special(value: f64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Formats the number in `text` (for example `12.5` or `1.25e-7`) as PostgreSQL does: with an
-/// exponent of at least two digits from `10^positional_max` on, and below `10^-4`.
+/// Appends the number in `text` (for example `12.5` or `1.25e-7`) in PostgreSQL's layout. Numbers
+/// from `10^positional_max` on, and numbers below `10^-4`, get an exponent of at least two digits.
 fn write_laid_out(text: &str, positional_max: i32, out: &mut Vec<u8>) {
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -205,7 +207,7 @@ fn write_laid_out(text: &str, positional_max: i32, out: &mut Vec<u8>) {
     let mut digits: Vec<u8> = Vec::with_capacity(20);
     digits.extend_from_slice(whole.as_bytes());
     digits.extend_from_slice(fraction.as_bytes());
-    // The value is 0.digits × 10^point.
+    // The value is `0.digits × 10^point`.
     let mut point = i32::try_from(whole.len()).unwrap_or(0) + exponent;
     let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
     digits.drain(..zeros);
@@ -250,7 +252,8 @@ fn write_laid_out(text: &str, positional_max: i32, out: &mut Vec<u8>) {
     write_integer(magnitude, out);
 }
 
-/// Appends a float with `digits` significant digits and without trailing zeros, as C's `%.*g` does.
+/// Appends a float with `digits` significant digits and without trailing zeros, like the format
+/// `%.*g` of C.
 fn write_rounded(value: f64, digits: i32, out: &mut Vec<u8>) {
     let digits = digits.max(1);
     let mut text = Vec::new();

@@ -31,7 +31,7 @@ use crate::{
     calendar::{DAY_SECONDS, SECOND_NS, per_second},
 };
 
-/// An array, downcast, with the conversion of its values.
+/// An Arrow array, downcast to its concrete type, with the conversion of its values to text.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     nulls: Option<&'a NullBuffer>,
@@ -91,7 +91,8 @@ enum SourceKind<'a> {
         extents: Extents<'a>,
         child: Box<Source<'a>>,
     },
-    /// A vector type of PostgreSQL's catalogs: numbers separated by spaces.
+    /// A vector type of PostgreSQL's catalogs, such as `int2vector`. Its text is a list of numbers,
+    /// separated by spaces.
     Vector {
         extents: Extents<'a>,
         child: Box<Source<'a>>,
@@ -102,7 +103,8 @@ enum SourceKind<'a> {
     },
 }
 
-/// How the value of a row is found in a dictionary or in runs.
+/// Finds the value of a row: the keys of a dictionary array, or the run ends of a run-end encoded
+/// array.
 #[derive(Debug)]
 enum Keys<'a> {
     Int8(&'a [i8]),
@@ -147,14 +149,15 @@ impl Keys<'_> {
     }
 }
 
-/// A number of units as whole seconds, rounded down, and nanoseconds.
+/// Splits a time into whole seconds, rounded down, and the remaining nanoseconds. `value` counts
+/// units; `per_second` is the number of units in a second.
 #[inline]
 fn split(value: i64, per_second: i64) -> (i64, u32) {
     let nanos = value.rem_euclid(per_second) * (SECOND_NS / per_second);
     (value.div_euclid(per_second), u32::try_from(nanos).unwrap_or(0))
 }
 
-/// The SQL name of a field's type, for messages; `record` for rows.
+/// The SQL name of a field's type, for error messages. A struct field has the name `record`.
 pub fn type_name(field: &Field) -> String {
     match (ColumnType::from_arrow_field(field), field.data_type()) {
         (Some(known), _) => known.to_string(),

@@ -1,4 +1,4 @@
-//! Combines the fields that were parsed to a date and a time.
+//! Combines the parsed fields of a pattern to a date and a time.
 
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, is_valid, month_days};
@@ -6,19 +6,20 @@ use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, is_v
 use super::{ParsedTime, invalid};
 use crate::time_pattern::writing::iso_year_start;
 
-/// The calendar of a pattern: fields of Gregorian dates and of ISO weeks cannot be mixed.
+/// The calendar that the fields of a pattern use. Fields of Gregorian dates and of ISO weeks cannot
+/// be mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternCalendar {
     Gregorian,
     IsoWeek,
 }
 
-/// The numbers that were parsed; `None` for a field that the pattern lacks.
+/// The parsed values of the fields; `None` for a field that the pattern does not contain.
 #[derive(Debug, Default)]
 pub(super) struct TimeFields {
     pub(super) calendar: Option<PatternCalendar>,
     pub(super) year: Option<i64>,
-    /// How many `Y`s the pattern has.
+    /// The number of digits of the year field: 4 for `YYYY`, 2 for `YY`.
     pub(super) year_digits: u8,
     pub(super) before_christ: bool,
     pub(super) century: Option<i64>,
@@ -27,7 +28,7 @@ pub(super) struct TimeFields {
     pub(super) week_of_month: Option<i64>,
     pub(super) day: Option<i64>,
     pub(super) day_of_year: Option<i64>,
-    /// From 1 for Sunday to 7 for Saturday.
+    /// The day of the week, from 1 for Sunday to 7 for Saturday.
     pub(super) day_of_week: Option<i64>,
     pub(super) julian: Option<i64>,
     pub(super) hour: Option<i64>,
@@ -44,7 +45,7 @@ pub(super) struct TimeFields {
 }
 
 impl TimeFields {
-    /// The date and time that the fields determine; `text` is for errors.
+    /// The date and time that the fields determine. `text` is shown in error messages.
     ///
     /// # Errors
     /// `DatetimeOverflow` for a field that is out of range, `InvalidDatetimeFormat` for missing
@@ -79,13 +80,13 @@ impl TimeFields {
         Ok(ParsedTime { date, second_of_day, micros, east_seconds })
     }
 
-    /// The time in seconds since midnight; `None` for an invalid time.
+    /// The time of day in seconds since midnight; `None` if the time is invalid.
     fn time(&self) -> Result<Option<i64>> {
         let (mut hour, mut minute, mut second) = match self.second_of_day {
             Some(seconds) => (seconds / 3_600, seconds / 60 % 60, seconds % 60),
             None => (0, 0, 0),
         };
-        // A value of zero counts as missing.
+        // As in PostgreSQL, a field with the value 0 counts as missing.
         let nonzero =
             |value: Option<i64>, before: i64| value.filter(|value| *value != 0).unwrap_or(before);
         second = nonzero(self.second, second);
@@ -107,7 +108,7 @@ impl TimeFields {
         Ok(fits.then_some(hour * 3_600 + minute * 60 + second))
     }
 
-    /// The year, where 0 is 1 BC; `None` if no field determines the year.
+    /// The year, where 0 means 1 BC. `None` if no field determines the year.
     fn year(&self) -> Option<i64> {
         let century = self.century.filter(|century| *century != 0);
         let century = century.map(|century| if self.before_christ { -century } else { century });
@@ -130,7 +131,7 @@ impl TimeFields {
         }
     }
 
-    /// The date; `None` for an invalid date.
+    /// The date; `None` if the date is invalid.
     fn date(&self) -> Result<Option<Civil>> {
         let nonzero = |value: Option<i64>| value.filter(|value| *value != 0);
         let known_year = self.year();
@@ -144,7 +145,7 @@ impl TimeFields {
         let mut day_of_year = nonzero(self.day_of_year);
         if let Some(week) = nonzero(self.week) {
             if self.calendar == Some(PatternCalendar::IsoWeek) {
-                // A week without a day means its Monday.
+                // An ISO week without a day means the Monday of the week.
                 let weekday = nonzero(self.day_of_week).map_or(0, |day| (day + 5) % 7);
                 let days = iso_year_start(year) + (week - 1) * 7 + weekday;
                 set(civil_of(days), &mut year, &mut month, &mut day);

@@ -1,5 +1,5 @@
-//! Parses all forms of dates and times that PostgreSQL accepts and that are still in use: the slow
-//! path.
+//! The slow path of the date and time parser. Parses every form that PostgreSQL accepts and that is
+//! still in use.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -14,10 +14,10 @@ use crate::{
     style::DateOrder,
 };
 
-/// A greater Julian day is out of the range of every type.
+/// The upper limit for a parsed Julian day. A greater day is out of range for every type.
 const JULIAN_MAX: i64 = i32::MAX as i64 * 4;
 
-/// The position in the text, and the fields that are parsed so far.
+/// The state of the parser: the position in the text, and the fields parsed up to this position.
 struct Scanner<'a> {
     text: &'a str,
     type_name: &'a str,
@@ -106,8 +106,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Parses a number without separators: a compact date or time, or a day or year beside the name
-    /// of a month.
+    /// Parses a number without separators: a date such as `20240131`, a time such as `123000`, or
+    /// the day or year next to the name of a month.
     fn lone_number(&mut self, digits: &[u8]) -> Result<()> {
         let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
         let length = digits.len();
@@ -121,7 +121,7 @@ impl<'a> Scanner<'a> {
             let year_length = match length {
                 8 => 4,
                 6 => 2,
-                // A day before the name of the month.
+                // One or two digits before the name of the month are the day.
                 1 | 2 if self.day.is_none() => {
                     self.day = Some(self.number(digits)?);
                     return Ok(());
@@ -144,8 +144,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Parses a date of `first` and two more parts, with equal separators; one part may be the name
-    /// of a month.
+    /// Parses a date of three parts with equal separators, such as `2024-01-31`; `first` is the
+    /// first part, which is already read. One part may be the name of a month.
     fn date(&mut self, first: &'a [u8], separator: u8) -> Result<()> {
         if self.day_of_year(first)? {
             return Ok(());
@@ -195,8 +195,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Parses the day of a year, three digits after the year and the separator; `false` if the date
-    /// is not in this form.
+    /// Parses a date in the form `year-ddd`, where `ddd` is the day of the year in three digits.
+    /// The year is already read. Returns `false` if the date is not in this form.
     fn day_of_year(&mut self, year: &[u8]) -> Result<bool> {
         let behind = self.rest.get(1..).unwrap_or_default();
         let length = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -214,7 +214,7 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// Parses `HH:MM[:SS[.fraction]]` after the hour.
+    /// Parses the rest of `HH:MM[:SS[.fraction]]`; `hour` is already read.
     fn time(&mut self, hour: &[u8]) -> Result<()> {
         let hour = self.number(hour)?;
         self.take(1);
@@ -229,7 +229,7 @@ impl<'a> Scanner<'a> {
         self.set_clock(hour, minute, second)
     }
 
-    /// Sets the time of day, and parses its fraction.
+    /// Sets the time of day, and parses the fraction of the second that may follow.
     fn set_clock(&mut self, hour: i64, minute: i64, second: i64) -> Result<()> {
         let mut fraction = (0, false);
         if self.rest.first() == Some(&b'.') {
@@ -251,7 +251,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Parses an offset `±HH[[:]MM[[:]SS]]`.
+    /// Parses an offset from UTC in the form `±HH[[:]MM[[:]SS]]`.
     fn offset(&mut self) -> Result<()> {
         let anchored = self.clock.is_some() || self.has_date();
         if !anchored
@@ -323,7 +323,7 @@ impl<'a> Scanner<'a> {
             }
             return Ok(());
         }
-        // A name of the tz database, for example Etc/GMT+5, America/Port-au-Prince or
+        // The name of a zone in the tz database, for example Etc/GMT+5, America/Port-au-Prince or
         // Europe/Berlin.
         let raw = self.take_while(|byte| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+')
@@ -331,7 +331,7 @@ impl<'a> Scanner<'a> {
         let mut name = String::from_utf8_lossy(raw).into_owned();
         let mut zone = TimeZone::named(&name);
         let (letters, offset) = name.split_at_checked(letters).unwrap_or((&name, ""));
-        // A POSIX zone, whose offset counts west of Greenwich, for example GMT+8 or UTC-3:30.
+        // A POSIX zone, for example GMT+8 or UTC-3:30. A positive offset lies west of Greenwich.
         if zone.is_none() && letters.len() >= 3 && offset.starts_with(['+', '-']) {
             let minutes = self.take_while(|byte| byte.is_ascii_digit() || byte == b':');
             name.push_str(&String::from_utf8_lossy(minutes));
@@ -364,7 +364,9 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Applies a word that is not the name of a zone; `false` if the word is unknown.
+    /// Applies a keyword, the name of a month or weekday, or the abbreviation of a zone. Returns
+    /// `false` for any other word, and for an abbreviation with a sign behind it, which begins a
+    /// POSIX zone.
     fn known_word(&mut self, word: &str, next: Option<u8>) -> Result<bool> {
         match word {
             "t" if (self.has_date() || self.type_name == "time")
@@ -391,7 +393,8 @@ impl<'a> Scanner<'a> {
                     }
                 } else if let Some(zone) = words::abbreviated(word).filter(|_| self.clock.is_some())
                 {
-                    // A sign directly after the word makes a POSIX zone, as in "UTC+3".
+                    // With a sign directly after the word, as in "UTC+3", the word begins a POSIX
+                    // zone.
                     self.place = Some(match zone {
                         TimeZone::Fixed { east_seconds } => ZonePart::East(east_seconds),
                         named => ZonePart::Zone(named),
@@ -465,7 +468,7 @@ impl<'a> Scanner<'a> {
             (false, ..=2) if year < 70 => year + 2000,
             (false, ..=2) => year + 1900,
             (false, _) if year > 0 => year,
-            // There is no year 0.
+            // The calendar has no year 0.
             _ => return Err(field_overflow(self.text)),
         };
         let year_max = if self.type_name == "date" { DATE_YEAR_MAX } else { TIMESTAMP_YEAR_MAX };
