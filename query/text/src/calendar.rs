@@ -94,7 +94,7 @@ pub fn month_days(year: i64, month: u32) -> u32 {
     }
 }
 
-/// True if the month and the day exist.
+/// True if the date exists: the month is from 1 to 12, and the month has this day.
 #[inline]
 pub fn is_valid(civil: Civil) -> bool {
     (1..=12).contains(&civil.month)

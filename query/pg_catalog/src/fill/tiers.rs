@@ -68,8 +68,8 @@ pub(super) fn moves(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
 
 pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
-    // The watermarks must be read before the pieces (the stored blocks of events), because no piece
-    // contains uncommitted events.
+    // The watermarks must be read before the list of pieces (units of stored events), because no
+    // piece contains uncommitted events.
     let marks = context.store.watermarks();
     let committed = context.store.status().committed;
     for mark in marks {
@@ -118,8 +118,8 @@ pub(super) fn tails(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     Ok(())
 }
 
-/// The smallest range of ticks that contains all events of a table in its pieces (stored blocks of
-/// events). The pieces may still contain deleted and replaced events, which count, too.
+/// The smallest range of ticks that contains all events of a table in the given pieces (units of
+/// stored events). Deleted and replaced events count, too, as long as a piece contains them.
 pub(super) fn hull(pieces: &[PieceStatus], id: ChronicleId) -> TickRange {
     of(pieces, id).fold(TickRange::EMPTY, |hull, piece| hull.hull(&piece.ticks))
 }
