@@ -20,7 +20,7 @@ use crate::{
 const CAST: CastOptions<'static> =
     CastOptions { safe: false, format_options: FormatOptions::new() };
 
-/// The SQL functions that implement these casts.
+/// The SQL functions for casts of numbers to integers.
 pub fn functions() -> Vec<Function> {
     let function = |name, column_type: ColumnType, description| Function {
         name,

@@ -126,7 +126,7 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     let mut values = Vec::new();
     let mut lengths = Vec::with_capacity(arguments.rows);
     for row in 0..arguments.rows {
-        // Every array has exactly one dimension, so any other dimension gives NULL.
+        // Every array has exactly one dimension. Any other dimension gives NULL.
         if lists.is_null(row) || dimensions.is_null(row) || dimensions.value(row) != 1 {
             lengths.push(None);
             continue;

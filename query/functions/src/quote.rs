@@ -1,4 +1,4 @@
-//! Quotes names and strings so that they can be part of an SQL text.
+//! Quotes names and strings for use in an SQL text.
 
 /// The SQL words that need quotes if they are the name of a column or table.
 const RESERVED: &[&str] = &[

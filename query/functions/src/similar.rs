@@ -79,8 +79,8 @@ fn expression(pattern: &str, escape: Option<char>) -> String {
                 in_class = false;
                 out.push(']');
             }
-            // Named classes such as `[:alpha:]` are copied. Set operations of the regular
-            // expression engine are escaped, because they are not part of SQL.
+            // Named classes, for example `[:alpha:]`, are copied. Set operations of the regular
+            // expression engine are escaped, because SQL has no set operations.
             '[' if in_class && characters.peek() == Some(&':') => {
                 out.push('[');
                 for named in characters.by_ref() {

@@ -19,7 +19,7 @@ use datafusion::{
 };
 use std::sync::Arc;
 
-/// The maximum time in seconds that one call sleeps.
+/// The maximum duration of one call, in seconds.
 const SECONDS_MAX: f64 = 3_600.0;
 
 /// The function `pg_sleep(seconds)`.

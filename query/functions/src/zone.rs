@@ -173,8 +173,8 @@ pub struct SessionZone {
 }
 
 impl SessionZone {
-    /// Creates the rewrite; `functions` must contain the functions that it calls, such as
-    /// `timezone`.
+    /// Creates the rewrite. `functions` contains the functions for the calls of the rewrite, such
+    /// as `timezone`.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
         let named =
             |name| functions.iter().find(|function| function.name() == name).map(Arc::clone);

@@ -1,5 +1,6 @@
-//! PostgreSQL types that no column can have, for example `oid` and `name`. A column type represents
-//! each of them: a cast to one of these types gives a value of the column type.
+//! PostgreSQL types without columns, for example `oid` and `name`: no column can have one of these
+//! types. A column type represents each of them; a cast to one of these types gives a value of the
+//! column type.
 
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ const TYPES: [(&str, &str); 21] = [
     ("xid8", "xid8[]"),
 ];
 
-/// For a PostgreSQL type that no column can have: the column type that represents it, and its name.
-/// `None` for any other type.
+/// For a PostgreSQL type without columns: the representing column type, and the name of the
+/// PostgreSQL type. `None` for any other type.
 pub fn catalog_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
     let of_array = |found: &(&str, &'static str)| (type_of(found.1), found.1);
     match sql_type {

@@ -1,5 +1,4 @@
-//! The indexes of a table, as `pg_index` shows them: the index of the primary key, and secondary
-//! indexes.
+//! The indexes of a table for `pg_index`: the index of the primary key, and secondary indexes.
 
 use stratalog_functions::quote_ident;
 use stratalog_model::{ChronicleDefinition, ColumnDefinition, IndexKind};

@@ -121,7 +121,8 @@ pub(crate) fn type_of(name: &str) -> ColumnType {
     }
 }
 
-/// True if a column can have the type with this name, so that no other type must represent it.
+/// True if columns can have the PostgreSQL type with this name directly, without another type as a
+/// representation.
 fn is_column_type(name: &str) -> bool {
     const OURS: [&str; 11] = [
         "bool",

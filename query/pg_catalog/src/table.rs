@@ -20,7 +20,7 @@ use stratalog_functions::failed;
 
 use crate::{CatalogContext, fill, rows::Rows, spec::Table};
 
-/// A system table as one session sees it.
+/// A system table in the view of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct SystemTable {
     table: &'static Arc<Table>,

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 /// parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
-    /// Any value. The argument is not cast, except that texts get one common text type.
+    /// Any value. Only texts are cast, to Arrow's type Utf8View.
     Any,
     /// A text.
     Text,
@@ -20,13 +20,13 @@ pub enum Parameter {
     Boolean,
     /// An interval.
     Interval,
-    /// A timestamp with or without zone, or a date.
+    /// A timestamp with or without zone, or a date, without a cast. A text is cast to timestamptz.
     Time,
     /// Bytes (bytea).
     Bytes,
-    /// A list.
+    /// A list, without a cast.
     Array,
-    /// An integer or a numeric, without loss of digits.
+    /// A numeric, or an integer, which is cast to a numeric without loss.
     Numeric,
     /// Any number of further arguments of any type. Allowed only as the last parameter.
     Rest,

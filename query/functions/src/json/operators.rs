@@ -21,7 +21,7 @@ pub struct JsonComparisons {
 }
 
 impl JsonComparisons {
-    /// Creates the rewrite; it finds the functions that it calls in `functions`, by name.
+    /// Creates the rewrite. `functions` contains the functions for the calls of the rewrite.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
         let ours = |function: &&Arc<ScalarUDF>| function_names().contains(&function.name());
         Self { functions: functions.iter().filter(ours).map(Arc::clone).collect() }

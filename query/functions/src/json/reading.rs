@@ -18,7 +18,7 @@ use crate::{
 pub(super) enum ElementForm {
     /// The element is returned as JSON.
     Json,
-    /// A string is returned as its content, and any other value as JSON.
+    /// Strings are returned without quotes, and other values as JSON.
     Text,
 }
 

@@ -169,7 +169,7 @@ pub(super) fn promises(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Fills the list of PostgreSQL's keywords. Clients quote names that are keywords.
+/// Fills the list of PostgreSQL's keywords. Clients quote names equal to keywords.
 pub(super) fn keywords(rows: &mut Rows<'_>) -> Result<()> {
     for line in KEYWORDS.lines() {
         let mut words = line.split('\t');

@@ -118,8 +118,8 @@ pub(super) fn tails(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     Ok(())
 }
 
-/// The smallest range of ticks that contains all events of a table in the given pieces (units of
-/// stored events). Deleted and replaced events count, too, as long as a piece contains them.
+/// The smallest range of ticks around all events of a table in the given pieces (units of stored
+/// events). A piece may still contain deleted and replaced events, and these count, too.
 pub(super) fn hull(pieces: &[PieceStatus], id: ChronicleId) -> TickRange {
     of(pieces, id).fold(TickRange::EMPTY, |hull, piece| hull.hull(&piece.ticks))
 }

@@ -1,5 +1,5 @@
-//! Rewrites the system columns of system tables, such as `tableoid` and `xmin`. `tableoid` becomes
-//! a constant, and `xmin` a number that changes with the catalog.
+//! Rewrites the system columns `tableoid`, `xmin`, `xmax`, `cmin` and `cmax` of system tables.
+//! `tableoid` becomes a constant, and `xmin` a number that changes with the catalog.
 
 use std::ops::ControlFlow;
 
