@@ -89,8 +89,8 @@ impl Search {
     fn matches(&mut self, text: &str, pattern: &str) -> Result<bool> {
         let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
         let (mut at, mut next) = (0_usize, 0_usize);
-        // After a %: the position behind it in the pattern, and the position in the text at which
-        // the last attempt to match the rest began.
+        // After a %: the pattern position directly after the %, and the position in the text at
+        // which the last attempt to match the rest began.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             self.steps = self.steps.wrapping_add(1);

@@ -91,8 +91,8 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// Makes an array of lists: each list takes the next elements of `values`, as many as its entry in
-/// `lengths` says. A length of `None` makes a NULL.
+/// Makes an array of lists from consecutive `values`. `lengths` contains the number of elements of
+/// each list; `None` makes a NULL.
 fn list(
     arguments: &Arguments<'_>,
     values: ArrayRef,

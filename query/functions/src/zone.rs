@@ -291,7 +291,7 @@ impl FunctionRewrite for SessionZone {
                 if !move_zone {
                     return Ok(Transformed::no(Expr::Cast(cast)));
                 }
-                // A date stands for midnight in the session's zone.
+                // A date means midnight in the session's zone.
                 let inner = match is_date(&cast.expr, schema) {
                     true => datafusion::logical_expr::cast(*cast.expr, LOCAL),
                     false => *cast.expr,

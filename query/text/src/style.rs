@@ -24,7 +24,7 @@ pub enum IntervalStyle {
     /// PostgreSQL's style: `1 mon 2 days 03:04:05`.
     #[default]
     Postgres,
-    /// `@ 1 mon 2 days 3 hours 4 mins 5 secs`
+    /// PostgreSQL's verbose style: `@ 1 mon 2 days 3 hours 4 mins 5 secs`.
     PostgresVerbose,
     /// The SQL standard's style: `+0-1 +2 +3:04:05`.
     SqlStandard,
@@ -38,7 +38,7 @@ pub enum ByteaOutput {
     /// Hexadecimal digits after `\x`: `\x0a0b`.
     #[default]
     Hex,
-    /// Printable bytes as they are, other bytes as octal numbers, for example `\012`.
+    /// Printable bytes are written unchanged, and other bytes as octal numbers, for example `\012`.
     Escape,
 }
 
