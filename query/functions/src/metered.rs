@@ -4,7 +4,7 @@
 //! ```text
 //!   arguments ─► prediction ─► value too long? ─► 54000
 //!                     └─► batch too large? ─► 53200: the caller splits, or the statement fails
-//!                               └─► charge ─► function ─► result that holds its charge
+//!                               └─► charge ─► function ─► result, with the charge tied to its memory
 //! ```
 
 use std::{hash::Hash, sync::Arc};
