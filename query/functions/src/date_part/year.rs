@@ -39,8 +39,8 @@ pub(super) fn preimage(
     })
 }
 
-/// The year in a constant; `None` for years before Christ, for which the condition is evaluated row
-/// by row.
+/// The year in a constant, from 1 to 9999. `None` for any other constant; the condition is then
+/// evaluated row by row.
 fn year_of(wanted: &ScalarValue) -> Option<i64> {
     let ScalarValue::Int64(Some(year)) = wanted.cast_to(&DataType::Int64).ok()? else {
         return None;
