@@ -1,4 +1,5 @@
-//! The operators `@>` and `<@` of arrays: whether an array contains all elements of another array.
+//! The operators `@>` and `<@` of arrays, which are true if an array contains all elements of
+//! another array.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -48,7 +49,7 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         if left.is_null(row) || right.is_null(row) {
             return Ok(None);
         }
-        // The comparison of floats must treat 0 and -0 as equal.
+        // For floats, the comparison must treat 0 and -0 as equal.
         let (left, right) =
             (normalize_float_zero(&left.value(row)), normalize_float_zero(&right.value(row)));
         if right.logical_null_count() > 0 {

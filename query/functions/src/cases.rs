@@ -1,5 +1,5 @@
-//! `upper`, `lower` and `initcap`, with the results of PostgreSQL's locale C.UTF-8: each character
-//! becomes exactly one character, so `upper('ß')` is `ß`.
+//! The functions `upper`, `lower` and `initcap`, with the results of PostgreSQL's locale C.UTF-8.
+//! Each character becomes exactly one character, so `upper('ß')` is `ß`.
 
 use arrow::array::ArrayRef;
 use datafusion::common::Result;
@@ -28,7 +28,7 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// The text in lower case.
+/// Converts a text to lower case, each character to exactly one character.
 pub fn lowercase(text: &str) -> String {
     match text.is_ascii() {
         true => text.to_ascii_lowercase(),
@@ -52,14 +52,15 @@ fn words(text: &str) -> String {
         .collect()
 }
 
-/// The only character of an iterator; `None` for an iterator with several characters.
+/// Returns the only character of an iterator; `None` if there are several characters.
 fn only_letter(mut letters: impl Iterator<Item = char>) -> Option<char> {
     letters.next().filter(|_| letters.next().is_none())
 }
 
 fn capital(letter: char) -> char {
     only_letter(letter.to_uppercase()).unwrap_or_else(|| {
-        // Greek letters with a small iota have a capital letter with an iota.
+        // Greek letters with iota subscript: the capital letter keeps the iota, and is one
+        // character.
         let further = match letter {
             '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => 8,
             '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => 9,

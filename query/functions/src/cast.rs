@@ -36,7 +36,7 @@ pub struct Casts {
 }
 
 impl Casts {
-    /// Creates the rewrite; it finds the functions that it calls in `functions`, by name.
+    /// Creates the rewrite. `functions` contains the functions for the calls of the rewrite.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
     }

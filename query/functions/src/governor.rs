@@ -102,8 +102,8 @@ pub enum Evaluation {
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Governor>>> = const { RefCell::new(None) };
-    /// The bytes that this thread has allocated since its last report to a governor, minus the
-    /// bytes that it has freed.
+    /// The allocated bytes minus the freed bytes of this thread since the last report to a
+    /// governor.
     static ALLOCATED: Cell<isize> = const { Cell::new(0) };
     static EVALUATION: Cell<Evaluation> = const { Cell::new(Evaluation::Whole) };
     /// The charges for constants; each entry has the address of the constant.
@@ -313,7 +313,8 @@ pub async fn governed<F: Future>(governor: Arc<dyn Governor>, future: F) -> F::O
 type AnyFuture = Pin<Box<dyn Future<Output = Box<dyn Any + Send>> + Send>>;
 type AnyBlock = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// Counts a task of a statement as running, from its start until its memory is free.
+/// Counts a task of a statement as running, from the start of the task until the release of its
+/// memory.
 #[derive(Debug)]
 pub struct RunningTask(Arc<dyn Governor>);
 

@@ -1,5 +1,5 @@
-//! Casts of numbers to integers. Floats round half to even, and numerics round half away from zero.
-//! A value out of range is an error.
+//! Casts of numbers to integers. Halves round to even for floats, and away from zero for numerics.
+//! A result out of range is an error.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 const CAST: CastOptions<'static> =
     CastOptions { safe: false, format_options: FormatOptions::new() };
 
-/// The SQL functions that implement these casts.
+/// The SQL functions for casts of numbers to integers.
 pub fn functions() -> Vec<Function> {
     let function = |name, column_type: ColumnType, description| Function {
         name,
@@ -48,10 +48,10 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// Rounds numbers to the integer type `column_type`.
+/// Casts an array of numbers to the integer type `column_type`, with rounding.
 ///
 /// # Errors
-/// `NumericOutOfRange` for a number outside of the type.
+/// `NumericOutOfRange` for a number outside of the range of the type.
 pub fn to_integer(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef> {
     let out_of_range =
         || Error::new(ErrorKind::NumericOutOfRange, format!("{column_type} out of range"));
@@ -89,7 +89,8 @@ pub fn to_integer(array: &ArrayRef, column_type: &ColumnType) -> Result<ArrayRef
 }
 
 fn whole_of(value: f64) -> Option<i64> {
-    // A double represents 2^63 exactly, but not i64::MAX.
+    // The upper bound is 2^63 and exclusive, because a double represents 2^63 exactly, but not
+    // i64::MAX.
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
     #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
     fits.then_some(value as i64)

@@ -1,8 +1,9 @@
 //! SQL functions and operators that DataFusion lacks.
 //!
 //! *What it is*: `time_bucket`, jsonb operators, uuid, and the PostgreSQL functions that need no
-//! session; the parsing of untyped literals by PostgreSQL's rules; timestamps in the session's time
-//! zone; walks over syntax trees and plans ([`walk`], [`plan_walk`]), compiled once for all crates above.
+//! session; the conversion of untyped literals by PostgreSQL's rules; timestamps in the session's
+//! time zone; walks over syntax trees and plans ([`walk`], [`plan_walk`]), compiled only once for
+//! all crates with walks.
 //!
 //! *What it deliberately is not*: the crate keeps no session and reads no catalog (the crate
 //! `stratalog-pg-catalog` does), and touches no file or network.

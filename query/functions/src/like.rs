@@ -53,7 +53,7 @@ fn matches(arguments: &Arguments<'_>, any_case: bool) -> Result<ArrayRef> {
         false => Cow::Borrowed(text),
     };
     let mut search = Search::default();
-    // Consecutive rows often have the same pattern, so the last pattern is kept.
+    // Consecutive rows often have the same pattern, and the last pattern is therefore kept.
     let mut pattern: Option<(&str, Cow<'_, str>)> = None;
     let one = |row: usize| {
         let (Some(text), Some(written)) = (text_at(texts, row), text_at(patterns, row)) else {
@@ -75,7 +75,7 @@ fn matches(arguments: &Arguments<'_>, any_case: bool) -> Result<ArrayRef> {
     Ok(Arc::new((0..arguments.rows).map(one).collect::<Result<BooleanArray>>()?))
 }
 
-/// A search that counts its steps.
+/// The state of a search: the number of steps.
 #[derive(Debug, Default)]
 struct Search {
     steps: u32,
@@ -89,8 +89,8 @@ impl Search {
     fn matches(&mut self, text: &str, pattern: &str) -> Result<bool> {
         let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
         let (mut at, mut next) = (0_usize, 0_usize);
-        // The position after the last % in the pattern, and the position in the text at which the
-        // search continues after a mismatch.
+        // After a %: the pattern position directly after the %, and the position in the text at
+        // which the last attempt to match the rest began.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             self.steps = self.steps.wrapping_add(1);

@@ -91,8 +91,8 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
-/// Makes an array of lists: each list takes the next elements of `values`, as many as its entry in
-/// `lengths` says. A length of `None` makes a NULL.
+/// Makes an array of lists from consecutive `values`. `lengths` contains the number of elements of
+/// each list; `None` makes a NULL.
 fn list(
     arguments: &Arguments<'_>,
     values: ArrayRef,
@@ -126,7 +126,7 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     let mut values = Vec::new();
     let mut lengths = Vec::with_capacity(arguments.rows);
     for row in 0..arguments.rows {
-        // Every array has exactly one dimension, so any other dimension gives NULL.
+        // Every array has exactly one dimension. Any other dimension gives NULL.
         if lists.is_null(row) || dimensions.is_null(row) || dimensions.value(row) != 1 {
             lengths.push(None);
             continue;

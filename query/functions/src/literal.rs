@@ -115,7 +115,7 @@ pub fn numeric_type(text: &str) -> Option<ColumnType> {
 }
 
 /// Converts the text literal `literal_expr` to the type of `other`, the other operand of a
-/// comparison. `None` if the literal stays text.
+/// comparison. `None` if the literal remains text.
 ///
 /// # Errors
 /// PostgreSQL's error for text that is not a value of the type.
@@ -142,8 +142,7 @@ fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The type that an untyped literal takes if `expr` is the other operand. `None` if the literal
-/// stays text.
+/// The type of an untyped literal next to the operand `expr`. `None` if the literal remains text.
 fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     let (_, field) = expr.to_field(schema).ok()?;
     if field.data_type().is_null() {

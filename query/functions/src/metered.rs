@@ -4,7 +4,7 @@
 //! ```text
 //!   arguments ─► prediction ─► value too long? ─► 54000
 //!                     └─► batch too large? ─► 53200: the caller splits, or the statement fails
-//!                               └─► charge ─► function ─► result that holds its charge
+//!                               └─► charge ─► function ─► result, with the charge tied to its memory
 //! ```
 
 use std::{hash::Hash, sync::Arc};
@@ -338,7 +338,7 @@ fn joins_texts(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> bool {
     }
 }
 
-/// Wraps a function so that its calls go through [`invoke`].
+/// Wraps a function. Calls of the wrapper go through [`invoke`].
 pub fn metered(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(MeteredFunction { inner: function }))
 }
@@ -392,7 +392,7 @@ impl ScalarUDFImpl for MeteredFunction {
     }
 
     fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // DataFusion would simplify these functions to expressions that are not metered.
+        // DataFusion would simplify these functions to unmetered expressions.
         if growth::is_predicted(self.name()) {
             return Ok(ExprSimplifyResult::Original(arguments));
         }

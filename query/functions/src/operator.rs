@@ -24,7 +24,7 @@ pub struct JsonOperators {
 }
 
 impl JsonOperators {
-    /// Creates the planner; it finds the functions that it calls in `functions`, by name.
+    /// Creates the planner. `functions` contains the functions for the planned calls.
     pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
     }
@@ -56,8 +56,7 @@ fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
         .is_ok_and(|(_, field)| ColumnType::from_arrow_field(&field) == Some(ColumnType::Jsonb))
 }
 
-/// True if `||` joins two jsonb values. If one operand is jsonb, a constant as the other operand
-/// counts as jsonb, too.
+/// True if `||` joins two jsonb values. Next to a jsonb operand, a constant also counts as jsonb.
 fn joins_jsonb(expr: &RawBinaryExpr, schema: &DFSchema) -> bool {
     let (left, right) = (is_jsonb(&expr.left, schema), is_jsonb(&expr.right, schema));
     left && (right || matches!(expr.right, Expr::Literal(..)))

@@ -1,4 +1,4 @@
-//! The operator `&&` of arrays: whether two arrays have an element in common.
+//! The operator `&&` of arrays, which is true if two arrays have an element in common.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -49,7 +49,8 @@ fn item_of(list: &DataType) -> &DataType {
     }
 }
 
-/// The type in which the elements of both arrays are compared; an error for text and numbers.
+/// The type to which the elements of both arrays are converted for a comparison. Arrays without a
+/// common type, for example of texts and of numbers, are an error.
 pub(crate) fn common_item(left: &DataType, right: &DataType, operator: &str) -> Result<DataType> {
     let (left, right) = (item_of(left), item_of(right));
     let is_text =
@@ -64,7 +65,7 @@ pub(crate) fn common_item(left: &DataType, right: &DataType, operator: &str) -> 
     }
 }
 
-/// Computes `&&`. A NULL element equals nothing.
+/// Computes `&&`. A NULL element equals no other element.
 fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let (left, right) = (arguments.array(0)?, arguments.array(1)?);
     let item = common_item(left.data_type(), right.data_type(), "&&")?;
@@ -76,7 +77,7 @@ fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         if left.is_null(row) || right.is_null(row) {
             return Ok(None);
         }
-        // The comparison of floats must treat 0 and -0 as equal.
+        // For floats, the comparison must treat 0 and -0 as equal.
         let (left, right) =
             (normalize_float_zero(&left.value(row)), normalize_float_zero(&right.value(row)));
         let (left_rows, right_rows) = (

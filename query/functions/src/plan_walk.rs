@@ -1,6 +1,8 @@
-//! Walks over plans and expressions. The compiler instantiates DataFusion's walks for each closure:
-//! some twenty functions a closure. The walks of this module call the closure by a pointer, and are
-//! instantiated once for each kind of tree.
+//! Walks over DataFusion's plans and expressions.
+//!
+//! DataFusion's own walks are generic: for each closure, the compiler instantiates about twenty
+//! functions. The walks of this module call the closure through a pointer, so the compiler
+//! instantiates them only once per kind of tree.
 
 use datafusion::{
     common::{
@@ -10,12 +12,12 @@ use datafusion::{
     logical_expr::LogicalPlan,
 };
 
-/// A node after a change.
+/// The result of changing a node: the node, and whether it differs.
 type Changed<N> = Result<Transformed<N>>;
 
-/// Walks over a tree without the plans of subqueries.
+/// Walks over a tree of nodes. The plans of subqueries are not visited.
 pub trait TreeWalk: TreeNode {
-    /// Changes each node after its children; see [`TreeNode::transform_up`].
+    /// Applies `change` to each node after its children; see [`TreeNode::transform_up`].
     ///
     /// # Errors
     /// The first error of `change`.
@@ -23,7 +25,7 @@ pub trait TreeWalk: TreeNode {
         self.transform_up(&mut change as &mut dyn FnMut(Self) -> Changed<Self>)
     }
 
-    /// Changes each node before its children; see [`TreeNode::transform_down`].
+    /// Applies `change` to each node before its children; see [`TreeNode::transform_down`].
     ///
     /// # Errors
     /// The first error of `change`.
@@ -31,7 +33,7 @@ pub trait TreeWalk: TreeNode {
         self.transform_down(&mut change as &mut dyn FnMut(Self) -> Changed<Self>)
     }
 
-    /// Reads each node before its children; see [`TreeNode::apply`].
+    /// Passes each node to `read` before its children; see [`TreeNode::apply`].
     ///
     /// # Errors
     /// The first error of `read`.
@@ -45,9 +47,10 @@ pub trait TreeWalk: TreeNode {
 
 impl<N: TreeNode> TreeWalk for N {}
 
-/// Walks over a plan and the plans of its subqueries.
+/// Walks over a plan, including the plans of its subqueries.
 pub trait PlanWalk: Sized {
-    /// Changes each node after its children; see [`LogicalPlan::transform_up_with_subqueries`].
+    /// Applies `change` to each node after its children; see
+    /// [`LogicalPlan::transform_up_with_subqueries`].
     ///
     /// # Errors
     /// The first error of `change`.
@@ -56,7 +59,7 @@ pub trait PlanWalk: Sized {
         change: impl FnMut(LogicalPlan) -> Changed<LogicalPlan>,
     ) -> Changed<LogicalPlan>;
 
-    /// Reads each node before its children; see [`LogicalPlan::apply_with_subqueries`].
+    /// Passes each node to `read` before its children; see [`LogicalPlan::apply_with_subqueries`].
     ///
     /// # Errors
     /// The first error of `read`.

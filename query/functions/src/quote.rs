@@ -1,6 +1,6 @@
-//! Quotes names and strings for SQL text.
+//! Quotes names and strings for use in an SQL text.
 
-/// Words that need quotes as the name of a column or table.
+/// The SQL words that need quotes if they are the name of a column or table.
 const RESERVED: &[&str] = &[
     "all",
     "analyse",
@@ -155,7 +155,7 @@ const RESERVED: &[&str] = &[
     "xmltable",
 ];
 
-/// A name for SQL text, in double quotes if necessary.
+/// Returns a name for SQL text, in double quotes if necessary.
 pub fn quote_ident(name: &str) -> String {
     let plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
@@ -163,7 +163,7 @@ pub fn quote_ident(name: &str) -> String {
     if plain { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// A string for SQL text, in single quotes; in the form `E'…'` for a string with a backslash.
+/// Returns a string for SQL text in single quotes. A string with a backslash gets the form `E'…'`.
 pub fn quote_literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     if quoted.contains('\\') {

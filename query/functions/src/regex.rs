@@ -1,4 +1,5 @@
-//! PostgreSQL's regular expressions ("advanced" expressions), and the functions that use them.
+//! PostgreSQL's regular expressions ("advanced" regular expressions, ARE), and the functions that
+//! use them.
 //!
 //! ```text
 //!   pattern ─► syntax: translated for the engine ─► engine: linear, or backtracking if there are
@@ -26,13 +27,13 @@ pub use syntax::plain;
 /// The maximum number of compiled expressions in the cache.
 const CACHED_EXPRESSIONS_MAX: usize = 128;
 
-/// Compiled expressions by pattern and flags.
+/// A cache of compiled expressions by pattern and flags.
 type ExpressionCache = HashMap<(String, Flags), Arc<Expression>>;
 
-/// The cache, which all sessions share.
+/// The cache of compiled expressions, which all sessions share.
 static EXPRESSION_CACHE: LazyLock<Mutex<ExpressionCache>> = LazyLock::new(Mutex::default);
 
-/// The compiled expression for a pattern, from the cache if possible.
+/// Returns the compiled expression for a pattern, from the cache if possible.
 ///
 /// # Errors
 /// `InvalidRegularExpression` for an invalid pattern.
@@ -50,12 +51,13 @@ pub(crate) fn compiled(pattern: &str, flags: Flags) -> Result<Arc<Expression>> {
     Ok(expression)
 }
 
-/// The pattern of the previous row, and its compiled expression.
+/// The pattern and flags of the previous row, with the compiled expression.
 #[derive(Debug, Default)]
 pub(crate) struct LastExpression(Option<(String, Flags, Arc<Expression>)>);
 
 impl LastExpression {
-    /// The compiled expression for a pattern; reuses the previous row's.
+    /// Returns the compiled expression for a pattern. If the previous row has the same pattern and
+    /// flags, reuses its expression.
     ///
     /// # Errors
     /// `InvalidRegularExpression` for an invalid pattern.

@@ -12,7 +12,7 @@ use crate::{
     time_bucket::TimeBucket, time_pattern, zone,
 };
 
-/// The documentation of a function.
+/// The documentation of an SQL function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionPage {
     /// The name of the function.
@@ -55,10 +55,11 @@ fn all() -> Vec<Arc<ScalarUDF>> {
     functions
 }
 
-/// Registers all functions and rewrites; [`operators`] returns the planner of operators.
+/// Registers all functions and rewrites of this crate. The planner for operators is separate; see
+/// [`operators`].
 ///
 /// # Errors
-/// The registry accepts no functions.
+/// Fails if the registry accepts no functions.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let functions = all();
     for function in &functions {
@@ -73,13 +74,13 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     registry.register_function_rewrite(Arc::new(TypedLiterals))
 }
 
-/// The planner of operators. It must come before DataFusion's planner, whose functions for `@>`,
-/// `<@` and `||` of arrays treat NULL as an ordinary element.
+/// Creates the planner for operators. It must come before DataFusion's planner, whose functions for
+/// `@>`, `<@` and `||` of arrays treat NULL like an ordinary element.
 pub fn operators() -> JsonOperators {
     JsonOperators::new(all())
 }
 
-/// The documentation of all functions of this crate, by name.
+/// The documentation of all functions of this crate, ordered by name.
 pub fn documentation() -> Vec<FunctionPage> {
     let mut pages: Vec<FunctionPage> = declared()
         .into_iter()

@@ -1,4 +1,4 @@
-//! The series of times that `generate_series` returns.
+//! The series of times that `generate_series` returns for timestamps.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::common::Result;
@@ -9,8 +9,9 @@ use crate::{failed, zone::later};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// Times from a first to a last time, in nanoseconds since 1970. Each time is the previous time
-/// plus a step in the calendar of a zone, so a day may have more or fewer than 24 hours.
+/// Iterates over the times from a first to a last time, in nanoseconds since 1970. Each time is the
+/// previous time plus a step in the calendar of a zone, so a day may have more or fewer than 24
+/// hours.
 #[derive(Debug, Clone)]
 pub struct TimeSeries {
     next_ns: Option<i128>,
@@ -21,7 +22,7 @@ pub struct TimeSeries {
 }
 
 impl TimeSeries {
-    /// A series with `step`.
+    /// Creates a series from `first_ns` to a last time, with `step` between two times.
     ///
     /// # Errors
     /// `InvalidParameterValue` for a step of length zero.
@@ -63,8 +64,8 @@ mod tests {
         let zone = TimeZone::parse_setting("America/New_York").unwrap();
         let day = IntervalMonthDayNano::new(0, 1, 0);
         let hour = 3_600_000_000_000_i128;
-        // 2024-03-09 02:30 at -05. The clocks skip this local time on the next day, and later days
-        // keep the time that replaced it.
+        // The series starts at 2024-03-09 02:30 at the offset -05. On the next day, the clocks skip
+        // this local time; the later days keep the time that replaced it.
         let first = 1_709_969_400_000_000_000_i128;
         let times: Vec<i128> =
             TimeSeries::new(first, first + 72 * hour, day, zone).unwrap().collect();

@@ -1,4 +1,4 @@
-//! The operator `SIMILAR TO`: converts a pattern of the SQL standard to a regular expression.
+//! The operator `SIMILAR TO`, which converts a pattern of the SQL standard to a regular expression.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub fn functions() -> Vec<Function> {
     )]
 }
 
-/// The escape character; `None` for an empty text.
+/// Parses the escape character; `None` for an empty text. A longer text is an error.
 fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
@@ -51,9 +51,9 @@ fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
     }
 }
 
-/// The regular expression for a pattern: anchored at both ends, with dots that match newlines. The
-/// part between two escaped double quotes becomes the capture group; the part before the group
-/// matches the shortest text.
+/// Converts a pattern to a regular expression. The expression is anchored at both ends, and its
+/// dots match newlines. The text between two escaped double quotes becomes the capture group; the
+/// pattern before the group then matches the shortest text.
 fn expression(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let quote = escape.map(|escape| format!("{escape}\""));
@@ -79,7 +79,8 @@ fn expression(pattern: &str, escape: Option<char>) -> String {
                 in_class = false;
                 out.push(']');
             }
-            // Named classes are copied; set operations of the engine are not part of SQL.
+            // Named classes, for example `[:alpha:]`, are copied. Set operations of the regular
+            // expression engine are escaped, because SQL has no set operations.
             '[' if in_class && characters.peek() == Some(&':') => {
                 out.push('[');
                 for named in characters.by_ref() {
@@ -116,7 +117,7 @@ fn expression(pattern: &str, escape: Option<char>) -> String {
     out
 }
 
-/// Appends the character after an escape character; classes such as `\d` keep their meaning.
+/// Appends the character after an escape character. Classes such as `\d` keep their meaning.
 fn literal(character: char, out: &mut String) {
     if character.is_ascii_alphanumeric()
         || character.is_ascii_punctuation() && !matches!(character, '<' | '>' | '_')

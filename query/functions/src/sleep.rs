@@ -1,5 +1,5 @@
-//! The function `pg_sleep`. It waits without blocking a thread, so that a cancelled statement stops
-//! at once.
+//! The function `pg_sleep`. It waits without blocking a thread. A cancelled statement therefore
+//! stops immediately.
 
 use std::{
     hash::{Hash, Hasher},
@@ -19,7 +19,7 @@ use datafusion::{
 };
 use std::sync::Arc;
 
-/// The longest sleep of one call in seconds.
+/// The maximum duration of one call, in seconds.
 const SECONDS_MAX: f64 = 3_600.0;
 
 /// The function `pg_sleep(seconds)`.
@@ -77,7 +77,7 @@ impl AsyncScalarUDFImpl for Sleep {
             }
             _ => 0.0,
         };
-        // NaN does not wait.
+        // NaN does not wait, because the comparison is false.
         if seconds > 0.0 {
             tokio::time::sleep(Duration::from_secs_f64(seconds.min(SECONDS_MAX))).await;
         }

@@ -1,5 +1,5 @@
-//! The session's style of reading and writing values, in DataFusion's settings, for functions and
-//! rules.
+//! Stores the session's style of reading and writing values in DataFusion's settings, where
+//! functions and rules find it.
 
 use std::any::Any;
 
@@ -9,7 +9,7 @@ use datafusion::{
 };
 use stratalog_text::{TextStyle, TimeZone};
 
-/// The style of a session, as an extension of DataFusion's settings.
+/// The style of a session, stored as an extension of DataFusion's settings.
 #[derive(Debug, Clone)]
 struct SessionStyle(TextStyle);
 
@@ -44,7 +44,7 @@ pub fn set_style(config: &mut ConfigOptions, style: TextStyle) {
     config.extensions.insert(SessionStyle(TextStyle { now_ns: None, ..style }));
 }
 
-/// The style in the settings.
+/// Returns the style in the settings.
 pub fn style_of(config: &ConfigOptions) -> TextStyle {
     if let Some(SessionStyle(style)) = config.extensions.get() {
         return style.clone();

@@ -10,15 +10,15 @@ use stratalog_text::ColumnWriter;
 
 use crate::{failed, function::Arguments, literal::style_of};
 
-/// Argument 0 as text, in the session's style.
+/// Converts argument 0 to text, in the style of the session's settings.
 ///
 /// # Errors
-/// `FeatureNotSupported` for a type that SQL does not have.
+/// `FeatureNotSupported` for an Arrow type that SQL does not have.
 pub(crate) fn texts(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     texts_of(arguments, 0)
 }
 
-/// The field of argument `at`, with the type after the argument's cast.
+/// The field of argument `at`. Its type is the type after the argument's cast.
 ///
 /// # Errors
 /// `Internal` if there are fewer arguments.
@@ -31,7 +31,7 @@ pub(crate) fn field_of(arguments: &Arguments<'_>, at: usize) -> Result<Field> {
     })
 }
 
-/// Argument `at` as text, in the session's style.
+/// Converts argument `at` to text, in the style of the session's settings.
 ///
 /// # Errors
 /// The errors of [`texts`].

@@ -1,4 +1,4 @@
-//! The functions `normalize`, `unistr` and `levenshtein`.
+//! The SQL functions `normalize`, `unistr` and `levenshtein`.
 
 use std::sync::Arc;
 

@@ -162,8 +162,8 @@ fn micros(seconds: f64) -> stratalog_model::Result<i64> {
             format!("timestamp out of range: \"{seconds}\""),
         ));
     }
-    // The number is rounded as seconds since 2000, as in PostgreSQL, so that rounding gives the
-    // same result.
+    // Rounding happens on seconds since 2000, as in PostgreSQL, because rounding on seconds since
+    // 1970 could give another result.
     let from_2000 = (seconds - 946_684_800.0) * 1e6;
     #[expect(clippy::cast_possible_truncation, reason = "checked to be within range")]
     let from_2000 = from_2000.round_ties_even() as i64;

@@ -173,8 +173,8 @@ pub struct SessionZone {
 }
 
 impl SessionZone {
-    /// Creates the rewrite; `functions` must contain the functions that it calls, such as
-    /// `timezone`.
+    /// Creates the rewrite. `functions` contains the functions for the calls of the rewrite, such
+    /// as `timezone`.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
         let named =
             |name| functions.iter().find(|function| function.name() == name).map(Arc::clone);
@@ -291,7 +291,7 @@ impl FunctionRewrite for SessionZone {
                 if !move_zone {
                     return Ok(Transformed::no(Expr::Cast(cast)));
                 }
-                // A date stands for midnight in the session's zone.
+                // A date means midnight in the session's zone.
                 let inner = match is_date(&cast.expr, schema) {
                     true => datafusion::logical_expr::cast(*cast.expr, LOCAL),
                     false => *cast.expr,

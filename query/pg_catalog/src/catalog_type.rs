@@ -1,5 +1,6 @@
-//! PostgreSQL types that no column can have. A cast to a type of this kind gives a value of a
-//! representing type.
+//! PostgreSQL types without columns, for example `oid` and `name`: no column can have one of these
+//! types. A column type represents each of them; a cast to one of these types gives a value of the
+//! column type.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
 
 use crate::spec::type_of;
 
-/// A PostgreSQL type, and the array type of its elements.
+/// The names of the PostgreSQL types, each with the name of its array type.
 const TYPES: [(&str, &str); 21] = [
     ("aclitem", "aclitem[]"),
     ("bpchar", "bpchar[]"),
@@ -34,8 +35,8 @@ const TYPES: [(&str, &str); 21] = [
     ("xid8", "xid8[]"),
 ];
 
-/// For a PostgreSQL type that no column can have: the representing column type, and the name.
-/// `None` for every other type.
+/// For a PostgreSQL type without columns: the representing column type, and the name of the
+/// PostgreSQL type. `None` for any other type.
 pub fn catalog_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
     let of_array = |found: &(&str, &'static str)| (type_of(found.1), found.1);
     match sql_type {
@@ -52,7 +53,7 @@ fn find(sql_type: &DataType) -> Option<&'static (&'static str, &'static str)> {
         DataType::JSON => "json".to_string(),
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             let ident = name.0.last()?.as_ident()?;
-            // Without quotes, `char` means `character(1)`.
+            // Without quotes, `char` is the type `character(1)`.
             if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("char") {
                 return None;
             }
@@ -63,10 +64,10 @@ fn find(sql_type: &DataType) -> Option<&'static (&'static str, &'static str)> {
     TYPES.iter().find(|(name, _)| *name == word)
 }
 
-/// The field of a cast's result. `known` is the name of the PostgreSQL type if another type
-/// represents it.
+/// The field of the result of a cast to `column_type`. `known` is the name of the PostgreSQL type
+/// if `column_type` only represents it.
 pub fn cast_field(column_type: &ColumnType, known: Option<&str>) -> FieldRef {
-    // The metadata of the value's earlier type must not stay, because the cast is explicit.
+    // The metadata of the type before the cast must not remain, because the cast is explicit.
     let field: Field = column_type.arrow_field("cast", true);
     let Some(known) = known else { return Arc::new(field) };
     let mut metadata = field.metadata().clone();

@@ -16,7 +16,7 @@ pub struct SessionRow {
     pub user: String,
     /// The database of the session.
     pub database: String,
-    /// The name of the client program, as the client has set it (`application_name`).
+    /// The name of the client program, from the setting `application_name`.
     pub application_name: String,
     /// The address of the client; `None` for a client in this process.
     pub client_address: Option<String>,
@@ -32,8 +32,8 @@ pub struct SessionRow {
     /// When the transaction block began, in microseconds since 1970; `None` outside of a
     /// transaction block.
     pub transaction_us: Option<i64>,
-    /// The round-trip time (twice the latency) that the client has measured, in microseconds; 0 if
-    /// the client has measured none.
+    /// The round-trip time (twice the latency) in microseconds, measured by the client; 0 without a
+    /// measurement.
     pub round_trip_us: u64,
     /// The COPY that the session is running, if any.
     pub copy: Option<CopyRow>,
@@ -76,7 +76,7 @@ pub trait SessionsView: Send + Sync + std::fmt::Debug {
 pub struct SettingRow {
     /// The name of the setting.
     pub name: String,
-    /// The current value, as SHOW prints it.
+    /// The current value, in the output format of SHOW.
     pub value: String,
     /// The value that a new session has.
     pub reset_value: String,
@@ -96,7 +96,7 @@ pub struct SettingRow {
 
 /// Access to the settings of one session.
 pub trait SettingsView: Send + Sync + std::fmt::Debug {
-    /// The value of a setting, as SHOW prints it; `None` if no setting has this name.
+    /// The value of a setting, in the output format of SHOW; `None` if no setting has this name.
     fn get(&self, name: &str) -> Option<String>;
     /// Sets the value of a setting, and returns the value that is then in effect. If `local`, the
     /// value holds until the end of the transaction.
@@ -153,7 +153,7 @@ pub trait PreparedView: fmt::Debug + Send + Sync {
     fn prepared(&self) -> Vec<PreparedRow>;
 }
 
-/// Access to the catalog as a session sees it.
+/// Access to the catalog in the view of a session.
 pub trait CatalogView: fmt::Debug + Send + Sync {
     /// The current state of the catalog, as an immutable snapshot.
     fn state(&self) -> Arc<CatalogState>;
@@ -174,7 +174,7 @@ pub struct CatalogContext {
     pub store: Arc<dyn EventStore>,
     /// The files of the data directory; `None` if the server has no data directory.
     pub files: Option<Arc<dyn DataFiles>>,
-    /// The acquisitions of all chronicles: which holders have acquired which chronicles.
+    /// The acquisitions of all chronicles (tables) by clients.
     pub acquisitions: Arc<Acquisitions>,
     /// The master clock.
     pub clock: Arc<dyn Clock>,

@@ -1,7 +1,7 @@
-//! Computes the rows of each system table.
+//! Selects the function that computes the rows of each system table.
 //!
-//! A table that is in neither list is always empty, because the database has no such objects: no
-//! triggers, policies, publications, enums or foreign servers.
+//! A table that is neither in [`FIXED`] nor in [`LIVE`] is always empty, because the database has
+//! no such objects: no triggers, policies, publications, enums or foreign servers.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -34,7 +34,8 @@ pub(crate) use running::address_and_port;
 type FixedFill = fn(&mut Rows<'_>) -> Result<()>;
 type LiveFill = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
 
-/// The functions for tables whose rows never change, by schema and table.
+/// The tables whose rows never change, each with the function that computes the rows. Ordered by
+/// schema and table.
 const FIXED: &[(&str, &str, FixedFill)] = &[
     ("information_schema", "sql_features", information::sql_features),
     ("pg_catalog", "pg_am", server::access_methods),
@@ -52,7 +53,8 @@ const FIXED: &[(&str, &str, FixedFill)] = &[
     ("stratalog", "keywords", own::keywords),
 ];
 
-/// The functions for tables whose rows depend on the state, by schema and table.
+/// The tables whose rows depend on the state of the database or session, each with the function
+/// that computes the rows.
 const LIVE: &[(&str, &str, LiveFill)] = &[
     ("information_schema", "character_sets", information::character_sets),
     ("information_schema", "columns", information::columns),
@@ -131,7 +133,8 @@ pub(crate) fn fixed(table: &Table) -> Option<&'static RecordBatch> {
     FIXED_BATCHES.get(&table.oid)
 }
 
-/// Adds the rows of a table that depend on the state.
+/// Adds the rows of a table whose rows depend on the state of the database or session. Any other
+/// table gets no rows.
 ///
 /// # Errors
 /// `Internal` if the rows do not fit the columns of the table.
@@ -142,7 +145,7 @@ pub(crate) fn live(table: &Table, context: &CatalogContext, rows: &mut Rows<'_>)
     }
 }
 
-/// True if the table is empty in every state: queries over the table need no plan.
+/// True if the table is a system table that is always empty. Queries over this table need no plan.
 pub(crate) fn is_always_empty(schema: &str, name: &str) -> bool {
     let known = SYSTEM_TABLES.iter().any(|table| table.schema == schema && table.name == name);
     known

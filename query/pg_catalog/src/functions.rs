@@ -1,4 +1,4 @@
-//! SQL functions that need the session or the catalog.
+//! SQL functions that need the session or the catalog of tables.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ mod session;
 mod size;
 mod tools;
 
-/// Registers the functions of a session.
+/// Registers the functions of the session that `context` describes.
 ///
 /// # Errors
-/// The registry accepts no functions.
+/// Fails if the registry accepts no functions.
 pub fn register_functions(
     registry: &mut dyn FunctionRegistry,
     context: &Arc<CatalogContext>,
@@ -47,7 +47,8 @@ pub fn register_functions(
     Ok(())
 }
 
-/// The result type of a function whose result is a PostgreSQL type that no column can have.
+/// For a function whose result has a PostgreSQL type that no column can have: the column type that
+/// represents the result, and the name of the PostgreSQL type. `None` for any other function.
 pub(crate) fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
     match function {
         "current_database"
@@ -79,16 +80,17 @@ pub(crate) fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
     }
 }
 
-/// Computes the results of a function for all rows.
+/// A Rust function that computes the results of an SQL function for all rows of a batch.
 type Compute = fn(&CatalogContext, &Arguments<'_>) -> Result<ArrayRef>;
 
-/// Declares functions of a context.
+/// Declares SQL functions that use a context.
 struct Declare<'a> {
     context: &'a Arc<CatalogContext>,
 }
 
 impl Declare<'_> {
-    /// Declares a function whose result may differ between two statements.
+    /// Declares a stable function: its result may differ between two statements, but not within one
+    /// statement.
     fn stable(
         &self,
         name: &'static str,
@@ -111,7 +113,7 @@ impl Declare<'_> {
     }
 }
 
-/// A column with the same text in every row.
+/// An array with the same text in every row.
 fn same_text(arguments: &Arguments<'_>, text: &str) -> Result<ArrayRef> {
     text_rows(arguments.rows, |_| Ok(Some(text.to_string())))
 }
@@ -148,13 +150,13 @@ fn no_text(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     text_rows(arguments.rows, |_| Ok(None))
 }
 
-/// Argument `at` in row `row` as an oid.
+/// The value of argument `at` in a row, as an oid; `None` for NULL.
 fn oid_at(arguments: &Arguments<'_>, at: usize, row: usize) -> Result<Option<i64>> {
     let numbers = arguments.integers(at)?;
     Ok((!numbers.is_null(row)).then(|| numbers.value(row)))
 }
 
-/// Computes a text from the oid in argument 0.
+/// Computes a text from the oid in argument 0; `None` becomes NULL.
 fn text_of_oid(
     arguments: &Arguments<'_>,
     text: impl Fn(i64) -> Option<String>,

@@ -1,4 +1,4 @@
-//! The indexes of a table for `pg_index`: of its primary key, and secondary indexes.
+//! The indexes of a table for `pg_index`: the index of the primary key, and secondary indexes.
 
 use stratalog_functions::quote_ident;
 use stratalog_model::{ChronicleDefinition, ColumnDefinition, IndexKind};
@@ -12,16 +12,16 @@ pub(crate) struct Index<'a> {
     pub(crate) oid: i64,
     /// The name of the index.
     pub(crate) name: String,
-    /// The access method: name and oid.
+    /// The name and the oid of the access method.
     pub(crate) method: (&'static str, i64),
-    /// The columns of the index, in its order.
+    /// The columns of the index, in the order of the index.
     pub(crate) columns: Vec<&'a ColumnDefinition>,
     /// True for the index of the primary key.
     pub(crate) primary: bool,
     chronicle: &'a ChronicleDefinition,
 }
 
-/// The indexes of a table; the index of the primary key is first.
+/// The indexes of a table. The index of the primary key comes first.
 pub(crate) fn indexes(chronicle: &ChronicleDefinition) -> impl Iterator<Item = Index<'_>> {
     let primary = chronicle.primary_key.then(|| Index {
         oid: oid::index(chronicle.id),
@@ -46,12 +46,12 @@ pub(crate) fn indexes(chronicle: &ChronicleDefinition) -> impl Iterator<Item = I
 }
 
 impl Index<'_> {
-    /// True if two events never have equal values in the columns of the index.
+    /// True if two events (rows) never have equal values in the columns of the index.
     pub(crate) fn is_unique(&self) -> bool {
         self.primary && self.chronicle.key_is_unique()
     }
 
-    /// The `attnum` of each column of the index; the first column of a table has 1.
+    /// The `attnum` of each column of the index. The first column of a table has the number 1.
     pub(crate) fn numbers(&self) -> Vec<i64> {
         let places = self.columns.iter().filter_map(|column| self.chronicle.position(column.id));
         places.map(|at| i64::try_from(at).unwrap_or(i64::MAX).saturating_add(1)).collect()

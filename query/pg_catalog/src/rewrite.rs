@@ -8,7 +8,7 @@
 //! | a SELECT over a table that is always empty (`pg_policy` …) | no rows of NULLs |
 //! | `x OPERATOR(pg_catalog.~) y`, `x COLLATE "default"` | `x ~ y`, `x` |
 //! | `pg_catalog.f()`, `CURRENT_USER`, `transaction_timestamp()` | `f()`, `current_user()`, `now()` |
-//! | `x::regclass`, `::regtype`, `::oid`, `::name`, `::"char"` | calls of the catalog's functions, casts of their own types |
+//! | `x::regclass`, `::regtype`, `::oid`, `::name`, `::"char"` | calls of catalog functions, casts |
 //! | `ARRAY(SELECT …)`, a correlated scalar subquery over the catalog | an aggregate subquery |
 //! | `x = ANY (SELECT …)`, `x = ANY ('{…}')` | `x IN (SELECT …)`, `x = ANY (array)` |
 //! | `t AT TIME ZONE z`, `first(v, t)`, `last(v, t)` | `timezone(z, t)`, `first_value(v ORDER BY t)` … |

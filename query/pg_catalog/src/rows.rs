@@ -99,8 +99,8 @@ impl<'a> Rows<'a> {
         Self { table, builders, count: 0 }
     }
 
-    /// Returns the first of these column names that exists in the table; an empty name if none
-    /// exists.
+    /// Returns the first existing column of the table among these names; an empty name without any
+    /// match.
     pub(crate) fn first_of(&self, names: &[&'static str]) -> &'static str {
         let has = |name: &str| self.table.columns.iter().any(|column| column.name == name);
         names.iter().copied().find(|name| has(name)).unwrap_or_default()

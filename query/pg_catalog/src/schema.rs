@@ -21,7 +21,7 @@ pub struct Schemas {
     pub stratalog: Arc<dyn SchemaProvider>,
 }
 
-/// The system schemas for the session of `context`.
+/// Creates the system schemas for the session that `context` describes.
 pub fn schemas(context: Arc<CatalogContext>) -> Schemas {
     let of = |schema: &str| -> Arc<dyn SchemaProvider> {
         let tables = SYSTEM_TABLES

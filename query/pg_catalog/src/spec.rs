@@ -44,9 +44,9 @@ pub(crate) const OPERATOR_CLASSES: &str = include_str!("spec/opclasses.txt");
 /// and whether the word may be a column alias without AS.
 pub(crate) const KEYWORDS: &str = include_str!("spec/keywords.txt");
 
-/// The supported features of the SQL standard, one feature per line, with the names that PostgreSQL
-/// uses. The fields are separated by tabs: the feature, the number of the part of the feature, the
-/// name of the feature, the name of the part.
+/// The supported features of the SQL standard, one feature or sub-feature per line, with the names
+/// that PostgreSQL uses. The fields are separated by tabs: the id of the feature, the number of the
+/// sub-feature, the name of the feature, the name of the sub-feature.
 pub(crate) const SQL_FEATURES: &str = include_str!("spec/sql_features.txt");
 
 /// The definition of a system table.
@@ -121,7 +121,8 @@ pub(crate) fn type_of(name: &str) -> ColumnType {
     }
 }
 
-/// True if a column can have the type with this name, so that no other type must represent it.
+/// True if columns can have the PostgreSQL type with this name directly, without another type as a
+/// representation.
 fn is_column_type(name: &str) -> bool {
     const OURS: [&str; 11] = [
         "bool",

@@ -1,4 +1,4 @@
-//! System tables as tables of DataFusion. Each scan computes the rows again.
+//! Makes system tables available as tables of DataFusion. Each scan computes the rows again.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use stratalog_functions::failed;
 
 use crate::{CatalogContext, fill, rows::Rows, spec::Table};
 
-/// A system table in one session.
+/// A system table in the view of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct SystemTable {
     table: &'static Arc<Table>,

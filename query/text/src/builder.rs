@@ -198,8 +198,8 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Parses a text and appends the value; appends NULL if the text is invalid. After an error the
-    /// builder stays usable.
+    /// Parses a text and appends the value. If the text is invalid, appends NULL and returns the
+    /// error; the builder remains usable.
     ///
     /// # Errors
     /// As [`Self::append_text`].

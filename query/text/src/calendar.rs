@@ -2,19 +2,19 @@
 
 use arrow::datatypes::TimeUnit;
 
-/// Seconds of a day.
+/// The number of seconds in a day.
 pub const DAY_SECONDS: i64 = 86_400;
 
-/// Nanoseconds of a second.
+/// The number of nanoseconds in a second.
 pub const SECOND_NS: i64 = 1_000_000_000;
 
-/// Nanoseconds of a day.
+/// The number of nanoseconds in a day.
 pub const DAY_NS: i64 = DAY_SECONDS * SECOND_NS;
 
-/// Days between 1970-01-01 and 2000-01-01, PostgreSQL's epoch.
+/// The number of days from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
 pub const POSTGRES_EPOCH_DAYS: i64 = 10_957;
 
-/// Seconds between 1970-01-01 and 2000-01-01.
+/// The number of seconds from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
 pub const POSTGRES_EPOCH_SECONDS: i64 = POSTGRES_EPOCH_DAYS * DAY_SECONDS;
 
 /// The Julian day number of 1970-01-01.
@@ -31,7 +31,8 @@ pub struct Civil {
     pub day: u32,
 }
 
-/// The number of days from 1970-01-01 to a date. Day and month may be out of range, as in month 13.
+/// The number of days from 1970-01-01 to a date. Day and month may be out of range: month 13 is
+/// January of the next year.
 #[inline]
 pub fn days_of(civil: Civil) -> i64 {
     let year = if civil.month <= 2 { civil.year - 1 } else { civil.year };
@@ -63,9 +64,9 @@ pub fn civil_of(days: i64) -> Civil {
 
 const MICROSECOND_NS: i128 = 1_000;
 
-/// A time in nanoseconds since 1970 as a number of units, rounded to the nearest as in PostgreSQL:
-/// halves of a microsecond round to the even microsecond, halves of other units round away from the
-/// year 2000.
+/// Converts a time in nanoseconds since 1970 to a number of units, rounded to the nearest as in
+/// PostgreSQL. Halves of a microsecond round to the even microsecond. Halves of other units round
+/// away from the year 2000.
 pub fn nearest_units(time_ns: i128, unit_ns: i128) -> i128 {
     let (whole, rest) = (time_ns.div_euclid(unit_ns), time_ns.rem_euclid(unit_ns));
     let base_ns = i128::from(POSTGRES_EPOCH_SECONDS) * i128::from(SECOND_NS);
@@ -93,7 +94,7 @@ pub fn month_days(year: i64, month: u32) -> u32 {
     }
 }
 
-/// True if the month has this day.
+/// True if the date exists: the month is from 1 to 12, and the month has this day.
 #[inline]
 pub fn is_valid(civil: Civil) -> bool {
     (1..=12).contains(&civil.month)
@@ -101,7 +102,7 @@ pub fn is_valid(civil: Civil) -> bool {
         && civil.day <= month_days(civil.year, civil.month)
 }
 
-/// How many of these units a second has.
+/// The number of these units in a second.
 pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,

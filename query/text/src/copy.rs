@@ -17,12 +17,12 @@ pub use self::{
     writer::{CopyRows, CopyWriter},
 };
 
-/// The hint for a quote that is not closed.
+/// The HINT text of the error for a quote that is not closed.
 pub const UNTERMINATED_HINT: &str =
     "End the value with a quote; write a quote that belongs to a value twice.";
 
-/// The detail for a quote that is not closed: the first line of its record, and the line of the
-/// quote.
+/// The DETAIL text of the error for a quote that is not closed. It contains the first line of the
+/// record, and the line of the quote.
 pub fn unterminated_detail(record_line: u64, quote_line: u64) -> String {
     if record_line == quote_line {
         return format!("The quote on line {quote_line} is never closed.");

@@ -7,10 +7,10 @@ use arrow::{
 
 use crate::{TextStyle, write_value};
 
-/// The maximum bytes of a value in the message, as in PostgreSQL.
+/// The maximum number of bytes of a value in the message, as in PostgreSQL.
 const SHOWN_BYTES_MAX: usize = 64;
 
-/// The DETAIL of an error about a row, for example `Failing row contains (1, a, null).`
+/// The DETAIL text of an error about a row, for example `Failing row contains (1, a, null).`
 pub fn failing_row<'a>(
     columns: impl IntoIterator<Item = (&'a ArrayRef, &'a FieldRef)>,
     row: usize,

@@ -1,5 +1,5 @@
-//! Normalizes JSON as jsonb does: validates it, sorts keys, removes equal keys, and keeps numbers
-//! exact.
+//! Normalizes JSON as PostgreSQL's jsonb does: validates the text, sorts the keys of objects,
+//! removes repeated keys, and keeps numbers exact.
 
 mod reader;
 
@@ -10,12 +10,12 @@ pub use self::reader::Json;
 /// The maximum nesting depth of arrays and objects.
 pub const DEPTH_MAX: usize = 512;
 
-/// The text of a JSON document in the form that PostgreSQL prints for `jsonb`. Keys are ordered by
-/// length and then by bytes, and of equal keys the last counts; numbers have no exponent; a space
-/// follows `,` and `:`.
+/// Converts a JSON document to the form that PostgreSQL prints for `jsonb`. Keys are ordered by
+/// length and then by bytes. Of members with equal keys, the last one remains. Numbers have no
+/// exponent. A space follows each `,` and `:`.
 ///
 /// # Errors
-/// `InvalidTextRepresentation`; its detail has the position of the mistake.
+/// `InvalidTextRepresentation` for invalid JSON; the detail has the position of the mistake.
 pub fn normalize_jsonb(text: &str) -> Result<String> {
     let mut out = String::with_capacity(text.len() + 16);
     append_jsonb(text, &mut out)?;
@@ -25,7 +25,7 @@ pub fn normalize_jsonb(text: &str) -> Result<String> {
 /// Appends the result of [`normalize_jsonb`] to `out`. An error leaves `out` unchanged.
 ///
 /// # Errors
-/// As [`normalize_jsonb`].
+/// The errors of [`normalize_jsonb`].
 pub fn append_jsonb(text: &str, out: &mut String) -> Result<()> {
     let json = Json::parse(text)?;
     json.write(out);

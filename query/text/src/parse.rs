@@ -1,4 +1,4 @@
-//! Parses values by PostgreSQL's rules, with PostgreSQL's errors.
+//! Parses values from text by PostgreSQL's rules, with PostgreSQL's errors.
 
 pub mod array;
 pub mod binary;
@@ -11,7 +11,7 @@ pub use words::abbreviated;
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The error for text that is not a value of the type.
+/// The error for a text that is not a value of the type `type_name`.
 pub(crate) fn invalid_syntax(type_name: &str, text: &str) -> Error {
     Error::new(
         ErrorKind::InvalidTextRepresentation,
@@ -19,7 +19,8 @@ pub(crate) fn invalid_syntax(type_name: &str, text: &str) -> Error {
     )
 }
 
-/// The first 200 characters of a value, for messages, because a value may be very long.
+/// The first 200 characters of a value. Messages contain only these, because a value may be very
+/// long.
 pub(crate) fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
     const SHOWN_MAX: usize = 200;
     match text.char_indices().nth(SHOWN_MAX) {
@@ -28,8 +29,8 @@ pub(crate) fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// The text without the white space around it, which PostgreSQL ignores for most types (C's
-/// `isspace`).
+/// Removes the white space around a text (the characters of C's `isspace`), which PostgreSQL
+/// ignores for most types.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| matches!(c, ' ' | '\t'..='\r'))
 }
@@ -55,7 +56,7 @@ pub fn parse_boolean(text: &str) -> Result<bool> {
     if prefix_of("false") || prefix_of("no") || trimmed == "0" {
         return Ok(false);
     }
-    // The text "o" is ambiguous, so these words have no prefixes.
+    // The words "on" and "off" have no accepted prefixes, because the text "o" is ambiguous.
     if trimmed.eq_ignore_ascii_case("on") {
         return Ok(true);
     }

@@ -1,4 +1,4 @@
-//! Writes values in PostgreSQL's text format, column by column.
+//! Writes the values of Arrow arrays in PostgreSQL's text format.
 
 pub mod datetime;
 mod extents;
@@ -13,8 +13,8 @@ use self::source::Source;
 pub use self::source::type_name;
 use crate::{TextStyle, style::ByteaOutput};
 
-/// Writes the values of one Arrow array as text. `new` chooses the conversion by the type, once per
-/// array.
+/// Writes the values of one Arrow array as text. [`Self::new`] selects the conversion for the
+/// array's type only once.
 #[derive(Debug)]
 pub struct ColumnWriter<'a> {
     source: Source<'a>,
@@ -22,7 +22,7 @@ pub struct ColumnWriter<'a> {
 }
 
 impl<'a> ColumnWriter<'a> {
-    /// A writer for `array`, whose SQL type is the result of
+    /// Creates a writer for `array`. Its SQL type is the result of
     /// [`ColumnType::from_arrow_field`](stratalog_model::ColumnType::from_arrow_field) for `field`.
     ///
     /// # Errors
@@ -31,14 +31,14 @@ impl<'a> ColumnWriter<'a> {
         Ok(Self { source: Source::new(array, field)?, style })
     }
 
-    /// True if row `row`, which must exist, is NULL.
+    /// True if the value in `row` is NULL. The row must exist.
     #[inline]
     pub fn is_null(&self, row: usize) -> bool {
         self.source.is_null(row)
     }
 
-    /// Appends the text of row `row`, which must exist. For NULL, appends nothing and returns
-    /// `false`.
+    /// Appends the text of the value in `row`, and returns true. For NULL, appends nothing and
+    /// returns `false`. The row must exist.
     #[inline]
     pub fn write(&self, row: usize, out: &mut Vec<u8>) -> bool {
         if self.source.is_null(row) {
@@ -49,7 +49,8 @@ impl<'a> ColumnWriter<'a> {
     }
 }
 
-/// The text of a single value; `None` for NULL. For many values, use a [`ColumnWriter`].
+/// The text of a single value of an array; `None` for NULL. For many values, use a
+/// [`ColumnWriter`].
 ///
 /// # Errors
 /// `FeatureNotSupported` if the field has no SQL type.
@@ -73,7 +74,7 @@ fn push_hex(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[digit(byte >> 4), digit(byte)]);
 }
 
-/// Appends bytes in one of the output formats of bytea.
+/// Appends bytes in the given output format of bytea.
 pub fn write_bytea(bytes: &[u8], style: ByteaOutput, out: &mut Vec<u8>) {
     match style {
         ByteaOutput::Hex => {
@@ -100,7 +101,7 @@ pub fn write_bytea(bytes: &[u8], style: ByteaOutput, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a UUID. Bytes of another length than 16 become plain hexadecimal digits.
+/// Appends a UUID. If the length is not 16 bytes, appends plain hexadecimal digits.
 pub fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     for (at, byte) in bytes.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
@@ -110,7 +111,7 @@ pub fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends an element of an array, in quotes if the syntax of arrays needs them.
+/// Appends the text of an array element, in quotes if the syntax of arrays requires quotes.
 pub(crate) fn write_element(text: &[u8], out: &mut Vec<u8>) {
     let plain = !text.is_empty()
         && !text.eq_ignore_ascii_case(b"null")

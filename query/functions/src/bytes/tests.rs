@@ -1,6 +1,6 @@
 use super::*;
 
-// The expected values are PostgreSQL 15's answers.
+// The expected values are the results of PostgreSQL 15.
 #[test]
 fn forms_are_postgresqls() {
     assert_eq!(encoded(&[0, 97, 92, 200], "escape").unwrap(), "\\000a\\\\\\310");

@@ -1,4 +1,4 @@
-//! Casts of arrays, by a function for their elements.
+//! Casts arrays by applying a function to their elements.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use stratalog_model::{ColumnType, Error};
 use super::rounding::{lists_of, on_first};
 use crate::failed;
 
-/// A function that casts arrays by one call of `of_element` for all elements; `element` is the type
-/// of the resulting elements.
+/// Makes a function that casts arrays by one call of `of_element` for the elements of all arrays.
+/// `element` is the type of the resulting elements.
 pub(super) fn function(of_element: Arc<ScalarUDF>, element: ColumnType) -> Arc<ScalarUDF> {
     let name = format!("{}_of_elements_as_{element}", of_element.name()).replace(' ', "_");
     let signature = Signature::any(1, Volatility::Stable);

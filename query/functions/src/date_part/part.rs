@@ -247,7 +247,7 @@ impl Part {
     }
 }
 
-/// The year as `extract` returns it: 1 BC is -1, and there is no year 0.
+/// The year in the result of `extract`: 1 BC is -1, and there is no year 0.
 fn shown_year(year: i64) -> i128 {
     i128::from(if year > 0 { year } else { year - 1 })
 }

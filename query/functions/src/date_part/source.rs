@@ -1,4 +1,4 @@
-//! Reads times, dates and intervals of all units, value by value.
+//! Reads the times, dates and intervals in an array, value by value, whatever their unit.
 
 use arrow::{
     array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray},
@@ -8,12 +8,12 @@ use datafusion::common::Result;
 
 use super::part::{DAY_NS, Instant};
 
-/// An array whose values have fields.
+/// An array from whose values fields are extracted.
 pub(super) enum Source {
-    /// Times since 1970, or times since midnight, as counts of a unit; with the nanoseconds of the
+    /// Times since 1970 or since midnight: the number of units, and the number of nanoseconds in a
     /// unit.
     Moments(Int64Array, i64),
-    /// Durations as counts of a unit; with the nanoseconds of the unit.
+    /// Durations: the number of units, and the number of nanoseconds in a unit.
     Lengths(Int64Array, i64),
     Intervals(IntervalMonthDayNanoArray),
 }

@@ -1,8 +1,9 @@
-//! For each field of `extract`, the period of time during which the field is constant.
+//! Determines for each field of `extract` the period of time during which the value of the field is
+//! constant.
 
 use super::part::{Kind, Part};
 
-/// A unit of the calendar; a shorter unit compares as less than a longer unit.
+/// A unit of the calendar. A shorter unit is less than a longer unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CalendarUnit {
     /// 1,000,000,000 nanoseconds.
@@ -13,18 +14,18 @@ pub enum CalendarUnit {
     Hour,
     /// From midnight to midnight.
     Day,
-    /// Starts on Monday.
+    /// A week from Monday to Sunday.
     Week,
-    /// Starts on the first day.
+    /// A calendar month.
     Month,
-    /// Starts in January, April, July or October.
+    /// A quarter that starts in January, April, July or October.
     Quarter,
-    /// Starts in January.
+    /// A calendar year.
     Year,
 }
 
-/// The unit during which this field of a timestamp is constant. `None` for a field that changes
-/// with every tick, for a field of the time zone, and for an unknown name.
+/// The calendar unit during which this field of a timestamp is constant. `None` for a field with a
+/// fraction of seconds or days, for a field of the time zone, and for an unknown name.
 pub fn steady_unit(part: &str) -> Option<CalendarUnit> {
     Some(match Part::named(part, Kind::Timestamp).ok()? {
         Part::Minute => CalendarUnit::Minute,
@@ -34,7 +35,7 @@ pub fn steady_unit(part: &str) -> Option<CalendarUnit> {
         Part::Month => CalendarUnit::Month,
         Part::Quarter => CalendarUnit::Quarter,
         Part::Year | Part::Decade | Part::Century | Part::Millennium => CalendarUnit::Year,
-        // The values of these fields have fractions.
+        // Fields with fractions, and fields of the time zone.
         Part::Nanosecond
         | Part::Microsecond
         | Part::Millisecond

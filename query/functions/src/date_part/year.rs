@@ -1,4 +1,5 @@
-//! Converts `extract(year FROM time) = 2024` to a range of times, by which scans prune.
+//! Converts a condition `extract(year FROM time) = 2024` to a range of times, so that scans can
+//! skip data outside of the range.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -11,7 +12,7 @@ use stratalog_text::calendar::{Civil, days_of};
 
 use super::part::{Kind, Part};
 
-/// The range of times in the year `wanted`.
+/// The range of times whose year is `wanted`, if the call extracts the year of a timestamp or date.
 pub(super) fn preimage(
     arguments: &[Expr],
     wanted: &Expr,
@@ -38,7 +39,8 @@ pub(super) fn preimage(
     })
 }
 
-/// The year of a constant; `None` for years before Christ, which the function itself handles.
+/// The year in a constant, from 1 to 9999. `None` for any other constant; the condition is then
+/// evaluated row by row.
 fn year_of(wanted: &ScalarValue) -> Option<i64> {
     let ScalarValue::Int64(Some(year)) = wanted.cast_to(&DataType::Int64).ok()? else {
         return None;
@@ -47,7 +49,8 @@ fn year_of(wanted: &ScalarValue) -> Option<i64> {
     (same && (1..10_000).contains(&year)).then_some(year)
 }
 
-/// The first moment of a year as a value of this type; `None` outside of the type's range.
+/// The first moment of a year as a value of this type; `None` if it is out of the range of the
+/// type.
 fn start_of(year: i64, data_type: &DataType) -> Option<ScalarValue> {
     let days = days_of(Civil { year, month: 1, day: 1 });
     let date = ScalarValue::Date32(i32::try_from(days).ok());

@@ -1,37 +1,39 @@
-//! The parameters of scalar functions, and the casts of arguments to their types.
+//! The parameters of scalar functions, and the casts of arguments to the types of the parameters.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 
-/// The values that a parameter accepts. Arguments are cast to the type of the parameter.
+/// The kinds of values that a parameter accepts. The planner casts an argument to the type of the
+/// parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
-    /// Any value, without a cast.
+    /// Any value. Only texts are cast, to Arrow's type Utf8View.
     Any,
     /// A text.
     Text,
-    /// An integer, as Int64.
+    /// An integer; cast to Int64.
     Integer,
-    /// A number, as Float64.
+    /// A number; cast to Float64.
     Double,
     /// True or false.
     Boolean,
     /// An interval.
     Interval,
-    /// A timestamp with or without zone, or a date, without a cast.
+    /// A timestamp with or without zone, or a date, without a cast. A text is cast to timestamptz.
     Time,
     /// Bytes (bytea).
     Bytes,
     /// A list, without a cast.
     Array,
-    /// A whole number or a numeric, exact.
+    /// A numeric, or an integer, which is cast to a numeric without loss.
     Numeric,
-    /// Any number of further arguments, without casts; only as the last parameter.
+    /// Any number of further arguments of any type. Allowed only as the last parameter.
     Rest,
 }
 
-/// The types of the arguments after the casts; `None` if `given` does not fit the parameters.
+/// The types of the arguments after the casts; `None` if the types in `given` do not fit the
+/// parameters.
 pub(super) fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<DataType>> {
     let (fixed, rest) = match parameters.split_last() {
         Some((Parameter::Rest, fixed)) => (fixed, true),
@@ -45,7 +47,8 @@ pub(super) fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<Da
 }
 
 impl Parameter {
-    /// The type of an argument of type `given` after the cast; `None` if the argument does not fit.
+    /// The type of an argument after the cast; `given` is the type before the cast. `None` if the
+    /// argument does not fit.
     fn coerce(self, given: &DataType) -> Option<DataType> {
         let text = matches!(
             given,
@@ -99,7 +102,7 @@ impl Parameter {
         }
     }
 
-    /// The name of the parameter's type in signatures.
+    /// The name of the parameter's type in the documented signature.
     pub(super) fn name(self) -> &'static str {
         match self {
             Parameter::Any => "any",

@@ -1,4 +1,5 @@
-//! Arrays that hold the charge for their memory until they are dropped.
+//! Ties the charge for an array's memory to the array's buffers: the charge ends when the array is
+//! dropped. Also computes the sizes of arrays.
 
 use std::sync::Arc;
 
@@ -15,16 +16,16 @@ use datafusion::common::Result;
 
 use super::Charge;
 
-/// Smaller buffers do not hold the charge.
+/// The charge is not tied to smaller buffers.
 const TIED_BYTES_MIN: usize = 4 << 10;
 
-/// A value up to this length is stored in its view.
+/// The maximum length of a value that Arrow stores inside its view.
 const INLINE_BYTES: usize = 12;
 
-/// The bytes of a view of a string.
+/// The size in bytes of a view of a string or binary value.
 const VIEW_BYTES: usize = size_of::<u128>();
 
-/// A buffer that holds a charge.
+/// A buffer with a charge for its memory. Dropping the buffer ends the charge.
 struct ChargedBuffer {
     buffer: Buffer,
     _charge: Arc<Charge>,
@@ -36,7 +37,7 @@ impl AsRef<[u8]> for ChargedBuffer {
     }
 }
 
-/// The bytes of an array's buffers, except buffers at the addresses in `known`.
+/// The total size in bytes of an array's buffers, without the buffers at the addresses in `known`.
 pub fn array_bytes(data: &ArrayData, known: &[usize]) -> usize {
     let own: usize = data
         .buffers()
@@ -48,8 +49,8 @@ pub fn array_bytes(data: &ArrayData, known: &[usize]) -> usize {
     children.fold(own, usize::saturating_add)
 }
 
-/// The bytes of the values of an array. A text that several values share counts for each of them,
-/// as in a copy of the array.
+/// The size in bytes of the values of an array. A text that several values share counts once for
+/// each value, because a copy of the array would contain it several times.
 pub fn value_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => {
@@ -70,7 +71,7 @@ pub fn value_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// The bytes of lists: their elements and offsets.
+/// The size in bytes of lists: their elements and offsets.
 fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
     let offsets = lists.value_offsets();
     let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return 0 };
@@ -79,15 +80,15 @@ fn list_bytes<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
     value_bytes(&elements).saturating_add(size_of_val(offsets))
 }
 
-/// The bytes of the rows of a batch. If the batch is a slice, other rows in its buffers do not
-/// count.
+/// The size in bytes of the rows of a batch. If the batch is a slice, other rows in its buffers do
+/// not count.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     let bytes = columns.map(|column| column.get_array_memory_size().min(value_bytes(column)));
     bytes.fold(0, usize::saturating_add)
 }
 
-/// The bytes of the largest list of an array.
+/// The size in bytes of the largest list in an array; 0 for other types.
 pub fn largest_list_bytes(array: &ArrayRef) -> usize {
     fn largest<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
         let rows = (0..lists.len()).filter(|row| lists.is_valid(*row));
@@ -100,18 +101,18 @@ pub fn largest_list_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// The bytes of a value that are not in its view.
+/// The number of bytes of a value that are stored outside of its view.
 fn long_bytes(view: u128) -> usize {
     let [a, b, c, d, ..] = view.to_le_bytes();
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     if length > INLINE_BYTES { length } else { 0 }
 }
 
-/// An array with the same values, whose buffers hold `charge`. Buffers at the addresses in `known`
-/// belong to other arrays and do not hold it.
+/// Returns an array with the same values, and ties `charge` to its buffers. The buffers at the
+/// addresses in `known` belong to other arrays, and are not tied to the charge.
 ///
 /// # Errors
-/// Arrow refuses the array as invalid.
+/// Fails if Arrow refuses the array as invalid.
 pub fn with_charge(array: &ArrayRef, charge: Charge, known: &[usize]) -> Result<ArrayRef> {
     let data = charge_buffers(array.to_data(), &Arc::new(charge), known)?;
     Ok(make_array(data))

@@ -1,4 +1,5 @@
-//! `greatest`, `least` and `nullif` of jsonb. They compare values, so 1.0 equals 1.
+//! The functions `greatest`, `least` and `nullif` of jsonb. They compare the values and not the
+//! texts, so 1.0 equals 1.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -19,7 +20,7 @@ use stratalog_model::ColumnType;
 use super::compare::compare;
 use crate::function::{text_at, text_rows};
 
-/// The jsonb version of `greatest`, `least` or `nullif`; `None` for any other name.
+/// The version of `greatest`, `least` or `nullif` for jsonb; `None` for any other function name.
 pub fn choice(name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, take) = match name {
         "greatest" => ("jsonb_greatest", JsonChoice::Greatest),
@@ -39,7 +40,8 @@ enum JsonChoice {
 }
 
 impl JsonChoice {
-    /// Chooses between the value so far and the next value; neither is NULL.
+    /// Returns the result for two values. `first` is the first argument, or the result for all
+    /// arguments before `next`.
     fn of<'a>(self, first: Option<&'a str>, next: Option<&'a str>) -> Option<&'a str> {
         let (Some(left), Some(right)) = (first, next) else {
             return if self == JsonChoice::Different { first } else { first.or(next) };

@@ -1,4 +1,4 @@
-//! Compares jsonb values. Numbers compare by value, so 1.0 equals 1.
+//! Compares jsonb values in PostgreSQL's order. Numbers are compared by value, so 1.0 equals 1.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -9,7 +9,7 @@ use stratalog_model::ColumnType;
 use super::{reading::json_at, scan};
 use crate::function::{Arguments, Function, Parameter, Returns};
 
-/// The functions that replace the comparison operators.
+/// The SQL functions that replace the comparison operators of jsonb.
 pub(super) fn functions() -> Vec<Function> {
     let compare = |name, description, holds: fn(Ordering) -> bool| Function {
         name,
@@ -81,7 +81,7 @@ pub(super) fn compare(left: &str, right: &str) -> Ordering {
         return Ordering::Equal;
     }
     let scalar = |json: &str| !json.starts_with(['[', '{']);
-    // At the top level, a scalar compares as an array of one element.
+    // At the top level, a scalar is compared like an array of one element.
     match (left.starts_with('['), right.starts_with('[')) {
         (true, false) if scalar(right) => of_array_and_scalar(left),
         (false, true) if scalar(left) => of_array_and_scalar(right).reverse(),
@@ -93,7 +93,7 @@ fn of_array_and_scalar(array: &str) -> Ordering {
     scan::array_length(array).unwrap_or(0).cmp(&1).then(Ordering::Greater)
 }
 
-/// The rank of a value's type in the order of types.
+/// The position of a value's type in the order of JSON types.
 fn rank(json: &str) -> u8 {
     match scan::type_name(json) {
         "null" => 0,
@@ -143,7 +143,7 @@ fn text(quoted: &str) -> String {
     scan::as_text(quoted).unwrap_or_default()
 }
 
-/// Compares two numbers of any length, without exponents.
+/// Compares two numbers, which may have any length but no exponents.
 fn numbers(left: &str, right: &str) -> Ordering {
     let (left_negative, left_whole, left_fraction) = digits(left);
     let (right_negative, right_whole, right_fraction) = digits(right);
@@ -160,7 +160,8 @@ fn numbers(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Splits a number: whether it is negative, and its digits before and after the point.
+/// Splits a number: returns whether it is negative, and its digits before and after the decimal
+/// point.
 fn digits(number: &str) -> (bool, &str, &str) {
     let unsigned = number.strip_prefix('-');
     let (whole, fraction) = match unsigned.unwrap_or(number).split_once('.') {

@@ -28,7 +28,7 @@ fn arguments_of<'a>(arguments: &'a Arguments<'_>) -> Result<Vec<JsonArgument<'a>
         .collect()
 }
 
-/// Computes `to_jsonb(value)`; NULL stays NULL.
+/// Computes `to_jsonb(value)`; NULL gives NULL.
 pub(super) fn of_value(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let style = style_of(arguments.config);
     let given = arguments_of(arguments)?;

@@ -1,5 +1,5 @@
-//! Functions with a row for each element, for example `jsonb_array_elements`. The function itself
-//! returns a list, and the planner turns the list into rows.
+//! Functions with one result row per element, for example `jsonb_array_elements`. Each function
+//! itself returns a list, and the planner turns the list into rows.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     function::{Arguments, Function, Parameter, Returns},
 };
 
-/// Functions from objects to lists of members.
+/// The SQL functions that convert a JSON object to a list of its members.
 pub(super) fn pairs() -> Vec<Function> {
     vec![
         Function::immutable(

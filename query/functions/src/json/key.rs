@@ -5,7 +5,7 @@
 //!   scalar   kind, then   null: nothing   text: its bytes, 0   boolean: 0 or 1
 //!                         number: sign, exponent, digits       (complements if negative)
 //!   array    5, count, elements            object   6, count, keys and values
-//!   []       0, where it is the whole value
+//!   []       0, only at the top level
 //! ```
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Comparison operators of jsonb. Without this rewrite DataFusion would compare the texts.
+//! Rewrites the comparison operators of jsonb. Without this rewrite, DataFusion would compare the
+//! texts of the values.
 
 use std::sync::Arc;
 
@@ -12,14 +13,15 @@ use datafusion::{
 };
 use stratalog_model::ColumnType;
 
-/// Rewrites `=`, `<` and the other comparisons, IN and BETWEEN of jsonb to calls of functions.
+/// An expression rewrite that replaces `=`, `<` and the other comparisons, IN and BETWEEN of jsonb
+/// values by function calls.
 #[derive(Debug)]
 pub struct JsonComparisons {
     functions: Vec<Arc<ScalarUDF>>,
 }
 
 impl JsonComparisons {
-    /// A rewrite that takes the functions from `functions`, by name.
+    /// Creates the rewrite. `functions` contains the functions for the calls of the rewrite.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
         let ours = |function: &&Arc<ScalarUDF>| function_names().contains(&function.name());
         Self { functions: functions.iter().filter(ours).map(Arc::clone).collect() }
@@ -41,7 +43,7 @@ impl JsonComparisons {
         let Some(compared) = self.call(distinct, left.clone(), right.clone()) else {
             return Ok(None);
         };
-        // Two NULLs are not distinct; NULL and any other value are distinct.
+        // Two NULLs are not distinct. NULL and any other value are distinct.
         let both = left.clone().is_null().and(right.clone().is_null());
         let nulls = if distinct == Operator::Eq { both } else { Expr::Not(Box::new(both)) };
         when(left.clone().is_null().or(right.clone().is_null()), nulls)

@@ -1,4 +1,4 @@
-//! Access to the jsonb argument of a call.
+//! Reads the jsonb argument of a call.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use crate::{
     function::{Arguments, text_at},
 };
 
-/// The form of an element in a result.
+/// The form in which a function returns an element.
 #[derive(Clone, Copy)]
 pub(super) enum ElementForm {
-    /// JSON.
+    /// The element is returned as JSON.
     Json,
-    /// The text of a string, and the JSON of other values.
+    /// Strings are returned without quotes, and other values as JSON.
     Text,
 }
 
@@ -39,7 +39,8 @@ pub(super) fn is_normalized(arguments: &Arguments<'_>) -> bool {
         .is_some_and(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
 }
 
-/// The jsonb value of argument 0 in a row; normalizes it if the argument is plain text.
+/// The jsonb value in a row of argument 0; `None` for NULL. Unless `normalized`, the text is
+/// normalized first.
 pub(super) fn json_at<'a>(
     json: &'a StringViewArray,
     row: usize,

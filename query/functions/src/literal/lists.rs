@@ -1,4 +1,4 @@
-//! Text literals in the list of IN.
+//! Converts text literals in the list of IN.
 
 use datafusion::{
     common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
@@ -8,7 +8,7 @@ use stratalog_model::ColumnType;
 
 use super::{compared_literal, style_of, text_of, type_beside};
 
-/// Reads the texts of a list as values of the list's type.
+/// Converts the text literals in the list of IN to values of the list's type.
 pub(super) fn in_list(
     mut list: InList,
     schema: &DFSchema,
@@ -29,8 +29,9 @@ pub(super) fn in_list(
     Ok(Transformed::new_transformed(Expr::InList(list), changed))
 }
 
-/// The type of the texts in a list beside a value of the type `value`: like in PostgreSQL, the
-/// widest type of the value and of the items that read no column.
+/// The type of the text literals in the list of IN, where `value` is the type of the left operand.
+/// Like in PostgreSQL, the result is the widest type of the left operand and of the typed list
+/// items without column references.
 fn type_of_list(value: ColumnType, items: &[Expr], schema: &DFSchema) -> ColumnType {
     items
         .iter()
@@ -42,7 +43,8 @@ fn type_of_list(value: ColumnType, items: &[Expr], schema: &DFSchema) -> ColumnT
         })
 }
 
-/// The kind of a type, and the position of the type in PostgreSQL's order of implicit casts.
+/// The kind of a type (number or time), and the position of the type in PostgreSQL's order of
+/// implicit casts within this kind. `None` for other types.
 fn position(column_type: &ColumnType) -> Option<(&'static str, u8)> {
     let of_time = match column_type {
         ColumnType::Date => Some(0),

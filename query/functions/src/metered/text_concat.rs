@@ -1,4 +1,5 @@
-//! The operator `||` of texts as a function, so that its result is metered.
+//! Replaces the operator `||` of texts by a function, because only the results of functions are
+//! metered.
 
 use std::{hash::Hash, sync::Arc};
 
@@ -20,14 +21,14 @@ use stratalog_model::Error;
 
 use crate::failed;
 
-/// The operator `||` of texts as a function.
+/// The function that computes `||` of texts.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct TextConcat {
     signature: Signature,
 }
 
 impl TextConcat {
-    /// The function, for two texts of any type.
+    /// Creates the function, which accepts two arguments of any text type.
     pub(super) fn new() -> Self {
         Self { signature: Signature::any(2, Volatility::Immutable) }
     }

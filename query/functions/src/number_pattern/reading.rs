@@ -4,7 +4,8 @@ use stratalog_model::{Error, ErrorKind};
 
 use super::{Locale, Pattern, Piece};
 
-/// The number in `text` as a multiple of the last of `scale` digits after the point.
+/// Parses the number in `text` by the pattern. The result is the number times ten to the power of
+/// `scale`.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` if the text contains no number.
@@ -34,7 +35,7 @@ struct NumberReader<'a> {
     at: usize,
     sign: Option<char>,
     digits: String,
-    /// The number of digits before the point; `None` until the point is read.
+    /// The number of digits before the decimal point; `None` until the point is read.
     point: Option<usize>,
     before: usize,
 }
@@ -79,7 +80,7 @@ impl NumberReader<'_> {
         }
     }
 
-    /// Skips characters that are not part of the number.
+    /// Skips up to `count` characters that cannot be part of a number.
     fn skip(&mut self, count: usize) {
         for _ in 0..count {
             match self.here() {
@@ -93,8 +94,8 @@ impl NumberReader<'_> {
         self.digits.len()
     }
 
-    /// Reads the character for a digit or point of the pattern, and stays on the last character it
-    /// takes.
+    /// Reads the character of the text for a digit or point of the pattern. The position stays on
+    /// the last character read; the caller moves it on.
     fn place(&mut self, piece: Piece) {
         if self.here() == Some(' ') {
             self.at += 1;

@@ -1,6 +1,6 @@
 use super::*;
 
-// The expected values are PostgreSQL 15's answers.
+// The expected values are the results of PostgreSQL 15.
 #[test]
 fn numbers_take_the_form_of_a_pattern() {
     for (value, scale, pattern, wanted) in [

@@ -2,21 +2,21 @@
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The options of a regular expression, which SQL writes as letters.
+/// The options (flags) of a regular expression. In SQL, each option is a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a letter of its own")]
 pub(crate) struct Flags {
-    /// `g`: all matches, not only the first.
+    /// `g`: the function processes all matches, not only the first match.
     pub(crate) global: bool,
-    /// `i`: ignores case.
+    /// `i`: upper and lower case letters are equal.
     pub(crate) any_case: bool,
-    /// `n`, `p`: a dot and a negated bracket do not match a newline.
+    /// `n`, `p`: a dot and a negated bracket expression do not match a newline.
     pub(crate) lines: bool,
-    /// `n`, `w`: `^` and `$` also match at each line's start and end.
+    /// `n`, `w`: `^` and `$` also match at the start and end of each line.
     pub(crate) line_ends: bool,
-    /// `x`: white space and comments in the pattern have no meaning.
+    /// `x`: white space and comments in the pattern are ignored.
     pub(crate) spaced: bool,
-    /// `q`: the pattern is plain text.
+    /// `q`: the pattern is a literal text.
     pub(crate) quoted: bool,
 }
 
@@ -28,7 +28,7 @@ fn unknown_option(letter: char) -> Error {
 }
 
 impl Flags {
-    /// Parses the letters.
+    /// Parses option letters.
     ///
     /// # Errors
     /// `InvalidParameterValue` for an unknown letter.
@@ -40,7 +40,7 @@ impl Flags {
         Ok(flags)
     }
 
-    /// Applies the option with this letter; `None` if there is none.
+    /// Sets the option with this letter; `None` for an unknown letter.
     pub(super) fn set(&mut self, letter: char) -> Option<()> {
         match letter {
             'g' => self.global = true,

@@ -1,4 +1,5 @@
-//! The rows of a call with a regular expression: each row's text, expression and matches.
+//! Access to the arguments of a regular expression function: the text, the expression and the
+//! matches of each row.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use crate::{
     governor::{self, Pace},
 };
 
-/// The arguments of a call, row by row.
+/// The arguments of a call, with access row by row.
 pub(super) struct CallRows<'a> {
     arguments: &'a Arguments<'a>,
     last: LastExpression,
 }
 
-/// The text of a row, and its compiled expression.
+/// The text of a row, and the compiled expression of the row.
 pub(super) struct CallRow<'a> {
     pub(super) text: &'a str,
     pub(super) expression: Arc<Expression>,
@@ -31,8 +32,8 @@ impl<'a> CallRows<'a> {
         Self { arguments, last: LastExpression::default() }
     }
 
-    /// Text and expression of a row, whose flags are in argument `flags_at`; `None` if an argument
-    /// is NULL.
+    /// Returns the text and the expression of a row. Argument `flags_at` contains the flags. `None`
+    /// if an argument is NULL.
     pub(super) fn row(&mut self, row: usize, flags_at: usize) -> Result<Option<CallRow<'a>>> {
         governor::check()?;
         let arguments = self.arguments;
@@ -54,7 +55,7 @@ impl<'a> CallRows<'a> {
         Ok(Some(CallRow { text, expression, flags }))
     }
 
-    /// The integer in argument `at`; `default` if the call has no such argument.
+    /// The integer in argument `at` of a row; `default` if the call has no such argument.
     pub(super) fn integer(&self, at: usize, row: usize, default: i64) -> Result<i64> {
         match self.arguments.has(at) {
             true => Ok(self.arguments.integers(at)?.value(row)),
@@ -72,8 +73,8 @@ pub(super) fn bad_value(name: &str, value: i64) -> datafusion::error::DataFusion
 }
 
 impl CallRow<'_> {
-    /// The byte at which a character starts; characters count from 1. A byte after the text if the
-    /// character lies after the end.
+    /// The index of the byte at which a character starts; characters count from 1. For a character
+    /// after the end of the text, the index is beyond the end of the text.
     pub(super) fn byte_of(&self, character: i64) -> Result<usize> {
         if character < 1 {
             return Err(bad_value("start", character));
@@ -87,19 +88,19 @@ impl CallRow<'_> {
         }
     }
 
-    /// The number, from 1, of the character at a byte.
+    /// The number of the character that starts at a byte; characters count from 1.
     pub(super) fn character_at(&self, byte: usize) -> i32 {
         let before = self.text.get(..byte).map_or(0, |before| before.chars().count());
         i32::try_from(before).unwrap_or(i32::MAX).saturating_add(1)
     }
 
-    /// The byte after the character at `byte`.
+    /// The index of the first byte after the character that starts at `byte`.
     fn next_from(&self, byte: usize) -> usize {
         let width = self.text.get(byte..).and_then(|rest| rest.chars().next());
         byte + width.map_or(1, char::len_utf8)
     }
 
-    /// Calls `each` for each match from byte `from` on, until `each` returns false.
+    /// Calls `each` for each match that starts at byte `from` or later, until `each` returns false.
     pub(super) fn matches(
         &self,
         from: usize,
@@ -121,7 +122,7 @@ impl CallRow<'_> {
         Ok(())
     }
 
-    /// The `n`th match, from 1, at or after byte `from`.
+    /// The match number `n` (counted from 1) of the matches that start at byte `from` or later.
     pub(super) fn nth(&self, from: usize, n: i64) -> Result<Option<MatchSpans>> {
         let (mut number, mut nth) = (0, None);
         self.matches(from, |found| {
@@ -134,12 +135,13 @@ impl CallRow<'_> {
         Ok(nth)
     }
 
-    /// The part of the text in a range of bytes.
+    /// The slice of the text in a range of bytes.
     pub(super) fn slice(&self, (start, end): (usize, usize)) -> &str {
         self.text.get(start..end).unwrap_or("")
     }
 
-    /// The texts of the capture groups; the whole match if there are no groups.
+    /// The texts of the capture groups of a match. An expression without groups gives the text of
+    /// the whole match.
     pub(super) fn parts(&self, found: &MatchSpans) -> Vec<Option<&str>> {
         match self.expression.has_groups() {
             true => found.groups.iter().map(|group| group.map(|span| self.slice(span))).collect(),
@@ -147,7 +149,7 @@ impl CallRow<'_> {
         }
     }
 
-    /// The range of capture group `number`; of the whole match for 0.
+    /// The byte range of capture group `number`; group 0 is the whole match.
     pub(super) fn group(&self, found: &MatchSpans, number: i64) -> Option<(usize, usize)> {
         match usize::try_from(number) {
             Ok(0) => Some(found.all),

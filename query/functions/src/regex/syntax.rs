@@ -307,8 +307,8 @@ impl Translator<'_> {
             .ok_or_else(|| wrong("invalid escape \\ sequence"))
     }
 
-    /// The character that the escape `\letter` stands for; `None` if the escape does not stand for
-    /// one character.
+    /// The character for the escape `\letter`; `None` if the escape has another meaning than one
+    /// character.
     fn character(&mut self, letter: char) -> Result<Option<char>> {
         Ok(Some(match letter {
             'a' => '\u{7}',

@@ -9,7 +9,7 @@ fn found<'a>(pattern: &str, text: &'a str) -> Option<Vec<Option<&'a str>>> {
     Some(all.map(|span| span.and_then(|(start, end)| text.get(start..end))).collect())
 }
 
-// The expected values are PostgreSQL 15's answers.
+// The expected values are the results of PostgreSQL 15.
 #[test]
 fn the_longest_match_counts_or_the_shortest() {
     assert_eq!(found(".|...", "xyz"), Some(vec![Some("xyz")]));
@@ -56,13 +56,13 @@ fn trying_in_many_ways_comes_to_an_end() {
     let expression = Expression::new(r"(a*)*(a*)*\1b", Flags::default()).unwrap();
     let error = expression.is_match(&"a".repeat(60)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StatementTooComplex);
-    // A linear expression does not backtrack.
+    // An expression without back-references and look-around does not backtrack.
     let expression = Expression::new("(a*)*(a*)*(a*)*b", Flags::default()).unwrap();
     assert!(!expression.is_match(&"a".repeat(10_000)).unwrap());
 }
 
-// Each of a hundred thousand starts needs one step back, which together exceed the limit for this
-// text.
+// Each of a hundred thousand start positions needs one backtracking step. Together, these steps
+// exceed the limit for this text.
 #[test]
 fn long_texts_with_many_steps_are_searched_start_by_start() {
     let text = "ab".repeat(50_000) + "ab!";

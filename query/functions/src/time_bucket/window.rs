@@ -104,7 +104,7 @@ impl Windows {
         }
     }
 
-    /// Moves the windows so that one of them starts at `origin`, which is in stored units.
+    /// Moves the windows to make `origin`, in stored units, the start of one window.
     ///
     /// # Errors
     /// `DatetimeOverflow` outside of the calendar's range.
@@ -121,7 +121,7 @@ impl Windows {
         Ok(self)
     }
 
-    /// Moves the start of each window to a time later by `offset`.
+    /// Moves each window to a start later by `offset`.
     ///
     /// # Errors
     /// `InvalidParameterValue` if `offset` contains months, and the width is not in months.

@@ -1,4 +1,4 @@
-//! Parses a pattern for times, such as `YYYY-MM-DD`, to its elements.
+//! Parses a pattern for times, for example `YYYY-MM-DD`, into elements.
 
 /// The meaning of a field in a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +174,7 @@ fn case_of(text: &str, (name, field): &(&'static str, Field)) -> Option<Case> {
     None
 }
 
-/// Parses a pattern to its elements.
+/// Parses a pattern into elements.
 pub(super) fn read(pattern: &str) -> Vec<Node> {
     let mut nodes = Vec::new();
     let mut rest = pattern;

@@ -418,8 +418,8 @@ fn calendar_of(field: Field) -> Option<PatternCalendar> {
     }
 }
 
-/// Completes a year with fewer than four digits: returns the year with these last digits that is
-/// nearest to 2020.
+/// Completes a year with fewer than four digits: of the years with these last digits, returns the
+/// year nearest to 2020.
 fn near_2020(year: i64) -> i64 {
     match year {
         0..70 => year + 2_000,

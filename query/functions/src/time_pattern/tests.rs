@@ -10,7 +10,7 @@ fn date(year: i64, month: u32, day: u32) -> i64 {
     days_of(stratalog_text::calendar::Civil { year, month, day }) * DAY_SECONDS * SECOND_US
 }
 
-// The expected values are PostgreSQL 15's answers.
+// The expected values are the results of PostgreSQL 15.
 #[test]
 fn patterns_are_postgresqls() {
     let time = date(2024, 2, 29) + (13 * 3_600 + 4 * 60 + 5) * SECOND_US + 67_089;

@@ -93,8 +93,7 @@ impl TimePieces {
         self.days.is_none()
     }
 
-    /// The year as it is written without its era: year 0 becomes 1 (BC). The year of an interval
-    /// remains.
+    /// The displayed year, without an era: year 0 becomes 1 (BC). The year of an interval remains.
     fn shown_year(&self, year: i64) -> i64 {
         if self.is_interval() || year > 0 { year } else { 1 - year }
     }
@@ -258,8 +257,7 @@ fn write_zone(out: &mut String, place: &PatternField, shown: &TimePieces) -> boo
     true
 }
 
-/// For a field that is written as a word: the word, and the width to which it is padded. `None` for
-/// any other field.
+/// For a field with a word as output: the word and its padded width. `None` for any other field.
 fn word(field: Field, shown: &TimePieces) -> Option<(String, usize)> {
     let name = |names: &[&'static str], at: i64| -> &'static str {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or("")
@@ -299,8 +297,7 @@ fn word(field: Field, shown: &TimePieces) -> Option<(String, usize)> {
     Some((word.to_string(), width))
 }
 
-/// For a field that is written with digits: the number, and the width to which it is padded. `None`
-/// for any other field.
+/// For a field with digits as output: the number and its padded width. `None` for any other field.
 fn number(field: Field, shown: &TimePieces) -> Option<(i64, usize)> {
     let last_digits = |year: i64, digits: u8| match digits {
         4.. => (year, 4),

@@ -1,6 +1,6 @@
-//! Adds an interval to a timestamptz in the calendar of a zone. One day later is the same time on
-//! the next day, even if the clocks change in between; a day after the end of a month becomes the
-//! last day of the month.
+//! Adds an interval to a timestamptz in the local calendar of a zone. Adding one day keeps the
+//! local time, even if the clocks change in between. If adding months gives a day after the end of
+//! a month, the result is the last day of the month.
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, Int64Array},
@@ -23,7 +23,8 @@ use crate::{
 const SECOND_NS: i128 = 1_000_000_000;
 const DAY_SECONDS: i64 = 86_400;
 
-/// Computes `timestamptz_add(zone, time, interval, back)`.
+/// Computes `timestamptz_add(zone, time, interval, back)`: adds the interval to the time, or
+/// subtracts it if `back` is true.
 pub fn timestamptz_add(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zones = arguments.text(0)?;
     let unit_ns = match arguments.result {
@@ -69,7 +70,9 @@ fn negated(interval: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
     })
 }
 
-/// Adds the months first, then the days in the local calendar, and then the time.
+/// Adds an interval to a time, which is in nanoseconds since 1970: first the months, then the days,
+/// both in the local calendar of `zone`, and then the nanoseconds. `None` if the result is out of
+/// range.
 pub fn later(time_ns: i128, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<i128> {
     let mut time_ns = time_ns;
     if interval.months != 0 || interval.days != 0 {

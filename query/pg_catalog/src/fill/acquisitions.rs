@@ -1,4 +1,4 @@
-//! The rows about acquisitions and uses of chronicles (F8–F13).
+//! Computes the rows about acquisitions and uses of chronicles (F8–F13).
 
 use stratalog_model::{Result, Tick, TickRange};
 use stratalog_visor_core::acquisition::Moment;
@@ -12,7 +12,7 @@ pub(super) fn acquisitions(context: &CatalogContext, rows: &mut Rows<'_>) -> Res
     for acquisition in context.acquisitions.list() {
         let Some(chronicle) = chronicle(context, &state, acquisition.chronicle) else { continue };
         let TickRange { start, end } = acquisition.ticks;
-        // A missing bound means that the acquisition has no limit on this side.
+        // A bound is NULL if the acquisition is unlimited on this side.
         let first = (start > Tick::MIN).then_some(start);
         let end = (end < Tick::END).then_some(end);
         let time_of = |tick: Option<Tick>| tick.and_then(|tick| micros(chronicle, tick));

@@ -1,4 +1,4 @@
-//! The rows about columns and their defaults.
+//! Computes the rows of the system tables about columns and their default values.
 
 use stratalog_model::{ColumnType, Result};
 

@@ -1,4 +1,4 @@
-//! The row about the master clock.
+//! Computes the row about the master clock, the server's source of time.
 
 use stratalog_model::Result;
 

@@ -1,11 +1,12 @@
-//! The rows about dependencies between objects.
+//! Computes the rows about dependencies between objects, and about extensions.
 
 use stratalog_model::Result;
 
 use crate::{CatalogContext, index::indexes, oid, rows::Rows, spec::SYSTEM_TABLES};
 
-/// A default depends on its column, a constraint on its columns, an index on its constraint. The
-/// schema `stratalog` belongs to the server: pg_dump does not dump the schema.
+/// Fills `pg_depend`. A default depends on its column, a constraint on its columns, the index of a
+/// primary key on its constraint, and a secondary index on its columns. The schema `stratalog`
+/// depends on an extension, so pg_dump does not dump the schema.
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
     let mut push = |class: i64, object: i64, of: (i64, i64, i64), kind: &str| {
@@ -24,8 +25,8 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             push(oid::NAMESPACE, *number, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
         }
     }
-    // pg_dump reads the views of a schema that it does not dump, unless they belong to the same
-    // extension.
+    // Even if pg_dump does not dump a schema, it reads the views of the schema, unless they belong
+    // to the same extension.
     for table in SYSTEM_TABLES.iter().filter(|table| table.schema == "stratalog") {
         push(oid::CLASS, table.oid, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
     }
@@ -54,7 +55,8 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
     Ok(())
 }
 
-/// The extension to which the server's own objects outside of PostgreSQL's catalogs belong.
+/// Fills `pg_extension` with one row: the extension `stratalog`, to which the schema `stratalog`
+/// belongs.
 pub(super) fn extensions(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let namespace = oid::SYSTEM_SCHEMAS.iter().find(|(name, _)| *name == "stratalog");
     rows.push(&[

@@ -1,4 +1,5 @@
-//! The rows about functions, operators, casts, and operator classes of indexes.
+//! Computes the rows of the system tables about functions, operators, casts, and operator classes
+//! of indexes.
 
 use stratalog_model::Result;
 
@@ -136,9 +137,9 @@ pub(super) fn operator_families(rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The oid of a type's default operator class for btree.
+/// The oid of the default btree operator class of a type; 0 if the type has none.
 pub(super) fn default_class(type_number: i64) -> i64 {
-    // The classes of enums and arrays accept any enum or array; a varchar has the class of text.
+    // All arrays share the class of the type `anyarray` (2277), and varchar has the class of text.
     let wanted = match type_number {
         1043 => 25,
         number if crate::column_type::element_of_array(number).is_some() => 2_277,

@@ -76,8 +76,8 @@ fn late(policy: LatePolicy) -> &'static str {
     }
 }
 
-/// The time at which a tick begins, in microseconds since 1970; `None` if the tick has no time. A
-/// tick is a number of time units.
+/// The time at which a tick (the unit of an event's time) begins, in microseconds since 1970.
+/// `None` if the time in nanoseconds does not fit an i64.
 pub(super) fn micros(chronicle: &ChronicleDefinition, tick: stratalog_model::Tick) -> Option<i64> {
     chronicle.scale.time_ns_of(tick).map(|ns| ns.div_euclid(1_000))
 }
@@ -169,7 +169,7 @@ pub(super) fn promises(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Fills the list of PostgreSQL's keywords. Clients quote names that are keywords.
+/// Fills the list of PostgreSQL's keywords. Clients quote names equal to keywords.
 pub(super) fn keywords(rows: &mut Rows<'_>) -> Result<()> {
     for line in KEYWORDS.lines() {
         let mut words = line.split('\t');

@@ -1,4 +1,5 @@
-//! The rows about what sessions do now: statements, cursors, COPYs.
+//! Computes the rows of the system tables about the current activity of sessions: statements,
+//! cursors, COPYs.
 
 use std::net::SocketAddr;
 
@@ -87,7 +88,8 @@ pub(super) fn copies(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()
     Ok(())
 }
 
-/// The address and the port of a client; NULL for a client in this process.
+/// Splits the address of a client into address and port. Both are `None` for a client in this
+/// process.
 pub(crate) fn address_and_port(client: Option<&str>) -> (Option<String>, Option<i64>) {
     match client.and_then(|client| client.parse::<SocketAddr>().ok()) {
         Some(socket) => (Some(socket.ip().to_string()), Some(i64::from(socket.port()))),

@@ -1,4 +1,4 @@
-//! The rows about the bytes on disk, by kind.
+//! Computes the rows about the bytes on disk, by kind of file.
 //!
 //! ```text
 //!   journal:  full segments │ full segments │ segment in use          │ spare segment
@@ -47,7 +47,8 @@ fn push(rows: &mut Rows<'_>, of: (&str, &str), files: u64, bytes: u64) -> Result
     ])
 }
 
-/// The kinds of bytes of the journal. Their sum is the size of the journal's files.
+/// Splits the size of the journal into live, recyclable and preallocated bytes: for each kind, its
+/// name, the number of files, and the number of bytes.
 fn split(
     journal: &FileUsage,
     spare: &FileUsage,
@@ -57,7 +58,8 @@ fn split(
     let recyclable = log.releasable(status.journal_needed_from);
     let recyclable_files = (recyclable.len() as u64).min(journal.files);
     let recyclable_bytes = recyclable.iter().map(|segment| segment.bytes).sum::<u64>();
-    // The journal may have changed since its files were counted.
+    // The journal may have changed since its files were counted, so the bytes are limited to the
+    // counted size.
     let recyclable_bytes = recyclable_bytes.min(journal.bytes);
     let reserved_bytes = log.reserved_bytes.min(journal.bytes - recyclable_bytes);
     let live_bytes = journal.bytes - recyclable_bytes - reserved_bytes;
@@ -68,7 +70,7 @@ fn split(
     ]
 }
 
-/// The name of a kind of files; `None` for the journal, whose bytes are of several kinds.
+/// The name of a kind of file; `None` for the journal, whose bytes are split into several kinds.
 fn name(kind: FileKind) -> Option<&'static str> {
     Some(match kind {
         FileKind::Journal | FileKind::SpareSegment => return None,

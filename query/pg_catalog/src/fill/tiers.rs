@@ -1,4 +1,4 @@
-//! The rows about the tiers of events, and about moves between tiers.
+//! Computes the rows about storage tiers and the moves of events between tiers.
 
 use std::sync::Arc;
 
@@ -68,7 +68,8 @@ pub(super) fn moves(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
 
 pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
-    // Must be read before the pieces, because no piece contains uncommitted events.
+    // The watermarks must be read before the list of pieces (units of stored events), because no
+    // piece contains uncommitted events.
     let marks = context.store.watermarks();
     let committed = context.store.status().committed;
     for mark in marks {
@@ -117,8 +118,8 @@ pub(super) fn tails(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     Ok(())
 }
 
-/// The smallest range of ticks around a table's events in pieces, including deleted and replaced
-/// events that the pieces still contain.
+/// The smallest range of ticks around all events of a table in the given pieces (units of stored
+/// events). A piece may still contain deleted and replaced events, and these count, too.
 pub(super) fn hull(pieces: &[PieceStatus], id: ChronicleId) -> TickRange {
     of(pieces, id).fold(TickRange::EMPTY, |hull, piece| hull.hull(&piece.ticks))
 }
@@ -127,7 +128,7 @@ fn of(pieces: &[PieceStatus], id: ChronicleId) -> impl Iterator<Item = &PieceSta
     pieces.iter().filter(move |piece| piece.chronicle == id)
 }
 
-/// The table with this id; `None` if it was dropped or is in another database.
+/// The table with this id; `None` if it was dropped, or belongs to another database.
 pub(super) fn chronicle<'a>(
     context: &CatalogContext,
     state: &'a CatalogState,

@@ -1,4 +1,4 @@
-//! The rows about types and collations.
+//! Computes the rows of the system tables about types and collations.
 
 use stratalog_model::Result;
 
@@ -55,7 +55,7 @@ pub(super) fn types(rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The columns that are the same for all array types.
+/// The columns of the `pg_type` row of an array type; the caller adds the other columns.
 fn array_of(number: i64, element: i64, name: &str, align: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("oid", number.into()),
@@ -76,7 +76,8 @@ fn array_of(number: i64, element: i64, name: &str, align: &str) -> Vec<(&'static
     ]
 }
 
-/// Each table has a type for its rows, and a type for arrays of its rows.
+/// Adds the `pg_type` rows of the tables: each table has a type for its rows, and a type for arrays
+/// of its rows.
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
     for chronicle in state.chronicles(&context.database) {

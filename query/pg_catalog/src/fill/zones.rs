@@ -1,4 +1,4 @@
-//! The rows about time zones.
+//! Computes the rows about time zones.
 
 use stratalog_model::Result;
 use stratalog_text::zone_names;
@@ -21,7 +21,8 @@ pub(super) fn names(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     Ok(())
 }
 
-/// Only UTC, because the server accepts no other abbreviation.
+/// Fills `pg_timezone_abbrevs` with GMT, UTC and Z, which have the offset 0. Other abbreviations
+/// are not listed.
 pub(super) fn abbreviations(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for abbreviation in ["GMT", "UTC", "Z"] {
         rows.push(&[
@@ -33,7 +34,7 @@ pub(super) fn abbreviations(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<(
     Ok(())
 }
 
-/// When the session's statement began, in seconds since 1970 by the server's clock.
+/// The time at which the session's current statement began, in seconds since 1970.
 fn now_seconds(context: &CatalogContext) -> i64 {
     let sessions = context.sessions.sessions();
     let own = sessions.into_iter().find(|session| session.process_id == context.process_id);

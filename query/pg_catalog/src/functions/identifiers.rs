@@ -1,11 +1,11 @@
-//! Splits a qualified name into its parts, for `parse_ident`.
+//! Splits a qualified name into its parts, for the function `parse_ident`.
 
 use std::{iter::Peekable, str::Chars};
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The parts of a name such as `a."B".c`, without quotes; a part without quotes becomes lower case.
-/// If `strict`, text after the last part is an error.
+/// Returns the parts of a name such as `a."B".c`, without quotes. A part without quotes becomes
+/// lower case. If `strict`, text after the last part is an error.
 ///
 /// # Errors
 /// `InvalidParameterValue` if the text is not a name.
@@ -57,8 +57,8 @@ fn skip_blanks(rest: &mut Peekable<Chars<'_>>) {
     while rest.next_if(|letter| matches!(letter, ' ' | '\t' | '\n' | '\r' | '\u{c}')).is_some() {}
 }
 
-/// The text up to the closing quote, where two quotes mean one. `None` if there is no closing
-/// quote.
+/// Reads the text up to the closing quote; a doubled quote stands for one quote. `None` if there is
+/// no closing quote.
 fn quoted(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     rest.next()?;
     let mut part = String::new();

@@ -1,4 +1,4 @@
-//! Functions about positions in the log of commits.
+//! Functions that return positions in the log of commits.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     }]
 }
 
-/// All tables share one log, so every table has the same head.
+/// Computes the head (last position) of the log. All tables share one log, and therefore have the
+/// same head.
 fn head_of_log(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let head = i64::try_from(context.store.snapshot().gsn().0).unwrap_or(i64::MAX);
     if arguments.arrays.is_empty() {

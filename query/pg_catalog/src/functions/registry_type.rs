@@ -1,5 +1,5 @@
 //! Functions for the types `regclass`, `regtype`, `regnamespace`, `regrole`, `regproc` and similar
-//! types. Their values are oids that print as names.
+//! types. The values are oids, and the output is the name of the object.
 //!
 //! A value of these types is compared as an oid, and is printed as a name. The functions here
 //! convert a text to an oid, and an oid to a name. The module `rewrite` chooses the function for
@@ -29,7 +29,7 @@ use crate::{
 
 use Parameter::Any;
 
-/// The kind of object that a type such as `regclass` refers to.
+/// The kind of object behind a type like `regclass`.
 #[derive(Clone, Copy)]
 pub(super) enum RegistryKind {
     Class,

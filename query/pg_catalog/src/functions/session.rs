@@ -1,4 +1,4 @@
-//! Functions that return facts about the session and the server, such as names and settings.
+//! Functions about the session and the server, for example names and settings.
 
 use std::sync::Arc;
 
@@ -118,8 +118,8 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         }),
         declare.stable("catalog_version", &[&[]], ColumnType::BigInt, "A number that changes with each change of the catalog; the value of `xmin` in the catalogs.", |context, arguments| {
             let version = context.state().version();
-            // The version gets the form of a transaction id of PostgreSQL: such ids have 32 bits
-            // and start at 3.
+            // The version gets the form of a transaction id of PostgreSQL, which has 32 bits and is
+            // at least 3.
             super::same_bigint(arguments, i64::try_from(version % 0xffff_fffc).unwrap_or(0) + 3)
         }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: advisory locks do not exist.", |_, arguments| same_text(arguments, "")),

@@ -131,7 +131,7 @@ fn is_index(number: i64) -> bool {
     number >= oid::index(stratalog_model::ChronicleId(0)) && number < i64::from(u32::MAX)
 }
 
-/// Computes a function such as `pg_index_has_property`. For each existing object in argument 0, the
+/// Computes a function like `pg_index_has_property`. For each existing object in argument 0, the
 /// result is the answer for the property whose name is in argument `at`. Otherwise, the result is
 /// NULL.
 fn properties(

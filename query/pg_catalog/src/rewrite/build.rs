@@ -1,4 +1,4 @@
-//! Builds small pieces of SQL trees.
+//! Builds small SQL expressions as syntax trees.
 
 use datafusion::sql::sqlparser::ast::{
     CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,

@@ -8,8 +8,8 @@ use super::{build, called, is_function_column, replace};
 
 /// The rewrite of a cast to a type of PostgreSQL's catalogs.
 enum Target {
-    /// A type whose values are oids that print as names, such as `regclass`. The text is the stem
-    /// of the names of its conversion functions: `regclass_oid`, `regclass_name`.
+    /// A type like `regclass`, with oids as values and names as output. The text is the stem of the
+    /// names of the conversion functions: `regclass_oid`, `regclass_name`.
     Named(&'static str),
     /// A cast to this type, which DataFusion's planner knows.
     Plain(DataType),
@@ -93,8 +93,8 @@ const LOOKUPS: [(&str, &str); 5] = [
     ("to_regproc", "regproc"),
 ];
 
-/// If the expression is a cast to a type such as `regclass`, or a call such as `to_regclass(x)`:
-/// the name of this type; otherwise `None`.
+/// The name of a type like `regclass`, if the expression is a cast to this type, or a call like
+/// `to_regclass(x)`; otherwise `None`.
 fn oid_stem(expr: &Expr) -> Option<&'static str> {
     match expr {
         Expr::Cast { data_type, .. } => match target(data_type)? {
@@ -130,7 +130,7 @@ fn is_placeholder(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
-/// Rewrites the expression itself; the walk visits its operands later.
+/// Rewrites one expression, without operands; the walk visits the operands later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } if compares(op) => {
@@ -196,7 +196,7 @@ fn compares(operator: &BinaryOperator) -> bool {
     matches!(operator, BinaryOperator::Eq | BinaryOperator::NotEq)
 }
 
-/// Makes an item such as `'pg_class'::regclass` in the select list print as a name.
+/// In the select list, makes a constant of a type like `regclass` print as a name.
 pub(super) fn name_projected(select: &mut Select) {
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {

@@ -260,8 +260,8 @@ fn unnests_null(function: &Function) -> bool {
     }
 }
 
-/// The argument of `unnest`, or of a similar function, in a FROM clause; `None` if there is not
-/// exactly one.
+/// The single argument of `unnest`, or of a similar function, in a FROM clause; `None` for other
+/// calls.
 fn unnest_argument(factor: &TableFactor) -> Option<&Expr> {
     let (name, args) = match factor {
         TableFactor::Table { name, args: Some(args), .. } => (name, args.args.as_slice()),
@@ -330,7 +330,7 @@ pub(super) fn is_aggregate(item: &SelectItem) -> bool {
     walk::look(item, &mut Aggregates { depth: 0 }).is_break()
 }
 
-/// Rewrites a SELECT that never returns rows; returns true if it was rewritten.
+/// Rewrites a SELECT if the SELECT never returns rows; returns true after a rewrite.
 fn fold_select(select: &mut Select) -> bool {
     if !never_has_rows(select) || select.into.is_some() {
         return false;

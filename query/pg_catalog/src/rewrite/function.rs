@@ -74,7 +74,7 @@ fn from_one(access: &mut [AccessExpr]) {
     }
 }
 
-/// Rewrites the expression itself; the walk visits its arguments later.
+/// Rewrites one expression, without arguments; the walk visits the arguments later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
         // A value of the type `name` has subscripts, like an array of characters that counts from
@@ -97,12 +97,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
             from_one(access_chain);
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
-            // The subscript of a column in parentheses, such as `(i.indkey)[0]`.
+            // A column in parentheses with a subscript, for example `(i.indkey)[0]`.
             if matches!(root.as_ref(), Expr::Nested(inner) if is_vector(inner)) {
                 from_one(access_chain);
             }
-            // The subscript of a qualified column, such as `i.indkey[0]`, as the parser represents
-            // it.
+            // A qualified column with a subscript, for example `i.indkey[0]`, in the form of the
+            // parser.
             if let [AccessExpr::Dot(column), subscript @ ..] = access_chain.as_mut_slice()
                 && is_vector(column)
             {

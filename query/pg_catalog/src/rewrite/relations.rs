@@ -1,4 +1,5 @@
-//! Rewrites catalog functions in FROM: to the table with the same rows, or to no rows.
+//! Rewrites catalog functions in a FROM clause: to a system table with the same rows, or to a query
+//! without rows.
 
 use datafusion::sql::sqlparser::{
     ast::{Ident, ObjectName, ObjectNamePart, TableFactor},
@@ -6,7 +7,7 @@ use datafusion::sql::sqlparser::{
     parser::Parser,
 };
 
-/// Functions, and the table that has the rows of each.
+/// Functions, each with the schema and name of the table that has the same rows.
 const TABLES: [(&str, &str, &str); 8] = [
     ("pg_available_extensions", "pg_catalog", "pg_available_extensions"),
     ("pg_cursor", "pg_catalog", "pg_cursors"),
@@ -18,7 +19,8 @@ const TABLES: [(&str, &str, &str); 8] = [
     ("pg_timezone_names", "pg_catalog", "pg_timezone_names"),
 ];
 
-/// Functions that have no rows, because the database has no partitions, grants or options.
+/// Functions that return no rows, because the database has no partitions, grants or options. Each
+/// has the names of its result columns.
 const EMPTY: [(&str, &str); 4] = [
     (
         "aclexplode",
@@ -37,7 +39,7 @@ pub fn is_table_function(name: &str) -> bool {
     TABLES.iter().any(|(known, ..)| *known == name) || EMPTY.iter().any(|(known, _)| *known == name)
 }
 
-/// Replaces such a function by its table, or by a query without rows.
+/// Replaces a function in FROM by the table with the same rows, or by a query without rows.
 pub(super) fn of_function(factor: &mut TableFactor) {
     let (name, alias) = match factor {
         TableFactor::Table { name, args: Some(_), alias, .. }

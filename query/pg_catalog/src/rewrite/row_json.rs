@@ -1,4 +1,4 @@
-//! Rewrites functions of json to functions of jsonb, and converts rows of subqueries to json.
+//! Rewrites json functions to jsonb functions, and converts rows of subqueries to json.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use stratalog_functions::walk::{self, Change};
 
 use super::{build, called, replace};
 
-/// Functions of json, and the function of jsonb that makes the same document.
+/// The json functions, each with the jsonb function that makes the same document.
 const FUNCTIONS: [(&str, &str); 4] = [
     ("array_to_json", "to_jsonb"),
     ("json_build_array", "jsonb_build_array"),
@@ -28,7 +28,8 @@ pub(super) fn rewrite(expr: &mut Expr) {
     replace(expr, |call| build::cast(call, DataType::JSON));
 }
 
-/// Rewrites `row_to_json(t)`, where `t` is a subquery in FROM, to an object of its columns.
+/// Rewrites `row_to_json(t)`, where `t` is the alias of a subquery in FROM, to an object of the
+/// subquery's columns.
 pub(super) fn of_rows(select: &mut Select) {
     let factors = select.from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
@@ -41,7 +42,7 @@ pub(super) fn of_rows(select: &mut Select) {
     }
 }
 
-/// The alias of a subquery, and the names of its columns if all have names.
+/// The alias of a subquery in FROM, and the names of its columns. `None` if a column has no name.
 fn columns_of(factor: &TableFactor) -> Option<(Ident, Vec<Ident>)> {
     let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor else { return None };
     if !alias.columns.is_empty() {

@@ -199,8 +199,8 @@ pub(super) fn membership(expr: &mut Expr) {
     });
 }
 
-/// The array type whose elements have the type of the query's first column. The query is one that
-/// was rewritten to return no rows.
+/// The array type for the first column of a query after the rewrite to a query without rows: the
+/// elements have the type of the column.
 fn array_of_item(query: &Query) -> DataType {
     let item = match query.body.as_ref() {
         SetExpr::Select(select) => select.projection.first(),

@@ -1,5 +1,5 @@
-//! Rewrites the system columns of system tables: `tableoid` is a constant, and `xmin` changes with
-//! the catalog.
+//! Rewrites the system columns `tableoid`, `xmin`, `xmax`, `cmin` and `cmax` of system tables.
+//! `tableoid` becomes a constant, and `xmin` a number that changes with the catalog.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use stratalog_functions::walk::{self, Change};
 use super::{build, empty_tables::system_name, replace};
 use crate::spec::system_table;
 
-/// Replaces `alias.tableoid` by the oid of the system table that has the alias, and `alias.xmin` by
+/// Replaces `alias.tableoid` by the oid of the system table with this alias, and `alias.xmin` by
 /// the version of the catalog.
 pub(super) fn rewrite(select: &mut Select) {
     let tables: Vec<(String, i64)> = select
@@ -43,7 +43,8 @@ pub(super) fn rewrite(select: &mut Select) {
     let _ = walk::change(select, &mut SystemColumns { tables });
 }
 
-/// Splits a column `table.column` or `column`.
+/// Splits a column `table.column` or `column` into table and column name; `None` for any other
+/// expression.
 fn column_of(expr: &Expr) -> Option<(Option<&Ident>, &Ident)> {
     match expr {
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -55,7 +56,8 @@ fn column_of(expr: &Expr) -> Option<(Option<&Ident>, &Ident)> {
     }
 }
 
-/// The value of a system column in the table with this oid.
+/// The value of a system column in the table with this oid; `None` if the column is not a system
+/// column.
 fn value_of(column: &str, oid: i64) -> Option<Expr> {
     let typed = |value, name: &str| {
         let name = ObjectName::from(vec![Ident::new(name)]);

@@ -2,11 +2,11 @@
 
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// The encoding of COPY data.
+/// A character encoding of COPY data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CopyEncoding {
-    /// UTF8, or SQL_ASCII, which means no particular encoding. In both cases the data must be valid
-    /// UTF-8.
+    /// UTF8; also SQL_ASCII, which means that no encoding is known. In both cases, the data must be
+    /// valid UTF-8.
     #[default]
     Utf8,
     /// LATIN1 (ISO 8859-1): each byte is the code point of a character.
@@ -14,8 +14,8 @@ pub enum CopyEncoding {
 }
 
 impl CopyEncoding {
-    /// The encoding with this name. As in `client_encoding`, only letters and digits count, in any
-    /// case. `None` for an encoding that is not supported.
+    /// The encoding with this name; `None` for an encoding that is not supported. As in
+    /// `client_encoding`, only letters and digits are compared, in upper or lower case.
     pub fn named(name: &str) -> Option<Self> {
         let plain: String = name
             .chars()
@@ -30,7 +30,7 @@ impl CopyEncoding {
     }
 }
 
-/// Appends LATIN1 bytes as UTF-8.
+/// Converts LATIN1 bytes to UTF-8, and appends them to `out`.
 pub(super) fn from_latin1(bytes: &[u8], out: &mut Vec<u8>) {
     for byte in bytes {
         match byte {
@@ -40,7 +40,7 @@ pub(super) fn from_latin1(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Converts the text in `out`, from byte `start` on, from UTF-8 to LATIN1.
+/// Converts the text in `out` from byte `start` on from UTF-8 to LATIN1, in place.
 ///
 /// # Errors
 /// `UntranslatableCharacter` for a character that LATIN1 does not have.

@@ -3,7 +3,7 @@
 /// The maximum number of messages about skipped rows.
 const MESSAGES_MAX: usize = 1_000;
 
-/// The rows that were skipped because of invalid values.
+/// Counts the rows that COPY skips because of invalid values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedRows {
     /// The number of skipped rows.

@@ -17,7 +17,7 @@ fn parser(options: &CopyOptions) -> CopyParser {
     CopyParser::new(options.clone(), columns(), TextStyle::default()).unwrap().for_table("t")
 }
 
-/// Parses data in pieces of `step` bytes; returns each row as `id=name`.
+/// Parses data in chunks of `step` bytes; returns each row as `id=name`.
 fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> {
     let mut parser = parser(options);
     let mut batches = Vec::new();
@@ -38,7 +38,7 @@ fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> 
     Ok(rows)
 }
 
-/// Parses data; checks that the rows do not depend on the size of the pieces.
+/// Parses data in chunks of several sizes; checks that the rows do not depend on the chunk size.
 fn rows(options: &CopyOptions, data: &[u8]) -> Result<Vec<String>> {
     let whole = read(options, data, data.len().max(1));
     for step in 1..data.len().min(40) {
@@ -245,7 +245,7 @@ fn unterminated_quotes() {
         "unterminated CSV quoted field",
         "COPY t, line 2: \"2,\"b\n3,c\n\"",
     );
-    // The error names the line of the quote, whatever the size of the pieces.
+    // The error contains the line of the quote, for every chunk size.
     for (data, detail) in [
         ("1,a\n2,\"b\n3,c\n", "The quote on line 2 is never closed."),
         ("1,\"a\"\"\n\"\"\n", "The quote on line 1 is never closed."),

@@ -1,4 +1,4 @@
-//! Writes record batches in COPY's text and CSV formats.
+//! Writes record batches in the text and CSV formats of COPY … TO.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use memchr::{memchr2, memchr3};
@@ -17,17 +17,17 @@ pub struct CopyWriter {
 }
 
 impl CopyWriter {
-    /// A writer for batches of `schema`.
+    /// Creates a writer for batches with `schema`.
     pub fn new(options: CopyOptions, schema: SchemaRef, style: TextStyle) -> Self {
         let force_quote =
             schema.fields().iter().map(|field| options.force_quote.has(field.name())).collect();
         Self { options, schema, style, force_quote }
     }
 
-    /// Appends the header line if the options have one.
+    /// Appends the header line if the options request a header line.
     ///
     /// # Errors
-    /// As [`CopyRows::write`].
+    /// The errors of [`CopyRows::write`].
     pub fn write_header(&self, out: &mut Vec<u8>) -> Result<()> {
         if self.options.header == CopyHeader::Absent {
             return Ok(());
@@ -49,7 +49,7 @@ impl CopyWriter {
         self.encode(out, start)
     }
 
-    /// The rows of a batch, to be written one by one.
+    /// Prepares the rows of a batch, which the caller writes one by one.
     ///
     /// # Errors
     /// `FeatureNotSupported` for a column whose type has no text format.
@@ -63,7 +63,7 @@ impl CopyWriter {
         Ok(CopyRows { writer: self, columns, scratch: Vec::new() })
     }
 
-    /// Converts the bytes of `out`, from `start` on, to the encoding of the data.
+    /// Converts the bytes of `out` from index `start` on from UTF-8 to the encoding of the data.
     fn encode(&self, out: &mut Vec<u8>, start: usize) -> Result<()> {
         match self.options.encoding {
             CopyEncoding::Utf8 => Ok(()),
@@ -74,7 +74,7 @@ impl CopyWriter {
     /// Appends all rows of a batch.
     ///
     /// # Errors
-    /// As [`Self::rows`].
+    /// The errors of [`Self::rows`] and [`CopyRows::write`].
     pub fn write_batch(&self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
         let mut rows = self.rows(batch)?;
         for row in 0..batch.num_rows() {
@@ -93,7 +93,7 @@ pub struct CopyRows<'a> {
 }
 
 impl CopyRows<'_> {
-    /// Appends row `row`, which must exist, and a newline.
+    /// Appends the row with the index `row` and a newline. The row must exist.
     ///
     /// # Errors
     /// `UntranslatableCharacter` for a character that the encoding does not have; `out` may then
@@ -144,7 +144,7 @@ fn write_text(value: &[u8], options: &CopyOptions, out: &mut Vec<u8>) {
                 continue;
             }
         };
-        // A control character that is the delimiter is escaped by its letter.
+        // A control character is escaped by its letter, even if it is the delimiter.
         out.extend_from_slice(&[b'\\', code]);
     }
 }
@@ -152,7 +152,7 @@ fn write_text(value: &[u8], options: &CopyOptions, out: &mut Vec<u8>) {
 fn write_csv(value: &[u8], force: bool, single: bool, options: &CopyOptions, out: &mut Vec<u8>) {
     let quoted = force
         || value == options.null.as_bytes()
-        // This value alone on a line would end the data.
+        // As the only value of a line, `\.` would end the data.
         || (single && value == b"\\.")
         || memchr3(options.delimiter, options.quote, b'\n', value).is_some()
         || memchr2(b'\r', options.delimiter, value).is_some();

@@ -2,7 +2,7 @@ use super::{DEPTH_MAX, normalize_jsonb};
 
 #[test]
 fn documents_are_normalized_as_jsonb() {
-    // The expected values are PostgreSQL 15's answers.
+    // The expected values are the results of PostgreSQL 15.
     for (text, expected) in [
         (" { \"aa\" : [ 1 , 2 ] , \"b\" : null } ", "{\"b\": null, \"aa\": [1, 2]}"),
         ("{\"a\":1,\"b\":2,\"a\":3}", "{\"a\": 3, \"b\": 2}"),

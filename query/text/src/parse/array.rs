@@ -6,7 +6,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{shortened, trim};
 
-/// Parses an array and passes each element to `each`; `None` is NULL.
+/// Parses an array, and passes the text of each element to `each`; `None` is a NULL element.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` for malformed text, `FeatureNotSupported` for several dimensions,
@@ -79,7 +79,8 @@ pub fn parse_array(text: &str, mut each: impl FnMut(Option<&str>) -> Result<()>)
     }
 }
 
-/// A quoted element, and the text after its closing quote.
+/// Parses a quoted element after its opening quote: returns its content, and the text after the
+/// closing quote.
 fn quoted_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let end = text.find(['"', '\\'])?;
     if text.as_bytes().get(end) == Some(&b'"') {
@@ -97,9 +98,9 @@ fn quoted_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
     None
 }
 
-/// An element without quotes up to the next comma or brace, without surrounding space; the text
-/// after it; and whether it contains a quote or brace that is not escaped. The element is borrowed
-/// if it contains no escape.
+/// Parses an element without quotes, up to the next comma or brace. Returns three results: the
+/// element without surrounding space, the text after it, and whether it contains an unescaped quote
+/// or brace. The element is borrowed if it contains no escape.
 fn plain_element(text: &str) -> Option<(Cow<'_, str>, &str, bool)> {
     let end = text.find([',', '}', '\\'])?;
     if text.as_bytes().get(end) != Some(&b'\\') {

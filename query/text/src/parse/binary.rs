@@ -14,8 +14,8 @@ fn nibble(byte: u8) -> Option<u8> {
     }
 }
 
-/// Parses a bytea, either `\x` and hexadecimal digits or the escape format, and appends its bytes
-/// to `out`.
+/// Parses a bytea, and appends its bytes to `out`. The text is `\x` with hexadecimal digits, or has
+/// the escape format.
 ///
 /// # Errors
 /// `InvalidTextRepresentation`; `InvalidParameterValue` for wrong hexadecimal digits.
@@ -80,8 +80,8 @@ fn parse_escapes(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Parses a UUID: 32 hexadecimal digits. Hyphens after each group of four digits, and braces around
-/// the text, are optional.
+/// Parses a UUID of 32 hexadecimal digits. A hyphen after each group of four digits, and braces
+/// around the text, are optional.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` for any other text.

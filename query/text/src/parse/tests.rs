@@ -2,7 +2,8 @@ use stratalog_model::{ColumnType, ErrorKind};
 
 use crate::{DateOrder, TextStyle, TimeZone, parse_value, write_value};
 
-/// Parses a text as a value of a type, and writes the value. An error becomes `SQLSTATE message`.
+/// Parses a text as a value of a type, and writes the value as text. For an error, returns
+/// `SQLSTATE message`.
 fn through(text: &str, column_type: &ColumnType, style: &TextStyle) -> String {
     match parse_value(Some(text), column_type, style) {
         Ok(array) => {
@@ -19,7 +20,7 @@ fn check(column_type: &ColumnType, cases: &[(&str, &str)]) {
     }
 }
 
-// The expected texts and messages are PostgreSQL 15's answers.
+// The expected texts and messages are the results of PostgreSQL 15.
 
 #[test]
 fn booleans() {
@@ -172,7 +173,7 @@ fn timestamps_round_to_the_columns_precision() {
     };
     assert_eq!(at(9, "2020-01-01 00:00:00.1234567895"), "2020-01-01 00:00:00.12345679");
     assert_eq!(at(3, "2020-01-01 00:00:00.0005"), "2020-01-01 00:00:00.001");
-    // Halves round away from 2000; halves of a microsecond round to even.
+    // Halves round away from the year 2000; halves of a microsecond round to even.
     assert_eq!(at(0, "1969-12-31 23:59:59.5"), "1969-12-31 23:59:59");
     assert_eq!(at(0, "1999-12-31 23:59:59.5"), "1999-12-31 23:59:59");
     assert_eq!(at(0, "1999-12-31 23:59:59.500001"), "2000-01-01 00:00:00");
@@ -219,7 +220,7 @@ fn timestamps_with_time_zone() {
     let berlin = TextStyle { time_zone, ..TextStyle::default() };
     let read = |text: &str| through(text, &zoned, &berlin);
     assert_eq!(read("2020-07-02 12:00:00"), "2020-07-02 12:00:00+02");
-    // Hours that the clocks skip or repeat.
+    // The local times lie in hours that the clocks skip or repeat.
     assert_eq!(read("2020-03-29 02:30:00"), "2020-03-29 03:30:00+02");
     assert_eq!(read("2020-10-25 02:30:00"), "2020-10-25 02:30:00+01");
     assert_eq!(read("1800-01-01 00:00:00"), "1800-01-01 00:00:00+00:53:28");

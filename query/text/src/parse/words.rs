@@ -1,8 +1,9 @@
-//! The words in dates, times and intervals.
+//! The words that dates, times and intervals may contain.
 
 use crate::TimeZone;
 
-/// The number of a month by its name, or by at least three letters of the name.
+/// The number of a month, from 1 to 12, for its name or for at least the first three letters of its
+/// name.
 pub(super) fn month(word: &str) -> Option<u32> {
     const MONTHS: [&str; 12] = [
         "january",
@@ -25,7 +26,7 @@ pub(super) fn month(word: &str) -> Option<u32> {
     u32::try_from(at + 1).ok()
 }
 
-/// True if the word is a day of the week, which PostgreSQL accepts and ignores.
+/// True if the word is the name of a weekday. PostgreSQL accepts and ignores weekdays.
 pub(super) fn is_weekday(word: &str) -> bool {
     matches!(
         word,
@@ -50,8 +51,8 @@ pub(super) fn is_weekday(word: &str) -> bool {
     )
 }
 
-/// The zone of an abbreviation in PostgreSQL's default set. Some abbreviations follow the history
-/// of a place.
+/// The zone for an abbreviation in PostgreSQL's default set. Some abbreviations have no constant
+/// offset, but follow the history of a place.
 pub fn abbreviated(word: &str) -> Option<TimeZone> {
     let place = match word {
         "msk" => "Europe/Moscow",
@@ -64,7 +65,7 @@ pub fn abbreviated(word: &str) -> Option<TimeZone> {
     TimeZone::named(place)
 }
 
-/// The offset of an abbreviation in PostgreSQL's default set, in seconds east of Greenwich; `None`
+/// The offset for an abbreviation in PostgreSQL's default set, in seconds east of Greenwich. `None`
 /// if the abbreviation has no constant offset.
 fn abbreviation(word: &str) -> Option<i32> {
     let quarters = match word {
@@ -101,7 +102,7 @@ fn abbreviation(word: &str) -> Option<i32> {
     Some(quarters * 900)
 }
 
-/// A unit of an interval, as a number of months, days or nanoseconds.
+/// A unit of an interval, expressed as a number of months, days or nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// The number of months in the unit.
@@ -112,7 +113,7 @@ pub(super) enum Unit {
     Nanos(i64),
 }
 
-/// The unit that a word in an interval means.
+/// The unit for a word in an interval, for example `hours`; `None` for an unknown word.
 pub(super) fn unit(word: &str) -> Option<Unit> {
     Some(match word {
         "ns" | "nanosecond" | "nanoseconds" | "nanosec" | "nanosecs" => Unit::Nanos(1),

@@ -1,4 +1,4 @@
-//! Writes dates, times and timestamps in the format of ISO 8601.
+//! Writes dates, times and timestamps in the ISO 8601 format of PostgreSQL.
 
 use crate::calendar::{Civil, DAY_SECONDS, civil_of};
 
@@ -7,13 +7,14 @@ use super::number::write_integer;
 /// Appends a number from 0 to 99 as two digits.
 #[inline]
 fn push_two(value: i64, out: &mut Vec<u8>) {
-    // The value is 0 to 99; only hours of intervals can be larger, and another function writes
-    // them.
+    // The value is from 0 to 99. Only the hours of an interval can be larger, and another function
+    // writes them.
     let value = u8::try_from(value.rem_euclid(100)).unwrap_or(0);
     out.extend_from_slice(&[b'0' + value / 10, b'0' + value % 10]);
 }
 
-/// Appends a point and the digits of the nanoseconds, without trailing zeros; nothing for 0.
+/// Appends a decimal point and the digits of the nanoseconds, without trailing zeros. Appends
+/// nothing for 0.
 pub(crate) fn write_fraction(nanos: u32, out: &mut Vec<u8>) {
     if nanos == 0 {
         return;
@@ -69,8 +70,8 @@ pub fn write_time(seconds_of_day: i64, nanos: u32, out: &mut Vec<u8>) {
     write_fraction(nanos, out);
 }
 
-/// Appends a local time, `local_seconds` after 1970-01-01 00:00. For a type with a zone, `offset`
-/// is the zone's offset in seconds.
+/// Appends a date and time: the local time that is `local_seconds` after 1970-01-01 00:00, plus
+/// `nanos`. For a type with a zone, `offset` is the zone's offset in seconds, which is appended.
 #[inline]
 pub fn write_timestamp(
     local_seconds: i64,

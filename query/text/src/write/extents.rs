@@ -1,4 +1,4 @@
-//! Where the elements of lists are in their child array.
+//! The positions of the elements of lists within the child array of a list array.
 
 /// The range of each list's elements in the child array.
 #[derive(Debug)]

@@ -223,7 +223,7 @@ fn intervals_in_all_styles() {
         String::from_utf8(out).unwrap()
     };
     use IntervalStyle::{Iso8601, Postgres, PostgresVerbose, SqlStandard};
-    // The expected values are PostgreSQL 15's answers.
+    // The expected values are the results of PostgreSQL 15.
     assert_eq!(text(mixed, Postgres), "-1 years -2 mons +3 days 01:00:01.5");
     assert_eq!(text(mixed, PostgresVerbose), "@ 1 year 2 mons -3 days -1 hours -1.5 secs ago");
     assert_eq!(text(mixed, SqlStandard), "-1-2 +3 +1:00:01.5");

@@ -1,4 +1,4 @@
-//! Removes members and elements of jsonb: `jsonb_strip_nulls` and the operator `-`.
+//! Removes members and elements from jsonb values: `jsonb_strip_nulls` and the operator `-`.
 
 use arrow::{
     array::{Array as _, ArrayRef},
@@ -14,7 +14,7 @@ use crate::{
     function::{Arguments, text_at, text_rows},
 };
 
-/// Appends the value without the members of its objects that are null, at any depth.
+/// Appends a value to `out` without the object members whose value is null, at any depth.
 ///
 /// # Errors
 /// `LimitExceeded` for a value nested deeper than [`DEPTH_MAX`].

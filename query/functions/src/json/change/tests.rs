@@ -5,7 +5,7 @@ fn set(json: &str, path: &[&str], new: &str, add: bool) -> String {
     rewritten(json, &JsonChange::Set { path: &path, new, add }).unwrap()
 }
 
-// The expected values are PostgreSQL 15's answers.
+// The expected values are the results of PostgreSQL 15.
 #[test]
 fn values_are_changed_at_a_path() {
     assert_eq!(set(r#"{"a": 1}"#, &["a"], "2", true), r#"{"a": 2}"#);

@@ -1,4 +1,4 @@
-//! Finds the types of the result columns of a query that was rewritten to one without rows.
+//! Determines the types of the result columns of a query that is rewritten to return no rows.
 
 use datafusion::sql::sqlparser::{
     ast::{
@@ -12,12 +12,14 @@ use datafusion::sql::sqlparser::{
 use super::{called, system_name, table_name};
 use crate::{functions::known_type, spec::system_table};
 
-/// The type of an expression over the system tables `tables`; text if it is unknown.
+/// The type of an expression that uses columns of the system tables `tables`; text if the type is
+/// unknown.
 pub(super) fn of(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
     known_type_of(expr, tables).unwrap_or(DataType::Text)
 }
 
-/// In a UNION with other rows, an oid with a name becomes a plain oid.
+/// Gives a column of a UNION branch the type `oid` if the column has a type such as `regclass`. The
+/// other branches of the UNION contain plain oids.
 pub(super) fn as_union_column(item: &mut SelectItem) {
     if let SelectItem::ExprWithAlias { expr: Expr::Cast { data_type, .. }, .. } = item
         && (*data_type == DataType::Regclass || data_type.to_string().contains("reg"))
@@ -35,7 +37,7 @@ fn type_named(name: &str) -> Option<DataType> {
     };
     let text = match element {
         "char" => format!("\"char\"{array}"),
-        // No cast to these types exists.
+        // Casts to these types do not exist.
         "inet" | "pg_lsn" | "anyarray" => return None,
         _ => name.to_string(),
     };

@@ -1,4 +1,4 @@
-//! Parses the fields of a record to a row.
+//! Parses the fields of a COPY record, and appends them as a row.
 
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -9,15 +9,15 @@ use crate::{
 };
 
 impl CopyParser {
-    /// Appends the fields of a record to the columns.
+    /// Parses the fields of a record, and appends their values to the columns.
     ///
     /// # Errors
-    /// `BadCopyFormat` for a wrong number of fields; `NotNullViolation`; the error of an invalid value,
-    /// unless such rows are skipped.
+    /// `BadCopyFormat` for a wrong number of fields; `NotNullViolation`; the error of an invalid
+    /// value, unless rows with invalid values are skipped.
     #[inline]
     pub(super) fn fields(&mut self, text: &str) -> Result<()> {
         let mut fields = Fields::new(text, &self.options);
-        // The first invalid value of the record: column, error, and text.
+        // The first invalid value of the record: the index of its column, the error, and the text.
         let mut unread: Option<(usize, Error, String)> = None;
         let mut missing = None;
         let last = self.columns.len().saturating_sub(1);
@@ -34,7 +34,7 @@ impl CopyParser {
             }
             let field = fields.next(&mut self.scratch, column.force_not_null, column.force_null);
             match field {
-                // The rest of a skipped record must still have valid fields.
+                // The record is skipped, but its further fields must still be well formed.
                 Ok(_) if unread.is_some() => column.builder.append_null(),
                 Ok(Some(Field::Value(value))) => {
                     if self.options.ignores_errors {
@@ -84,7 +84,7 @@ impl CopyParser {
         }
     }
 
-    /// The error for a NULL in column `at` of the current row.
+    /// The error for a NULL in column `at` of the current row, which no NULL may contain.
     fn null_at(&mut self, at: usize) -> Error {
         let name = self.columns.get(at).map_or("", |column| column.name.as_str());
         let error = Error::not_null(name, &self.table);
@@ -97,9 +97,9 @@ impl CopyParser {
         error.with_detail(failing_row(columns, self.batch_rows, &self.style))
     }
 
-    /// Skips the current row because `value`, in column `at`, is invalid.
+    /// Marks the current row as skipped, because `value` in column `at` is invalid.
     fn skip(&mut self, at: usize, error: Error, value: &str) -> Result<()> {
-        // Only an error in a value can be skipped.
+        // Only the error of an invalid value can be skipped; an internal error remains.
         if error.kind() == ErrorKind::Internal {
             return Err(error);
         }
@@ -109,7 +109,7 @@ impl CopyParser {
         Ok(())
     }
 
-    /// Checks the column names in the header line.
+    /// Checks that the header line contains the expected column names.
     ///
     /// # Errors
     /// `BadCopyFormat` for a wrong number of names, and for a name that does not match.

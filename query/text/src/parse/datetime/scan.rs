@@ -365,8 +365,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Applies a keyword, the name of a month or weekday, or the abbreviation of a zone. Returns
-    /// `false` for any other word, and for an abbreviation with a sign behind it, which begins a
-    /// POSIX zone.
+    /// `false` for any other word, and for an abbreviation directly before a sign, because the two
+    /// begin a POSIX zone.
     fn known_word(&mut self, word: &str, next: Option<u8>) -> Result<bool> {
         match word {
             "t" if (self.has_date() || self.type_name == "time")
