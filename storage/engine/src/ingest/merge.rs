@@ -268,7 +268,7 @@ impl Merges {
         Ok(true)
     }
 
-    /// The columns of the chunk, with the values of earlier events in place of NULL.
+    /// Builds the columns of the chunk, with the values of earlier events in place of NULL.
     fn columns(
         &self,
         values: &EarlierValues<'_>,

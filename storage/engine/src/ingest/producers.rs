@@ -86,7 +86,7 @@ impl Producers {
         }
     }
 
-    /// The last committed number of each producer, in the order of the producers.
+    /// The last committed number of each producer, ascending by producer.
     pub fn list(&self) -> Vec<(ProducerId, u64)> {
         let mut list: Vec<_> =
             self.committed.iter().map(|(producer, (last, _))| (*producer, *last)).collect();
