@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   push ─► ticks ─► stored columns ─► keys ─► admit (short lock: collisions, reserved keys)
-//!        ─► payload ─► held or streamed ─► commit frame ─► gsn's ─► version
+//!        ─► payload ─► buffered or streamed ─► commit frame ─► gsn's ─► version
 //!   DELETE, TRIM ─► reserved ticks ─► frame in the journal ─► fence ─► version
 //! ```
 
@@ -26,6 +26,6 @@ pub mod step;
 pub mod vacated_ticks;
 pub mod violation;
 
-/// Approximate bytes of the tick index for each event: an entry, and the spare capacity of its
+/// Approximate bytes that the tick index uses per event: one entry, plus the spare capacity of the
 /// vector.
 pub const INDEX_ROW_BYTES: usize = 24;

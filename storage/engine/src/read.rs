@@ -1,8 +1,9 @@
-//! The player: reads a range of events of a pinned version (F18, F37–F39).
+//! The player: reads a range of events of one pinned version of a chronicle (F18, F37–F39). A
+//! *split* is the unit of reading: a batch in memory, blocks of a tablet, or row groups of a story.
 //!
 //! ```text
 //!   request ─► tiers: splits with possible matches ─► ordered: one k-way merge by (tick, seq)
-//!              (tick hulls, key index)             └► any:     splits dealt to streams
+//!              (tick hulls, key index)             └► any:     splits distributed over streams
 //!     journal: batches in memory   (journal_tier)
 //!     tablets, stories             (pieces)
 //!   split ─► selection of rows ─► projected batches, newest rows or aggregates

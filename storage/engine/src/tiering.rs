@@ -1,13 +1,15 @@
-//! Moves of events down the tiers, and the final removal of events (F29–F35, F60).
+//! Moves events down the tiers (journal, tablets, stories), and finally removes events (F29–F35,
+//! F60).
 //!
 //! ```text
-//!   load and pressure ─► choose ─► collect:  batches           ─► tablets ─┐
-//!       (grapher)        (pure)    rewrite:  tablets, stories  ─► stories ─┼► edit ─► new version
-//!                                  expiry:   pieces behind fences ─────────┘    (manifest)
-//!   edit ─► doomed files removed, journal begins at a later segment   (collect/floor)
+//!   memory, journal ─► choose ─► collect:  batches           ─► tablets ─┐
+//!       (grapher)         (pure)    rewrite:  tablets, stories  ─► stories ─┼► edit ─► new version
+//!                                  expiry:   pieces with only deleted events ┘    (manifest)
+//!   edit ─► unused files removed, first segments of the journal freed   (collect/floor)
 //! ```
 //!
-//! One move at a time. A backup (`backup_hold`) delays the removal of files and segments only.
+//! Only one move runs at a time. A backup (`backup_hold`) delays only the removal of files and
+//! journal segments.
 
 pub mod backlog;
 pub mod backup_hold;

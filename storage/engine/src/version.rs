@@ -1,12 +1,12 @@
-//! Versions: the batches with the events of a chronicle. A version is immutable; a commit, a merge
-//! of batches and a delete each make a new version.
+//! Versions: a version is an immutable list of the batches and files that contain the events of one
+//! chronicle. Each commit, each merge of batches, and each delete creates a new version.
 //!
 //! ```text
-//!   sealed: [batch][batch][batch] …       large, shared by all later versions
-//!   tail:   [batch][b][b][b]              the latest commits; copied by each commit
-//!   fences: (ticks < 500, gsn ≤ 90)       deleted: reads hide the events behind a fence
-//!   lost:   gsn 1 to 70                   positions of deleted events, kept without a fence
-//!   pieces: [tablet][tablet] …            events no longer owned by the journal
+//!   sealed: [batch][batch][batch] …       large, no longer merged, shared by all later versions
+//!   tail:   [batch][b][b][b]              the latest commits; the list is copied by each commit
+//!   fences: (ticks < 500, gsn ≤ 90)       deletes: reads hide the events that a fence covers
+//!   lost:   gsn 1 to 70                   gsn's of deleted events, kept after the fence is gone
+//!   pieces: [tablet][story] …             files with the events that left the journal
 //!
 //!   one publisher at a time ─► new version of each chronicle ─► PublishedVersions {gsn, versions}
 //!                                                                  ▲ snapshots clone the Arc
@@ -33,11 +33,12 @@ pub mod survey;
 pub mod tidy;
 pub mod untidy;
 
-/// Maximum number of batches of the tail. Beyond this number, the leading large batches are sealed;
-/// if the first batch is small, the older half of the tail is sealed.
+/// Maximum number of batches of the tail. If the tail is longer, its leading large batches are
+/// sealed; if the first batch is small, the older half of the tail is sealed.
 const TAIL_BATCHES_MAX: usize = 128;
 
-/// The batches of one chronicle, in commit order, at one instant.
+/// An immutable list of all events of one chronicle at one instant: batches in memory in commit
+/// order, and pieces (files).
 #[derive(Debug, Clone, Default)]
 pub struct Version {
     sealed: Arc<Vec<Arc<MemoryBatch>>>,
@@ -51,32 +52,33 @@ pub struct Version {
 }
 
 impl Version {
-    /// All batches, by ascending gsn.
+    /// All batches, ascending by gsn.
     pub fn batches(&self) -> impl DoubleEndedIterator<Item = &Arc<MemoryBatch>> {
         self.sealed.iter().chain(&self.tail)
     }
 
-    /// Deletes still hiding rows of a batch or a piece.
+    /// The fences: deletes that still hide rows of a batch or a piece.
     pub fn fences(&self) -> &[Fence] {
         &self.fences
     }
 
-    /// The pieces: files with the events no longer owned by the journal.
+    /// The pieces: tablets and stories with the events that the journal no longer owns.
     pub fn pieces(&self) -> &Arc<PieceSet> {
         &self.pieces
     }
 
-    /// Positions in the log of deleted events.
+    /// The gsn's of deleted events.
     pub fn lost(&self) -> &LostPositions {
         &self.lost
     }
 
-    /// Counts deletes and moves: the tick index serves only versions of the current epoch.
+    /// A counter of deletes and moves. The tick index of the chronicle is valid only for versions
+    /// of the current epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The batch with the event of a gsn.
+    /// The batch that contains the event with this gsn.
     pub fn batch_of(&self, gsn: u64) -> Option<&Arc<MemoryBatch>> {
         let list = match self.tail.first() {
             Some(first) if first.first_gsn() <= gsn => &self.tail,
@@ -86,7 +88,7 @@ impl Version {
         list.get(at).filter(|batch| gsn <= batch.last_gsn())
     }
 
-    /// The version with one more batch, committed after all batches of this version.
+    /// Returns a version with one more batch, whose commit is later than all batches.
     #[must_use]
     pub fn with_batch(&self, batch: Arc<MemoryBatch>, rows_sealed: usize) -> Self {
         let mut next = self.clone();
@@ -94,8 +96,7 @@ impl Version {
         next
     }
 
-    /// Adds a batch, committed after all batches of this version. Only for a version without
-    /// readers.
+    /// Adds a batch, whose commit is later than all batches. Only for a version without readers.
     pub fn push(&mut self, batch: Arc<MemoryBatch>, rows_sealed: usize) {
         let last = self.batches().next_back().map_or(0, |last| last.last_gsn());
         invariant!(
@@ -127,19 +128,19 @@ impl Version {
         );
     }
 
-    /// The sealed batches, by ascending gsn. Only worn sealed batches and their small copies are
-    /// merged again.
+    /// The sealed batches, ascending by gsn. Compaction touches a sealed batch only if most of its
+    /// rows were replaced; the small copies are then merged.
     pub fn sealed(&self) -> &[Arc<MemoryBatch>] {
         &self.sealed
     }
 
-    /// The batches still open to merges.
+    /// The batches after the sealed batches, which compaction may merge.
     pub fn tail(&self) -> &[Arc<MemoryBatch>] {
         &self.tail
     }
 
-    /// The version with the neighbours `old` replaced by one batch (or by no batch); `None` unless
-    /// all of `old` are present, next to each other.
+    /// Returns a version in which one batch (or no batch) replaces the batches `old`. Returns
+    /// `None` unless all of `old` are present and adjacent.
     pub fn with_merged(
         &self,
         old: &[Arc<MemoryBatch>],
@@ -176,11 +177,11 @@ impl Version {
         Some(next)
     }
 
-    /// The version without the events deleted by `fence`; `deleted` are the positions of these
-    /// events. A batch entirely behind the fence is dropped; the fence hides the deleted rows of
-    /// all other batches. Batches up to the gsn `leaving` are moving into pieces written without
-    /// knowledge of the fence: these batches stay, and the fence stays with them to hide the rows
-    /// of the pieces.
+    /// Returns a version with one more delete: `fence` covers the deleted events, and `deleted` has
+    /// their gsn's. Batches that the fence covers fully are dropped; in all other batches, the
+    /// fence hides the deleted rows. Batches up to the gsn `leaving` are moving into pieces that do
+    /// not know the fence: these batches stay, and the fence stays, too, to hide rows of the
+    /// pieces.
     #[must_use]
     pub fn with_fence(&self, fence: Fence, deleted: GsnRange, leaving: u64) -> Self {
         debug_assert!(self.epoch < u64::MAX, "a private version changes");
@@ -195,7 +196,7 @@ impl Version {
                 self.fences
                     .iter()
                     .copied()
-                    // The new fence hides all events hidden by the known fence.
+                    // Drops known fences that the new fence fully covers.
                     .filter(|known| !(fence.ticks.covers(&known.ticks) && known.gsn <= fence.gsn))
                     .chain([fence])
                     .collect(),
@@ -210,7 +211,7 @@ impl Version {
         next
     }
 
-    /// The version without idle fences: fences with no row of a batch or a piece behind them.
+    /// Returns a version without idle fences, which cover no row of a batch or a piece any more.
     #[must_use]
     pub fn without_idle_fences(&self) -> Self {
         let mut next = self.clone();
@@ -218,8 +219,8 @@ impl Version {
         next
     }
 
-    /// The version after a move: events up to the gsn `pieces.through` are in pieces, and no longer
-    /// in batches.
+    /// Returns the version after a move: pieces own the events up to the gsn `pieces.through`, and
+    /// batches with these events are dropped.
     #[must_use]
     pub fn with_moved(&self, pieces: PieceSet) -> Self {
         let through = pieces.through.0;
@@ -246,33 +247,33 @@ impl Version {
         next
     }
 
-    /// The version with other pieces for the same events.
+    /// Returns a version with other pieces that contain the same events.
     #[must_use]
     pub fn with_pieces(&self, pieces: PieceSet) -> Self {
         debug_assert!(self.pieces.through <= pieces.through, "the border goes back");
         Self { pieces: Arc::new(pieces), ..self.clone() }
     }
 
-    /// The first tick still open for events, at the last seal (CL-5). After the seal, only a delete
-    /// changes events before this tick.
+    /// The first tick at which events can still arrive, as of the last seal (CL-5); `None` before
+    /// the first seal. Only a delete can change events before this tick.
     pub fn open_from(&self) -> Option<Tick> {
         self.open_from
     }
 
-    /// The version with a new first open tick.
+    /// Returns a version with a new first open tick, see [`Self::open_from`].
     #[must_use]
     pub fn with_open_from(&self, open_from: Tick) -> Self {
         Self { open_from: Some(open_from), ..self.clone() }
     }
 
-    /// The version with the fences and with the positions of deleted events.
+    /// Returns a version with these fences, and these gsn's of deleted events.
     #[must_use]
     pub fn with_fences(&self, fences: Vec<Fence>, lost: LostPositions) -> Self {
         Self { fences: Arc::new(fences), lost: Arc::new(lost), ..self.clone() }
     }
 
-    /// The version with the given batches, pieces and fences, for one transaction alone. The tick
-    /// index does not serve a private version.
+    /// Returns a version with the given batches, pieces and fences that is private to one
+    /// transaction. The tick index is not valid for a private version.
     #[must_use]
     pub fn private(
         &self,
@@ -309,8 +310,7 @@ impl Version {
         }
     }
 
-    /// Exact facts about the events in batches with ticks in `ranges`, committed at or before
-    /// `visible`.
+    /// Exact totals for the events in batches with ticks in `ranges` and a gsn up to `visible`.
     pub fn extent(&self, ranges: &TickRanges, visible: Gsn) -> Extent {
         let mut extent = Extent::EMPTY;
         for batch in self.batches() {
@@ -331,7 +331,7 @@ impl Version {
                 extent.rows += rows as u64;
                 extent.ticks = extent.ticks.hull(&ticks);
             }
-            // The visible rows' share of the batch's bytes.
+            // The part of the batch's bytes that corresponds to the visible rows.
             let all = batch.rows().max(1) as u128;
             let share = u128::from(batch.bytes()) * rows as u128 / all;
             extent.bytes += u64::try_from(share).unwrap_or(u64::MAX);
@@ -345,7 +345,7 @@ fn rows_behind(batch: &MemoryBatch, fence: &Fence) -> usize {
     batch.ticks().iter().take(before).filter(|tick| fence.ticks.contains(Tick(**tick))).count()
 }
 
-/// Counts the visible rows row by row: for batches at the edge of a range or a fence.
+/// Counts the visible rows one by one, for batches that a range or a fence covers only partly.
 fn count_rows(
     batch: &MemoryBatch,
     ranges: &TickRanges,
@@ -394,7 +394,7 @@ fn count_rows(
     (rows - replaced, hull)
 }
 
-/// The number of `ticks` in `range`, and the hull of these ticks.
+/// Counts the ticks in `range`; returns the number, and the smallest range that contains them.
 fn count_ticks(ticks: &[i64], sorted: bool, range: &TickRange) -> (usize, TickRange) {
     let (start, end) = (range.start.0, range.end.0);
     if sorted {

@@ -1,4 +1,5 @@
-//! From rows to an encoded, reserved chunk.
+//! Admission: turns pushed rows into encoded chunks whose collision keys and arrival numbers are
+//! reserved.
 
 use std::sync::Arc;
 
@@ -31,60 +32,64 @@ use crate::{
     version::compact::batch_bytes,
 };
 
-/// Maximum number of rows of a chunk: admission holds the chronicle's lock for this number of
-/// lookups.
+/// Maximum number of rows of a chunk. Admission looks up each row while it holds the lock of the
+/// chronicle.
 const CHUNK_ROWS_MAX: usize = 1 << 16;
 
-/// Maximum number of attempts to give events a time of arrival. A further attempt is needed only if
-/// more than the acceptance window passes before admission.
+/// Maximum number of attempts to admit a chunk under `TickSource::Server`, where each attempt sets
+/// the time of the rows to the current time. Another attempt is needed only if the acceptance
+/// window passes before the admission.
 const ARRIVALS_MAX: usize = 100;
 
-/// One push before admission.
+/// The rows of one call of `Append::push`, before their admission.
 #[derive(Debug)]
 pub struct Push<'a> {
-    /// The sender's definition of the chronicle.
+    /// The chronicle's definition, as known to the sender of the rows.
     pub definition: &'a ChronicleDefinition,
-    /// The chronicle in the keeper.
+    /// The keeper's state of the chronicle.
     pub chronicle: Arc<Chronicle>,
-    /// Shape of the rows.
+    /// Columns and types of the rows.
     pub shape: Arc<Shape>,
-    /// The checked rows.
+    /// The rows; [`Self::new`] has checked types and NULLs.
     pub rows: RecordBatch,
-    /// Tick of each row, by its time.
+    /// Tick of each row, computed from the row's time.
     pub ticks: Vec<i64>,
-    /// The action for taken keys.
+    /// The action for a row whose collision key an earlier event has (`collision = 'first'`).
     pub on_conflict: OnConflict,
-    /// The sender's acceptance: times and restores.
+    /// The sender's rule for acceptable times.
     pub acceptance: Acceptance,
-    /// Ticks of earlier events deleted by the statement.
+    /// Ranges of ticks that the same append has deleted earlier.
     pub vacated: Vec<VacatedTicks>,
 }
 
 /// The admitted rows of one chunk of a push.
 #[derive(Debug)]
 pub struct AdmittedRows {
-    /// The chunk; `None` if every row was skipped.
+    /// The chunk of the kept rows; `None` if admission skipped every row.
     pub chunk: Option<Chunk>,
     /// Final ticks of the kept rows.
     ticks: Vec<i64>,
-    /// Final values of the tick column, if different from the given values.
+    /// Final values of the tick column, one per kept row; `None` if they equal the pushed values.
     times: Option<Vec<i64>>,
-    /// For each row, true if kept; `None` if all rows are kept.
+    /// For each pushed row, true if admission kept the row; `None` if admission kept all rows.
     kept_mask: Option<Vec<bool>>,
-    /// The columns with the values of earlier events, if any row was merged.
+    /// The columns after the merge with earlier events (`collision = 'merge'`); `None` if no row
+    /// was merged.
     merged: Option<Vec<Column>>,
     rows: usize,
 }
 
-/// The sum of a push's chunks: the answer to the sender.
+/// The results of all chunks of one push, collected for the answer to the sender.
 #[derive(Debug, Default)]
 pub struct PushTally {
     ticks: Vec<i64>,
-    /// For each chunk, the number of kept rows, and the changed values of the tick column.
+    /// For each chunk, the number of kept rows, and the final values of the tick column if they
+    /// differ from the pushed values.
     times: Vec<(usize, Option<Vec<i64>>)>,
     kept_mask: Vec<bool>,
     any_skipped: bool,
-    /// First row and columns of each chunk with merged rows, ascending.
+    /// For each chunk with merged rows: the number of kept rows before the chunk, and the merged
+    /// columns. Ascending by row.
     merged: Vec<(usize, Vec<Column>)>,
 }
 
@@ -113,8 +118,9 @@ impl<'a> Push<'a> {
         Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance, vacated })
     }
 
-    /// The stored columns of the longest chunk that starts at row `start`, has at most `rows_max`
-    /// rows (1 or more) and fits a frame of `bytes_max`.
+    /// Converts rows from row `start` onward into stored columns. Takes at most `rows_max` rows (1
+    /// or more), and fewer rows if the columns exceed `bytes_max`, the maximum size of a frame. A
+    /// single row is returned even if it exceeds `bytes_max`.
     pub fn store(&self, start: usize, rows_max: usize, bytes_max: usize) -> Result<Vec<Column>> {
         debug_assert!(start < self.ticks.len() && rows_max > 0, "no row to store");
         let mut len = (self.ticks.len() - start).min(CHUNK_ROWS_MAX).min(rows_max);
@@ -133,22 +139,22 @@ impl<'a> Push<'a> {
             if bytes <= bytes_max || len == 1 {
                 return Ok(columns);
             }
-            // A little less than the average: the next attempt should fit.
+            // 9/10 of the estimate, so that the next attempt very likely fits.
             let fitting = len as u128 * bytes_max as u128 / bytes as u128 * 9 / 10;
             len = usize::try_from(fitting).unwrap_or(1).clamp(1, len - 1);
         }
     }
 
-    /// Admits one chunk: waits for memory and pending keys, reserves keys, and encodes the rows.
-    /// `None` if the rows and the values of their earlier events (`collision = 'merge'`) do not fit
-    /// into one frame: a chunk with fewer rows is needed. `own` are the earlier chunks of the
-    /// append for the chronicle.
+    /// Admits one chunk: claims memory, waits for statements that hold keys of the rows, reserves
+    /// the keys, and encodes the rows. Returns `None` if the rows and the values of their earlier
+    /// events (`collision = 'merge'`) do not fit into one frame: the caller must then retry with
+    /// fewer rows. `own` are the earlier chunks of the same append for this chronicle.
     ///
     /// # Errors
     /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `GeneratedAlways`,
-    /// `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`; `SerializationFailure` when an earlier
-    /// event has values in columns that the sender's definition does not have; `DataCorrupted`, `Io`,
-    /// `ConnectionFailure` when pieces cannot be read.
+    /// `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`; `SerializationFailure` if an earlier
+    /// event has values in columns that the sender's definition does not have; `DataCorrupted`,
+    /// `Io`, `ConnectionFailure` if a read of tablets or stories fails.
     pub async fn admit(
         &self,
         start: usize,
@@ -210,7 +216,8 @@ impl<'a> Push<'a> {
                 Err(AdmissionRefusal::Begun)
                     if self.definition.time_source == TickSource::Client =>
                 {
-                    // The acceptance window decides.
+                    // The chronicle already has events: the next attempt applies the acceptance
+                    // window.
                     restores = false;
                     known = Some(stored_keys);
                 }
@@ -284,34 +291,37 @@ impl<'a> Push<'a> {
         if let Some(chunk) = &chunk
             && chunk.payload.len() > keeper.settings.frame_bytes_max
         {
-            // The error of a row larger than the log's maximum belongs to this push.
+            // A chunk that is too large has a single row. `reserve` fails here, so that this push
+            // gets the error, and not the commit.
             drop(keeper.log.reserve(chunk.payload.len()).await?);
         }
         let kept_mask = admission.kept_mask;
-        // The columns of the chunk share the memory of its payload.
+        // The chunk's columns point into its payload: the clone copies no values.
         let merged = chunk.as_ref().filter(|_| has_merged).map(|chunk| chunk.columns.clone());
         Ok(Some(AdmittedRows { chunk, ticks: final_ticks, times, kept_mask, merged, rows }))
     }
 
-    /// The acceptance window of the sender now.
+    /// The acceptance window of the sender at the time `now`.
     fn window(&self, now: &ClockReading) -> Window {
         let Self { definition, acceptance, .. } = self;
         Window::of(&definition.scale, definition.window_ns(), acceptance, now)
     }
 
-    /// Sets the time of all rows of a chunk to their arrival; returns the tick.
+    /// Sets the tick column of all rows of a chunk to the time `now`; returns the tick of this
+    /// time.
     fn arrive(&self, columns: &mut [Column], rows: usize, now: &ClockReading) -> Result<i64> {
         let Some(Column::Plain(array)) = columns.get_mut(self.shape.tick_at) else {
             return Err(Error::internal("the tick column is missing"));
         };
-        // In the column's unit: the stored time must lead back to the tick.
+        // Rounded down to the column's unit, so that the stored time yields the same tick when read
+        // again.
         let value = now.now_ns.div_euclid(self.shape.tick_unit_ns);
         *array = ticks::column(vec![value; rows], array.data_type())?;
         let tick = ticks::assign(&[value], self.shape.tick_unit_ns, &self.definition.scale)?;
         tick.first().copied().ok_or_else(|| Error::internal("a time without a tick"))
     }
 
-    /// The values of the tick column for the log.
+    /// The values of the tick column, as the log will store them.
     fn stored_times(&self, columns: &[Column]) -> Result<Option<Vec<i64>>> {
         match columns.get(self.shape.tick_at) {
             Some(Column::Plain(array)) => Ok(Some(ticks::values(array)?.to_vec())),
@@ -319,7 +329,8 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Sets the tick column to the start of each tick; returns the values if changed.
+    /// Sets each value of the tick column to the time at which its tick starts. Returns the new
+    /// values; `None` if nothing changed.
     fn final_times(
         &self,
         columns: &mut [Column],
@@ -341,8 +352,9 @@ impl<'a> Push<'a> {
         Ok(Some(starts))
     }
 
-    /// True if the stored times do not lead back to the ticks: the column's unit is coarser than
-    /// the granularity, and events were moved or the ratio is odd.
+    /// True if the log must store the ticks separately, because the stored times do not yield the
+    /// same ticks again. This happens if the column's unit is coarser than the granularity, and
+    /// events were moved to other ticks or the unit is not a multiple of the granularity.
     fn ticks_need_storing(
         &self,
         columns: &[Column],
@@ -361,7 +373,7 @@ impl<'a> Push<'a> {
         Ok(again.as_deref() != Some(final_ticks))
     }
 
-    /// The answer to the sender: the stored rows.
+    /// Returns the answer to the sender: the stored rows, and the number of skipped rows.
     pub fn admitted(self, first_seq: u64, tally: PushTally) -> Result<PushResult> {
         let given = self.rows.num_rows();
         debug_assert_eq!(tally.kept_mask.len(), given, "a row is neither kept nor skipped");
@@ -401,8 +413,8 @@ impl<'a> Push<'a> {
     }
 }
 
-/// `rows` with the columns of merged chunks in place of the pushed columns. `merged` has the first
-/// row and the columns of each such chunk.
+/// Returns `rows` with the merged columns in place of the pushed columns. Each entry of `merged`
+/// has the first row of a chunk, and the columns of the chunk.
 fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<RecordBatch> {
     debug_assert!(
         merged.is_sorted_by(|before, after| before.0 < after.0),
@@ -427,7 +439,7 @@ fn with_merged(rows: &RecordBatch, merged: &[(usize, Vec<Column>)]) -> Result<Re
 }
 
 impl PushTally {
-    /// Adds the rows of the next chunk.
+    /// Adds the result of the next chunk of the push.
     pub fn add(&mut self, admitted: &mut AdmittedRows) {
         debug_assert!(
             admitted.kept_mask.as_ref().is_none_or(|kept| kept.len() == admitted.rows),

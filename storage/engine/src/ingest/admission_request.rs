@@ -9,65 +9,69 @@ use super::{chunk::KeyReservation, merge::Merges, outcome::Outcome, vacated_tick
 use crate::events::keys::Groups;
 pub use crate::read::pieces::lookup::StoredKeys;
 
-/// Reasons to refuse events. A refusal reserves nothing.
+/// The reasons for which admission refuses events. A refusal reserves nothing.
 #[derive(Debug)]
 pub enum AdmissionRefusal {
-    /// The key of a row is taken.
+    /// An earlier event has the collision key of this row.
     Taken(usize),
-    /// An unfinished statement has reserved the key of a row, or deletes the earlier event of a
-    /// merge.
+    /// An unfinished statement has reserved the key of a row, or deletes the earlier event with
+    /// which a row would merge. The caller waits for the outcome of this statement and tries again.
     Pending(Arc<Outcome>),
-    /// No tick after the tick of a row is free.
+    /// Under `collision = 'next'`: every tick after the tick of a row is taken.
     NoTickLeft,
-    /// A row is late; with the highest tick of the chronicle.
+    /// The row is late (`late = 'reject'`): row, and highest tick of the chronicle.
     Late(usize, i64),
-    /// The tick of a row is before the first accepted tick; with the first accepted tick.
+    /// The tick of the row is before the acceptance window: row, and first accepted tick.
     Early(usize, i64),
-    /// The tick of a row is after the last accepted tick, or would move there; with the last
-    /// accepted tick.
+    /// The tick of the row is after the acceptance window, or `collision = 'next'` would move the
+    /// row there: row, and last accepted tick.
     Ahead(usize, i64),
-    /// The chronicle already has events, and assigns times itself.
+    /// The request would keep given times (`restores`), but the chronicle already has events.
     Begun,
-    /// Events moved between tiers after [`StoredKeys`] was found.
+    /// Events moved between tiers, or were deleted, after [`StoredKeys`] was computed: the caller
+    /// must compute it again.
     Moved,
 }
 
 /// A request to admit events.
 #[derive(Debug)]
 pub struct AdmissionRequest<'a> {
-    /// The keys of the events.
+    /// The series of each event, by the key columns.
     pub groups: &'a Groups,
-    /// Arrival number of the first event; already reserved.
+    /// Arrival number of the first event. The caller has taken the numbers of all events.
     pub first_seq: u64,
-    /// The action for taken keys under `collision = 'first'`.
+    /// The action under `collision = 'first'` for an event whose key is taken.
     pub on_conflict: OnConflict,
-    /// The statement of the events.
+    /// The outcome of the statement that stores the events.
     pub outcome: &'a Arc<Outcome>,
-    /// Keys held by events in pieces.
+    /// The requested keys that events in tablets or stories already have.
     pub stored_keys: &'a StoredKeys,
-    /// Ticks of earlier events deleted by the statement.
+    /// Ranges of ticks that the same append has deleted earlier.
     pub vacated: &'a [VacatedTicks],
-    /// The rows with NULL in a column outside of the key, under `collision = 'merge'`.
+    /// Under `collision = 'merge'`: a bit per row, set if the row has NULL in a column outside of
+    /// the key; `None` if no row has.
     pub incomplete: Option<&'a BooleanBuffer>,
-    /// Schema version of the events.
+    /// Schema version of the new events.
     pub version: SchemaVersion,
     /// The rule for late events.
     pub late: LatePolicy,
-    /// Window of accepted ticks; `None` for any tick.
+    /// The acceptance window; `None` if every tick is accepted.
     pub window: Option<Window>,
-    /// True if the events keep given times: allowed only before the first event of a chronicle.
+    /// True if the events keep their given times, as when a dump is restored. Allowed only before
+    /// the first event of the chronicle.
     pub restores: bool,
 }
 
-/// Admitted events.
+/// The result of an admission.
 #[derive(Debug)]
 pub struct AdmittedEvents {
-    /// The reserved keys and arrival numbers.
+    /// The reserved collision keys and arrival numbers.
     pub reserved: KeyReservation,
-    /// For each event, true if kept; `None` for all.
+    /// For each requested event, true if kept; `None` if all events are kept.
     pub kept_mask: Option<Vec<bool>>,
-    /// True if a tick was moved (`collision = 'next'`).
+    /// True if an event was moved to a later tick (`collision = 'next'`).
     pub moved: bool,
-    /// The merges; `None` if no event may lack a value of its earlier event.
+    /// The events that take values of earlier events (`collision = 'merge'`); `None` if no event
+    /// needs such values.
     pub merges: Option<Merges>,
 }

@@ -1,16 +1,16 @@
-//! A statement that appends.
+//! An append: one statement or one transaction that stores and deletes events.
 //!
 //! ```text
-//!   push          one small push:  [chunk held] ──────────────► Events frame, statement 0
-//!   push, push …  more:            Events, Events … (statement n, as they come) ─► Commit n
+//!   push          one small push:  [chunk buffered] ──────────────► Events frame, statement 0
+//!   push, push …  more:            Events, Events … (of statement n) ─► Commit n
 //!   savepoints    between them:    Events … (n), Events … (n + 3) ─► Transaction n, n + 3
 //!   delete        after events:    Events … (n), StatementDelete (n) ─► Commit n
 //!
 //!   frame durable ─► gsn's ─► version published ─► waiters woken ─► commit returns
 //! ```
 //!
-//! Streamed frames need no sync of their own: the commit frame follows after all other frames are
-//! written, and its sync covers the streamed frames.
+//! Streamed frames need no separate sync: the log writes the commit frame after all other frames,
+//! and the sync of the commit frame covers them.
 
 mod commit;
 
@@ -43,33 +43,36 @@ use crate::{
     read::snapshot::PinnedSnapshot,
 };
 
-/// Maximum number of parts of an append: the commit frame names one statement id for each part.
+/// Maximum number of parts of an append (see [`AppendPart`]). The commit frame names one statement
+/// id for each part.
 const PARTS_MAX: usize = 1 << 16;
 
-/// Maximum number of deletes of an append: the publisher raises a fence for each delete.
+/// Maximum number of deletes of an append: each delete adds a fence to the version of its
+/// chronicle.
 const DELETES_MAX: usize = 1024;
 
-/// An open append.
+/// An append before its commit.
 #[derive(Debug)]
 pub struct OpenAppend {
-    // Fields drop in this order: the keys are free before waiting appends wake.
-    /// The taken events and deletes, in parts between savepoints; at least one part.
+    // Fields drop in this order: the keys must be free before waiting appends wake.
+    /// The events and deletes so far, in parts. A new part begins at a savepoint, and at the first
+    /// event after a delete. At least one part.
     parts: Vec<AppendPart>,
-    /// Ends the outcome of the whole append, for waiting appends of the same producer. All parts
-    /// wait under the id of this outcome. The ending moves to the committing frame: the frame may
-    /// outlive the append.
+    /// Ends the outcome of the whole append when dropped, and wakes appends of the same producer
+    /// that wait for this append. Each part has the same id in the wait graph. At the commit, this
+    /// field moves to the completion of the commit frame, which may outlive the append.
     ending: Option<OutcomeEnd>,
-    /// The turn of a statement with a producer's number.
+    /// The attempt at a producer's numbered statement; `None` without a producer.
     turn: Option<ProducerTurn>,
     outcome: Arc<Outcome>,
     keeper: Arc<Keeper>,
     options: AppendOptions,
-    /// Acquisition time of each chronicle, in nanoseconds.
+    /// Time at which the session acquired each chronicle, in nanoseconds since 1970.
     acquired: BTreeMap<ChronicleId, i64>,
-    /// Chronicles with events that keep given times.
+    /// Chronicles whose events keep their given times, as when a dump is restored.
     restored: BTreeSet<ChronicleId>,
     strictest: Option<Durability>,
-    /// Number of deletes, rolled back deletes included.
+    /// Number of deletes, including deletes that were rolled back.
     deletes: usize,
     unsynced_bytes: usize,
     broken: bool,
@@ -77,7 +80,7 @@ pub struct OpenAppend {
 }
 
 impl OpenAppend {
-    /// An append without events.
+    /// A new append without events.
     pub fn new(keeper: Arc<Keeper>, options: AppendOptions) -> Self {
         let statement = keeper.next_statement();
         let duplicate = options.producer.is_some_and(|(producer, number)| {
@@ -162,13 +165,13 @@ impl OpenAppend {
         push.admitted(first_seq, tally)
     }
 
-    /// The chunks of this append for a chronicle.
+    /// The chunks of this append for one chronicle, in order.
     fn chunks_of<'a>(&'a self, chronicle: &'a Arc<Chronicle>) -> impl Iterator<Item = &'a Chunk> {
         let chunks = self.parts.iter().flat_map(AppendPart::chunks);
         chunks.filter(|chunk| Arc::ptr_eq(&chunk.reserved.chronicle, chronicle))
     }
 
-    /// The acceptance for events of a chronicle.
+    /// The rule for acceptable times of events of a chronicle.
     fn acceptance(&self, chronicle: ChronicleId) -> Acceptance {
         let session = self.options.acceptance;
         let acquired_ns = self.acquired.get(&chronicle).copied().unwrap_or(i64::MIN);
@@ -176,14 +179,14 @@ impl OpenAppend {
         Acceptance { since_ns: session.since_ns.max(acquired_ns), restores, ..session }
     }
 
-    /// True if another attempt at this statement has stored the events. Waits for an attempt under
-    /// way: the outcome of this attempt decides.
+    /// Called after a refusal. Returns true if another attempt at the same producer's statement has
+    /// stored the events. Waits for attempts that are still running, because their outcome decides.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` for several statements, some stored and some not.
-    /// `DeadlockDetected` when the other attempt waits for this append. `Io` when the log has
-    /// stopped: the next start may find a failed attempt in the log, and its outcome is unknown
-    /// until then.
+    /// `ObjectNotInPrerequisiteState` if the append combines several statements of which only some
+    /// are stored. `DeadlockDetected` if the other attempt waits for this append. `Io` if the log
+    /// has stopped: the next start may find the other attempt in the log, and its outcome is
+    /// unknown until then.
     async fn retried(&self) -> Result<bool> {
         let Some(turn) = &self.turn else { return Ok(false) };
         let ProducerTurn { producer, from, number, .. } = *turn;
@@ -208,7 +211,7 @@ impl OpenAppend {
             .with_hint("restart the server, and send the statement again with the same number"))
     }
 
-    /// The ticks of a chronicle's earlier events deleted by this append.
+    /// The ranges of ticks of a chronicle that this append has deleted.
     fn vacated(&self, chronicle: &Arc<Chronicle>) -> Vec<VacatedTicks> {
         if self.deletes == 0 {
             return Vec::new();
@@ -243,7 +246,7 @@ impl OpenAppend {
         Ok(())
     }
 
-    /// Begins a part, at a savepoint or after a delete.
+    /// Begins a new part, at a savepoint or at the first event after a delete.
     fn extend_parts(&mut self) -> Result<()> {
         if self.parts.len() >= PARTS_MAX {
             return Err(Error::new(
@@ -267,7 +270,7 @@ impl OpenAppend {
         self.parts.push(AppendPart::new(keeper, statement, self.outcome.id()));
     }
 
-    /// The durability of a streamed frame with `bytes` of payload.
+    /// The durability of the next streamed frame, with `bytes` of payload.
     fn streamed_at(&mut self, bytes: usize) -> Durability {
         let durability = self.durability();
         commit::streamed_at(&mut self.unsynced_bytes, bytes, durability)
@@ -277,8 +280,8 @@ impl OpenAppend {
         self.options.durability.or(self.strictest).unwrap_or_default()
     }
 
-    /// Closes the append for events, and checks the append. The caller commits or prepares the
-    /// result.
+    /// Ends the intake of events, and checks that the append can commit. The caller commits or
+    /// prepares the result.
     async fn close(mut self) -> Result<ClosedAppend> {
         if self.broken {
             return Err(Error::internal("commit of an append after one of its pushes failed"));
@@ -306,7 +309,8 @@ impl OpenAppend {
         })))
     }
 
-    /// Waits for the producer's turn; `true` for a duplicate statement.
+    /// Waits until no other statement of the producer is committing. Returns `true` if the
+    /// statement is a duplicate.
     async fn enter_producer(&self) -> Result<bool> {
         let Some(turn) = &self.turn else { return Ok(false) };
         let ProducerTurn { producer, from, number, .. } = *turn;
@@ -350,7 +354,7 @@ impl Append for OpenAppend {
             if self.broken {
                 return Err(Error::internal("push to an append after one of its pushes failed"));
             }
-            // Stays set after a failed or cancelled push.
+            // `broken` stays set if the push fails or is cancelled.
             self.broken = true;
             let admitted = self.take(chronicle, rows, on_conflict).await?;
             self.broken = false;
@@ -407,7 +411,8 @@ impl Append for OpenAppend {
     }
 
     fn roll_back_to(&mut self, savepoint: usize) {
-        // The last part first: a part may have taken keys of an earlier part.
+        // The last part is dropped first, because it may have replaced keys that an earlier part
+        // reserved.
         while self.parts.len() > savepoint && !crate::sabotage::active("savepoint-ignored") {
             self.parts.pop();
         }
@@ -432,7 +437,8 @@ impl Append for OpenAppend {
     }
 }
 
-/// True if the cause of a refusal may be another attempt: it has stored the event, or came in time.
+/// True if an error of this kind may come from another attempt at the same statement that has
+/// stored the events: the keys are then taken, or the times of this attempt are too old.
 fn may_be_retry(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -443,7 +449,7 @@ fn may_be_retry(kind: ErrorKind) -> bool {
     )
 }
 
-/// The error for several statements, some stored and some new.
+/// The error of an append whose statements `from..=number` are partly stored already.
 fn overlap(from: u64, number: u64) -> Error {
     debug_assert!(from < number, "a single statement is partly committed");
     Error::new(
@@ -457,7 +463,7 @@ fn no_part() -> Error {
     Error::internal("an append has no part")
 }
 
-/// The result of a push to an append committed before: no event.
+/// The result of a push to a duplicate append: nothing is stored.
 fn nothing(definition: &ChronicleDefinition, rows: &RecordBatch) -> PushResult {
     PushResult {
         events: EventBatch {

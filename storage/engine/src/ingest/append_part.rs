@@ -1,5 +1,5 @@
-//! The part of an append after a savepoint: events, followed by deletes. A rollback can remove a
-//! part alone.
+//! A part of an append: events, followed by deletes. An append begins a new part at each savepoint,
+//! and at the first event after a delete. ROLLBACK TO SAVEPOINT drops whole parts.
 //!
 //! Each part has its own statement id. The commit frame of the append names the parts to commit.
 
@@ -18,28 +18,30 @@ use super::{
 };
 use crate::ingest::{delete::deletion::Deletion, keeper::Keeper};
 
-/// The events of a part. The drop rolls the part back, unless the chunks were taken.
+/// The events and deletes of one part. Dropping this value rolls the part back, unless
+/// [`Self::take`] has taken the chunks.
 #[derive(Debug)]
 pub struct AppendPart {
     keeper: Arc<Keeper>,
     statement: StatementId,
-    /// Chunks not in the log yet. A single chunk may commit in a frame of its own.
+    /// Chunks that the log does not have yet. If an append has only one chunk, the chunk can commit
+    /// in a single frame, without a commit frame.
     buffered: Vec<Chunk>,
-    /// Bytes of the kept chunks.
+    /// Payload bytes of `buffered`.
     buffered_bytes: usize,
     streamed: Vec<Chunk>,
     /// Deletes of the events of this part and of earlier parts.
     deletes: Vec<Deletion>,
-    /// Statements waiting for keys of the chunks. Fields drop in this order: the keys are free
-    /// before waiting statements wake.
+    /// The outcome that other statements wait for if they need keys of these chunks. Fields drop in
+    /// this order: the keys must be free before waiting statements wake.
     outcome: Arc<Outcome>,
     endings: Vec<OutcomeEnd>,
     flight: Arc<StreamedFrames>,
 }
 
 impl AppendPart {
-    /// A part without events, under a new statement id. `waiter` is the id of the append: all its
-    /// parts wait under this id.
+    /// An empty part under a new statement id. `waiter` is the id of the whole append in the wait
+    /// graph: all parts of an append wait under this id.
     pub fn new(keeper: Arc<Keeper>, statement: StatementId, waiter: u64) -> Self {
         let outcome = Outcome::new(waiter);
         let endings = vec![OutcomeEnd(Arc::clone(&outcome))];
@@ -58,17 +60,17 @@ impl AppendPart {
         }
     }
 
-    /// The outcome of the part.
+    /// The outcome of the part, for other statements that wait for its keys.
     pub fn outcome(&self) -> &Arc<Outcome> {
         &self.outcome
     }
 
-    /// The statement id.
+    /// The statement id of the part's frames.
     pub fn statement(&self) -> StatementId {
         self.statement
     }
 
-    /// True without events and deletes.
+    /// True if the part has neither events nor deletes.
     pub fn is_empty(&self) -> bool {
         self.buffered.is_empty() && self.streamed.is_empty() && self.deletes.is_empty()
     }
@@ -78,8 +80,8 @@ impl AppendPart {
         &self.deletes
     }
 
-    /// Takes a delete of the events up to now, including events of earlier parts. Afterwards the
-    /// part takes no more events.
+    /// Adds a delete of all events so far, including events of earlier parts. The part accepts no
+    /// events afterwards.
     pub fn delete(&mut self, deletion: Deletion) {
         self.deletes.push(deletion);
     }
@@ -94,8 +96,8 @@ impl AppendPart {
         self.chunks().map(Step::Events).chain(self.deletes.iter().map(Step::Delete))
     }
 
-    /// Keeps a chunk. Returns the earlier chunks for the log if all chunks together exceed
-    /// `bytes_max`.
+    /// Buffers a chunk. If all buffered chunks together exceed `bytes_max`, returns the earlier
+    /// chunks: the caller must send them to the log.
     pub fn keep(&mut self, chunk: Chunk, bytes_max: usize) -> Vec<Chunk> {
         debug_assert!(self.deletes.is_empty(), "an event follows a delete");
         let fits = self.buffered_bytes + chunk.payload.len() <= bytes_max;
@@ -114,9 +116,10 @@ impl AppendPart {
         );
     }
 
-    /// Takes over the events and deletes of the next part, under three conditions: both parts
-    /// together keep at most `bytes_max`, the log has no event of the next part, and no event would
-    /// follow a delete.
+    /// Appends the events and deletes of the next part to this part, and returns `None`. Returns
+    /// `next` unchanged if the parts cannot join: their buffered chunks together exceed
+    /// `bytes_max`, the log already has an event of the next part, or an event would follow a
+    /// delete.
     pub fn join(&mut self, mut next: AppendPart, bytes_max: usize) -> Option<AppendPart> {
         let bytes = self.buffered_bytes + next.buffered_bytes;
         let follows_delete = !self.deletes.is_empty() && !next.buffered.is_empty();
@@ -132,14 +135,14 @@ impl AppendPart {
         None
     }
 
-    /// Takes out the kept chunks.
+    /// Removes and returns the buffered chunks.
     pub fn release(&mut self) -> Vec<Chunk> {
         self.buffered_bytes = 0;
         std::mem::take(&mut self.buffered)
     }
 
-    /// The only chunk of the part, if it is not in the log yet: the chunk may commit in a frame of
-    /// its own. The chunk counts as streamed from then on.
+    /// Returns the chunk if the part consists of exactly one chunk that is not in the log yet. The
+    /// chunk can then commit in a single frame, and counts as streamed from then on.
     pub fn alone(&mut self) -> Option<&Chunk> {
         if !self.streamed.is_empty() || self.buffered.len() != 1 || !self.deletes.is_empty() {
             return None;
@@ -148,12 +151,12 @@ impl AppendPart {
         self.streamed.first()
     }
 
-    /// Drops events and deletes, and frees the keys of the events.
+    /// Drops all events and deletes, and frees the keys of the events.
     pub fn clear(&mut self) {
         drop(self.take());
     }
 
-    /// Takes out events and deletes, for a commit.
+    /// Removes and returns events and deletes, for a commit.
     pub fn take(&mut self) -> Vec<Step> {
         let mut chunks = std::mem::take(&mut self.streamed);
         chunks.append(&mut self.release());
@@ -162,10 +165,11 @@ impl AppendPart {
         chunks.into_iter().map(Step::Events).chain(deletes.into_iter().map(Step::Delete)).collect()
     }
 
-    /// Hands a chunk to the log. The chunk does not count before the commit frame.
+    /// Sends a chunk to the log as a streamed frame. The events do not count until the commit frame
+    /// is durable.
     ///
     /// # Errors
-    /// The errors of the log, errors of earlier chunks included.
+    /// The errors of the log, including errors of chunks streamed earlier.
     pub async fn stream(&mut self, chunk: Chunk, durability: Durability) -> Result<()> {
         debug_assert_ne!(self.statement, StatementId(0), "a streamed frame commits itself");
         let reservation = self.reserve(chunk.payload.len()).await?;
@@ -175,10 +179,11 @@ impl AppendPart {
         Ok(())
     }
 
-    /// Hands the deletes to the log, after all events. The commit frame makes the deletes count.
+    /// Sends the deletes to the log, after all events of the part. The deletes do not count until
+    /// the commit frame is durable.
     ///
     /// # Errors
-    /// The errors of the log, errors of earlier chunks included.
+    /// The errors of the log, including errors of chunks streamed earlier.
     pub async fn stream_deletes(&self, durability: Durability) -> Result<()> {
         debug_assert!(self.buffered.is_empty(), "a delete overtakes events");
         for deletion in &self.deletes {
@@ -217,13 +222,14 @@ impl AppendPart {
         self.flight.landed().await
     }
 
-    /// True if the log has taken all streamed frames.
+    /// True if the log has written all streamed frames, without an error.
     pub fn has_landed(&self) -> bool {
         let state = self.flight.state.lock();
         state.outstanding == 0 && state.failed.is_none()
     }
 
-    /// Ends the statement: its frames no longer hold back the beginning of the journal.
+    /// Ends the statement: the journal no longer keeps its segments for the frames of this
+    /// statement.
     pub fn end(&self) {
         self.flight.end(&self.keeper, self.statement);
     }
@@ -235,7 +241,7 @@ impl Drop for AppendPart {
     }
 }
 
-/// The state of streamed frames.
+/// The streamed frames of one part that the log has not written yet, and the first error.
 #[derive(Debug, Default)]
 struct StreamedFrames {
     state: Mutex<StreamedFramesState>,
@@ -267,7 +273,8 @@ impl StreamedFrames {
         }
     }
 
-    /// Records a frame of the statement in the journal.
+    /// Called when the log has written a frame: the journal must keep its segments from `lsn`
+    /// onward until the statement ends.
     fn opened(&self, keeper: &Keeper, statement: StatementId, lsn: Lsn) {
         let state = self.state.lock();
         if !state.ended {
@@ -275,7 +282,8 @@ impl StreamedFrames {
         }
     }
 
-    /// Ends the statement: frames written later are useless.
+    /// Ends the statement: the journal need not keep frames of the statement, including frames
+    /// written later.
     fn end(&self, keeper: &Keeper, statement: StatementId) {
         let mut state = self.state.lock();
         state.ended = true;
@@ -294,7 +302,8 @@ impl StreamedFrames {
     }
 }
 
-/// One streamed frame on its way; a completion dropped by the log counts as a failure.
+/// One streamed frame that the log has not written yet. If the log drops the completion without
+/// calling it, the frame counts as failed.
 struct StreamedFrame {
     flight: Arc<StreamedFrames>,
     landed: bool,

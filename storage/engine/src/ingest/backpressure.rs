@@ -1,4 +1,5 @@
-//! Appends beyond the memory budget wait here while the grapher makes room.
+//! Appends that exceed the memory budget wait here until the grapher has moved events to disk. A
+//! *turn* is one run of the grapher.
 //!
 //! ```text
 //!   claim ✗ ─► wanted += bytes ─► wake ─► a later turn of the grapher ends
@@ -22,17 +23,17 @@ use tokio::sync::watch;
 
 use crate::events::budget::{Budget, Claim};
 
-/// Maximum number of turns awaited by one claim.
+/// Maximum number of turns of the grapher that one claim waits for.
 const TURNS_MAX: usize = 1000;
 
-/// Maximum number of turns in a row without moved events: the memory may belong to statements about
-/// to commit, or to other waiting statements.
+/// Maximum number of consecutive turns that moved no event. A claim waits this long because the
+/// memory may belong to statements that commit soon, or to other waiting statements.
 const IDLE_TURNS_MAX: usize = 10;
 
-/// Time between two useless turns.
+/// Pause after a turn that moved no event.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The shared state of waiting claims and the grapher.
+/// State shared by the waiting claims and the grapher.
 #[derive(Debug, Default)]
 pub struct Backpressure {
     /// Wakes the grapher; `None` without a grapher.
@@ -45,9 +46,9 @@ pub struct Backpressure {
 struct GrapherTurns {
     begun: u64,
     ended: u64,
-    /// True if the last turn was useful.
+    /// True if the last turn freed memory or moved events.
     helped: bool,
-    /// True if the last turn failed on a full disk.
+    /// True if the last turn failed because the disk is full.
     full: bool,
 }
 
@@ -59,12 +60,12 @@ pub struct MoveOutcome {
 }
 
 impl Backpressure {
-    /// Registers the grapher: each message to `wake` starts a look.
+    /// Registers the grapher: each message to `wake` starts a turn.
     pub fn begin(&self, wake: Sender<()>) {
         *self.wake.lock() = Some(wake);
     }
 
-    /// Removes the grapher, and ends the turn under way.
+    /// Removes the grapher, and ends its current turn for the waiting claims.
     pub fn end(&self) {
         *self.wake.lock() = None;
         self.turns.send_modify(|turns| {
@@ -74,12 +75,12 @@ impl Backpressure {
         });
     }
 
-    /// Bytes wanted by waiting claims.
+    /// Total bytes that the waiting claims want.
     pub fn demand_bytes(&self) -> u64 {
         self.demand_bytes.load(Ordering::Relaxed)
     }
 
-    /// Records the begin of a turn.
+    /// Records that a turn of the grapher has begun.
     pub fn turn_begins(&self) {
         self.turns.send_modify(|turns| {
             turns.begun += 1;
@@ -97,11 +98,12 @@ impl Backpressure {
         });
     }
 
-    /// Claims bytes of `budget`, the memory budget for events; waits while moves can make room.
+    /// Claims `bytes` of `budget`, the memory budget for events. Waits while the grapher can make
+    /// room.
     ///
     /// # Errors
-    /// `OutOfMemory` when moves cannot make room, or without a grapher; `DiskFull` when a full disk
-    /// prevents the moves.
+    /// `OutOfMemory` if the grapher cannot make room or does not run; `DiskFull` if the grapher
+    /// cannot move events because the disk is full.
     pub async fn claim(&self, budget: &Arc<Budget>, bytes: usize) -> Result<Claim> {
         let mut refused = match budget.claim(bytes) {
             Ok(claim) => return Ok(claim),
@@ -114,7 +116,7 @@ impl Backpressure {
         let mut turns = self.turns.subscribe();
         let mut idle = 0;
         for _ in 0..TURNS_MAX {
-            // A later turn sees the wanted bytes.
+            // Only a turn that begins from now on sees the wanted bytes.
             let begun = turns.borrow_and_update().begun;
             if !self.wake() {
                 break;
@@ -153,7 +155,7 @@ fn no_room(refused: &Error) -> Error {
     .with_hint("free disk space; nothing of this statement was kept, and a restart is not needed")
 }
 
-/// Bytes wanted by one claim.
+/// The bytes that one claim wants; subtracted from the total when dropped.
 struct ByteDemand<'a>(&'a AtomicU64, u64);
 
 impl<'a> ByteDemand<'a> {

@@ -1,9 +1,9 @@
-//! The keeper's state of one chronicle, behind one short lock.
+//! The keeper's state of one chronicle, protected by one lock that is held only briefly.
 //!
 //! ```text
-//!   admit:    look up and reserve keys, number events        (appender, any order)
-//!   commit:   number known ─► version, replaced events       (publisher, lsn order)
-//!   roll back: reserved keys are free again                  (drop of the chunk)
+//!   admit:    look up and reserve keys, assign seq's         (appender, any order)
+//!   commit:   gsn known ─► new version, replaced events      (publisher, lsn order)
+//!   roll back: free the reserved keys                       (drop of the chunk)
 //! ```
 
 use std::sync::{
@@ -39,26 +39,27 @@ use seal::Horizon;
 pub use state::ChronicleState;
 use state::KeyOverride;
 
-/// A chronicle in the keeper.
+/// The keeper's state of a chronicle.
 #[derive(Debug)]
 pub struct Chronicle {
     id: ChronicleId,
     collision: Collision,
     indexed: bool,
     shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
-    /// Maximum number of key columns of an event of this chronicle.
+    /// Largest number of key columns among the schema versions used until now.
     key_columns: AtomicUsize,
     state: Mutex<ChronicleState>,
-    /// True after most rows of some batch were replaced.
+    /// True if a merge of batches is worthwhile: most rows of some batch were replaced.
     worn: AtomicBool,
-    /// Batches up to this gsn are moving into pieces, or have moved.
+    /// The grapher is moving batches up to this gsn into pieces (tablets or stories), or has moved
+    /// them.
     leaving: AtomicU64,
     numberings: Arc<Numberings>,
     feed: Arc<Feed>,
 }
 
 impl Chronicle {
-    /// A chronicle without events, in an engine that began at `opened_ns`.
+    /// A chronicle without events. `opened_ns` is the time at which the engine was opened.
     pub fn new(
         definition: &ChronicleDefinition,
         budget: &Arc<Budget>,
@@ -85,32 +86,33 @@ impl Chronicle {
         }
     }
 
-    /// Numbers for groups of the chronicle's events.
+    /// Numbers for the series of the chronicle, for queries of the newest events.
     pub fn numberings(&self) -> &Arc<Numberings> {
         &self.numberings
     }
 
-    /// The latest commits, for followers.
+    /// The ring of the latest commits, for subscriptions.
     pub fn feed(&self) -> &Arc<Feed> {
         &self.feed
     }
 
-    /// The id.
+    /// The id of the chronicle.
     pub fn id(&self) -> ChronicleId {
         self.id
     }
 
-    /// The rule for two events with the same key and tick.
+    /// The rule for a second event with the same collision key.
     pub fn collision(&self) -> Collision {
         self.collision
     }
 
-    /// True if the tick index holds the keys; false without key columns under `collision = 'all'`.
+    /// True if the tick index has an entry per event; false without key columns under `collision =
+    /// 'all'`.
     pub fn indexed(&self) -> bool {
         self.indexed
     }
 
-    /// The shape of a schema version.
+    /// The shape (columns and types) of a schema version, created on first use.
     pub fn shape(
         &self,
         definition: &ChronicleDefinition,
@@ -118,7 +120,7 @@ impl Chronicle {
     ) -> Result<Arc<Shape>> {
         debug_assert_eq!(definition.id, self.id, "the definition of another chronicle");
         let known = self.shapes.read().get(&version).cloned();
-        // A rolled-back block may have given this version to other columns.
+        // A transaction that was rolled back may have used this version number for other columns.
         if let Some(shape) =
             known.filter(|shape| version != definition.schema_version || shape.is_of(definition))
         {
@@ -132,28 +134,29 @@ impl Chronicle {
         Ok(shape)
     }
 
-    /// Maximum number of key columns of an event of this chronicle. An older definition may have
-    /// fewer key columns.
+    /// Largest number of key columns among the schema versions used until now. Older schema
+    /// versions may have fewer key columns.
     pub fn key_columns(&self) -> usize {
         self.key_columns.load(Ordering::Relaxed)
     }
 
-    /// The shape of a schema version, if a frame, a piece or a push had this version before.
+    /// The shape of a schema version; `None` before the first frame, piece or push with this
+    /// version.
     pub fn known_shape(&self, version: SchemaVersion) -> Option<Arc<Shape>> {
         self.shapes.read().get(&version).cloned()
     }
 
-    /// The next arrival number: all lower numbers are taken.
+    /// The next arrival number to assign: all lower numbers are assigned.
     pub fn next_seq(&self) -> u64 {
         self.state.lock().next_seq
     }
 
-    /// The changing part. Locked only for lookups, never across a wait.
+    /// Locks the mutable state. The lock is held only for lookups, never across an `await`.
     pub fn state(&self) -> MutexGuard<'_, ChronicleState> {
         self.state.lock()
     }
 
-    /// Takes `rows` arrival numbers; returns the first.
+    /// Assigns `rows` arrival numbers; returns the first.
     pub fn take_seqs(&self, rows: u64) -> u64 {
         let mut state = self.state.lock();
         let first = state.next_seq;
@@ -162,7 +165,7 @@ impl Chronicle {
         first
     }
 
-    /// Frees the keys reserved by a chunk.
+    /// Rolls a chunk back: frees the keys that the chunk has reserved.
     pub fn roll_back(&self, reserved: &KeyReservation) {
         debug_assert!(!reserved.committed, "a committed chunk is rolled back");
         let mut state = self.state.lock();
@@ -174,14 +177,14 @@ impl Chronicle {
         state.account();
     }
 
-    /// The version; `None` for a forgotten chronicle.
+    /// The current version; `None` for a dropped chronicle.
     pub fn version(&self) -> Option<Arc<Version>> {
         let state = self.state();
         (!state.forgotten).then(|| Arc::clone(&state.version))
     }
 
-    /// Makes a batch part of the version; `None` for a forgotten chronicle. Only under the
-    /// publisher's lock.
+    /// Commits a batch: adds the batch to the version, and hides replaced events. Returns the new
+    /// version; `None` for a dropped chronicle. Call only under the publisher's lock.
     pub fn commit(
         &self,
         batch: MemoryBatch,
@@ -234,12 +237,12 @@ impl Chronicle {
         Some(Arc::clone(&state.version))
     }
 
-    /// Commits replayed events. The original append already decided their collisions; the replay
-    /// only finds the replaced events again. Single-threaded and without pending events. A version
-    /// without readers changes in place, without a copy.
+    /// Commits events found in the journal at a start. The original append already decided the
+    /// collisions; the replay only recomputes which events were replaced. Runs in one thread and
+    /// without pending events. If the version has no readers, it changes in place, without a copy.
     ///
     /// # Errors
-    /// The errors of the pieces read for the replay.
+    /// The errors of reads of tablets and stories.
     pub fn replay(
         &self,
         batch: MemoryBatch,
@@ -304,8 +307,8 @@ impl Chronicle {
         Ok(())
     }
 
-    /// Gives an event the key of its current holder. Called in gsn order: the last committed event
-    /// keeps the key.
+    /// Gives a committed event the entry of its collision key, and hides the event that had the
+    /// entry before. Called in gsn order: the last committed event keeps the key.
     fn settle(&self, state: &mut ChronicleState, event: KeyOverride, gsn: u64, rows_sealed: usize) {
         let KeyOverride { series, tick, seq } = event;
         let holder = state.series.series(series).and_then(|series| series.find(tick));
@@ -323,7 +326,7 @@ impl Chronicle {
                     batch.and_then(|batch| Some((batch, batch.row_of(old_gsn)?)))
                 {
                     let replaced = batch.supersede(row, gsn);
-                    // Merges copy small batches anyway, unless sealed.
+                    // Compaction copies small batches anyway, unless they are sealed.
                     let stays = batch.weight() >= rows_sealed
                         || state.version.sealed().last().is_some_and(|b| old_gsn <= b.last_gsn());
                     if stays && compact::is_worn(batch.rows(), replaced) {
@@ -333,8 +336,8 @@ impl Chronicle {
                 state.series.replace(series, tick, holder, seq, Some(gsn));
             }
             None => {
-                // A pending statement reserved the key first. At the commit of this statement, the
-                // pending event replaces the event.
+                // A pending statement reserved the key first. When the pending statement commits,
+                // its event replaces this event.
                 state.series.replace(series, tick, holder, seq, None);
                 if let Some(other) = state.pending_of(holder) {
                     other.overrides.push(KeyOverride { series, tick, seq: holder });
@@ -343,8 +346,8 @@ impl Chronicle {
         }
     }
 
-    /// Marks the chronicle worn if the number of sealed batches is no longer `before`: rows of
-    /// newly sealed batches may be replaced already.
+    /// Marks the chronicle as worn if the number of sealed batches has changed from `before`: rows
+    /// of newly sealed batches may be replaced already.
     fn consider_sealed(&self, state: &ChronicleState, before: usize) {
         debug_assert!(before <= state.version.sealed().len(), "sealed batches are lost");
         if self.collision.replaces() && state.version.sealed().len() != before {
@@ -352,22 +355,23 @@ impl Chronicle {
         }
     }
 
-    /// True if a batch is worth a copy without its replaced rows.
+    /// True if some batch should be copied without its replaced rows.
     pub fn is_worn(&self) -> bool {
         self.worn.load(Ordering::Relaxed)
     }
 
-    /// Highest gsn of the batches moving into pieces: merges leave these batches alone.
+    /// Highest gsn of the batches that are moving, or have moved, into pieces: compaction in memory
+    /// must not touch these batches.
     pub fn leaving(&self) -> u64 {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Marks the batches up to `gsn` as moving into pieces.
+    /// Records that batches up to `gsn` are moving into pieces.
     pub fn set_leaving(&self, gsn: u64) {
         self.leaving.store(gsn, Ordering::Release);
     }
 
-    /// The batches of a list, ascending by gsn, without the batches moving into pieces.
+    /// Returns the tail of `batches` (ascending by gsn) that is not moving into pieces.
     pub fn staying<'a>(&self, batches: &'a [Arc<MemoryBatch>]) -> &'a [Arc<MemoryBatch>] {
         let leaving = self.leaving();
         let first = batches.partition_point(|batch| batch.first_gsn() <= leaving);
@@ -379,20 +383,20 @@ impl Chronicle {
         self.worn.swap(false, Ordering::Relaxed)
     }
 
-    /// Marks the chronicle: a batch is worth a copy without its replaced rows.
+    /// Records that some batch should be copied without its replaced rows.
     pub fn set_worn(&self) {
         self.worn.store(true, Ordering::Relaxed);
     }
 
-    /// Never gives an arrival number below `seq` again, committed or not.
+    /// Ensures that the next assigned arrival number is at least `seq`.
     pub fn seen_seq(&self, seq: u64) {
         let mut state = self.state.lock();
         state.next_seq = state.next_seq.max(seq);
     }
 
-    /// Deletes the committed events behind `fence`. `deleted_positions` finds the positions of
-    /// these events in the version before the delete. Returns the versions before and after. Only
-    /// under the publisher's lock.
+    /// Deletes the committed events that `fence` covers. `deleted_positions` computes the gsn's of
+    /// these events in the version before the delete. Returns the versions before and after the
+    /// delete. Call only under the publisher's lock.
     pub fn delete(
         &self,
         fence: Fence,
@@ -413,8 +417,8 @@ impl Chronicle {
         (before, Arc::clone(&state.version))
     }
 
-    /// Finds the keys already held by events in pieces. Reads parts of pieces, and therefore runs
-    /// without the lock.
+    /// Finds which of the keys belong to events in tablets and stories. Reads blocks of these
+    /// files, and therefore runs without the lock.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -430,18 +434,18 @@ impl Chronicle {
         }
     }
 
-    /// Number of keys with an event.
+    /// Number of series with at least one event in memory.
     pub fn series_count(&self) -> u64 {
         self.state.lock().series.len() as u64
     }
 
-    /// Like [`Self::series_count`], without a wait for the lock; 0 while another thread holds the
-    /// lock.
+    /// Like [`Self::series_count`], but does not wait for the lock; returns 0 while another thread
+    /// holds the lock.
     pub fn series_at_hand(&self) -> u64 {
         self.state.try_lock().map_or(0, |state| state.series.len() as u64)
     }
 
-    /// Bytes of the index.
+    /// Bytes of the tick index.
     pub fn index_bytes(&self) -> u64 {
         self.state.lock().index_claim.bytes()
     }

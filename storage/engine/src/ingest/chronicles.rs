@@ -1,8 +1,8 @@
-//! The chronicles of the engine, by id: created on first use, forgotten after a DROP.
+//! The chronicles of the engine, by id: created on first use, and removed after a DROP.
 //!
 //! ```text
 //!   first use ─► known ─► DROP ─► forgotten: no new chronicle under this id
-//!                              └► dropped:   pieces that the manifest may still name
+//!                              └► dropped:   its pieces, which the manifest may still name
 //! ```
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -19,26 +19,27 @@ use crate::{
     version::piece::OpenPiece,
 };
 
-/// The chronicles, and their shared memory.
+/// The chronicles, and the memory budgets that they share.
 #[derive(Debug)]
 pub struct Chronicles {
     known: RwLock<HashMap<ChronicleId, Arc<Chronicle>, RandomState>>,
     forgotten: RwLock<HashSet<ChronicleId, RandomState>>,
-    /// Dropped chronicles whose pieces the manifest may still name, with the pieces possibly still
-    /// open.
+    /// Dropped chronicles whose pieces (files of events) the manifest may still name. The value
+    /// lists the pieces that may still be open.
     pub dropped: Mutex<BTreeMap<ChronicleId, Vec<Arc<OpenPiece>>>>,
-    /// Memory for events.
+    /// Memory budget for events.
     budget: Arc<Budget>,
-    /// Memory for the numbers of series.
+    /// Memory budget for the series numbers of all chronicles ([`Chronicle::numberings`]).
     numbers: Arc<Budget>,
-    /// Memory for the commits that followers have not seen yet.
+    /// Memory for the recent commits that are kept for subscriptions.
     feeds: Arc<FeedBytes>,
-    /// Time of the clock at the start: no session is older.
+    /// Time of the engine's start, in nanoseconds since 1970: every session began later.
     opened_ns: i64,
 }
 
 impl Chronicles {
-    /// No chronicles, for an engine opened at `opened_ns`.
+    /// An empty set, for an engine opened at `opened_ns`. `feed_bytes_max` limits the memory of
+    /// recent commits.
     pub fn new(budget: &Arc<Budget>, feed_bytes_max: u64, opened_ns: i64) -> Self {
         Self {
             known: RwLock::default(),
@@ -51,7 +52,7 @@ impl Chronicles {
         }
     }
 
-    /// The chronicle of a definition, created on first use.
+    /// The chronicle of a definition; created on first use.
     ///
     /// # Errors
     /// `UndefinedTable` after [`Self::forget`].
@@ -74,17 +75,18 @@ impl Chronicles {
         Ok(Arc::clone(chronicles.entry(definition.id).or_insert_with(made)))
     }
 
-    /// The chronicle of an id, if [`Self::chronicle`] has created it.
+    /// The chronicle with an id; `None` if [`Self::chronicle`] has not created it.
     pub fn known(&self, id: ChronicleId) -> Option<Arc<Chronicle>> {
         self.known.read().get(&id).cloned()
     }
 
-    /// True after [`Self::forget`].
+    /// True after [`Self::forget`]: the chronicle was dropped.
     pub fn is_forgotten(&self, id: ChronicleId) -> bool {
         self.forgotten.read().contains(&id)
     }
 
-    /// Forgets a chronicle. Only under the publisher's lock.
+    /// Removes a dropped chronicle, and never creates a chronicle under this id again. Call only
+    /// under the publisher's lock.
     pub fn forget(&self, id: ChronicleId) {
         self.forgotten.write().insert(id);
         let known = self.known.write().remove(&id);
@@ -98,7 +100,7 @@ impl Chronicles {
     /// Checks that the chronicles of `steps` still exist.
     ///
     /// # Errors
-    /// `UndefinedTable`.
+    /// `UndefinedTable` if one of the chronicles was dropped.
     pub fn check_known<'a>(
         &self,
         steps: impl IntoIterator<Item = Step<&'a Chunk, &'a Deletion>>,
@@ -109,7 +111,7 @@ impl Chronicles {
     }
 }
 
-/// The error of a statement with events for a dropped chronicle.
+/// The error of a statement that stores events in a dropped chronicle.
 pub fn dropped() -> Error {
     Error::new(
         ErrorKind::UndefinedTable,

@@ -1,4 +1,4 @@
-//! Admitted events before their commit.
+//! Admitted events, before their commit.
 
 use std::sync::Arc;
 
@@ -20,23 +20,24 @@ use crate::{
     version::compact::batch_bytes,
 };
 
-/// Keys and arrival numbers held by a pending chunk. The drop frees the keys: the rollback.
+/// The collision keys and arrival numbers that an uncommitted chunk has reserved. If dropped before
+/// the commit, frees the keys (rollback).
 #[derive(Debug)]
 pub struct KeyReservation {
-    /// The chronicle.
+    /// The chronicle of the events.
     pub chronicle: Arc<Chronicle>,
     /// First arrival number.
     pub first_seq: u64,
-    /// End of the arrival numbers.
+    /// End (exclusive) of the arrival numbers.
     pub end_seq: u64,
-    /// Series with reserved keys, and the lowest tick of each series.
+    /// The series with reserved keys, and the lowest reserved tick of each series.
     pub touched: Vec<(SeriesId, i64)>,
-    /// True after the commit.
+    /// True after the commit: the drop then frees nothing.
     pub committed: bool,
 }
 
 impl KeyReservation {
-    /// True if the reservation has the arrival number.
+    /// True if `seq` is in the reserved range of arrival numbers.
     pub fn contains(&self, seq: u64) -> bool {
         (self.first_seq..self.end_seq).contains(&seq)
     }
@@ -50,25 +51,26 @@ impl Drop for KeyReservation {
     }
 }
 
-/// Admitted events in the form for the journal and for reads.
+/// Admitted events: encoded for the journal, and decoded as columns for reads.
 #[derive(Debug)]
 pub struct Chunk {
-    /// Shape of the columns.
+    /// Columns and types of the events.
     pub shape: Arc<Shape>,
     /// The columns: views into `payload`.
     pub columns: Vec<Column>,
     /// Tick of each event.
     pub ticks: ScalarBuffer<i64>,
-    /// The payload of the frame.
+    /// The payload of the journal frame.
     pub payload: Bytes,
-    /// Memory of the chunk.
+    /// The claim on the memory budget.
     pub claim: Claim,
-    /// The reservation, undone unless the chunk is committed.
+    /// The reserved keys; freed when dropped, unless the chunk is committed.
     pub reserved: KeyReservation,
 }
 
 impl Chunk {
-    /// Encodes admitted columns; afterwards the arrays point into the payload.
+    /// Encodes admitted columns as a frame payload. The columns of the result point into the
+    /// payload. `explicit_ticks` stores the ticks separately from the tick column.
     pub fn encode(
         shape: Arc<Shape>,
         columns: &[Column],
@@ -101,7 +103,7 @@ impl Chunk {
         self.ticks.len()
     }
 
-    /// The frame that stores the chunk.
+    /// The journal frame that stores the chunk.
     pub fn frame(&self, statement: StatementId, producer: Option<(ProducerId, u64)>) -> Frame {
         debug_assert!(u32::try_from(self.rows()).is_ok(), "too many events for a frame");
         Frame {
@@ -118,7 +120,8 @@ impl Chunk {
         }
     }
 
-    /// The batch of the committed chunk, and the reservation of the chunk.
+    /// Converts the chunk into a committed batch whose first event has `first_gsn`. Also returns
+    /// the reservation.
     pub fn into_batch(self, first_gsn: u64) -> (MemoryBatch, KeyReservation) {
         debug_assert!(first_gsn > 0, "an event gets the gsn 0");
         let run = Run { row: 0, seq: self.reserved.first_seq, gsn: first_gsn };
@@ -127,7 +130,7 @@ impl Chunk {
     }
 }
 
-/// The commit frame of the statements `first` and `others`.
+/// The frame that commits the statements `first` and `others`.
 pub fn commit_frame(
     first: StatementId,
     others: &[StatementId],

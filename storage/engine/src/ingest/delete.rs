@@ -1,8 +1,8 @@
-//! DELETE: removes events only from one end of a chronicle (F22).
+//! DELETE of a range of ticks. The range must be at one end of the chronicle (F22).
 //!
 //! ```text
-//!   check: nothing on one side ─► Delete frame durable ─► fence published ─► count
-//!                                                          └► batches at the edge rewritten
+//!   check: no event on one side ─► Delete frame durable ─► fence published ─► count
+//!                                                          └► partly deleted batches rewritten
 //! ```
 
 pub mod deletion;
@@ -31,8 +31,8 @@ use crate::{
     version::{compact, publisher::Publisher, survey::VisibleEvents},
 };
 
-/// A prepared delete of a range of ticks, without a frame in the log yet. `None` if no event is in
-/// the range.
+/// A prepared delete of a range of ticks. The log has no frame of the delete yet. `None` if the
+/// range contains no event.
 pub struct PreparedRange(Option<RangeDelete>);
 
 struct RangeDelete {
@@ -49,8 +49,8 @@ struct RangeDelete {
 /// events.
 ///
 /// # Errors
-/// `FeatureNotSupported` with events on both sides of `range`; `DeadlockDetected`; `DataCorrupted`,
-/// `Io`, `ConnectionFailure` when pieces cannot be read.
+/// `FeatureNotSupported` if events exist both before and after `range`; `DeadlockDetected`;
+/// `DataCorrupted`, `Io`, `ConnectionFailure` if a read of tablets or stories fails.
 pub async fn prepare(
     keeper: Arc<Keeper>,
     definition: Arc<ChronicleDefinition>,
@@ -63,9 +63,9 @@ pub async fn prepare(
     Ok(PreparedRange(found))
 }
 
-/// Deletes expired events: the events with ticks in `range`, which is older than the retention. Does
-/// not wait for merges: an event that merges with an expired event has the same tick, and the next
-/// call deletes the merged event. Returns the number of deleted events.
+/// Deletes expired events: all events with ticks in `range`, which ends where the retention begins.
+/// Does not wait for merges: an event that merges with an expired event has the same tick, and the
+/// next call deletes the merged event. Returns the number of deleted events.
 ///
 /// # Errors
 /// The errors of [`prepare`] except `DeadlockDetected`; the errors of the log.
@@ -77,11 +77,13 @@ pub async fn expire(
     Box::new(PreparedRange(find(keeper, definition, range).await?)).carry_out().await
 }
 
-/// A delete of `ticks` within an append, with the positions of the events in the log.
+/// Prepares a delete of `ticks` as a step of an append. Also determines the gsn's of the events to
+/// delete.
 ///
 /// # Errors
-/// `UndefinedTable` after the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure`
-/// when pieces cannot be read; `DeadlockDetected` when a merge of these ticks waits for the append.
+/// `UndefinedTable` if the chronicle was dropped; `DataCorrupted`, `Io`, `ConnectionFailure` if a
+/// read of tablets or stories fails; `DeadlockDetected` if a merge in these ticks waits for the
+/// append.
 pub async fn within_append(
     keeper: &Keeper,
     definition: &ChronicleDefinition,
@@ -96,7 +98,7 @@ pub async fn within_append(
     Ok(Deletion::new(chronicle, ticks, definition.schema_version, positions, reservation))
 }
 
-/// Reserves the ticks of a delete outside of an append.
+/// Reserves the ticks of a delete that is not part of an append.
 async fn reserve(
     keeper: &Keeper,
     chronicle: &Arc<Chronicle>,
@@ -108,7 +110,7 @@ async fn reserve(
     Ok(reservation.map(|reservation| reservation.ending(ending)))
 }
 
-/// The delete of `range`, without a reservation; `None` without an event to delete.
+/// Determines the events to delete in `range`, without a reservation; `None` if there are none.
 async fn find(
     keeper: Arc<Keeper>,
     definition: Arc<ChronicleDefinition>,
@@ -179,12 +181,13 @@ impl RangeDelete {
         let found = survey(&deleted.version, range, deleted.fence.gsn).await;
         drop(deleted);
         free(&keeper.publisher, &chronicle)?;
-        // The events are deleted, even if the second count fails.
+        // The events are deleted even if this second count fails: the first count is then the
+        // answer.
         Ok(found.unwrap_or(visible_events).rows)
     }
 }
 
-/// Writes the frame of a delete, and carries out the delete after the frame is durable.
+/// Writes the frame of a delete to the log. Once the frame is durable, carries out the delete.
 async fn submit<T: Send + 'static>(
     keeper: &Arc<Keeper>,
     definition: &ChronicleDefinition,
@@ -221,7 +224,7 @@ fn raise_fence(
     })
 }
 
-/// Applies a replayed Delete frame.
+/// Applies a Delete frame found in the journal at a start.
 ///
 /// # Errors
 /// `DataCorrupted`.
@@ -234,17 +237,19 @@ pub fn replay(publisher: &Publisher, chronicle: &Arc<Chronicle>, frame: &Frame) 
     Ok(())
 }
 
-/// Rewrites the batches cut by a fence. The memory of the deleted events becomes free when no
-/// snapshot needs the events; the fence becomes idle.
+/// Rewrites the batches in memory that a fence partly covers, without their deleted events. The
+/// memory of deleted events becomes free when no snapshot needs the events any more. A fence that
+/// covers nothing any more is removed.
 ///
 /// # Errors
-/// The errors of a merge: defects of the engine.
+/// The errors of a merge of batches, which are defects of the engine.
 pub fn free(publisher: &Publisher, chronicle: &Arc<Chronicle>) -> Result<()> {
     loop {
-        // Read first: every snapshot of the version below has at least this gsn.
+        // Read before the version below: every later snapshot of this version has at least this
+        // gsn.
         let snapshot_gsn = publisher.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
-        // Batches moving into pieces are not copied again.
+        // Skips the batches that are moving into tablets: they are not copied again.
         let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
         let cut = version.batches().filter(stays).find(|batch| {
             version.fences().iter().any(|fence| {
@@ -256,7 +261,7 @@ pub fn free(publisher: &Publisher, chronicle: &Arc<Chronicle>) -> Result<()> {
         let Some(cut) = cut else { return Ok(()) };
         let old = [Arc::clone(cut)];
         let merged = compact::merge(&old, version.fences(), snapshot_gsn, &publisher.budget)?;
-        // Another thread may have merged the batch meanwhile: look again.
+        // Another thread may have replaced the batch meanwhile: the loop looks again.
         publisher.replace(chronicle, &old, merged);
     }
 }

@@ -1,4 +1,4 @@
-//! The state of the keeper outside of the chronicles: what appends and deletes need.
+//! The state of the keeper that all chronicles share, for appends and deletes.
 
 use std::sync::{
     Arc,
@@ -18,7 +18,7 @@ use crate::{
     version::{published_versions::PinnedVersion, publisher::Publisher},
 };
 
-/// The part of the engine that takes appends and deletes.
+/// The keeper: the part of the engine that accepts appends and deletes.
 #[derive(Debug)]
 pub struct Keeper {
     /// The journal.
@@ -27,23 +27,23 @@ pub struct Keeper {
     pub clock: Arc<dyn Clock>,
     /// Settings.
     pub settings: Arc<EngineSettings>,
-    /// Memory for events.
+    /// Memory budget for events.
     pub budget: Arc<Budget>,
-    /// The publisher of the commits.
+    /// Publishes the versions of the chronicles: makes commits visible.
     pub publisher: Arc<Publisher>,
-    /// The appends waiting for memory of the budget.
+    /// The appends that wait for memory of `budget`.
     pub backpressure: Backpressure,
-    /// Idempotent producers.
+    /// The last committed number of each idempotent producer.
     pub producers: Mutex<Producers>,
-    /// Statements waiting for each other.
+    /// The wait graph of statements, for the detection of deadlocks.
     pub wait_graph: WaitGraph,
-    /// Candidates for the beginning of the journal.
+    /// The statements whose frames the journal must still keep.
     pub floor_candidates: FloorCandidates,
     last_statement: AtomicU64,
 }
 
 impl Keeper {
-    /// A keeper without statements.
+    /// A new keeper without running statements.
     pub fn new(
         log: Arc<dyn Log>,
         clock: Arc<dyn Clock>,
@@ -70,7 +70,7 @@ impl Keeper {
         StatementId(self.last_statement.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Highest statement id so far.
+    /// Highest statement id assigned until now.
     pub fn last_statement(&self) -> StatementId {
         StatementId(self.last_statement.load(Ordering::Relaxed))
     }
@@ -80,7 +80,8 @@ impl Keeper {
         self.last_statement.fetch_max(id.0, Ordering::Relaxed);
     }
 
-    /// Like [`Publisher::publish`], for the steps of a statement with the commit frame at `lsn`.
+    /// Like [`Publisher::publish`], for the steps of one append, whose commit frame is at `lsn`.
+    /// Also records the commit of the producer's number.
     ///
     /// # Errors
     /// `UndefinedTable` for a forgotten chronicle.
@@ -103,9 +104,10 @@ impl Keeper {
         })
     }
 
-    /// Seals a chronicle with clocked ticks, up to the limit of the clock. Returns the last sealed
-    /// tick; `None` before the first event. Without clocked ticks, `late = 'reject'` seals ticks by
-    /// the order of commits, and `late = 'accept'` returns `None`.
+    /// Moves the seal of a chronicle forward, and returns the last sealed tick: the tick up to
+    /// which no further event can arrive. With clocked ticks, the clock limits the seal; returns
+    /// `None` before the first event. Without clocked ticks, `late = 'reject'` seals the ticks
+    /// before the highest committed tick, and `late = 'accept'` returns `None`.
     ///
     /// # Errors
     /// `UndefinedTable` for a forgotten chronicle.
@@ -118,7 +120,7 @@ impl Keeper {
             };
         }
         let chronicle = chronicles.chronicle(definition)?;
-        // Read before the locks: an earlier time seals less.
+        // Read before the locks are taken: an earlier time only seals less.
         let now = self.clock.reading();
         Ok(self.publisher.change(|_| {
             let version = chronicle.seal(definition, &now);

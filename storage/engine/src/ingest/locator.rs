@@ -1,29 +1,29 @@
-//! From arrival number to commit number.
+//! Maps arrival numbers (seq) to commit numbers (gsn).
 //!
 //! ```text
-//!   seq  [10 … 20) ─► gsn 100 …      appends that commit in the order in which they
-//!   seq  [20 … 25) ─► gsn 110 …      arrived merge into one entry
+//!   seq  [10 … 20) ─► gsn 100 …      consecutive appends that commit in the order
+//!   seq  [20 … 25) ─► gsn 110 …      of their arrival share one entry
 //! ```
 
 use std::collections::BTreeMap;
 
-/// The committed arrival numbers of one chronicle.
+/// The committed arrival numbers of one chronicle, and the gsn of each.
 #[derive(Debug, Default)]
 pub struct Locator {
-    /// First seq to (end of seqs, gsn of the first).
+    /// Key: first seq of a run. Value: end of the run (exclusive), and gsn of the first event.
     runs: BTreeMap<u64, (u64, u64)>,
-    /// Number of entries right after [`Self::of`].
+    /// Number of entries at the time of [`Self::of`].
     made_with: usize,
 }
 
 /// Approximate bytes of an entry.
 const ENTRY_BYTES: usize = 40;
 
-/// Fewer entries are not worth a cleanup.
+/// With fewer entries, a cleanup is not worthwhile.
 const ENTRIES_MIN: usize = 1024;
 
 impl Locator {
-    /// Records the commit of the events `[seq, seq + rows)` from `gsn` onward.
+    /// Records a commit: the events `[seq, seq + rows)` have consecutive gsn's from `gsn` onward.
     pub fn insert(&mut self, seq: u64, rows: u64, gsn: u64) {
         debug_assert!(self.runs.range(..=seq).next_back().is_none_or(|(_, (end, _))| *end <= seq));
         debug_assert!(
@@ -50,7 +50,7 @@ impl Locator {
         self.runs.len() > 2 * self.made_with + ENTRIES_MIN
     }
 
-    /// The locator of the events in `runs`: (first seq, rows, gsn of the first).
+    /// A locator for the events in `runs`: (first seq, number of rows, gsn of the first event).
     pub fn of(mut runs: Vec<(u64, u64, u64)>) -> Self {
         runs.sort_unstable();
         let runs_given = runs.len();
@@ -63,13 +63,13 @@ impl Locator {
         locator
     }
 
-    /// The gsn of an event; `None` before the commit.
+    /// The gsn of an event; `None` if the event is not committed, or is no longer in memory.
     pub fn gsn(&self, seq: u64) -> Option<u64> {
         let (first, (end, gsn)) = self.runs.range(..=seq).next_back()?;
         (seq < *end).then(|| gsn + (seq - first))
     }
 
-    /// The run with `seq`: (first seq, end of seqs, gsn of the first).
+    /// The run that contains `seq`: (first seq, end of seqs, gsn of the first event).
     pub fn run(&self, seq: u64) -> Option<(u64, u64, u64)> {
         let (first, (end, gsn)) = self.runs.range(..=seq).next_back()?;
         (seq < *end).then_some((*first, *end, *gsn))

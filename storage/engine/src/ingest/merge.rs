@@ -1,13 +1,14 @@
-//! Merges under `collision = 'merge'`: an event takes the values of the earlier event with the same
-//! key and tick where the event itself has NULL.
+//! Merges under `collision = 'merge'`: if a new event has NULL in a column, it takes the value of
+//! the earlier event with the same key and tick.
 //!
 //! ```text
 //!   admission: key reserved ─► earlier event found ─► its values read ─► chunk encoded
 //! ```
 //!
-//! The reservation comes before the read. Until the statement ends, no other append takes the key,
-//! and no DELETE, TRUNCATE or TRIM removes the earlier event: the values stay valid up to the
-//! commit. Retention does not wait, see [`crate::ingest::delete::expire`].
+//! The key is reserved before the earlier event is read. Until the statement ends, no other append
+//! takes the key, and no DELETE, TRUNCATE or TRIM removes the earlier event: the values stay valid
+//! until the commit. Only the expiry by retention does not wait, see
+//! [`crate::ingest::delete::expire`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,39 +27,42 @@ use crate::{
     version::Version,
 };
 
-/// The place of the earlier event of a merge.
+/// The place of the earlier event with which a row merges.
 #[derive(Debug, Clone, Copy)]
 pub enum EarlierEvent {
     /// A row of the same chunk.
     Row(usize),
-    /// An uncommitted event of the same append, by arrival number.
+    /// An uncommitted event of the same append, in an earlier chunk; by arrival number.
     Uncommitted(u64),
-    /// An event in memory, by commit number.
+    /// A committed event in memory, by gsn.
     Memory(u64),
-    /// An event of a piece.
+    /// A committed event in a tablet or story.
     Stored(StoredEvent),
 }
 
 /// The merges of a chunk.
 #[derive(Debug)]
 pub struct Merges {
-    /// Rows with an earlier event whose values the row may lack, ascending. A row may lack a value if
-    /// the row has NULL, or if the chronicle has events of a newer definition.
+    /// Rows that may take values of an earlier event, ascending, each with the place of the earlier
+    /// event. A row may lack a value if it has NULL, or if the chronicle has events with a newer
+    /// definition.
     pub rows: Vec<(usize, EarlierEvent)>,
-    /// The version with the committed earlier events.
+    /// The version in which the committed earlier events are found.
     pub version: Arc<Version>,
 }
 
 /// The result of [`Merges::fill`].
 #[derive(Debug)]
 pub enum FilledColumns {
-    /// The columns with the values of the earlier events.
+    /// The columns of the chunk, with the values of the earlier events in place of NULL.
     Complete(Vec<Column>),
-    /// The values do not fit into a frame: the chunk needs fewer rows.
+    /// The columns with these values do not fit into one frame: the caller must retry with fewer
+    /// rows.
     TooLarge,
 }
 
-/// The rows with NULL in a column outside of the key; `None` if each row is complete.
+/// Returns a bit per row, set if the row has NULL in a column outside of the key; `None` if no row
+/// has.
 pub fn incomplete_rows(columns: &[Column], shape: &Shape) -> Option<BooleanBuffer> {
     let mut complete: Option<NullBuffer> = None;
     for (at, column) in columns.iter().enumerate() {
@@ -75,29 +79,30 @@ pub fn incomplete_rows(columns: &[Column], shape: &Shape) -> Option<BooleanBuffe
     Some(!complete.inner())
 }
 
-/// True for a column outside of the key.
+/// True if column `at` is outside of the key and not the tick column.
 fn is_value(shape: &Shape, at: usize) -> bool {
     at != shape.tick_at && !shape.keys.at.contains(&at)
 }
 
-/// Values of earlier events, copied for the columns of a chunk that have NULL.
+/// The values of earlier events, copied for those columns of a chunk that have a NULL.
 struct EarlierValues<'a> {
     definition: &'a ChronicleDefinition,
     shape: &'a Shape,
-    /// Columns to fill, by position.
+    /// Positions of the columns to fill.
     wanted: Vec<usize>,
-    /// For each wanted column, the copied values in the order of `rows`.
+    /// For each wanted column, the copied values; all columns in the order of `rows`.
     copies: Vec<Vec<ArrayRef>>,
-    /// Rows of the chunk, in the order of the copied values.
+    /// For each copied value, the row of the chunk that takes it.
     rows: Vec<usize>,
-    /// Bytes of the chunk and of the copied values, and the maximum.
+    /// Bytes of the chunk and of the copied values together; at most `bytes_max`.
     bytes: usize,
     bytes_max: usize,
 }
 
 impl EarlierValues<'_> {
-    /// Copies the values of `rows`: row of the chunk, and row of `columns`. `false` if all values
-    /// together exceed the maximum.
+    /// Copies values from `columns`. Each entry of `rows` has a row of the chunk, and the row of
+    /// `columns` that has its earlier event. Returns `false` if all values together exceed
+    /// `bytes_max`.
     fn copy(
         &mut self,
         shape: &Shape,
@@ -137,20 +142,21 @@ impl EarlierValues<'_> {
     }
 }
 
-/// The columns of an event's shape that the shape of a chunk lacks, by position.
+/// Positions of the value columns that the shape `event` has and the shape `chunk` lacks.
 fn unknown_columns<'a>(chunk: &'a Shape, event: &'a Shape) -> impl Iterator<Item = usize> + 'a {
-    // A key column that the chunk lacks is '' in an event with the same key.
+    // Key columns are not checked: if two events have the same key, a key column that one of them
+    // lacks has the value ''.
     let ids = event.columns.iter().enumerate().filter(|(at, _)| is_value(event, *at));
     ids.filter(|(_, id)| chunk.position(**id).is_none()).map(|(at, _)| at)
 }
 
 impl Merges {
     /// Fills the NULLs of `columns` with the values of the earlier events. `own` are the earlier
-    /// chunks of the append for the same chronicle. `bytes_max` is the size of a frame.
+    /// chunks of the same append for this chronicle. `bytes_max` is the maximum size of a frame.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`, `ConnectionFailure`; `SerializationFailure` for values of columns that
-    /// `shape` lacks.
+    /// `DataCorrupted`, `Io`, `ConnectionFailure` if a read of tablets or stories fails;
+    /// `SerializationFailure` if an earlier event has values in columns that `shape` lacks.
     pub async fn fill(
         &self,
         definition: &ChronicleDefinition,
@@ -184,7 +190,7 @@ impl Merges {
             wanted,
             rows: Vec::new(),
             bytes: columns.iter().map(Column::bytes).sum(),
-            // A single row cannot be split.
+            // A single row cannot be split, and is therefore allowed to have any size.
             bytes_max: match columns.first().map_or(0, Column::len) {
                 1 => usize::MAX,
                 _ => bytes_max,
@@ -196,8 +202,8 @@ impl Merges {
         }
     }
 
-    /// Reads the values of the earlier events outside of the chunk; `false` if all values together
-    /// exceed the maximum.
+    /// Reads the values of all earlier events that are not rows of the chunk itself. Returns
+    /// `false` if all values together exceed the maximum.
     async fn read(
         &self,
         values: &mut EarlierValues<'_>,
@@ -262,7 +268,7 @@ impl Merges {
         Ok(true)
     }
 
-    /// The columns of the chunk, with the values of earlier events in place of NULL.
+    /// Builds the columns of the chunk, with the values of earlier events in place of NULL.
     fn columns(
         &self,
         values: &EarlierValues<'_>,
@@ -294,14 +300,16 @@ impl Merges {
                     !matches!(earlier, EarlierEvent::Row(before) if before >= row),
                     "a row takes values of a later row"
                 );
-                // An earlier row of the chunk has a lower number and already its final place.
+                // The loop visits rows in ascending order: the place of an earlier row is final
+                // already.
                 let place = match earlier {
                     EarlierEvent::Row(earlier) => places.get(*earlier).copied(),
                     _ => copied.get(*row).copied().flatten().map(|place| (1, place)),
                 };
                 if let (Some(place), Some(slot)) = (place, places.get_mut(*row)) {
                     *slot = place;
-                    // Many rows of the chunk may take one large value.
+                    // Counted per row, because many rows of the chunk may take the same large
+                    // value.
                     bytes += value_bytes(if place.0 == 0 { &given } else { &copies }, place.1);
                     if bytes > values.bytes_max {
                         return Ok(FilledColumns::TooLarge);

@@ -1,7 +1,8 @@
 //! Waits for the outcome of another statement, without deadlocks.
 //!
-//! An unfinished statement may hold the key of an event. The keeper must not judge this event yet:
-//! after a rollback of the statement, or a failure of its frames, there is no collision.
+//! An unfinished statement may have reserved the key of a new event. The keeper cannot decide about
+//! the new event until the statement ends: if the statement is rolled back or its frames fail,
+//! there is no collision.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-/// The end of a statement, with a wake-up for waiting statements.
+/// Tells whether a statement has ended, and wakes the statements that wait for its end.
 #[derive(Debug)]
 pub struct Outcome {
     id: u64,
@@ -19,25 +20,26 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a running statement; `id` is unique in the engine.
+    /// The outcome of a running statement. `id` identifies the statement in the wait graph, and is
+    /// unique in the engine.
     pub fn new(id: u64) -> Arc<Self> {
         Arc::new(Self { id, ended: watch::Sender::new(false) })
     }
 
-    /// The id of the statement.
+    /// The id of the statement in the wait graph.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Waits until the statement is visible or rolled back.
+    /// Waits until the statement has ended: its events are visible, or it is rolled back.
     pub async fn ended(&self) {
         let mut receiver = self.ended.subscribe();
-        // The sender lives in `self`: the wait cannot fail.
+        // `self` owns the sender: the wait cannot fail.
         let _ = receiver.wait_for(|ended| *ended).await;
         debug_assert!(self.has_ended(), "the wait ends before the statement");
     }
 
-    /// True if the statement is visible or rolled back.
+    /// True if the statement has ended: its events are visible, or it is rolled back.
     pub fn has_ended(&self) -> bool {
         *self.ended.borrow()
     }
@@ -47,7 +49,8 @@ impl Outcome {
     }
 }
 
-/// Ends the outcome at the drop: after a commit, a rollback, a failure or a cancellation.
+/// Marks the statement as ended when dropped: after a commit, a rollback, a failure or a
+/// cancellation.
 #[derive(Debug)]
 pub struct OutcomeEnd(pub Arc<Outcome>);
 
@@ -57,17 +60,18 @@ impl Drop for OutcomeEnd {
     }
 }
 
-/// The wait graph: each waiting statement, and the statement it waits for.
+/// The wait graph, for the detection of deadlocks: each waiting statement, and the statement for
+/// which it waits.
 #[derive(Debug, Default)]
 pub struct WaitGraph {
     edges: Mutex<HashMap<u64, u64, RandomState>>,
 }
 
 impl WaitGraph {
-    /// Waits for the end of `holder`, on behalf of `waiter`.
+    /// Waits for the end of the statement `holder`, on behalf of the statement `waiter`.
     ///
     /// # Errors
-    /// `DeadlockDetected` when `holder` waits for `waiter`, directly or indirectly.
+    /// `DeadlockDetected` if `holder` waits for `waiter`, directly or indirectly.
     pub async fn wait(&self, waiter: u64, holder: &Outcome) -> Result<()> {
         let _edge = self.edge(waiter, holder.id())?;
         holder.ended().await;
@@ -95,7 +99,8 @@ impl WaitGraph {
     }
 }
 
-/// An entry of [`WaitGraph`], removed at the end or the cancellation of the wait.
+/// An entry of [`WaitGraph`]; the drop removes the entry, at the end or the cancellation of the
+/// wait.
 struct WaitEdge<'a> {
     waits: &'a WaitGraph,
     waiter: u64,

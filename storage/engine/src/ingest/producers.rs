@@ -1,17 +1,19 @@
-//! Idempotent producers (F68): the last committed number of each producer. The keeper acknowledges
-//! a retry without storing the events again.
+//! Idempotent producers (F68): for each producer, the number of its last committed statement. If a
+//! producer sends a statement again, the keeper acknowledges it without storing the events again.
 //!
-//! The table holds `producers_max` producers. One more producer evicts the producer with the oldest
-//! last commit: a retry of its last statement would be stored as new. Producers number their
-//! statements upwards, and send one statement at a time.
+//! The table has room for `producers_max` producers. A further producer evicts the producer whose
+//! last commit is the oldest: if the evicted producer then retries its last statement, the keeper
+//! stores the events twice. Producers number their statements upwards, and send one statement at a
+//! time.
 //!
-//! A connection may break during a statement, and the retry may arrive before the outcome:
+//! A connection may break during a statement, and the retry may arrive before the first attempt has
+//! ended:
 //! ```text
 //!   first try   begin ─► admitted ─► committing ─────────► committed ─► leave
-//!   retry                begin ─► refused, its times are old by now ─► waits ─► a duplicate
+//!   retry                begin ─► refused, for example: times too old ─► waits ─► a duplicate
 //! ```
-//! The keeper never reports a stored statement as refused: a refused attempt first waits for all
-//! other attempts at the same numbers that may still commit.
+//! The keeper never reports a stored statement as refused: before it reports a refusal, it waits
+//! for all other attempts at the same numbers that may still commit.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,57 +23,58 @@ use stratalog_model::ProducerId;
 
 use super::outcome::Outcome;
 
-/// The decision about a producer's statement before its commit.
+/// The decision about a producer's statement that is ready to commit.
 #[derive(Debug)]
 pub enum ProducerDecision {
-    /// New: the statement is now in flight.
+    /// The statement is new, and is now in flight: its commit may begin.
     New,
-    /// Committed before.
+    /// The statement was committed before.
     Duplicate,
-    /// Several statements: some were committed before, and some were not.
+    /// The attempt combines several statements, of which only some were committed before.
     Overlap,
-    /// Another statement of the producer is in flight: wait for its end, then ask again.
+    /// Another statement of the producer is in flight: the caller waits for its end, and asks
+    /// again.
     Wait(Arc<Outcome>),
 }
 
-/// The outcome of other attempts at a refused statement.
+/// The outcome of other attempts at the same statement, after a refusal.
 #[derive(Debug)]
 pub enum EarlierAttempt {
-    /// No outcome is known or will become known: the refusal stands.
+    /// No other attempt has committed or can still commit: the refusal stands.
     Nothing,
-    /// Committed.
+    /// Another attempt has committed the statement.
     Committed,
-    /// Several statements: some were committed, and some were not.
+    /// The attempt combines several statements, of which only some were committed.
     Overlap,
-    /// An attempt under way may commit: wait for its end, then ask again.
+    /// Another attempt may still commit: the caller waits for its end, and asks again.
     UnderWay(Arc<Outcome>),
 }
 
-/// An attempt at the statements `from..=number`.
+/// A running attempt at the statements `from..=number`.
 #[derive(Debug)]
 struct ProducerAttempt {
     from: u64,
     number: u64,
     outcome: Arc<Outcome>,
-    /// A refused attempt only waits for other attempts: no attempt needs to wait for a refused
-    /// attempt.
+    /// True after a refusal. A refused attempt can only wait for other attempts, and no attempt
+    /// waits for a refused attempt.
     refused: bool,
 }
 
-/// Last committed numbers.
+/// The last committed number of each producer, and the running attempts.
 #[derive(Debug)]
 pub struct Producers {
     committed: HashMap<ProducerId, (u64, u64), RandomState>,
     by_age: BTreeMap<u64, ProducerId>,
     in_flight: HashMap<ProducerId, Arc<Outcome>, RandomState>,
-    /// Attempts from their begin onward, including the time before flight.
+    /// All running attempts, including those that are not in flight yet.
     tries: HashMap<ProducerId, Vec<ProducerAttempt>, RandomState>,
     commits: u64,
     producers_max: usize,
 }
 
 impl Producers {
-    /// A table of at most `producers_max` producers.
+    /// An empty table for at most `producers_max` producers.
     pub fn new(producers_max: usize) -> Self {
         Self {
             committed: HashMap::default(),
@@ -83,7 +86,7 @@ impl Producers {
         }
     }
 
-    /// The last committed number of each producer, in the order of the producers.
+    /// The last committed number of each producer, ascending by producer.
     pub fn list(&self) -> Vec<(ProducerId, u64)> {
         let mut list: Vec<_> =
             self.committed.iter().map(|(producer, (last, _))| (*producer, *last)).collect();
@@ -100,15 +103,16 @@ impl Producers {
         self.committed.get(&producer).is_some_and(|(last, _)| number <= *last)
     }
 
-    /// Begins an attempt at the statements `from..=number` with `outcome`; the attempt lasts until
-    /// [`Self::leave`].
+    /// Registers an attempt at the statements `from..=number`, identified by `outcome`. The attempt
+    /// lasts until [`Self::leave`].
     pub fn begin(&mut self, producer: ProducerId, from: u64, number: u64, outcome: &Arc<Outcome>) {
         let outcome = Arc::clone(outcome);
         let begun = ProducerAttempt { from, number, outcome, refused: false };
         self.tries.entry(producer).or_default().push(begun);
     }
 
-    /// Marks the attempt with `outcome` as refused. Returns the outcome of the other attempts.
+    /// Marks the attempt `outcome` as refused. Returns the outcome of the other attempts at the
+    /// same statements.
     pub fn refused(
         &mut self,
         producer: ProducerId,
@@ -137,7 +141,8 @@ impl Producers {
         under_way.map_or(EarlierAttempt::Nothing, EarlierAttempt::UnderWay)
     }
 
-    /// Asks to commit the statements `from..=number` of the attempt with `outcome`, all at once.
+    /// Asks for permission to commit the statements `from..=number` of the attempt `outcome`, all
+    /// at once.
     pub fn enter(
         &mut self,
         producer: ProducerId,
@@ -160,7 +165,7 @@ impl Producers {
         }
     }
 
-    /// Ends an attempt, with any outcome, in flight or not.
+    /// Ends an attempt, with any result, in flight or not.
     pub fn leave(&mut self, producer: ProducerId, outcome: &Outcome) {
         if self.in_flight.get(&producer).is_some_and(|other| other.id() == outcome.id()) {
             self.in_flight.remove(&producer);

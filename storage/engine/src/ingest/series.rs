@@ -1,13 +1,13 @@
-//! The series table: ChronoLog's tail map (F28) with an index from tick to event. The index detects
-//! collisions (F25) and answers point reads.
+//! The series table: ChronoLog's tail map (F28), extended with an index from tick to event. The
+//! index detects collisions (F25) and answers point reads.
 //!
 //! ```text
-//!   key bytes ─► series id ─► in order: [(tick, seq) …]   at the end or close to it, O(1)
-//!                             late:     {(tick, seq) …}   O(log n)
+//!   key bytes ─► series id ─► in order: [(tick, seq) …]   insert at or near the end, O(1)
+//!                             late:     {(tick, seq) …}   any other insert, O(log n)
 //! ```
 //!
-//! An entry is the newest event of its collision key, pending or committed. Every event has an
-//! entry under `collision = 'all'`.
+//! For each collision key, the index has one entry: the newest event, pending or committed. Under
+//! `collision = 'all'`, every event has an entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ use stratalog_model::TickRange;
 /// Number of a series within its chronicle.
 pub type SeriesId = u32;
 
-/// Approximate bytes of a series without its key and entries.
+/// Approximate bytes of a series, without its key and its entries.
 const SERIES_BYTES: usize = 160;
 
-/// Approximate bytes of a run of taken ticks.
+/// Approximate bytes of one entry of [`Series::occupied_ticks`].
 const RUN_BYTES: usize = 32;
 
-/// Number of last entries searched for the place of a new entry: concurrent writers of a series are
-/// seldom further apart.
+/// Number of entries at the end that an insert searches for the place of its entry: concurrent
+/// writers of a series seldom differ by more.
 const NEAR_END: usize = 64;
 
 /// All series of one chronicle.
@@ -33,28 +33,28 @@ const NEAR_END: usize = 64;
 pub struct SeriesTable {
     by_key: HashMap<Box<[u8]>, SeriesId, RandomState>,
     series: Vec<Series>,
-    /// Free series, for reuse.
+    /// Ids of freed series, for reuse.
     free: Vec<SeriesId>,
     key_bytes: usize,
-    /// Series with an event.
+    /// Number of series with at least one event.
     occupied: usize,
     entries: usize,
     runs: usize,
 }
 
-/// The events of one key.
+/// The index entries of one series.
 #[derive(Debug, Default)]
 pub struct Series {
     in_order: Vec<(i64, u64)>,
     late: BTreeSet<(i64, u64)>,
-    /// Disjoint runs of taken ticks, `start ─► end`. A search for a free tick records its findings
-    /// here; the next search skips these runs.
+    /// Disjoint runs `start ─► end` (exclusive) of ticks that are known to be taken. A search for a
+    /// free tick records its result here, and the next search skips these runs.
     occupied_ticks: BTreeMap<i64, i64>,
     superseded_through: u64,
 }
 
 impl SeriesTable {
-    /// The series of a key, created if missing.
+    /// Returns the series of a key; creates the series if it is missing.
     pub fn intern(&mut self, key: &[u8]) -> SeriesId {
         if let Some(id) = self.by_key.get(key) {
             return *id;
@@ -70,22 +70,22 @@ impl SeriesTable {
         id
     }
 
-    /// The series of a key.
+    /// The series of a key; `None` if unknown.
     pub fn find(&self, key: &[u8]) -> Option<SeriesId> {
         self.by_key.get(key).copied()
     }
 
-    /// A series.
+    /// The series with an id.
     pub fn series(&self, id: SeriesId) -> Option<&Series> {
         self.series.get(id as usize)
     }
 
-    /// Number of series with an event.
+    /// Number of series with at least one event.
     pub fn len(&self) -> usize {
         self.occupied
     }
 
-    /// Number of series, with or without an event.
+    /// Number of series, including empty and freed series.
     pub fn slots(&self) -> usize {
         self.series.len()
     }
@@ -98,19 +98,21 @@ impl SeriesTable {
             + self.runs * RUN_BYTES
     }
 
-    /// Adds an entry.
+    /// Adds the entry of a new event.
     pub fn insert(&mut self, id: SeriesId, tick: i64, seq: u64) {
         debug_assert!((id as usize) < self.series.len(), "an entry for an unknown series");
         self.change(id, |series| series.insert(tick, seq));
     }
 
-    /// The first free tick of a series at or after `tick`; `None` past the last tick.
+    /// The first tick of a series at or after `tick` without an event; `None` if all of them are
+    /// taken.
     pub fn next_free(&mut self, id: SeriesId, tick: i64) -> Option<i64> {
         debug_assert!((id as usize) < self.series.len(), "a search in an unknown series");
         self.change(id, |series| series.next_free(tick)).flatten()
     }
 
-    /// Makes `seq` the event of a tick in place of `old`, replaced at `gsn`.
+    /// Replaces the event `old` at a tick with the event `seq`. `gsn` is the commit number of the
+    /// replacement; `None` before its commit.
     pub fn replace(&mut self, id: SeriesId, tick: i64, old: u64, seq: u64, gsn: Option<u64>) {
         if let Some(series) = self.series.get_mut(id as usize) {
             series.renumber(tick, old, seq);
@@ -120,20 +122,21 @@ impl SeriesTable {
         }
     }
 
-    /// Removes the entries of a series with a tick from `tick` onward and a seq in `[start, end)`.
+    /// Removes the entries of a series whose tick is at or after `tick` and whose seq is in
+    /// `[start, end)`.
     pub fn remove_from(&mut self, id: SeriesId, tick: i64, start: u64, end: u64) {
         self.change(id, |series| series.remove_from(tick, start, end));
     }
 
-    /// Removes the entries of all series with ticks in `range`, unless `keep` returns true for
-    /// their seq.
+    /// Removes the entries of all series with ticks in `range`, except entries for whose seq `keep`
+    /// returns true.
     pub fn trim(&mut self, range: &TickRange, keep: impl Fn(u64) -> bool) {
         for id in 0..self.series.len() as SeriesId {
             self.change(id, |series| series.trim(range, &keep));
         }
     }
 
-    /// Changes a series, and updates the counts.
+    /// Changes a series, and updates the totals of the table.
     fn change<T>(&mut self, id: SeriesId, change: impl FnOnce(&mut Series) -> T) -> Option<T> {
         let series = self.series.get_mut(id as usize)?;
         let (entries, runs) = (series.len(), series.occupied_ticks.len());
@@ -147,8 +150,8 @@ impl SeriesTable {
         Some(result)
     }
 
-    /// Frees the series without an event, unless `keep` returns true. A caller with the
-    /// [`SeriesId`] of a freed series may find a new key under this id.
+    /// Frees the series without events, except series for which `keep` returns true. The
+    /// [`SeriesId`] of a freed series may later belong to another key.
     pub fn drop_empty(&mut self, keep: impl Fn(SeriesId) -> bool) {
         let (series, free, key_bytes) = (&mut self.series, &mut self.free, &mut self.key_bytes);
         self.by_key.retain(|key, id| {
@@ -172,7 +175,7 @@ impl SeriesTable {
 }
 
 impl Series {
-    /// True without an event.
+    /// True if the series has no event.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -182,13 +185,13 @@ impl Series {
         self.in_order.len() + self.late.len()
     }
 
-    /// Highest gsn of a replacement in this series: older snapshots do not find the replaced event
-    /// here.
+    /// Highest gsn at which an event of this series was replaced. Snapshots before this gsn may
+    /// need a replaced event, which the index no longer has.
     pub fn superseded_through(&self) -> u64 {
         self.superseded_through
     }
 
-    /// The event at a tick.
+    /// The seq of the event at a tick; `None` if the tick is free.
     pub fn find(&self, tick: i64) -> Option<u64> {
         if self.in_order.last().is_some_and(|last| tick <= last.0) {
             let at = self.first_from(tick);
@@ -202,8 +205,9 @@ impl Series {
         self.late.range((tick, 0)..=(tick, u64::MAX)).next().map(|(_, seq)| *seq)
     }
 
-    /// The first free tick at or after `start`; `None` past the last tick. Logarithmic, amortized:
-    /// a search walks over each tick once, and then the tick belongs to a run.
+    /// The first tick at or after `start` without an event; `None` if all of them are taken.
+    /// Logarithmic, amortized: a search steps over each taken tick once, and then records the tick
+    /// in a run.
     fn next_free(&mut self, start: i64) -> Option<i64> {
         let mut tick = start;
         loop {
@@ -213,7 +217,7 @@ impl Series {
             }
             let at = self.in_order.partition_point(|entry| entry.0 < tick);
             let rest = self.in_order.get(at..).unwrap_or(&[]);
-            // Ticks only ascend: the gapless entries are a prefix of the rest.
+            // The ticks ascend: entries without a gap are a prefix of `rest`.
             let occupied_ticks =
                 rest.first().filter(|entry| entry.0 == tick).map_or(0, |_| gapless(rest, tick));
             tick = tick.checked_add(i64::try_from(occupied_ticks).ok()?)?;
@@ -230,7 +234,7 @@ impl Series {
         (tick < i64::MAX).then_some(tick)
     }
 
-    /// Records `[start, end)` as taken.
+    /// Records the ticks `[start, end)` as taken.
     fn take(&mut self, start: i64, end: i64) {
         if start >= end {
             return;
@@ -246,7 +250,7 @@ impl Series {
         self.occupied_ticks.insert(start, end);
     }
 
-    /// Removes `[start, end)` from the taken ticks.
+    /// Removes the ticks `[start, end)` from the taken ticks.
     fn release(&mut self, start: i64, end: i64) {
         while let Some((first, last)) =
             self.occupied_ticks.range(..end).next_back().map(|r| (*r.0, *r.1))
@@ -262,7 +266,7 @@ impl Series {
         }
     }
 
-    /// Number of entries with ticks in `range`; the count of late entries stops at `enough`.
+    /// Number of entries with ticks in `range`. The count of late entries stops at `enough`.
     pub fn count(&self, range: &TickRange, enough: usize) -> usize {
         self.ordered_range(range).len() + self.late_range(range).take(enough).count()
     }
@@ -318,8 +322,8 @@ impl Series {
         );
     }
 
-    /// Index of the first entry in order with `tick` or a later tick. The search starts at the end,
-    /// in growing steps: the place is nearly always close to the end.
+    /// Index in `in_order` of the first entry at or after `tick`. The search starts at the end, in
+    /// growing steps, because the entry is nearly always close to the end.
     fn first_from(&self, tick: i64) -> usize {
         let (mut end, mut step) = (self.in_order.len(), 4);
         loop {
@@ -332,7 +336,8 @@ impl Series {
         }
     }
 
-    /// Callers have unique ticks: the entry keeps its place.
+    /// Changes the seq of the entry `(tick, old)`. The ticks of the series are unique: the entry
+    /// keeps its place.
     fn renumber(&mut self, tick: i64, old: u64, seq: u64) {
         if self.late.remove(&(tick, old)) {
             self.late.insert((tick, seq));
@@ -373,7 +378,7 @@ impl Series {
     }
 }
 
-/// Number of leading entries with consecutive ticks, beginning with `tick`.
+/// Number of leading entries whose ticks are consecutive. The first entry has the tick `tick`.
 fn gapless(entries: &[(i64, u64)], tick: i64) -> usize {
     debug_assert!(entries.first().is_some_and(|entry| entry.0 == tick), "the tick is free");
     let (mut low, mut high) = (1, entries.len());

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::{chronicle::Chronicle, chunk::Chunk};
 use crate::ingest::delete::deletion::Deletion;
 
-/// A step of an append: stored events, or a deleted range.
+/// A step of an append: events to store, or a range to delete.
 #[derive(Debug)]
 pub enum Step<E = Chunk, D = Deletion> {
     /// Events of one chronicle.
     Events(E),
-    /// A delete of earlier events.
+    /// A delete of earlier events of one chronicle.
     Delete(D),
 }
 

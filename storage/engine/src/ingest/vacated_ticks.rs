@@ -2,11 +2,12 @@
 
 use stratalog_model::TickRange;
 
-/// Ticks of events deleted by an append: later events of the append may reuse the keys.
+/// A range of ticks that an append has deleted: later events of the same append may reuse the keys.
 #[derive(Debug, Clone, Copy)]
 pub struct VacatedTicks {
     /// The ticks.
     pub ticks: TickRange,
-    /// Events of the append from this arrival number onward came after the delete.
+    /// Of the events of the same append, only those with arrival numbers below this number are
+    /// deleted.
     pub before_seq: u64,
 }

@@ -1,4 +1,4 @@
-//! Errors for the sender of a refused event, in PostgreSQL's words.
+//! Errors for the sender of a refused event, in PostgreSQL's wording.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Subject, Tick, TickSource,
 };
 
-/// Checks the shape of `rows` against the chronicle, and columns without NULL for NULL values.
+/// Checks that the columns of `rows` match the chronicle, and that NOT NULL columns have no NULL.
 ///
 /// # Errors
 /// `DatatypeMismatch`, `NotNullViolation`.
@@ -46,7 +46,7 @@ pub fn check_rows(definition: &ChronicleDefinition, rows: &RecordBatch) -> Resul
     Ok(())
 }
 
-/// The error of a second event with the collision key of row `row`.
+/// The error for row `row` if an earlier event has the same collision key.
 pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row: usize) -> Error {
     let key = definition.key_columns.iter().chain([&definition.tick_column]);
     let (mut names, mut values) = (Vec::new(), Vec::new());
@@ -59,7 +59,7 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
     }
     let constraint = definition.key_name();
     if definition.time_source == TickSource::Client {
-        // The client chose the tick, and can choose another tick.
+        // Under `TickSource::Client` the client chose the tick, and can choose another tick.
         return Error::new(
             ErrorKind::TickTaken,
             format!("the time of an event is taken by another event in \"{}\"", definition.name),
@@ -76,7 +76,8 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
     .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
 }
 
-/// The error of an event whose earlier event has values in columns younger than `definition`.
+/// The error for an event whose earlier event has values in columns that were added after
+/// `definition`.
 pub fn columns_added(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::SerializationFailure,
@@ -89,7 +90,7 @@ pub fn columns_added(definition: &ChronicleDefinition) -> Error {
     .with_hint("send the statement again")
 }
 
-/// The error of row `row`, an event before `from`, the first accepted tick.
+/// The error for row `row`, whose tick is before `from`, the first accepted tick.
 pub fn early(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -101,7 +102,7 @@ pub fn early(
         .with_detail(format!("Events are accepted from {} on.", tick_text(definition, from)))
 }
 
-/// The error of row `row`, an event after `until`, the last accepted tick.
+/// The error for row `row`, whose tick is after `until`, the last accepted tick.
 pub fn ahead(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -113,8 +114,8 @@ pub fn ahead(
         .with_detail(format!("Events are accepted up to {}.", tick_text(definition, until)))
 }
 
-/// The error of an event that `collision = 'next'` would move past `until`, the last accepted tick:
-/// a later event may have room.
+/// The error for an event that `collision = 'next'` would move past `until`, the last accepted
+/// tick. A retry at a later time may succeed.
 pub fn window_full(definition: &ChronicleDefinition, until: i64) -> Error {
     let name = &definition.name;
     outside(definition, format!("no tick is free in \"{name}\" before the acceptance window ends"))
@@ -130,7 +131,8 @@ fn outside(definition: &ChronicleDefinition, message: String) -> Error {
     )
 }
 
-/// The error for given times in a table with server time and earlier events.
+/// The error for given times in a chronicle whose server assigns the times, if the chronicle
+/// already has events.
 pub fn begun(definition: &ChronicleDefinition) -> Error {
     let column = definition.tick().map(|tick| tick.name.clone()).unwrap_or_default();
     let name = &definition.name;
@@ -145,7 +147,7 @@ pub fn begun(definition: &ChronicleDefinition) -> Error {
     .with_hint("omit the column in COPY, or restore the rows into a new table")
 }
 
-/// The start of a tick, in UTC.
+/// The time at which a tick starts, in UTC, for a message.
 fn tick_text(definition: &ChronicleDefinition, tick: i64) -> String {
     let time =
         definition.scale.time_ns_of(Tick(tick)).map(|ns| TimestampNanosecondArray::from(vec![ns]));
@@ -164,8 +166,8 @@ fn time_text(definition: &ChronicleDefinition, columns: &[ArrayRef], row: usize)
     time.unwrap_or_default()
 }
 
-/// The error of row `row`, a late event; `highest` is the chronicle's highest tick, the first tick
-/// not late.
+/// The error for row `row`, which is late; `highest` is the highest tick of the chronicle, and the
+/// first tick that is not late.
 pub fn late(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -181,7 +183,7 @@ pub fn late(
         .with_hint("ALTER TABLE … SET (late = 'accept') stores late events in their place")
 }
 
-/// The error of `collision = 'next'` without a free later tick.
+/// The error of `collision = 'next'` if no later tick is free.
 pub fn no_tick_left(definition: &ChronicleDefinition) -> Error {
     Error::new(
         ErrorKind::DatetimeOverflow,

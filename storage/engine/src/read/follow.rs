@@ -1,15 +1,15 @@
-//! Followers: the events of a chronicle in commit order, first the history and then new commits
-//! (F104).
+//! Followers (the readers behind subscriptions) receive the events of a chronicle in commit order:
+//! first the history, then each new commit (F104).
 //!
 //! ```text
-//!   position ─► in the ring of the last commits? ─► commits, one decoded batch for all followers
+//!   position ─► in the ring of the last commits? ─► yes: commits, decoded once for all followers
 //!                 └► no: a version is pinned ─► sweep: windows of positions, from any tier
 //! ```
 //!
-//! A follower has a position, and the history events that were read but not yet delivered, if the
-//! memory budget has room. The server keeps no further data for a follower. A slow follower falls
-//! out of the ring, reads history up to the head, and enters the ring again. A version is pinned
-//! only for a moment. Files and memory are therefore freed, even if a follower is very slow.
+//! For each follower, the server keeps only its position, and history events that were read but not
+//! yet delivered, if the memory budget has room. A slow follower falls out of the ring of the last
+//! commits, reads history up to the head of the log, and enters the ring again. A follower pins a
+//! version only for a moment, so that files and memory become free even if a follower is very slow.
 
 pub mod feed;
 pub mod followers;
@@ -36,13 +36,13 @@ use self::{
 };
 use crate::read::follow::feed::{Commit, FeedFollower, RingCommits};
 
-/// Maximum commits taken from the ring at a time.
+/// Maximum number of commits taken from the ring at a time.
 const COMMITS_MAX: usize = 256;
 
-/// Maximum bytes of a batch made from several commits.
+/// Maximum bytes of a batch that combines several commits.
 const TOGETHER_BYTES: usize = 512 << 10;
 
-/// Starts a subscription.
+/// Starts a subscription to a chronicle.
 ///
 /// # Errors
 /// `UndefinedTable` if the chronicle was dropped.
@@ -71,12 +71,12 @@ pub fn subscribe(followers: &Arc<Followers>, request: SubscribeRequest) -> Resul
     })))
 }
 
-/// The place of a follower in the log.
+/// The position of a follower in the log.
 #[derive(Debug, Clone, Copy)]
 enum FollowerPlace {
-    /// The subscription starts at a tick, and the position is not yet known.
+    /// The subscription starts at a tick, whose position is not yet determined.
     Unknown,
-    /// The first undelivered position.
+    /// The first gsn that is not yet delivered.
     At(Gsn),
 }
 
@@ -85,13 +85,13 @@ struct Follower {
     request: Arc<SubscribeRequest>,
     following: FeedFollower,
     place: FollowerPlace,
-    /// The sweep through history, between two windows.
+    /// The paused scan of the history, between two windows of events.
     paused: Arc<Mutex<Option<PausedSweep>>>,
-    /// Number of history windows until now.
+    /// Number of history windows read so far.
     windows: u64,
-    /// Deletes up to this gsn are delivered.
+    /// Deletes up to this gsn have been delivered.
     deleted: Gsn,
-    /// History to deliver next.
+    /// History events to deliver next.
     pending_updates: PendingUpdates,
 }
 
@@ -119,12 +119,12 @@ impl Follower {
         }
     }
 
-    /// Maximum rows of a batch.
+    /// Maximum number of rows of a batch.
     fn rows_max(&self) -> usize {
         self.request.batch_rows_max.max(1)
     }
 
-    /// The position of the first event with the requested tick or a later tick.
+    /// Finds the gsn of the first event, in commit order, at or after the requested tick.
     async fn find(&self) -> Result<Gsn> {
         let SubscribeFrom::Tick(tick) = self.request.from else {
             return Err(Error::internal("a subscription has no beginning"));
@@ -132,7 +132,7 @@ impl Follower {
         history_read::first_at(&self.followers, self.request.chronicle.id, tick).await
     }
 
-    /// Takes a batch of commits from the ring. The remaining commits stay in the ring for all
+    /// Makes a batch from the next commits of the ring. The commits stay in the ring for other
     /// followers.
     fn take(&mut self, commits: &[Arc<Commit>], next: Gsn) -> Result<Option<RecordBatch>> {
         let (mut batches, mut count, mut bytes, mut place) = (Vec::new(), 0, 0, next);
@@ -144,8 +144,8 @@ impl Follower {
             let (rows, behind) = commit.behind(&self.request.chronicle, next, rows_max)?;
             let rows = rows.project(&self.request.projection)?;
             let more = batch_bytes(&rows);
-            // A commit that does not fit as a whole waits for the next batch. Alone in a batch, the
-            // commit's rows need no copy of the decoded data.
+            // A commit that does not fit completely waits for the next batch. If a batch consists
+            // of one commit, the decoded rows need no copy.
             let whole = count + rows.num_rows() <= rows_max && bytes + more <= TOGETHER_BYTES;
             if count > 0 && !whole {
                 break;
@@ -165,7 +165,7 @@ impl Follower {
         }
     }
 
-    /// Reads a window of history, from any tier.
+    /// Reads the next window of history, from any tier.
     async fn read(&mut self, next: Gsn) -> Result<()> {
         self.windows += 1;
         let history_read = HistoryRead {
@@ -185,8 +185,8 @@ impl Follower {
     }
 }
 
-/// Concatenates small neighbouring batches into batches of up to `rows` rows and `TOGETHER_BYTES`
-/// bytes. Large batches are not copied.
+/// Concatenates adjacent small batches into batches of up to `rows` rows and `TOGETHER_BYTES`
+/// bytes. Does not copy large batches.
 fn concat_batches_up_to(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> {
     let mut all = Vec::new();
     let mut gathered: Vec<RecordBatch> = Vec::new();

@@ -1,4 +1,5 @@
-//! Splits of the journal tier: a batch, or the rows of a batch that the key index has named.
+//! The splits (units of reading) of the journal tier: a batch in memory, or some rows of a batch
+//! that the key index has found.
 
 use std::{ops::Range, sync::Arc};
 
@@ -33,26 +34,26 @@ use crate::{
     version::Version,
 };
 
-/// A batch of a version, with the request that reads the batch.
+/// A batch of a version, and the request that reads it.
 pub struct JournalSplit {
     /// The batch.
     pub batch: Arc<MemoryBatch>,
-    /// The selected rows, if the key index has named rows; for ordered requests, in (tick, seq)
-    /// order.
+    /// The rows that the key index has found, in (tick, seq) order for ordered requests; `None` if
+    /// the split must select the rows itself.
     pub rows: Option<Vec<u32>>,
     /// State shared by all splits of the request.
     pub shared: Arc<SharedRequest>,
 }
 
-/// A request in prepared form.
+/// A scan request, with everything prepared that its splits share.
 pub struct SharedRequest {
     /// The request.
     pub request: Arc<ScanRequest>,
-    /// The key filters of the request.
+    /// The key filters of the request, in prepared form.
     pub keys: Arc<[KeySet]>,
-    /// The version, for its fences.
+    /// The version that the request reads.
     pub version: Arc<Version>,
-    /// Head of the snapshot.
+    /// Highest gsn that the snapshot sees.
     pub visible: Gsn,
     /// Schema of the batches that splits return.
     pub schema: SchemaRef,
@@ -71,7 +72,8 @@ impl SharedRequest {
     }
 }
 
-/// The schema of splits: the request's schema, plus `_tick` and `_seq` for ordered requests.
+/// The schema of the batches that splits return: the request's schema, plus `_tick` and `_seq` for
+/// ordered requests.
 pub fn split_schema(request: &ScanRequest) -> SchemaRef {
     let schema = request.schema();
     if request.order == ScanOrder::Any {
@@ -111,8 +113,8 @@ impl Split for JournalSplit {
     }
 }
 
-/// All visible rows of a split, as a single batch. The request must have no batch limit and no
-/// order. The rows then come in stored order: by gsn.
+/// Reads all visible rows of a split as one batch, in stored order (by gsn). The request must have
+/// neither a limit of rows per batch nor an order.
 ///
 /// # Errors
 /// `Internal`.
@@ -128,13 +130,13 @@ pub fn rows(split: JournalSplit) -> Result<RecordBatch> {
     }
 }
 
-/// Reads the selected rows, batch by batch.
+/// Reads the selected rows of one batch, in output batches of limited size.
 struct BatchReader {
     split: JournalSplit,
-    /// Columns of the projection: stored columns, or system columns by position.
+    /// The columns of the projection, in order.
     columns: Vec<Source>,
     selection: Selection,
-    /// Number of rows returned until now.
+    /// Number of selected rows returned so far.
     done: usize,
     descending: bool,
 }
@@ -209,7 +211,7 @@ impl BatchReader {
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
-    /// A system column, by its position in `SYSTEM_COLUMNS`.
+    /// Builds a system column, given by its position in `SYSTEM_COLUMNS`.
     fn system(&self, at: usize, rows: &OutputRows) -> Result<ArrayRef> {
         let batch = &self.split.batch;
         let numbers = |of: &dyn Fn(usize) -> i64| -> ArrayRef {
@@ -218,7 +220,7 @@ impl BatchReader {
         Ok(match at {
             0 => numbers(&|row| batch.ticks().get(row).copied().unwrap_or_default()),
             1 => numbers(&|row| batch.seq(row).cast_signed()),
-            // While there is one site, the order at the origin is the commit order (F49).
+            // `_gsn`, and the order at the origin: equal while there is only one site (F49).
             2 | 4 => numbers(&|row| batch.gsn(row).cast_signed()),
             3 => Arc::new(Int16Array::from_value(0, rows.len())),
             5 => {
@@ -235,7 +237,8 @@ impl BatchReader {
         })
     }
 
-    /// The rows that improve on the best events of their groups.
+    /// Returns the rows that are better (newer, or older if requested) than the best known events
+    /// of their groups.
     fn newest(&self, best: &Best) -> Result<Option<RecordBatch>> {
         let (batch, request) = (&self.split.batch, &self.split.shared.request);
         if !best.of().oldest && self.selection.len() == batch.rows() {
@@ -262,7 +265,8 @@ impl BatchReader {
         candidates.batch(&request.schema(), columns).map(Some)
     }
 
-    /// Like [`Self::newest`], for the newest row of each series. Groups consist of whole series.
+    /// Like [`Self::newest`], but looks only at the newest row of each series. Each group must
+    /// consist of whole series.
     fn newest_among(&self, best: &Best, newest: &Newest) -> Result<Option<RecordBatch>> {
         let (batch, request) = (&self.split.batch, &self.split.shared.request);
         let numbers = newest.numbered.of(best, |numbers| {
@@ -287,7 +291,7 @@ impl BatchReader {
         candidates.batch(&request.schema(), columns).map(Some)
     }
 
-    /// The next rows, at most `rows_max`; empty at the end.
+    /// The next rows to return, at most `rows_max`; empty at the end.
     fn pick(&self, rows_max: usize) -> OutputRows {
         debug_assert!(self.done <= self.selection.len(), "more rows are done than selected");
         let left = self.selection.len() - self.done;
@@ -322,7 +326,7 @@ impl Iterator for BatchReader {
             return None;
         }
         let request = &self.split.shared.request;
-        // Do not copy wide rows beyond the limit.
+        // Copies no wide rows beyond the limit of the request.
         let rows_max = request.batch_rows_max.min(request.limit.unwrap_or(usize::MAX));
         let picked = self.pick(rows_max.max(1));
         debug_assert_ne!(picked.len(), 0, "a reader stands still");
@@ -332,7 +336,7 @@ impl Iterator for BatchReader {
     }
 }
 
-/// Rows to return next, in output order.
+/// The rows of an output batch, in output order.
 enum OutputRows {
     Slice(Range<usize>),
     Rows(UInt32Array),
@@ -355,8 +359,8 @@ impl OutputRows {
     }
 }
 
-/// At most `take` consecutive rows after the first `done` rows of `slices`; with `back`, counted
-/// from the end.
+/// Returns at most `take` consecutive rows of `slices`, after skipping `done` rows. With `back`,
+/// skips and takes from the end.
 fn slice_at(slices: &[Range<usize>], done: usize, take: usize, back: bool) -> Range<usize> {
     let mut skip = done;
     let mut at = |slice: &Range<usize>| {
@@ -378,8 +382,8 @@ fn slice_at(slices: &[Range<usize>], done: usize, take: usize, back: bool) -> Ra
     found.unwrap_or(0..0)
 }
 
-/// The column at position `at` of the request's chronicle. For a column younger than the batch: the
-/// missing value from the definition.
+/// The column at position `at` of the request's definition. If the column was added after the
+/// batch, every row has the missing value from the definition.
 fn column_of(batch: &MemoryBatch, request: &ScanRequest, at: usize) -> Result<Column> {
     let Some(definition) = request.chronicle.columns.get(at) else {
         return Err(Error::internal(format!("there is no column {at}")));

@@ -1,4 +1,4 @@
-//! The journal tier: batches that the keeper holds in memory.
+//! The journal tier for reads: the batches that the keeper has in memory.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     version::published_versions::PinnedVersion,
 };
 
-/// True if a batch may have an arrival number in the inclusive range.
+/// True if a batch may have an event with an arrival number from `low` to `high`, both inclusive.
 fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
     batch.runs_with_rows().any(|(run, rows)| {
         let (first, last) = (run.seq.cast_signed(), (run.seq + rows).cast_signed() - 1);
@@ -24,7 +24,7 @@ fn has_seqs(batch: &MemoryBatch, (low, high): (i64, i64)) -> bool {
     })
 }
 
-/// The in-memory batches of a version of a chronicle.
+/// The batches in memory of one version of a chronicle.
 #[derive(Debug)]
 pub struct JournalTier {
     pinned: PinnedVersion,
@@ -58,7 +58,7 @@ impl Tier for JournalTier {
             Box::new(JournalSplit { batch, rows, shared: Arc::clone(&shared) })
         };
         let seqs = seqs_of(request);
-        // The key index has no gsns.
+        // The key index knows no gsn's, and cannot answer requests that restrict gsn's.
         let by_key = if request.keys.is_empty() || !request.gsns.is_all() {
             None
         } else {

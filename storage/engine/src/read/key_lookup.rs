@@ -1,4 +1,5 @@
-//! Reads by key: the series table names the rows, and a scan of all rows is not needed.
+//! Reads by key: the index of the series table finds the rows, so that no scan of all rows is
+//! needed.
 
 use std::sync::Arc;
 
@@ -17,16 +18,16 @@ use crate::{
     version::Version,
 };
 
-/// Maximum entries of a lookup, because the lookup holds the chronicle's lock.
+/// Maximum number of index entries of a lookup, which runs under the chronicle's lock.
 const ENTRIES_MAX: usize = 1 << 16;
 
-/// A batch with selected rows.
+/// A batch, and the numbers of selected rows.
 pub type BatchRows = (Arc<MemoryBatch>, Vec<u32>);
 
-/// The visible rows with the keys of a request, by batch, with the rows in the wanted order. `None`
-/// if the index has no answer or a full scan is equally good: the request does not fix all key
-/// columns, the lookup has too many entries, or the snapshot is older than a replacement or a
-/// delete that the index already knows.
+/// Finds the visible rows with the keys of a request, grouped by batch, each batch's rows in the
+/// requested order. Returns `None` if the index cannot answer or a full scan is equally good: the
+/// request does not fix all key columns, the lookup has too many entries, or the snapshot is older
+/// than a replacement or delete that has changed the index.
 pub fn rows_by_key(
     request: &ScanRequest,
     chronicle: &Chronicle,
@@ -47,7 +48,7 @@ pub fn rows_by_key(
     };
     request.metrics.journal.compared(keys.len() as u64);
     let mut by_batch: Vec<BatchRows> = Vec::new();
-    // In gsn order, the rows of a batch are adjacent.
+    // Sorted by gsn, the rows of each batch are adjacent.
     let mut located = found;
     drop(state);
     located.sort_unstable();
@@ -80,7 +81,7 @@ pub fn rows_by_key(
     Ok(Some(by_batch))
 }
 
-/// The (gsn, tick) of every visible event with one of the keys and a wanted tick.
+/// Finds (gsn, tick) of each visible event with one of the keys and a wanted tick.
 fn entries(
     request: &ScanRequest,
     state: &ChronicleState,
@@ -99,8 +100,8 @@ fn entries(
     if series.iter().any(|series| series.superseded_through() > visible) {
         return None;
     }
-    // In an ordered request, the first `limit` rows of each series include the first `limit` rows
-    // of the result.
+    // In an ordered request, the first `limit` entries of each series are enough: they include the
+    // first `limit` rows of the result.
     let limit = match request.order {
         ScanOrder::Any => usize::MAX,
         _ => request.limit.unwrap_or(usize::MAX),

@@ -1,4 +1,4 @@
-//! The key filters of a request in prepared form.
+//! The key filters of a request, prepared for fast comparison with columns.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use stratalog_model::{Error, Result, tier::ScanRequest};
 
 use crate::events::{column::Column, keys::integer};
 
-/// The set of allowed values of a key column.
+/// The allowed values of one key column.
 #[derive(Debug, Clone)]
 pub struct KeySet {
-    /// Position in the definition's columns.
+    /// Position of the column in the chronicle's definition.
     pub column: usize,
     values: Values,
 }
@@ -28,10 +28,10 @@ enum Values {
 }
 
 impl KeySet {
-    /// The key filters of a request.
+    /// Prepares the key filters of a request.
     ///
     /// # Errors
-    /// `Internal` for a filter that does not fit its column.
+    /// `Internal` if the values of a filter do not have the type of their column.
     pub fn of(request: &ScanRequest) -> Result<Arc<[KeySet]>> {
         request
             .keys
@@ -51,7 +51,7 @@ impl KeySet {
             .collect()
     }
 
-    /// For each row of `column`: true if its value is in the set.
+    /// For each row of `column`, true if the value is allowed.
     pub fn matches(&self, column: &Column) -> Result<Vec<bool>> {
         let mut matches = vec![false; column.len()];
         self.each_row(column, |row| {
@@ -62,7 +62,7 @@ impl KeySet {
         Ok(matches)
     }
 
-    /// The rows of `column` with a value in the set, ascending.
+    /// The rows of `column` with an allowed value, ascending.
     pub fn rows(&self, column: &Column) -> Result<Vec<u32>> {
         let mut rows = Vec::new();
         self.each_row(column, |row| rows.push(row as u32))?;
@@ -77,7 +77,7 @@ impl KeySet {
         Ok(rows)
     }
 
-    /// Keeps only those entries of `rows` with a value in the set.
+    /// Removes the entries of `rows` whose value in `column` is not allowed.
     pub fn retain(&self, column: &Column, rows: &mut Vec<u32>) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
@@ -108,7 +108,7 @@ impl KeySet {
         Ok(())
     }
 
-    /// Calls `found` for each row of `column` with a value in the set, ascending.
+    /// Calls `found` for each row of `column` with an allowed value, ascending.
     fn each_row(&self, column: &Column, mut found: impl FnMut(usize)) -> Result<()> {
         match (column, &self.values) {
             (Column::Plain(array), Values::Texts(texts)) => match array.as_string_view_opt() {
@@ -140,7 +140,7 @@ impl KeySet {
         Ok(())
     }
 
-    /// For each entry of a dictionary: true if the text is in the set.
+    /// For each entry of a dictionary, true if the text is allowed.
     fn entries(&self, values: &StringViewArray) -> Result<Vec<bool>> {
         let Values::Texts(texts) = &self.values else { return Err(no_key(values.data_type())) };
         let mut wanted = vec![false; values.len()];
@@ -185,12 +185,12 @@ impl Values {
     }
 }
 
-/// Wanted texts. A comparison of the length and the first bytes rejects most rows before a read of
-/// the text.
+/// The allowed texts. A comparison of the length and the first four bytes rejects most rows before
+/// their text is read.
 #[derive(Debug, Clone, Default)]
 struct Texts {
     all: HashSet<Box<[u8]>, RandomState>,
-    /// The lower half of the string view of each text: length and first four bytes.
+    /// For each allowed text, the lower half of its string view: length, and first four bytes.
     heads: HashSet<u64, RandomState>,
 }
 
@@ -207,7 +207,7 @@ impl Texts {
         texts
     }
 
-    /// Calls `found` for each row of `text` with a wanted text, ascending.
+    /// Calls `found` for each row of `text` with an allowed text, ascending.
     fn each_row(&self, text: &StringViewArray, mut found: impl FnMut(usize)) {
         let mut check = |row: usize| {
             if text.is_valid(row) && self.all.contains(text.value(row).as_bytes()) {
@@ -232,7 +232,7 @@ fn head(view: u128) -> u64 {
     view as u64
 }
 
-/// True if the code of a row is wanted. NULL is never wanted.
+/// True if the dictionary code of row `row` is allowed. NULL is never allowed.
 fn at<T: ArrowPrimitiveType<Native: Into<usize>>>(
     wanted: &[bool],
     codes: &PrimitiveArray<T>,

@@ -1,9 +1,9 @@
-//! The ordered read: merges splits by (tick, seq), ascending or descending (CL-4).
+//! The ordered read: a k-way merge of splits by (tick, seq), ascending or descending (CL-4).
 //!
 //! ```text
-//!   unopened, by hull:     ……  [p4 ………]  [p5 ……]      a split is opened when its hull is reached;
+//!   not opened, by hull:   ……  [p4 ………]  [p5 ……]      a split opens when the merge reaches its hull;
 //!   open, by next row:     (p2: 17, 3)  (p3: 17, 9)    disjoint splits are read one after another
-//!   out:                   p2 up to (17, 9), then p3 …  in runs until another split is earlier
+//!   out:                   p2 up to (17, 9), then p3 …  a run ends where another split is earlier
 //! ```
 
 use std::{
@@ -29,30 +29,31 @@ use stratalog_model::{
 /// Approximate maximum bytes of an output batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Rows per run from which on a copy by runs is faster than a copy by rows.
+/// Average rows per run at which copying whole runs is faster than copying row by row.
 const RUN_ROWS_MIN: usize = 8;
 
 /// Sort position of a row: (tick, seq). In descending order, all bits of both numbers are inverted,
-/// and smaller positions always come first.
+/// so that the smaller position is always first.
 type SortPosition = (i64, i64);
 
-/// Splits merged in order.
+/// A stream that merges splits in order.
 pub struct Merge {
     schema: SchemaRef,
     descending: bool,
     rows_max: usize,
     left: usize,
-    /// Sorted by first position; the next split is at the end.
+    /// The splits not opened yet, with a lower bound of their first position; the next split is the
+    /// last entry.
     unopened: Vec<(SortPosition, Box<dyn Split>)>,
     cursors: Vec<Option<Cursor>>,
-    /// Cursors that need their next batch.
+    /// Indexes of cursors that need their next batch.
     hungry: Vec<usize>,
     heap: BinaryHeap<Reverse<(SortPosition, usize)>>,
     out: Output,
     last: Option<SortPosition>,
 }
 
-/// An open split with its latest batch.
+/// An open split, and its current batch.
 struct Cursor {
     stream: BatchStream,
     batch: RecordBatch,
@@ -63,11 +64,11 @@ struct Cursor {
     row_bytes: usize,
 }
 
-/// Selected rows, not yet returned.
+/// The rows selected for the next output batch.
 #[derive(Default)]
 struct Output {
     batches: Vec<RecordBatch>,
-    /// (batch, first row, rows)
+    /// Runs of rows: (index of the batch, first row, number of rows).
     runs: Vec<(usize, usize, usize)>,
     rows: usize,
     bytes: usize,
@@ -91,7 +92,8 @@ impl Merge {
         }
     }
 
-    /// Like [`Self::new`]; the result keeps the sort columns `_tick` and `_seq`, for a further merge.
+    /// Like [`Self::new`], but the output keeps the sort columns `_tick` and `_seq`, because
+    /// another merge follows.
     pub fn nested(splits: Vec<Box<dyn Split>>, request: &ScanRequest) -> Self {
         let merge = Self::new(splits, request);
         let number = |name| Arc::new(Field::new(name, DataType::Int64, false));
@@ -100,7 +102,8 @@ impl Merge {
         Self { schema: Arc::new(Schema::new(fields)), ..merge }
     }
 
-    /// The splits with the earliest possible position of a row; the next split is at the end.
+    /// Sorts the splits by the earliest position that a row can have; the next split is the last
+    /// entry.
     fn by_hull(
         splits: Vec<Box<dyn Split>>,
         descending: bool,
@@ -118,7 +121,8 @@ impl Merge {
         unopened
     }
 
-    /// Reads the next batch of every cursor without rows, and opens the splits that are reached.
+    /// Reads the next batch of each cursor without rows, and opens each split whose hull the merge
+    /// has reached.
     fn feed(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             while let Some(at) = self.hungry.last().copied() {
@@ -191,8 +195,7 @@ impl Merge {
         );
         let mut room = self.rows_max.min(self.left) - self.out.rows;
         if self.out.rows > 0 {
-            // The byte limit applies from the second run on: a single run is returned without a
-            // copy.
+            // The first run has no byte limit: an output of one run needs no copy.
             let bytes = BATCH_BYTES.saturating_sub(self.out.bytes);
             room = room.min(bytes / cursor.row_bytes.max(1) + 1);
         }
@@ -221,7 +224,7 @@ impl Stream for Merge {
             return Poll::Ready(None);
         }
         let done = loop {
-            // Return before the next read, because the caller may not need more rows.
+            // Returns before the next read, because the caller may not need more rows.
             if this.out.rows >= this.rows_max.min(this.left) || this.out.bytes >= BATCH_BYTES {
                 break Ok(());
             }
@@ -285,7 +288,7 @@ impl Cursor {
         if descending { (!tick, !seq) } else { (tick, seq) }
     }
 
-    /// Number of rows before `bound`, starting with the current row; at least one.
+    /// Number of rows, from the current row onward, with a position before `bound`; at least one.
     fn run(&self, bound: Option<SortPosition>, rows_max: usize, descending: bool) -> usize {
         let rows = (self.batch.num_rows() - self.row).min(rows_max);
         debug_assert!(rows > 0, "a run has no rows");
@@ -294,7 +297,7 @@ impl Cursor {
         if before(rows - 1) {
             return rows;
         }
-        // Runs are mostly short if splits interleave: double the step, then bisect.
+        // If splits interleave, runs are mostly short: the search doubles its step, then bisects.
         let mut high = 1;
         while high < rows && before(high) {
             high *= 2;
@@ -318,7 +321,7 @@ impl Output {
             0 < rows && rows <= batch.num_rows().saturating_sub(row),
             "a run lies outside of its batch"
         );
-        // Batches reappear here while splits interleave.
+        // If splits interleave, the same batch is pushed again and again.
         let known = self.batches.iter().rposition(|known| same(known, batch));
         let at = known.unwrap_or_else(|| {
             self.batches.push(batch.clone());
@@ -331,8 +334,8 @@ impl Output {
         }
     }
 
-    /// The selected rows, with the columns of `schema`: without the two sort columns, or, for a
-    /// further merge, with them.
+    /// Removes and returns the selected rows as a batch with the columns of `schema`, which may or
+    /// may not include the two sort columns.
     fn take(&mut self, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let Output { batches, runs, rows, .. } = std::mem::take(self);
         if rows == 0 {
@@ -367,7 +370,7 @@ impl Output {
     }
 }
 
-/// True if both batches are the same batch: the last columns (`_seq`) share memory.
+/// True if both batches are the same batch: their last columns (`_seq`) share memory.
 fn same(a: &RecordBatch, b: &RecordBatch) -> bool {
     match (a.columns().last(), b.columns().last()) {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),

@@ -1,8 +1,9 @@
-//! The best event of each group (F28, F50), newest or oldest. The search reads the splits with the
-//! newest ticks first, and the later splits find few improvements.
+//! Finds the best event of each group: the newest, or the oldest if requested (F28, F50). The
+//! search reads the splits with the best ticks first, so that later splits rarely have a better
+//! event.
 //!
 //! ```text
-//!   splits, newest first ─► candidates: better than the best so far ─► the best of each group
+//!   splits, best ticks first ─► candidates: better than the best so far ─► best of each group
 //! ```
 
 use std::sync::Arc;
@@ -28,16 +29,17 @@ use crate::events::{
     shape::KeyColumns,
 };
 
-/// Number of splits read before the task yields.
+/// Number of splits after which the task yields.
 const PIECES_IN_A_ROW: usize = 16;
 
-/// Maximum bytes of foreign buffers that a candidate column may share.
+/// Bytes of unused buffer memory that a candidate column may keep alive before the column is
+/// copied.
 const SHARED_BYTES_MAX: usize = 16 << 10;
 
-/// Maximum number of beaten candidates in memory.
+/// Maximum number of candidates in memory that are no longer the best of their group.
 const BEATEN_MAX: usize = 1 << 16;
 
-/// Rows that improve on the best so far.
+/// Candidates: rows of a batch or part that are better than the best known events of their groups.
 #[derive(Debug, Default)]
 pub struct EdgeCandidates {
     /// The row numbers.
@@ -47,7 +49,7 @@ pub struct EdgeCandidates {
 }
 
 impl EdgeCandidates {
-    /// The best row of each group, if the row improves on `best`.
+    /// Finds the best row of each group, and keeps the rows that are better than `best`.
     pub fn among(
         best: &Best,
         groups: &Groups,
@@ -69,8 +71,8 @@ impl EdgeCandidates {
         Self::improving(best, found.collect())
     }
 
-    /// The rows that improve on `best`. `numbers` has the group number of each row. Several rows
-    /// may have the same group.
+    /// Keeps the rows that are better than `best`. `numbers` has the group number of each row.
+    /// Several rows may be in the same group.
     pub fn of_series(
         best: &Best,
         numbers: &[u32],
@@ -85,7 +87,7 @@ impl EdgeCandidates {
         Self::improving(best, found.collect())
     }
 
-    /// `found` has row, group number and tick.
+    /// Keeps the entries of `found` (row, group number, tick) that are better than `best`.
     fn improving(best: &Best, found: Vec<(u32, u32, i64)>) -> Self {
         let improved = best.improved(found.iter().map(|(_, number, tick)| (*number, *tick)));
         debug_assert_eq!(improved.len(), found.len(), "an event has no answer");
@@ -105,16 +107,16 @@ impl EdgeCandidates {
         candidates
     }
 
-    /// True if the list has no candidates.
+    /// True if there are no candidates.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The candidates as a batch, in the format of [`Split::newest`]. `columns` are the columns of
-    /// the request.
+    /// Converts the candidates into a batch in the format of [`Split::newest`]. `columns` are the
+    /// columns of the request, with a row per candidate.
     ///
     /// # Errors
-    /// `Internal` if the columns have another row count.
+    /// `Internal` if the columns have a different number of rows.
     pub fn batch(self, schema: &Schema, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
         debug_assert_eq!(columns.len(), schema.fields().len(), "candidates have other columns");
         debug_assert!(
@@ -133,7 +135,7 @@ impl EdgeCandidates {
     }
 }
 
-/// The group numbers of rows, by all key columns in `keys`.
+/// Returns the group number of each row. `keys` are the columns that form the groups.
 ///
 /// # Errors
 /// `Internal` if a column has a type that is not a key type.
@@ -141,7 +143,8 @@ pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Resul
     debug_assert!(keys.iter().all(|column| rows <= column.len()), "a row has no key");
     let all = KeyColumns::all(keys.len());
     if keys.iter().any(|column| matches!(column, Column::Plain(_))) {
-        // Groups of the batch save little: most keys occur once, or in consecutive rows.
+        // A separate numbering of the batch's own keys would save little: most keys occur once, or
+        // in consecutive rows.
         let (mut lookup, mut key) = (numbers.lookup(), KeyBytes::new(all.fixed));
         let number = |row| {
             key.clear(all.fixed);
@@ -158,8 +161,8 @@ pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Resul
     Ok((0..rows).map(number).collect())
 }
 
-/// The best event of each group of the events in `splits`. `lent_numbers` has the group numbers of
-/// the chronicle.
+/// Streams the best event of each group among the events of `splits`. `lent_numbers` has the group
+/// numbers of the chronicle.
 pub fn scan(
     mut splits: Vec<Box<dyn Split>>,
     request: &Arc<ScanRequest>,
@@ -184,7 +187,7 @@ pub fn scan(
         }
         let (all, rows_max) = (found.best()?, request.batch_rows_max.max(1));
         let starts = (0..all.num_rows()).step_by(rows_max);
-        // The memory claim lives until the caller has taken the last batch.
+        // The claim lives until the caller has taken the last batch.
         let memory = found.memory.take();
         let slice = move |at: usize| {
             let _memory = &memory;
@@ -195,7 +198,7 @@ pub fn scan(
     Box::pin(stream::once(found).try_flatten())
 }
 
-/// Copies a column out of the buffers of its source if the buffers are much larger than the column.
+/// Copies a column if it keeps buffers in memory that are much larger than the column.
 fn unshared(column: &ArrayRef) -> ArrayRef {
     match column.get_buffer_memory_size() > 2 * array_bytes(column) + SHARED_BYTES_MAX {
         true => compacted(column),
@@ -203,18 +206,18 @@ fn unshared(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// The candidates of all splits until now.
+/// The candidates of all splits read so far.
 struct NewestRows {
     of: NewestOf,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// Index: group number. Value: tick of the best event, batch and row.
+    /// For each group number: tick, batch and row of the best event.
     groups: Vec<Option<(i64, u32, u32)>>,
     /// Number of candidates.
     rows: usize,
     /// Bytes of the candidate batches.
     bytes: usize,
-    /// Memory budget for the batches plus the final copy of the best events.
+    /// Claim for the candidate batches and for the final copy of the best events.
     memory: Option<Arc<dyn ScanMemory>>,
 }
 
@@ -268,7 +271,7 @@ impl NewestRows {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
-    /// Claims the memory of the candidates.
+    /// Adjusts the claim to the size of the candidates.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -291,7 +294,7 @@ impl NewestRows {
         Ok(())
     }
 
-    /// The best event of each group.
+    /// Collects the best event of each group in one batch.
     fn best(&self) -> Result<RecordBatch> {
         let places: Vec<(usize, usize)> = self
             .groups

@@ -1,8 +1,9 @@
-//! Reads of tablets and stories, for scans and for lookups of colliding keys.
+//! Reads pieces (tablets and stories), for scans and for lookups of colliding keys. A *part* is a
+//! block of a tablet or a row group of a story.
 //!
 //! ```text
-//!   pieces of a version ─► parts with possible matches ─► rows by key, filter or edge ─► batches
-//!        (tier)            (hulls, leading_keys, cells)   (keyed_rows, filtered_rows,    (reader)
+//!   pieces of a version ─► parts that may match ─► rows by key, filter or newest ─► batches
+//!        (tier)         (hulls, leading_keys)      (keyed_rows, filtered_rows,     (reader)
 //!                                                          newest, aggregate_cache)
 //! ```
 

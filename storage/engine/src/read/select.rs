@@ -1,5 +1,5 @@
-//! Selects the rows of a batch that are visible to a request. The selection is a pure function of
-//! the batch, the request and the snapshot.
+//! Selects the rows of a batch in memory that are visible and match a request. The selection
+//! depends only on the batch, the request and the snapshot.
 
 use std::ops::Range;
 
@@ -13,27 +13,27 @@ use crate::{
     version::fence::Fence,
 };
 
-/// Selected rows of a batch, in the order of the batch or of its permutation.
+/// The selected rows of a batch, in stored order or, if sorted, in (tick, seq) order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// Ranges of consecutive rows.
     Slices(Vec<Range<usize>>),
-    /// Single row numbers.
+    /// Numbers of single rows.
     Rows(Vec<u32>),
 }
 
-/// The criteria of a selection.
+/// The criteria by which rows are selected.
 #[derive(Debug)]
 pub struct Criteria<'a> {
     /// Wanted ticks.
     pub ticks: &'a TickRanges,
     /// Wanted gsns.
     pub gsns: GsnRange,
-    /// Wanted keys, each with its column in the batch.
+    /// The key filters, each with its column in the batch.
     pub keys: Vec<(&'a KeySet, &'a Column)>,
-    /// Deletes.
+    /// The deletes of the version.
     pub fences: &'a [Fence],
-    /// Head of the snapshot.
+    /// Highest gsn that the snapshot sees.
     pub visible: Gsn,
     /// True if the rows must be in (tick, seq) order.
     pub ordered: bool,
@@ -55,7 +55,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
         criteria.keys.iter().all(|(_, column)| column.len() == batch.rows()),
         "a key column has other rows than its batch"
     );
-    // The rows lie in gsn order.
+    // The rows are in gsn order: the visible rows are a range.
     let before = |gsn: Gsn| gsn.0.checked_sub(1).map_or(0, |last| batch.rows_through(last));
     let first = before(criteria.gsns.start);
     let seen = batch.rows_through(criteria.visible.0).min(before(criteria.gsns.end)).max(first);
@@ -70,8 +70,8 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
     let marks = batch.superseded_through(criteria.visible.0);
     let in_place = batch.ordered() || !criteria.ordered;
 
-    // Slices: by binary search in sorted rows; a single slice if the criteria include all ticks of
-    // the batch.
+    // Ranges of rows without a test of each row: the whole range if the criteria include all ticks
+    // of the batch, and binary search if the rows are sorted.
     let slices = if criteria.ticks.covers(&batch.hull()) {
         Some(std::iter::once(first..seen).collect())
     } else if batch.ordered() {
@@ -104,7 +104,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
         return Ok(Selection::Rows(rows));
     }
 
-    // The general case: decide row by row.
+    // The general case: tests row by row.
     let mut keep = match &slices {
         Some(slices) => {
             let mut keep = vec![false; batch.rows()];
@@ -133,7 +133,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
     }))
 }
 
-/// The rows with a wanted value in every key column, ascending.
+/// The rows whose values match every key filter, ascending.
 fn rows_of_keys(keys: &[(&KeySet, &Column)]) -> Result<Vec<u32>> {
     let Some(((set, column), others)) = keys.split_first() else { return Ok(Vec::new()) };
     let mut rows = set.rows(column)?;
@@ -143,10 +143,10 @@ fn rows_of_keys(keys: &[(&KeySet, &Column)]) -> Result<Vec<u32>> {
     Ok(rows)
 }
 
-/// Replaced and deleted rows.
+/// The rows that replacements and deletes hide.
 struct HiddenRows<'a> {
     replaced: HashSet<u32, RandomState>,
-    /// For each delete: the number of leading rows that the delete may hide, and the ticks.
+    /// For each delete: the number of leading rows that the delete may hide, and its ticks.
     fences: &'a [(usize, TickRange)],
 }
 

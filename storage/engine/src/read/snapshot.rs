@@ -1,4 +1,4 @@
-//! A pinned snapshot (CL-5).
+//! A snapshot: a pinned, immutable view of all chronicles at one instant (CL-5).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,10 +32,11 @@ use crate::{
     },
 };
 
-/// System columns with values that only a commit assigns.
+/// System columns whose values only the commit assigns.
 const GIVEN_BY_COMMIT: [&str; 2] = ["_gsn", "_toid"];
 
-/// All events committed at one instant, plus the uncommitted events of a transaction.
+/// All events committed up to one instant; inside a transaction, also the uncommitted events of the
+/// transaction.
 #[derive(Debug)]
 pub struct PinnedSnapshot {
     published: Arc<PublishedVersions>,
@@ -43,15 +44,15 @@ pub struct PinnedSnapshot {
 }
 
 impl PinnedSnapshot {
-    /// Pins the published versions.
+    /// A snapshot of the published versions.
     pub fn new(published: Arc<PublishedVersions>) -> Self {
         Self { published, transaction_versions: HashMap::default() }
     }
 
-    /// A copy of the snapshot, with the events and deletes of `steps` applied in order.
+    /// A copy of the snapshot in which the events and deletes of `steps` are applied, in order.
     ///
     /// # Errors
-    /// The errors of reads of pieces.
+    /// The errors of reads of tablets and stories.
     pub async fn with<'a>(
         &self,
         steps: impl Iterator<Item = Step<&'a Chunk, &'a Deletion>>,
@@ -70,7 +71,7 @@ impl PinnedSnapshot {
         Ok(Self { published: Arc::clone(&self.published), transaction_versions })
     }
 
-    /// The version of a chronicle, and the visible gsn.
+    /// The version of a chronicle, and the highest visible gsn.
     fn pinned(&self, id: ChronicleId) -> Option<(&PinnedVersion, Gsn)> {
         match self.transaction_versions.get(&id) {
             Some(version) => {
@@ -84,7 +85,7 @@ impl PinnedSnapshot {
         }
     }
 
-    /// Rejects system columns that uncommitted events do not have yet.
+    /// Refuses a request for system columns that uncommitted events do not have yet.
     fn check(&self, request: &ScanRequest) -> Result<()> {
         let chronicle = &request.chronicle;
         let named = |at: &usize| SYSTEM_COLUMNS.get(at.checked_sub(chronicle.columns.len())?);
@@ -105,8 +106,8 @@ impl PinnedSnapshot {
         }
     }
 
-    /// The tiers with events of a chronicle, and the visible gsn. Each event is in exactly one tier
-    /// (CL-2).
+    /// The tiers that have events of a chronicle, and the highest visible gsn. Each event is in
+    /// exactly one tier (CL-2).
     pub fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
         let Some((pinned, visible)) = self.pinned(chronicle.id) else {
             return (Vec::new(), self.published.gsn);
@@ -163,7 +164,7 @@ impl Snapshot for PinnedSnapshot {
                     + pieces.map(|piece| piece.record().rows).sum::<u64>()
             }
         };
-        // If the filters fix only a part of the key, any number of series may match.
+        // If the filters fix only some key columns, any number of series may match.
         let named = |id: &ColumnId| {
             let at = request.chronicle.position(*id);
             let mut filters = request.keys.iter().filter(|filter| Some(filter.column) == at);
@@ -261,7 +262,7 @@ impl Snapshot for PinnedSnapshot {
     }
 }
 
-/// The batches and pieces that may have events with ticks in the hull of `ranges`.
+/// The batches and the pieces of a version that may have events with ticks in the hull of `ranges`.
 fn within<'a>(
     pinned: &'a PinnedVersion,
     ranges: &TickRanges,
@@ -273,8 +274,8 @@ fn within<'a>(
     (batches, pieces)
 }
 
-/// Deals splits to at most `streams` streams with about equal row counts. Neighbouring splits stay
-/// together.
+/// Distributes splits over at most `streams` streams with about equal numbers of rows. Adjacent
+/// splits stay together.
 fn deal(splits: Vec<Box<dyn Split>>, streams: usize) -> Vec<Vec<Box<dyn Split>>> {
     debug_assert!(streams > 0, "no stream takes the splits");
     let count = splits.len();

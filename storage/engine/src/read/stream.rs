@@ -1,4 +1,4 @@
-//! Streams from an iterator, and streams over consecutive splits.
+//! Streams of batches: from an iterator, and from consecutive splits.
 
 use std::{
     pin::Pin,
@@ -12,7 +12,8 @@ use stratalog_model::{
     tier::{BatchStream, Split},
 };
 
-/// Poll steps without a batch after which the stream yields, for a chance of cancellation.
+/// Number of polls without a batch after which the stream yields, so that the task can be
+/// cancelled.
 const EMPTY_SPLITS_MAX: usize = 64;
 
 /// A stream of the items of an iterator.
@@ -32,7 +33,8 @@ impl Stream for IteratorStream {
     }
 }
 
-/// Reads splits one after another until `limit` rows. A split is opened at its turn.
+/// A stream that reads splits one after another, up to `limit` rows. A split is opened when the
+/// split before has ended.
 pub struct SplitChain {
     splits: std::vec::IntoIter<Box<dyn Split>>,
     open: Option<BatchStream>,
@@ -40,8 +42,8 @@ pub struct SplitChain {
 }
 
 impl SplitChain {
-    /// A stream of `splits`. The stream ends after `limit` rows or slightly later, at the end of a
-    /// batch.
+    /// A stream of `splits`. If there is a limit, the stream ends with the batch that reaches the
+    /// limit.
     pub fn new(splits: Vec<Box<dyn Split>>, limit: Option<usize>) -> Self {
         Self { splits: splits.into_iter(), open: None, left: limit.unwrap_or(usize::MAX) }
     }

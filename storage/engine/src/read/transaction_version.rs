@@ -1,10 +1,10 @@
-//! The view of a transaction on a chronicle that the transaction writes to: a snapshot, plus the
-//! transaction's uncommitted events.
+//! The version that a transaction reads of a chronicle to which it has written: its snapshot, plus
+//! its own uncommitted events and deletes.
 //!
 //! ```text
 //!   snapshot: [batch][batch] pieces          at gsn 90
 //!   own:                     [chunk][chunk]  as if committed next, at 91 …
-//!   last:     replaced rows are marked in private copies, and other readers see no marks
+//!   last:     replaced rows are marked in private copies, which other readers do not see
 //!   delete:   a fence that hides earlier rows
 //! ```
 
@@ -25,25 +25,26 @@ use crate::{
     version::{fence::Fence, published_versions::PinnedVersion},
 };
 
-/// A version for a single transaction, and the visible gsn.
+/// A version for a single transaction, and its highest visible gsn.
 #[derive(Debug, Clone)]
 pub struct TransactionVersion {
     /// The version.
     pub pinned: PinnedVersion,
-    /// Own events have temporary gsns up to this gsn. The same gsns may later belong to events of
-    /// others.
+    /// Highest gsn of the view. The transaction's own events have temporary gsn's up to this gsn,
+    /// which events of other transactions may really get later.
     pub visible: Gsn,
-    /// True if the transaction has own events.
+    /// True if the transaction has uncommitted events in the chronicle.
     pub wrote: bool,
 }
 
-/// For each key and tick: the gsn of the last own event.
+/// For each key and tick: the temporary gsn of the transaction's last event.
 type Latest = HashMap<Box<[u8]>, HashMap<i64, u64, RandomState>, RandomState>;
 
-/// Applies `steps` (all of one chronicle) to a snapshot of the chronicle at `visible`.
+/// Applies `steps` (all of one chronicle) to the version `below`, as seen at `visible`. `below` is
+/// `None` if the chronicle has no version yet.
 ///
 /// # Errors
-/// The errors of reads of pieces.
+/// The errors of reads of tablets and stories.
 pub async fn over(
     below: Option<&PinnedVersion>,
     visible: Gsn,
@@ -90,8 +91,8 @@ pub async fn over(
         let mut latest = Latest::default();
         let mut replaced = Vec::new();
         for batch in &own {
-            // The list may be long. Other tasks must get time, and the statement must be
-            // cancellable.
+            // The list may be long: yields, so that other tasks run and the statement can be
+            // cancelled.
             tokio::task::yield_now().await;
             let groups = groups_of(batch)?;
             let stored_keys = StoredKeys::find(&base, &groups, batch.ticks(), false).await?;
@@ -140,7 +141,7 @@ fn enter(latest: &mut Latest, batch: &MemoryBatch, groups: &Groups) {
     }
 }
 
-/// Marks the rows of a private batch for which a later event with the same key and tick exists.
+/// Marks the rows of a private batch that a later event with the same key and tick replaces.
 fn mark(batch: &MemoryBatch, latest: &Latest) -> Result<()> {
     let groups = groups_of(batch)?;
     let by_group: Vec<_> = groups.keys.iter().map(|key| latest.get(key.as_ref())).collect();

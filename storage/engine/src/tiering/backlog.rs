@@ -1,8 +1,8 @@
-//! The event backlog (F12, F29): events that have left the journal stay in memory as well, for fast
-//! reads, while the budget has room.
+//! The event backlog (F12, F29): a cache of events that the journal no longer owns. Their tablets
+//! are on disk; the events also stay in memory for fast reads, while the budget has room.
 //!
 //! ```text
-//!   blocks of a new tablet, read back ─► kept with it ─► let go, the oldest first
+//!   blocks of a new tablet, read back ─► kept in memory ─► evicted, the oldest first
 //!                                        (backlog_bytes_max)  pinned chronicles last
 //! ```
 
@@ -19,28 +19,29 @@ use crate::{
     version::piece::OpenPiece,
 };
 
-/// The tablets kept in memory.
+/// The tablets whose blocks are kept in memory.
 #[derive(Debug)]
 pub struct Backlog {
     budget: Arc<Budget>,
-    /// By commit time of the oldest events, and number of the tablet.
+    /// Key: commit time of the oldest events, and number of the tablet.
     tablets: Mutex<BTreeMap<(i64, u64), Weak<OpenPiece>>>,
 }
 
 impl Backlog {
-    /// A backlog of `bytes_max`; 0 keeps nothing.
+    /// A backlog of at most `bytes_max` bytes; 0 keeps no blocks.
     pub fn new(bytes_max: u64) -> Self {
         Self { budget: Budget::new(bytes_max), tablets: Mutex::default() }
     }
 
-    /// True if the backlog may keep blocks.
+    /// True if the backlog may keep blocks (its budget is not 0).
     pub fn is_open(&self) -> bool {
         self.budget.bytes_max() > 0
     }
 
-    /// Keeps the blocks of a new tablet, by number, if the budget has room, or older tablets can
-    /// give way. `is_pinned` returns true for events of a chronicle, by commit time (ns since
-    /// 1970), with a longer stay: a pinned tablet gives way only to another pinned tablet.
+    /// Keeps the blocks of a new tablet in memory, by number, if the budget has room, or if
+    /// evicting older tablets makes room. `is_pinned` takes a chronicle and a commit time (ns since
+    /// 1970), and returns true if the chronicle keeps events of this time in memory (`pin_for`).
+    /// Only a pinned tablet can evict another pinned tablet.
     pub fn keep(
         &self,
         piece: &Arc<OpenPiece>,
@@ -54,7 +55,7 @@ impl Backlog {
         if bytes as u64 > self.budget.bytes_max() {
             return;
         }
-        // Dropped after the lock: the drop may remove a doomed file.
+        // Dropped after the lock is released, because the drop may remove the file of a piece.
         let mut evicted = Vec::new();
         let mut tablets = self.tablets.lock();
         tablets.retain(|_, piece| piece.strong_count() > 0);
@@ -73,8 +74,8 @@ impl Backlog {
     }
 }
 
-/// Removes the oldest unpinned tablet, or with `any` the oldest tablet if all are pinned; `None`
-/// without a candidate.
+/// Removes the oldest unpinned tablet from the list. If all are pinned, removes the oldest tablet
+/// if `any` is set, and otherwise returns `None`.
 fn evict_oldest(
     tablets: &mut BTreeMap<(i64, u64), Weak<OpenPiece>>,
     any: bool,

@@ -1,12 +1,13 @@
-//! A hold for a copy of the files: a fixed state of the manifest, with all its files.
+//! A hold for a backup: fixes one state of the manifest, and prevents the removal of the files that
+//! this state names.
 //!
 //! ```text
 //!   hold ─► state of the manifest ─► its files are copied ─► hold ends
-//!     └ from here on, files made useless by edits stay ────┘ and are removed now
+//!     └ from here on, unused files stay ─────────────────────┘ and are removed now
 //! ```
-//! The engine removes a file, or a segment of the journal, only after the edit that makes the file
-//! useless. The hold begins before the read of the state. A removal before the hold can therefore
-//! concern only a file not named by the state.
+//! The engine removes a file or a journal segment only after the edit that makes it unused. The
+//! hold begins before the state is read: a file that was removed before the hold is not in the
+//! state.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -24,7 +25,7 @@ use crate::{
     },
 };
 
-/// A hold on all segments of the journal, until the drop.
+/// A hold on all segments of the journal; ends when dropped.
 #[derive(Debug)]
 struct JournalHold(Arc<Mover>);
 
@@ -45,8 +46,8 @@ impl Drop for JournalHold {
     }
 }
 
-/// A state of the manifest, with a hold on all its files. The drop ends the hold, removes files,
-/// and blocks the thread.
+/// A state of the manifest, with a hold on all files that the state names. The drop ends the hold
+/// and removes the files that are unused by then; it blocks the thread.
 #[derive(Debug)]
 pub struct BackupHold {
     mover: Arc<Mover>,
@@ -57,7 +58,7 @@ pub struct BackupHold {
     _stories: StoriesHold,
 }
 
-/// A file named by the manifest.
+/// A file (tablet or story) that the held state names.
 #[derive(Debug, Clone)]
 pub struct HeldPiece {
     record: PieceRecord,
@@ -65,24 +66,25 @@ pub struct HeldPiece {
 }
 
 impl Engine {
-    /// Holds the files named by the manifest now.
+    /// Begins a hold on the files that the manifest names now.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for an engine without files beside the log.
+    /// `FeatureNotSupported` for an engine that has no files besides the log.
     pub fn hold(&self) -> Result<BackupHold> {
         let mover = Arc::clone(self.mover());
         let files = mover.files()?;
         let journal = Some(JournalHold::new(&mover));
         let (tablets, stories) = (files.shelves.tablets.hold(), files.shelves.stories.hold());
         let shelves = files.shelves.clone();
-        // Read after the holds: see the module's comment.
+        // Read after the holds begin: see the module's comment.
         let state = files.manifest.state();
         Ok(BackupHold { mover, journal, shelves, state, _tablets: tablets, _stories: stories })
     }
 }
 
 impl BackupHold {
-    /// Returns after all written frames of the journal are durable, at any requested level.
+    /// Waits until all frames written to the journal are durable, even frames of statements that do
+    /// not ask for durability.
     ///
     /// # Errors
     /// The errors of the log.
@@ -90,20 +92,20 @@ impl BackupHold {
         collect::sync(self.mover.log.as_ref()).await
     }
 
-    /// The first needed frame of the journal.
+    /// The first frame of the journal that the held state needs.
     pub fn floor(&self) -> Lsn {
         self.state.floor.lsn
     }
 
-    /// Ends the hold on the journal's segments.
+    /// Ends the hold on the journal's segments, but not on the other files.
     pub fn let_journal_go(&mut self) {
         self.journal = None;
     }
 
-    /// Fails if the disk lacks room while the hold delays removals.
+    /// Checks that the disk has room. The hold delays removals, and may fill the disk.
     ///
     /// # Errors
-    /// `DiskFull`; the errors of a log stopped for good.
+    /// `DiskFull`; the errors of a log that has stopped.
     pub async fn check_room(&self) -> Result<()> {
         let journal = self.mover.journal_release.is_due();
         if !journal && !self.shelves.tablets.is_holding() {
@@ -112,7 +114,7 @@ impl BackupHold {
         self.mover.log.reserve(0).await.map(drop)
     }
 
-    /// The state, for [`write_manifest`].
+    /// The encoded state, for [`write_manifest`].
     ///
     /// # Errors
     /// `Internal`.
@@ -120,26 +122,26 @@ impl BackupHold {
         manifest::encode(&self.state).map(Bytes::from)
     }
 
-    /// The files named by the state.
+    /// The files that the state names.
     pub fn pieces(&self) -> Vec<HeldPiece> {
         let pieces = self.state.pieces();
         pieces.map(|(chronicle, record)| HeldPiece { record: *record, chronicle }).collect()
     }
 
-    /// The tablets' folder.
+    /// The folder of the tablets.
     pub fn tablets(&self) -> &Arc<Tablets> {
         &self.shelves.tablets
     }
 
-    /// The stories' shelf.
+    /// The storage of the stories: a folder or an object store.
     pub fn stories(&self) -> &Arc<Stories> {
         &self.shelves.stories
     }
 
-    /// Reads every byte of a piece and compares it with every checksum.
+    /// Reads every byte of a piece, and verifies all checksums.
     ///
     /// # Errors
-    /// `DataCorrupted`, with file and offset; `Io`, `ConnectionFailure`.
+    /// `DataCorrupted` with file and offset; `Io`, `ConnectionFailure`.
     pub async fn verify(&self, piece: &HeldPiece) -> Result<()> {
         match piece.story() {
             Some(built) => self.shelves.stories.verify(&built).await,
@@ -149,12 +151,12 @@ impl BackupHold {
 }
 
 impl HeldPiece {
-    /// The number.
+    /// The number of the piece.
     pub fn id(&self) -> u64 {
         self.record.id
     }
 
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.record.bytes
     }
@@ -164,17 +166,17 @@ impl HeldPiece {
         self.record.tier()
     }
 
-    /// The story; `None` for a tablet.
+    /// The description of the story; `None` for a tablet.
     pub fn story(&self) -> Option<BuiltStory> {
         self.record.story(self.chronicle)
     }
 
-    /// Path and disk of a tablet's file.
+    /// Disk and path of a tablet's file.
     pub fn tablet_path(&self, held: &BackupHold) -> (Arc<dyn Disk>, PathBuf) {
         held.shelves.tablets.file(TabletId(self.record.id))
     }
 
-    /// The record of the manifest for this piece: equal records mean equal files.
+    /// The manifest's record of this piece, as JSON. Equal records mean equal files.
     ///
     /// # Errors
     /// `Internal`.
@@ -197,10 +199,10 @@ impl HeldPiece {
     }
 }
 
-/// Writes a state into the empty log of a manifest, durably.
+/// Writes a state into the empty log of a new manifest. On return, the state is durable.
 ///
 /// # Errors
-/// `DataCorrupted` for an unreadable state; the errors of the log.
+/// `DataCorrupted` if the state cannot be decoded; the errors of the log.
 pub async fn write_manifest(log: Arc<dyn Log>, state: &[u8]) -> Result<()> {
     manifest::write(log, state).await
 }

@@ -1,4 +1,5 @@
-//! Writes tablets from in-memory batches; its folder also writes stories.
+//! Writes tablets from batches in memory. The submodules of this module also write stories. An
+//! event is *in force* at a gsn if no commit up to this gsn has replaced or deleted it.
 //!
 //! ```text
 //!   batches of a version ─► rows in force ─► by tick into tablets ─► by (key, tick) into blocks
@@ -34,13 +35,13 @@ pub mod story;
 /// Size limits of tablets and blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
-    /// Maximum events of a tablet.
+    /// Maximum number of events of a tablet.
     pub tablet_rows_max: usize,
-    /// Maximum events of a block.
+    /// Maximum number of events of a block.
     pub block_rows_max: usize,
     /// Approximate bytes of a block before compression.
     pub block_bytes: usize,
-    /// True to keep the decoded blocks in memory too.
+    /// True if the decoded blocks also stay in memory.
     pub keep_blocks: bool,
 }
 
@@ -56,37 +57,37 @@ impl Sizes {
     }
 }
 
-/// The origin of the events of new pieces.
+/// The snapshot from which the events of new pieces come.
 #[derive(Debug, Clone, Copy)]
 pub struct EventSource {
-    /// Commit number of the snapshot. The new pieces hold the events in force at this commit.
+    /// The gsn of the snapshot. The new pieces contain the events that are in force at this gsn.
     pub snapshot_gsn: Gsn,
-    /// Commit time of the oldest events in nanoseconds since 1970, if known.
+    /// Commit time of the oldest event, in nanoseconds since 1970, if known.
     pub since_ns: i64,
 }
 
-/// A piece after the write.
+/// A written piece, before the manifest names it.
 #[derive(Debug)]
 pub struct WrittenPiece {
     /// The record for the manifest.
     pub record: PieceRecord,
-    /// Further data of a tablet.
+    /// The additional data of a tablet; `None` for a story.
     pub tablet: Option<NewTablet>,
 }
 
-/// A tablet after the write.
+/// The data of a written tablet.
 #[derive(Debug)]
 pub struct NewTablet {
-    /// The tablet's description for the index.
+    /// The description of the tablet, for the index.
     pub built: BuiltTablet,
-    /// The heads of the blocks, for the index.
+    /// The heads (metadata) of the blocks, for the index.
     pub heads: Vec<BlockHead>,
-    /// The blocks to keep in memory, by number.
+    /// The blocks to keep in memory, by number; empty if none.
     pub blocks: BTreeMap<u32, Block>,
 }
 
 /// Writes tablets with the events of `batches` that are in force at `from.snapshot_gsn`. `number`
-/// returns the number of each new tablet. Every tablet is durable on return.
+/// assigns the number of each new tablet. On return, every tablet is durable.
 ///
 /// # Errors
 /// `DiskFull`, `Io`. The next start removes the tablets written before the error.
@@ -121,8 +122,8 @@ fn rows_of(written: &[WrittenPiece]) -> u64 {
     written.iter().map(|written| written.record.rows).sum()
 }
 
-/// Writes events into tablets; each tablet covers a window of ticks. `number` returns the number of
-/// each new tablet.
+/// Writes events into tablets, each for a window of ticks. `number` assigns the number of each new
+/// tablet.
 ///
 /// # Errors
 /// The errors of [`build`].
@@ -151,7 +152,7 @@ pub fn write_windows(
     Ok(written)
 }
 
-/// The rank of each group in key order.
+/// For each key group, its rank in the order of the keys.
 pub fn ranks(groups: &Groups) -> Vec<u32> {
     let mut order: Vec<usize> = (0..groups.keys.len()).collect();
     order.sort_by(|a, b| groups.keys.get(*a).cmp(&groups.keys.get(*b)));
@@ -258,7 +259,8 @@ fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
     }
 }
 
-/// Reads a new tablet back and verifies its content. Returns the blocks if `keep` is set.
+/// Reads a new tablet back from disk, and verifies its content. Returns the blocks if `keep` is
+/// set.
 fn check(
     tablets: &Tablets,
     built: &BuiltTablet,
@@ -272,8 +274,7 @@ fn check(
     }
     let tablet = tablets.tablet(built)?;
     let mut found = 0;
-    // Reads the heads from the file. The index has no heads of the tablet before the manifest names
-    // the file.
+    // Reads the heads from the file: the index knows no tablet before the manifest names the file.
     for head in tablet.heads()? {
         let summary = &head.summary;
         let sections = tablet.read_all(&head)?;

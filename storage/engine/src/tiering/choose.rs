@@ -1,5 +1,5 @@
-//! Choice of the next move: pure decisions from the records of pieces and from the pressure (F31,
-//! F32, F35).
+//! Chooses the next move. The decisions depend only on the records of the pieces and on the use of
+//! memory and journal (F31, F32, F35).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,53 +13,55 @@ const FAN_IN_MAX: usize = 16;
 /// Approximate ratio of uncompressed to compressed bytes of a story's events.
 const UNPACKED_SHARE: u64 = 8;
 
-/// Maximum uncompressed bytes of a merge of overlapping pieces, as a multiple of the largest piece.
+/// Limit of the uncompressed bytes of a merge of overlapping pieces, as a multiple of the largest
+/// size of a piece.
 const OVERLAP_SHARE: u64 = 4;
 
-/// A story is rewritten if the number of late events is at least one part in `LATE_SHARE` of its
-/// events.
+/// A story is rewritten if the late events in its range of ticks are at least `1 / LATE_SHARE` of
+/// its events.
 const LATE_SHARE: u64 = 8;
 
-/// Minimum number of events in the journal for a move by age, unless the table has its own age: a
-/// file of a few rows frees next to nothing.
+/// Minimum number of events in the journal for a move by age, unless the chronicle sets its own
+/// age: moving a few rows frees next to nothing.
 const AGED_ROWS_MIN: u64 = 1_024;
 
-/// Minimum bytes in the journal for a move by age; either limit is enough.
+/// Minimum bytes in the journal for a move by age. One of the two minimums is enough.
 const AGED_BYTES_MIN: u64 = 64 << 10;
 
-/// Multiple of a table's own age before few events move.
+/// Few events move only after this multiple of the age that the chronicle sets.
 const FEW_AGES: u32 = 24;
 
-/// An epoch closes by number or bytes only if the journal holds at least one part in
-/// `JOURNAL_SHARE` of the limit.
+/// An epoch (the events of the next story) closes by number or bytes only if the journal has at
+/// least `1 / JOURNAL_SHARE` of the limit.
 const JOURNAL_SHARE: u64 = 4;
 
-/// Divisor of the memory limit for moves. A chronicle below this share, or below [`AGED_BYTES_MIN`]
-/// if smaller, stays in memory until an append waits for memory.
+/// Chronicles with fewer than `memory_bytes_high / FLUSH_SHARE` bytes in memory (or fewer than
+/// [`AGED_BYTES_MIN`], if smaller) stay in memory until an append waits for memory.
 const FLUSH_SHARE: u64 = 1024;
 
-/// Maximum number of acquirers with an effect on moves: one chronicle must not force all other
-/// chronicles to move in the smallest steps.
+/// Maximum number of acquirers (sessions with an acquisition of the chronicle) that count: one
+/// chronicle must not force all other chronicles into tiny moves.
 const ACQUIRERS_MAX: u32 = 7;
 
-/// Size of the largest pieces of a tier.
+/// Size limit for the pieces of a tier that a merge may produce.
 #[derive(Debug, Clone, Copy)]
 pub struct LargestPiece {
-    /// Events.
+    /// Number of events.
     pub rows: u64,
     /// Uncompressed bytes of the events.
     pub unpacked_bytes: u64,
 }
 
 impl Pressure {
-    /// True if memory is short.
+    /// True if too much memory is in use, or if the waiting appends want more than the rest of the
+    /// budget.
     pub fn is_memory_short(&self) -> bool {
         let wanted = self.memory_bytes.saturating_add(self.memory_bytes_wanted);
         self.memory_bytes >= self.memory_bytes_high
             || (self.memory_bytes_wanted > 0 && wanted > self.memory_bytes_max)
     }
 
-    /// True if the journal is long.
+    /// True if the journal's segments have reached their limit.
     pub fn is_journal_long(&self) -> bool {
         self.journal_bytes >= self.journal_bytes_high
     }
@@ -71,19 +73,19 @@ impl Pressure {
 }
 
 impl LargestPiece {
-    /// For tablets.
+    /// The size limit of tablets.
     pub fn tablet(settings: &EngineSettings) -> Self {
         Self { rows: settings.tablet_rows_max as u64, unpacked_bytes: settings.move_bytes }
     }
 
-    /// For stories.
+    /// The size limit of stories.
     pub fn story(settings: &EngineSettings) -> Self {
         let unpacked_bytes = settings.story_bytes_max.saturating_mul(UNPACKED_SHARE);
         Self { rows: settings.story_rows_max, unpacked_bytes }
     }
 }
 
-/// One chronicle's events in the journal tier.
+/// The events of one chronicle that the journal tier owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// The chronicle.
@@ -92,28 +94,28 @@ pub struct Load {
     pub bytes: u64,
     /// The gsn of the oldest event in memory.
     pub oldest_gsn: u64,
-    /// Number of acquirers of the chronicle.
+    /// Number of sessions with an acquisition of the chronicle.
     pub acquirers: u32,
-    /// True if the oldest events stay for now: see [`stay_ns`].
+    /// True if the oldest events must still stay in the journal tier: see [`stay_ns`].
     pub is_pinned: bool,
 }
 
 impl Load {
-    /// Bytes weighted for a memory shortage: a chronicle with many acquirers is likely to be read,
-    /// and weighs less (F13).
+    /// The bytes, weighted for the choice during a memory shortage. A chronicle with many acquirers
+    /// is likely to be read, and has a lower weight (F13).
     fn weight(&self) -> u64 {
         self.bytes / patience(self.acquirers)
     }
 }
 
-/// Factor for the time and the number of a chronicle's events in their tier, by its number of
-/// acquirers (F13).
+/// Factor by which events of a chronicle stay longer, and in larger number, in their tier: 1 plus
+/// the number of acquirers, up to a limit (F13).
 pub fn patience(acquirers: u32) -> u64 {
     u64::from(acquirers.min(ACQUIRERS_MAX)).saturating_add(1)
 }
 
-/// Least time of committed events in the journal, in nanoseconds: the longer of the chronicle's
-/// `pin_for` (F12) and, for clocked ticks, the acceptance window (F24).
+/// Minimum time that committed events stay in the journal tier, in nanoseconds: the longer of the
+/// chronicle's `pin_for` (F12) and, for clocked ticks, the acceptance window (F24).
 pub fn stay_ns(definition: &ChronicleDefinition) -> i64 {
     let window_ns = match definition.time_source.is_clocked() {
         true => i64::try_from(definition.window_ns()).unwrap_or(i64::MAX),
@@ -124,35 +126,35 @@ pub fn stay_ns(definition: &ChronicleDefinition) -> i64 {
     stay_ns
 }
 
-/// Milliseconds of an option in nanoseconds, up to the largest i64.
+/// Converts milliseconds to nanoseconds; at most the largest i64.
 pub fn ns_of_ms(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000)
 }
 
-/// Memory and journal in use by all chronicles, and the limits.
+/// The memory and the journal that all chronicles use, and the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
     /// Bytes of memory in use.
     pub memory_bytes: u64,
-    /// From this number of bytes, events move out of memory.
+    /// If at least this number of bytes is in use, events move out of memory.
     pub memory_bytes_high: u64,
-    /// Bytes wanted by waiting appends.
+    /// Bytes that waiting appends want.
     pub memory_bytes_wanted: u64,
     /// The memory budget, in bytes.
     pub memory_bytes_max: u64,
     /// Bytes of the journal's segments.
     pub journal_bytes: u64,
-    /// From this number of bytes, events move out of the journal.
+    /// If the segments have at least this number of bytes, events move out of the journal.
     pub journal_bytes_high: u64,
 }
 
-/// The chronicle to flush next. If memory is short: the chronicle with the highest weight in
-/// memory. If the journal is long: the chronicle with the oldest events of the journal. `None`
-/// without a shortage, or if a move would not help.
+/// The chronicle whose events move into tablets next. If memory is short: the chronicle with the
+/// highest weight. If the journal is long: the chronicle with the oldest events of the journal.
+/// `None` if nothing is short, or if no move would help.
 ///
-/// Pinned events leave for memory only if appends wait for memory and no other events can leave;
-/// for the journal only if its length is twice the limit. Chronicles with next to nothing in memory
-/// leave the memory only if appends wait.
+/// Pinned events leave memory only if appends wait for memory and no other events can leave. For
+/// the journal, they leave only if the journal has twice its limit. Chronicles with next to nothing
+/// in memory leave memory only if appends wait.
 pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
     let largest = |loads: &mut dyn Iterator<Item = &Load>| {
         loads.max_by_key(|load| (load.weight(), load.bytes, load.chronicle)).copied()
@@ -183,28 +185,29 @@ pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
     chosen.map(|load| load.chronicle)
 }
 
-/// A chronicle's data above its stories, allowed to leave the journal by now.
+/// The events of a chronicle that are not in stories yet. The fields about the journal count only
+/// events that may leave the journal now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpperTiers {
     /// Events in the journal.
     pub rows: u64,
     /// Bytes of the events in memory.
     pub bytes: u64,
-    /// Nanoseconds since the commit of the oldest event.
+    /// Nanoseconds since the commit of the oldest event in the journal.
     pub age_ns: i64,
-    /// Events in tablets.
+    /// Number of events in tablets.
     pub tablet_rows: u64,
     /// Bytes of the tablets.
     pub tablet_bytes: u64,
-    /// True if the chronicle has its own age: `story_age_max`.
+    /// True if the chronicle sets its own age (`story_age_max`).
     pub has_age: bool,
-    /// Number of acquirers of the chronicle.
+    /// Number of sessions with an acquisition of the chronicle.
     pub acquirers: u32,
 }
 
-/// True if a chronicle's events leave the journal without a shortage, because the events close the
-/// epoch of the next story (F35): by number or bytes, together with the events in tablets, or by
-/// age. `settings` are the settings for the chronicle.
+/// True if the events of a chronicle should leave the journal although nothing is short. This is
+/// the case if they complete the epoch of the next story (F35): by number or bytes, together with
+/// the events in tablets, or by age. `settings` are the settings for the chronicle.
 pub fn descend(upper: &UpperTiers, settings: &EngineSettings) -> bool {
     if upper.rows == 0 {
         return false;
@@ -230,10 +233,10 @@ pub fn descend(upper: &UpperTiers, settings: &EngineSettings) -> bool {
     }
 }
 
-/// The numbers of pieces of one tier worth a merge: at least `fan_in` pieces overlapping at some
-/// tick, or at least `fan_in` neighbours together no larger than `largest`. The deepest overlap
-/// comes first: a read of its ticks goes through all overlapping pieces. From too many overlapping
-/// pieces, the merge takes the smallest.
+/// The numbers of the pieces of one tier that are worth a merge: at least `fan_in` pieces that
+/// overlap at some tick, or at least `fan_in` adjacent pieces that together do not exceed
+/// `largest`. The deepest overlap is merged first, because a read of its ticks must read all
+/// overlapping pieces. If too many pieces overlap, the merge takes the smallest.
 pub fn merge(pieces: &[PieceRecord], largest: LargestPiece, fan_in: usize) -> Option<Vec<u64>> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     for piece in pieces {
@@ -258,20 +261,20 @@ pub fn merge(pieces: &[PieceRecord], largest: LargestPiece, fan_in: usize) -> Op
     Some(best.iter().map(|piece| piece.id).collect())
 }
 
-/// True for a tablet that a merge can improve. Full tablets of a single tick stay: a merge would
-/// divide the tick again.
+/// True for a tablet that a merge can improve. A full tablet of a single tick stays: a merge would
+/// only divide the tick again.
 fn gains_by_merge(piece: &PieceRecord, largest: LargestPiece) -> bool {
     let is_full = piece.rows.saturating_mul(2) > largest.rows;
     let is_of_a_tick = piece.ticks == TickRange::at(piece.ticks.start);
     piece.tier() == TierName::Tablet && !(is_full && is_of_a_tick)
 }
 
-/// Parts of the pin time; a merge stays within one part.
+/// The pin time is divided into this number of parts; a merge takes only tablets of the same part.
 const PIN_PARTS: i64 = 4;
 
-/// Like [`merge`], for tablets. With a pin time, tablets from different quarters of this time stay
-/// apart: the age of a tablet is the age of its oldest event, and younger events must not lose pin
-/// time through a merge.
+/// Like [`merge`], for tablets. With a pin time, only tablets from the same quarter of this time
+/// are merged: the age of a tablet is the age of its oldest event, and a merge with older events
+/// must not shorten the time for which younger events are pinned.
 pub fn merge_tablets(
     pieces: &[PieceRecord],
     largest: LargestPiece,
@@ -286,18 +289,19 @@ pub fn merge_tablets(
     parts.values().find_map(|tablets| merge(tablets, largest, fan_in))
 }
 
-/// True if events committed at `since_ns` are pinned (F12).
+/// True if events with the commit time `since_ns` are still pinned (F12).
 pub fn is_pinned(since_ns: i64, pin_for_ns: i64, now_ns: i64) -> bool {
     age_ns(since_ns, now_ns) < pin_for_ns
 }
 
-/// Nanoseconds since `since_ns`. A time after `now_ns` precedes a correction of the clock: the age
-/// is unknown, and counts as the longest age.
+/// Nanoseconds from `since_ns` to `now_ns`. If `since_ns` is later than `now_ns`, the clock was
+/// corrected in between: the age is unknown, and counts as the longest age.
 pub fn age_ns(since_ns: i64, now_ns: i64) -> i64 {
     if since_ns > now_ns { i64::MAX } else { now_ns.saturating_sub(since_ns) }
 }
 
-/// The tablets of a deep overlap, if these tablets together are too large to be in memory at once.
+/// The tablets of a deep overlap that together are too large for memory, limited to as many as one
+/// merge can take; `None` without such an overlap.
 pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64>> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     let largest = LargestPiece::tablet(settings);
@@ -313,10 +317,11 @@ pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64
     })
 }
 
-/// The numbers of pieces due for a story; `None` while the epoch is open: the tablets have few
-/// events, few bytes, and are young (F35). The oldest ticks come first, up to the size of one
-/// story; overlapped stories join if a rewrite is worth it. Tablets with pinned events stay.
-/// Tablets of a chronicle with `acquirers` stay longer.
+/// The numbers of the pieces that are due to move into a story. `None` while the epoch is open,
+/// that is, while the tablets have few events, few bytes, and are young (F35). Takes the oldest
+/// ticks first, up to the size of one story. A story that overlaps the tablets is included if its
+/// rewrite is worthwhile. Tablets with pinned events stay. Tablets of a chronicle with `acquirers`
+/// stay longer.
 pub fn archive(
     pieces: &[PieceRecord],
     settings: &EngineSettings,
@@ -360,8 +365,8 @@ pub fn archive(
     Some(some.iter().copied().chain(late).map(|piece| piece.id).collect())
 }
 
-/// The numbers of pieces with work for a compaction: all tablets, stories overlapping another
-/// piece, and small neighbouring stories.
+/// The numbers of the pieces that a compaction must rewrite: all tablets, all pieces that overlap
+/// another piece, and small adjacent pieces.
 pub fn unsettled(pieces: &[PieceRecord], settings: &EngineSettings) -> BTreeSet<u64> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     for piece in pieces {
@@ -403,7 +408,7 @@ impl<T> LongerList for Option<Vec<T>> {
     }
 }
 
-/// The pieces at the deepest overlap; `None` for fewer than `fan_in` pieces.
+/// The pieces at the tick with the most overlapping pieces; `None` if they are fewer than `fan_in`.
 fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a PieceRecord>> {
     debug_assert!(
         pieces.is_sorted_by_key(|piece| piece.ticks.start),
@@ -424,7 +429,8 @@ fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a Piec
     Some(most)
 }
 
-/// The smallest of the overlapping pieces, at least two: a merge holds all its pieces in memory.
+/// The smallest of the overlapping pieces, within the limits of a merge, but at least two: a merge
+/// has all its pieces in memory.
 fn few(mut pieces: Vec<&PieceRecord>, largest: LargestPiece) -> Vec<&PieceRecord> {
     debug_assert!(pieces.len() >= 2, "one piece alone is merged");
     pieces.sort_by_key(|piece| (piece.unpacked_bytes, piece.id));
@@ -440,7 +446,8 @@ fn few(mut pieces: Vec<&PieceRecord>, largest: LargestPiece) -> Vec<&PieceRecord
     pieces
 }
 
-/// The longest run of neighbours within the size `largest`.
+/// The longest run of adjacent pieces that together do not exceed `largest`; `None` if they are
+/// fewer than `fan_in`.
 fn small<'a>(
     pieces: &[&'a PieceRecord],
     largest: LargestPiece,

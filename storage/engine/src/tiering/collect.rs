@@ -1,5 +1,5 @@
-//! Moves from the journal into tablets (F29–F33): one edit of the manifest changes the owner of the
-//! events.
+//! Moves events from the journal into tablets (F29–F33). One edit of the manifest changes the owner
+//! of the events.
 //!
 //! ```text
 //!   batches up to a gsn ─► tablets, durable, read back ─► edit: through, pieces ─► new version
@@ -41,19 +41,20 @@ use crate::{
 pub mod floor;
 pub mod floor_candidates;
 
-/// Maximum number of replaced events in one edit.
+/// Maximum number of marks of replaced events in one edit.
 const MARKS_MAX: usize = 200_000;
 
-/// Moves the committed events of a chronicle into tablets.
+/// Moves all committed events of a chronicle into tablets.
 ///
 /// # Errors
-/// `DiskFull`, `Io`: earlier moves keep their effect. `FeatureNotSupported` without files.
+/// `DiskFull`, `Io`: moves completed before the error keep their effect. `FeatureNotSupported` for
+/// an engine without files.
 pub async fn collect(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts> {
     let _turn = mover.move_lock.lock().await;
     collect_now(mover, id).await
 }
 
-/// Like [`collect`]. Only for the holder of the lock `move_lock`.
+/// Like [`collect`]. The caller must hold `move_lock`.
 ///
 /// # Errors
 /// Like [`collect`].
@@ -68,8 +69,8 @@ pub async fn collect_now(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCoun
     result
 }
 
-/// Moves the unpinned committed events of a chronicle into tablets, if these events close the epoch
-/// of the next story by number or age.
+/// Moves the committed events of a chronicle that are not pinned into tablets, if they complete the
+/// epoch of the next story by number, bytes or age (see [`choose::descend`]).
 ///
 /// # Errors
 /// Like [`collect`].
@@ -92,8 +93,8 @@ pub async fn collect_due(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCoun
     result
 }
 
-/// The chronicle's data above its stories, and the highest gsn allowed to leave the journal; `None`
-/// without a batch in memory.
+/// The events of a chronicle that are not in stories, and the highest gsn that may leave the
+/// journal now; `None` if the chronicle has no batch in memory.
 fn upper_of(
     mover: &Mover,
     chronicle: &Chronicle,
@@ -147,9 +148,10 @@ async fn collect_until(
 ) -> Result<MoveCounts> {
     let mut moved = MoveCounts::default();
     loop {
-        // Read first: every snapshot of the version below has at least this gsn.
+        // Read before the version below: every later snapshot of this version has at least this
+        // gsn.
         let snapshot_gsn = mover.publisher.published().gsn;
-        // From here on, merges leave these batches alone.
+        // From here on, compaction in memory does not touch these batches.
         let (version, batches, through) = mover.publisher.change(|_| {
             let version = Arc::clone(&chronicle.state().version);
             let batches = oldest(&version, until, mover.settings.move_bytes);
@@ -162,8 +164,8 @@ async fn collect_until(
         }
         let done =
             move_out(mover, files, chronicle, &version, batches, through, snapshot_gsn).await;
-        // After an error the batches stay. A cancelled move may still complete: its batches stay
-        // marked as leaving.
+        // After an error, the batches stay in memory. If the move was cancelled instead, it may
+        // still complete: its batches stay marked as leaving.
         if done.is_err() {
             chronicle.set_leaving(chronicle.state().version.pieces().through.0);
         }
@@ -171,7 +173,7 @@ async fn collect_until(
     }
 }
 
-/// Like [`collect`]; afterwards rewrites all pieces of the chronicle into disjoint pieces.
+/// Like [`collect`]; then rewrites all pieces of the chronicle into disjoint pieces.
 ///
 /// # Errors
 /// Like [`collect`].
@@ -189,7 +191,8 @@ pub async fn compact(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts> 
     Ok(moved)
 }
 
-/// Does one due move of a chronicle's pieces: into stories, or a merge of at least `fan_in` pieces.
+/// Makes one due move of a chronicle's pieces, if there is one: a move into stories, or a merge of
+/// at least `fan_in` pieces.
 ///
 /// # Errors
 /// Like [`collect`].
@@ -208,15 +211,16 @@ pub async fn merge(mover: &Arc<Mover>, id: ChronicleId, fan_in: usize) -> Result
     result
 }
 
-/// Removes doomed stories. Not while other moves wait: the store may be remote and slow.
+/// Removes the stories that no manifest and no reader needs any more. Not called while other moves
+/// wait, because the store may be remote and slow.
 pub async fn remove_doomed(files: &EngineFiles) {
     if let Err(error) = files.shelves.stories.remove_doomed().await {
         tracing::warn!(%error, "cannot remove unused stories; the server tries again later");
     }
 }
 
-/// Returns after all written frames of the journal are durable, at any requested level: commits
-/// nothing, with the durability `disk`.
+/// Waits until all frames written to the journal are durable, even frames of statements that do not
+/// ask for durability: writes an empty commit frame with the durability `disk`.
 pub async fn sync(log: &dyn Log) -> Result<()> {
     let status = log.status();
     if status.durable >= status.written || sabotage::active("move-before-sync") {
@@ -242,7 +246,7 @@ pub async fn sync(log: &dyn Log) -> Result<()> {
     written.await.map_err(|_| closed())?.map(drop)
 }
 
-/// The oldest batches committed up to `until`, about the size of one move.
+/// The oldest batches with all gsn's up to `until`, up to about the size of one move.
 fn oldest(version: &Version, until: Gsn, bytes_max: u64) -> Vec<Arc<MemoryBatch>> {
     let mut bytes = 0;
     let committed = version.batches().take_while(|batch| batch.last_gsn() <= until.0);
@@ -254,9 +258,9 @@ fn oldest(version: &Version, until: Gsn, bytes_max: u64) -> Vec<Arc<MemoryBatch>
     chosen.cloned().collect()
 }
 
-/// The gsn up to which pieces own events after the first `moved` batches have moved. The border
-/// lies between two frames: batches may have lost their first and last events, and the events of
-/// one frame must have one owner.
+/// The gsn up to which pieces own the events after the first `moved` batches have moved. The border
+/// must lie between two frames, because all events of a frame have the same owner; batches may have
+/// lost their first and last events to deletes.
 fn border(version: &Version, moved: usize, until: Gsn) -> Gsn {
     let next = version.batches().nth(moved).map(|batch| Gsn(batch.first_gsn() - 1));
     let border = next.map_or(until, |next| next.min(until));
@@ -327,7 +331,7 @@ async fn move_out(
     Ok(moved)
 }
 
-/// Written pieces in the form for versions. Adds their blocks to the index.
+/// Creates the open pieces of written pieces, and adds the blocks of tablets to the index.
 ///
 /// # Errors
 /// `Internal`.
@@ -358,7 +362,8 @@ pub fn open(
     Ok(opened)
 }
 
-/// Keeps the wanted blocks of new pieces in memory; the manifest already names the pieces.
+/// Adds the decoded blocks of new pieces to the backlog in memory. Called after the manifest names
+/// the pieces.
 pub fn keep(mover: &Mover, pieces: &[Arc<OpenPiece>], written: Vec<WrittenPiece>) {
     debug_assert_eq!(pieces.len(), written.len(), "a new piece is not in the version");
     let is_pinned =
@@ -371,37 +376,38 @@ pub fn keep(mover: &Mover, pieces: &[Arc<OpenPiece>], written: Vec<WrittenPiece>
     }
 }
 
-/// Pin time of a chronicle's events after their commit, in nanoseconds (F12).
+/// Time for which events of a chronicle stay pinned after their commit, in nanoseconds (F12);
+/// `None` if the chronicle does not set it.
 pub fn pin_for_ns(mover: &Mover, id: ChronicleId) -> Option<i64> {
     let definition = mover.files.as_ref()?.definitions.of(id)?;
     definition.tiering.pin_for_ms.map(ns_of_ms)
 }
 
-/// Like [`choose::stay_ns`], for a chronicle possibly dropped.
+/// Like [`choose::stay_ns`]; 0 for a dropped chronicle.
 pub fn stay_ns(mover: &Mover, id: ChronicleId) -> i64 {
     let definition = mover.files.as_ref().and_then(|files| files.definitions.of(id));
     definition.map_or(0, |definition| choose::stay_ns(&definition))
 }
 
-/// A change of a chronicle's pieces.
+/// A change of the pieces that a chronicle owns.
 pub struct PieceChange<'a> {
-    /// The border after the change.
+    /// The highest gsn owned by pieces after the change.
     pub through: Gsn,
-    /// New pieces, durable and read back.
+    /// The new pieces; durable, and verified by reading them back.
     pub written: &'a [WrittenPiece],
-    /// Numbers of removed pieces.
+    /// The numbers of the removed pieces.
     pub removed: Vec<u64>,
-    /// Arrival numbers of replaced events no longer held by any piece.
+    /// Arrival numbers of replaced events that no piece contains any more.
     pub forgotten: Vec<u64>,
-    /// The version used to make the new pieces.
+    /// The version from which the new pieces were made.
     pub version: &'a Version,
 }
 
-/// Makes a change durable, then visible.
+/// Makes a change durable in the manifest, and then calls `publish` to make it visible.
 ///
 /// # Errors
-/// The errors of the manifest. After an error the new pieces, known by `numbers`, are removed,
-/// unless the manifest may already have the edit.
+/// The errors of the manifest. After an error, removes the new pieces (listed in `numbers`), unless
+/// the manifest may already name them.
 pub async fn commit(
     files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
@@ -445,7 +451,8 @@ pub async fn apply(
         highest: chronicle.state().highest.map(Tick),
     };
     let mut replaced = news(files, chronicle.id(), version, through);
-    // Replacements beyond the size of one edit go ahead: their commits are durable already.
+    // If one edit cannot list all marks of replaced events, earlier edits list the rest: the
+    // commits of these replacements are durable already.
     while replaced.len() > MARKS_MAX {
         let rest = replaced.split_off(MARKS_MAX);
         let ahead = edit(owned_through(files, chronicle.id()), replaced);
@@ -457,7 +464,8 @@ pub async fn apply(
     files.manifest.apply(Edit::Move(last), publish).await
 }
 
-/// Events of pieces replaced up to `through`, and not yet recorded in the manifest as replaced.
+/// The events in pieces that were replaced by events with a gsn up to `through`, without those that
+/// the manifest already lists.
 pub fn news(
     files: &EngineFiles,
     id: ChronicleId,
@@ -474,7 +482,7 @@ fn owned_through(files: &EngineFiles, id: ChronicleId) -> Gsn {
     files.manifest.state().chronicles.get(&id).map_or(Gsn(0), |owned| owned.through)
 }
 
-/// Deletes with hidden rows in pieces.
+/// The fences that hide events in pieces.
 pub fn lasting(version: &Version) -> Vec<Fence> {
     let hides = |fence: &&Fence| {
         let mut pieces = version.pieces().iter();

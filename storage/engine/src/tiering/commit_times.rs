@@ -1,30 +1,32 @@
-//! Commit times of events: the highest gsn at recent instants, in memory only.
+//! Estimates commit times of events. Keeps, in memory only, the highest gsn at recent points in
+//! time.
 //!
 //! ```text
-//!   look of the grapher    gsn 90        gsn 90   gsn 140            gsn 200
+//!   grapher sees           gsn 90        gsn 90   gsn 140            gsn 200
 //!   samples                (90, 10:00)            (140, 10:02)       (200, 10:03)
 //!                                                  └ gsn's 91 to 140 count as committed at 10:02
 //! ```
-//! An event counts as committed at the first look after its commit: the assumed age is never more
-//! than the real age. Events recovered by a start count as committed at the start.
+//! The commit time of an event is assumed to be the first time at which the grapher sees it: the
+//! assumed age is never more than the real age. Events that recovery has restored count as
+//! committed at the start.
 
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 use stratalog_model::Gsn;
 
-/// Maximum number of samples. Beyond this number, the older half keeps every second sample.
+/// Maximum number of samples. At this number, every second sample of the older half is dropped.
 const SAMPLES_MAX: usize = 4096;
 
-/// Commit times of events; see the module's comment.
+/// Estimated commit times of events; see the module's comment.
 #[derive(Debug, Default)]
 pub struct CommitTimes {
-    /// Highest gsn and time of each sample; both ascend.
+    /// Highest gsn, and time in nanoseconds since 1970, of each sample; both ascend.
     samples: Mutex<VecDeque<(u64, i64)>>,
 }
 
 impl CommitTimes {
-    /// Records the commit of events up to `gsn`; calls `now` only for new events.
+    /// Records that events up to `gsn` are committed. Calls `now` only if there are new events.
     pub fn note(&self, gsn: Gsn, now: impl FnOnce() -> i64) {
         let mut samples = self.samples.lock();
         let last = samples.back().copied();
@@ -48,14 +50,14 @@ impl CommitTimes {
         );
     }
 
-    /// The assumed commit time of a gsn: not after `now_ns`.
+    /// The assumed commit time of a gsn; at most `now_ns`.
     pub fn of(&self, gsn: u64, now_ns: i64) -> i64 {
         let samples = self.samples.lock();
         let first = samples.partition_point(|(known, _)| *known < gsn);
         samples.get(first).map_or(now_ns, |(_, at_ns)| *at_ns)
     }
 
-    /// The highest gsn certainly committed at `time_ns` or before.
+    /// The highest gsn that was certainly committed at or before `time_ns`.
     pub fn until(&self, time_ns: i64) -> Gsn {
         let samples = self.samples.lock();
         let later = samples.partition_point(|(_, at_ns)| *at_ns <= time_ns);

@@ -1,8 +1,8 @@
-//! Final removal of events: events beyond the retention of a table (F60), and pieces without
-//! remaining events after a delete.
+//! Removes events for good: events older than the retention of their chronicle (F60), and pieces in
+//! which a delete has left no event.
 //!
 //! ```text
-//!   older than retention ─► DELETE from the beginning ─► fence ─► pieces wholly behind it ─► edit
+//!   older than retention ─► DELETE of the oldest ticks ─► fence ─► pieces it fully covers ─► edit
 //! ```
 
 use std::sync::Arc;
@@ -21,10 +21,11 @@ use crate::{
     version::{Version, piece::OpenPiece, published_versions::PinnedVersion},
 };
 
-/// Parts of the retention: a DELETE waits until the oldest event exceeds the retention by one part.
+/// A DELETE waits until the oldest event exceeds the retention by `1 / RETENTION_STEPS` of the
+/// retention.
 const RETENTION_STEPS: u64 = 64;
 
-/// Removes the pieces of a chronicle with only deleted events.
+/// Removes the pieces of a chronicle that contain only deleted events.
 ///
 /// # Errors
 /// The errors of the manifest.
@@ -34,7 +35,7 @@ pub async fn drop_dead(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts
     let Some(chronicle) = mover.publisher.chronicles.known(id) else {
         return Ok(MoveCounts::default());
     };
-    // Read first: every snapshot of the version below has at least this gsn.
+    // Read before the version below: every later snapshot of this version has at least this gsn.
     let snapshot_gsn = mover.publisher.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
     let pieces = version.pieces();
@@ -49,7 +50,8 @@ pub async fn drop_dead(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts
     }
     let number = mover.move_history.begin(mover.clock.as_ref(), id, MoveKind::Retention);
     let result = if pieces.has_replaced() {
-        // Reads the pieces: the records of their replaced events go together with the pieces.
+        // A rewrite reads the pieces, and thus also finds and removes the marks of their replaced
+        // events.
         rewrite::rewrite(mover, files, &chronicle, &dead, TABLETS).await
     } else {
         give_up(mover, files, &chronicle, &version, &dead).await
@@ -85,8 +87,8 @@ async fn give_up(
     Ok(moved)
 }
 
-/// Deletes a chronicle's events beyond the retention, if the delete is worth its cost; returns the
-/// number of deleted events.
+/// Deletes the events of a chronicle that are older than its retention, if there are enough to be
+/// worth a DELETE. Returns the number of deleted events.
 ///
 /// # Errors
 /// The errors of a DELETE.
@@ -99,13 +101,14 @@ pub async fn expire(mover: &Arc<Mover>, id: ChronicleId) -> Result<u64> {
     let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks.start);
     let batches = pinned.version.batches().map(|batch| batch.hull().start);
     let Some(oldest) = pieces.chain(batches).min() else { return Ok(0) };
-    // A wrong clock must not delete events: retention counts only time certainly reached.
+    // A wrong clock must not delete events: the retention uses only the time that has certainly
+    // been reached.
     let confirmed_ns = match sabotage::active("clock-unconfirmed") {
         true => mover.clock.now_ns(),
         false => mover.clock.confirmed_ns(),
     };
     let before_ns = confirmed_ns.saturating_sub(ns_of_ms(retention_ms));
-    // One DELETE for each sixty-fourth of the time, not for each event.
+    // One DELETE for each sixty-fourth of the retention, and not for each event.
     let worth_ns = before_ns.saturating_sub(ns_of_ms(retention_ms / RETENTION_STEPS));
     let before = definition.scale.bound_at_or_after(i128::from(before_ns));
     if oldest >= definition.scale.bound_at_or_after(i128::from(worth_ns)) {

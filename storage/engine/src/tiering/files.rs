@@ -1,4 +1,4 @@
-//! The engine's files beside the log.
+//! The files of the engine other than the log: tablets, stories and manifest.
 
 use std::{fmt, sync::Arc};
 
@@ -6,25 +6,25 @@ use stratalog_model::{ChronicleDefinition, ChronicleId};
 
 use crate::version::{manifest::Manifest, piece::Shelves};
 
-/// The engine's files beside the log.
+/// The files of the engine other than the log: tablets, stories and manifest.
 #[derive(Debug, Clone)]
 pub struct EngineFiles {
-    /// The folders and stores of the files.
+    /// The storage of tablets and stories.
     pub shelves: Shelves,
-    /// The record of valid files.
+    /// The manifest, which names the valid files.
     pub manifest: Arc<Manifest>,
-    /// Definitions of the chronicles with events in the files.
+    /// Looks up the definitions of the chronicles whose events are in the files.
     pub definitions: ChronicleLookup,
 }
 
 type LookupFn = dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync;
 
-/// Looks up the existing chronicles.
+/// A function that looks up the definition of a chronicle.
 #[derive(Clone)]
 pub struct ChronicleLookup(Arc<LookupFn>);
 
 impl ChronicleLookup {
-    /// A lookup through `find`, called at any time.
+    /// A lookup through `find`, which may be called at any time.
     pub fn new(
         find: impl Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync + 'static,
     ) -> Self {

@@ -1,11 +1,12 @@
 //! The grapher: moves events down the tiers in the background (F29–F33).
 //!
 //! ```text
-//!   every PAUSE, and when an append finds no memory:
+//!   every PAUSE, and when an append lacks memory:
 //!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
-//!   every second: moves due by number or age ─► collect ─► stories, until nothing is due
+//!   every second: due moves of every chronicle ─► collect ─► merge, stories, until none is due
 //! ```
-//! One thread does all moves: moves take at most one CPU core from appends and queries.
+//! One thread makes all moves: moves take at most one CPU core from appends and queries. A *look*
+//! is one turn of its loop.
 
 use std::{
     io,
@@ -34,23 +35,24 @@ use crate::{
     },
 };
 
-/// Time between two looks.
+/// Time between two looks (turns of the loop).
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Looks to skip after a failed or useless move.
+/// Number of looks that are skipped after a failed or useless move, unless appends wait for memory.
 const RESTS: u32 = 50;
 
-/// Number of looks between two looks at the pieces of every chronicle.
+/// Every n-th look also checks the pieces of every chronicle.
 const SETTLE_EVERY: u64 = 10;
 
-/// Least number of overlapping or small pieces for a merge.
+/// Minimum number of overlapping or small pieces for a merge.
 const MERGE_FAN_IN: usize = 8;
 
-/// The thread of the grapher. The drop waits for the move under way.
+/// The grapher's thread. The drop stops the thread, and waits for the current move.
 #[derive(Debug)]
 pub struct Grapher {
     mover: Weak<Mover>,
-    /// Open appends may outlive the mover.
+    /// The keeper separately from the mover: open appends keep the keeper alive longer, and wait
+    /// for the grapher.
     keeper: Weak<Keeper>,
     stop: Arc<AtomicBool>,
     wake: Sender<()>,
@@ -58,10 +60,10 @@ pub struct Grapher {
 }
 
 impl Grapher {
-    /// Starts the thread. From here on, appends without memory wait for the grapher.
+    /// Starts the thread. From now on, appends that lack memory wait for the grapher.
     ///
     /// # Errors
-    /// The error of the system when the thread cannot start.
+    /// The error of the operating system if the thread cannot start.
     pub fn start(engine: &Engine) -> io::Result<Self> {
         let (wake, woken) = channel();
         let mover = Arc::downgrade(engine.mover());
@@ -90,7 +92,7 @@ impl Drop for Grapher {
         if let Some(mover) = self.mover.upgrade() {
             mover.write_throttle.end();
         }
-        // The thread may have ended already, and dropped the receiver.
+        // An error means that the thread has ended already.
         self.wake.send(()).ok();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -105,16 +107,18 @@ impl Drop for Grapher {
 
 struct GrapherLoop {
     mover: Weak<Mover>,
-    /// Open appends may outlive the mover.
+    /// The keeper separately from the mover: open appends keep the keeper alive longer, and wait
+    /// for the grapher.
     keeper: Weak<Keeper>,
     stop: Arc<AtomicBool>,
-    /// Looks to skip.
+    /// Number of looks still to skip.
     rests: u32,
     /// Number of looks so far.
     looks: u64,
-    /// True after a look over all chronicles with moved events: the next look follows at once.
+    /// True if the last look checked all chronicles and moved events: the next look follows at
+    /// once.
     look_again: bool,
-    /// The last chronicle before the interruption of a look over all chronicles.
+    /// If the last look over all chronicles was interrupted: the last chronicle that it checked.
     settled: Option<ChronicleId>,
     prefetch: Prefetch,
 }
@@ -126,10 +130,10 @@ impl GrapherLoop {
             if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
-            // This turn serves all earlier wake-ups, too.
+            // This turn serves all wake-ups that have arrived so far.
             while woken.try_recv().is_ok() {}
             let Some(mover) = self.mover.upgrade() else {
-                // No later turn makes room for the waiting appends.
+                // The engine is closing: no later turn makes room for the waiting appends.
                 if let Some(keeper) = self.keeper.upgrade() {
                     keeper.backpressure.end();
                 }
@@ -174,7 +178,8 @@ impl GrapherLoop {
 }
 
 impl GrapherLoop {
-    /// Without a due move: decodes some of the stories likely to be read soon.
+    /// Called when no move is due: decodes some of the stories that queries will probably read
+    /// soon. `all` is true if the look checked all chronicles.
     fn prefetch(&mut self, mover: &Arc<Mover>, all: bool) {
         let prefetch = &mut self.prefetch;
         let work = AssertUnwindSafe(|| {
@@ -186,7 +191,7 @@ impl GrapherLoop {
             })
         });
         match catch_unwind(work) {
-            // A query of the story reports the error.
+            // Not an error here: a query of the story will report it.
             Ok(Err(error)) => tracing::debug!(%error, "a story is not decoded in advance"),
             Ok(Ok(())) => {}
             Err(_) => self.prefetch = Prefetch::default(),
@@ -194,7 +199,8 @@ impl GrapherLoop {
     }
 }
 
-/// Makes one due move. Visits every chronicle only if `all` is true: their number may be large.
+/// Makes one due move; `None` if no move is due. Checks every chronicle only if `all` is true,
+/// because there may be many.
 async fn step(
     mover: &Arc<Mover>,
     all: bool,
@@ -210,7 +216,8 @@ async fn step(
     tidy(mover, &pressure, all, settled).await
 }
 
-/// The work without a shortage.
+/// The work to do when neither memory nor journal is short: frees journal segments, and makes due
+/// moves of every chronicle.
 async fn tidy(
     mover: &Arc<Mover>,
     pressure: &Pressure,
@@ -240,14 +247,14 @@ async fn tidy(
         match settle(mover, id).await {
             Ok(moved) => useful |= moved,
             Err(error) if error.kind() == ErrorKind::Shutdown => return Err(error),
-            // A chronicle with files out of reach does not keep other chronicles waiting.
+            // If the files of a chronicle are out of reach, the other chronicles are still served.
             Err(error) => {
                 tracing::error!(chronicle = %id, %error, "the events stay in their tier for now");
                 failed = failed.and(Err(error));
             }
         }
         *settled = Some(id);
-        // Memory may be short by now.
+        // Returns after PAUSE, because memory may be short by now.
         let elapsed = Duration::from_nanos(mover.clock.monotonic_ns().saturating_sub(began_ns));
         if useful && elapsed >= PAUSE {
             return Ok(Some(MoveOutcome { useful }));
@@ -258,13 +265,13 @@ async fn tidy(
         collect::remove_doomed(files).await;
     }
     match useful {
-        // The next look meets the first failure again.
+        // Some chronicle moved: its success counts, and the next look meets the failure again.
         true => Ok(Some(MoveOutcome { useful })),
         false => failed,
     }
 }
 
-/// Makes one due move of a chronicle; returns true after a move.
+/// Makes one due move of a chronicle: expiry, flush or merge. Returns true after a move.
 async fn settle(mover: &Arc<Mover>, id: ChronicleId) -> Result<bool> {
     let expired = expiry::expire(mover, id).await?;
     let dropped = expiry::drop_dead(mover, id).await?;

@@ -1,9 +1,9 @@
-//! Release of the journal's segments, delayed by holds.
+//! Releases (frees) segments of the journal. Holds, for example of a backup, delay the release.
 
 use parking_lot::Mutex;
 use stratalog_model::{Log, Lsn, Result};
 
-/// The holds on the journal, and the release due after the last hold.
+/// The number of holds on the journal, and the release to make after the last hold.
 #[derive(Debug, Default)]
 pub struct JournalRelease(Mutex<JournalReleaseState>);
 
@@ -14,12 +14,13 @@ struct JournalReleaseState {
 }
 
 impl JournalRelease {
-    /// True while a hold keeps segments of the journal.
+    /// True while at least one hold exists.
     pub fn is_held(&self) -> bool {
         self.0.lock().holds > 0
     }
 
-    /// Releases the segments before a frame: now, or after the last hold. Returns the bytes freed.
+    /// Releases the segments before the frame `before`: now, or after the last hold. Returns the
+    /// number of bytes freed.
     ///
     /// # Errors
     /// `Io`.
@@ -45,7 +46,7 @@ impl JournalRelease {
         releasing.holds += 1;
     }
 
-    /// Ends a hold. Returns the release due after the last hold.
+    /// Ends a hold. If it was the last hold, returns the release that the caller must make now.
     pub fn end_hold(&self) -> Option<Lsn> {
         let mut releasing = self.0.lock();
         debug_assert!(releasing.holds > 0, "a hold ends that did not begin");
@@ -56,7 +57,7 @@ impl JournalRelease {
         releasing.before.take()
     }
 
-    /// True if a release waits for the last hold.
+    /// True if a release waits for the end of the holds.
     pub fn is_due(&self) -> bool {
         self.0.lock().before.is_some()
     }

@@ -1,4 +1,4 @@
-//! The moves of this process, for operators.
+//! The list of recent moves since the start of this process, for operators.
 
 use std::collections::VecDeque;
 
@@ -9,22 +9,24 @@ use stratalog_model::{
     store::{MoveCounts, MoveKind, MoveStatus},
 };
 
-/// Maximum number of moves in the list; the oldest ended move goes first.
+/// Maximum number of moves in the list. If the list is full, the oldest move that has ended is
+/// removed.
 const ENDED_MAX: usize = 1000;
 
-/// The moves under way, and the last ended moves.
+/// The running moves, and the last moves that have ended.
 #[derive(Debug, Default)]
 pub struct MoveHistory(Mutex<MoveHistoryState>);
 
 #[derive(Debug, Default)]
 struct MoveHistoryState {
     last: u64,
-    /// By number.
+    /// Ascending by number.
     moves: VecDeque<RecordedMove>,
     metrics: MoveMetrics,
 }
 
-/// A move. The clock of the database may run slower than time: the stopwatch measures the duration.
+/// A move, and a stopwatch that measures its duration: the clock of the database may run slower
+/// than real time.
 #[derive(Debug)]
 struct RecordedMove {
     status: MoveStatus,
@@ -32,7 +34,7 @@ struct RecordedMove {
 }
 
 impl MoveHistory {
-    /// Also records the following ends of moves in `metrics`.
+    /// From now on, also records the end of each move in `metrics`.
     pub fn measure_by(&self, metrics: MoveMetrics) {
         self.0.lock().metrics = metrics;
     }
@@ -62,7 +64,7 @@ impl MoveHistory {
         number
     }
 
-    /// Records the end of a move; a move without moved events leaves the list.
+    /// Records the end of a move. A move that has changed nothing is removed from the list.
     pub fn end(&self, clock: &dyn Clock, number: u64, result: &Result<MoveCounts>) {
         let mut state = self.0.lock();
         let state = &mut *state;
@@ -92,7 +94,7 @@ impl MoveHistory {
         }
     }
 
-    /// Ends every move under way with an error.
+    /// Marks every running move as failed, after a panic.
     pub fn break_off(&self, clock: &dyn Clock) {
         let mut state = self.0.lock();
         let MoveHistoryState { moves, metrics, .. } = &mut *state;

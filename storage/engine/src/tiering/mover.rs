@@ -1,4 +1,4 @@
-//! The state of moves between tiers: files, limits and locks.
+//! The state that all moves between tiers share: files, limits and locks.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use crate::{
     version::publisher::Publisher,
 };
 
-/// The part of the engine that moves events down the tiers.
+/// The mover: the part of the engine that moves events down the tiers.
 #[derive(Debug)]
 pub struct Mover {
     /// The journal.
@@ -23,38 +23,38 @@ pub struct Mover {
     pub clock: Arc<dyn Clock>,
     /// Settings.
     pub settings: Arc<EngineSettings>,
-    /// The publisher of the moves.
+    /// The publisher, which makes moves visible.
     pub publisher: Arc<Publisher>,
-    /// The keeper: its memory and its journal are the reasons for moves.
+    /// The keeper. Its use of memory and journal decides when events must move.
     pub keeper: Arc<Keeper>,
-    /// Files for events that leave the journal; `None` keeps all events in the journal.
+    /// The files for events that leave the journal; `None` if all events stay in the journal.
     pub files: Option<EngineFiles>,
-    /// The lock for moves of events: one move at a time.
+    /// The lock of moves: only its holder may move events, so that one move runs at a time.
     pub move_lock: tokio::sync::Mutex<()>,
-    /// Statistics of the moves.
+    /// The recent moves, and their metrics.
     pub move_history: MoveHistory,
-    /// Write rate of merges and stories.
+    /// Limits the write rate of merges and stories.
     pub write_throttle: WriteThrottle,
-    /// Holders of the journal's segments.
+    /// Releases journal segments, and counts the holds that delay the release.
     pub journal_release: JournalRelease,
-    /// Events both in tablets and in memory.
+    /// The blocks of tablets that also stay in memory.
     pub backlog: Backlog,
-    /// Commit times of events.
+    /// Estimated commit times of events.
     pub commit_times: CommitTimes,
-    /// Runtime for waits of recovery and of the grapher.
+    /// The runtime on which recovery and the grapher wait for futures.
     pub blocking_pool: BlockingPool,
     /// Counts the sessions with an acquisition of a chronicle; empty without a source of
     /// acquisitions.
     pub acquirers: OnceLock<Arc<dyn Acquirers>>,
-    /// The numbers of the pieces.
+    /// Assigns the numbers of new pieces.
     pub piece_counter: PieceCounter,
 }
 
 impl Mover {
-    /// A mover without moves.
+    /// A mover without running moves.
     ///
     /// # Errors
-    /// The error of the system when the runtime for waits cannot start.
+    /// The error of the operating system if the runtime cannot start.
     pub fn new(keeper: &Arc<Keeper>, files: Option<EngineFiles>) -> Result<Self> {
         let settings = &keeper.settings;
         Ok(Self {
@@ -76,16 +76,16 @@ impl Mover {
         })
     }
 
-    /// The files beside the log.
+    /// The files other than the log.
     ///
     /// # Errors
-    /// `FeatureNotSupported` without files.
+    /// `FeatureNotSupported` if the engine has no such files.
     pub fn files(&self) -> Result<&EngineFiles> {
         let none = || Error::not_yet("moving events out of a journal without files beside it");
         self.files.as_ref().ok_or_else(none)
     }
 
-    /// Records the time of the latest commit.
+    /// Records the highest committed gsn and the current time, to estimate commit times.
     pub fn note_commits(&self) {
         self.commit_times.note(self.publisher.published().gsn, || self.clock.now_ns());
     }

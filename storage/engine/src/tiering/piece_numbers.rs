@@ -1,4 +1,4 @@
-//! Allocation of numbers for new pieces.
+//! Allocates numbers for new pieces. A number is never used again.
 
 use std::{
     collections::BTreeSet,
@@ -9,12 +9,12 @@ use stratalog_model::{ChronicleId, TierName, invariant};
 
 use crate::tiering::files::EngineFiles;
 
-/// Counts the pieces, also without a record in the manifest.
+/// The highest number assigned so far, including pieces that the manifest does not name.
 #[derive(Debug, Default)]
 pub struct PieceCounter(AtomicU64);
 
 impl PieceCounter {
-    /// A number above the number of every piece. Only for the holder of the lock `move_lock`.
+    /// A number above the numbers of all pieces. The caller must hold `move_lock`.
     fn next(&self, files: &EngineFiles) -> u64 {
         let named = files.manifest.state().last_piece;
         self.0.fetch_max(named, Ordering::Relaxed);
@@ -24,8 +24,9 @@ impl PieceCounter {
     }
 }
 
-/// The numbers of one move. The numbers ascend, possibly with gaps because another move may take
-/// numbers at the same time. Drop gives up all pieces under these numbers.
+/// The numbers that one move has allocated, ascending. Gaps are possible, because another move may
+/// allocate numbers at the same time. The drop gives up all pieces with these numbers, until
+/// [`Self::hand_over`].
 pub struct PieceNumbers<'a> {
     counter: &'a PieceCounter,
     files: &'a EngineFiles,
@@ -35,7 +36,7 @@ pub struct PieceNumbers<'a> {
 }
 
 impl<'a> PieceNumbers<'a> {
-    /// An empty allocation for pieces of a chronicle and a tier.
+    /// An allocation without numbers, for pieces of a chronicle in one tier.
     pub fn new(
         counter: &'a PieceCounter,
         files: &'a EngineFiles,
@@ -45,7 +46,7 @@ impl<'a> PieceNumbers<'a> {
         Self { counter, files, chronicle, tier, issued: BTreeSet::new() }
     }
 
-    /// Takes an unused number.
+    /// Allocates the next number.
     pub fn take(&mut self) -> u64 {
         let number = self.counter.next(self.files);
         debug_assert!(
@@ -57,20 +58,21 @@ impl<'a> PieceNumbers<'a> {
         number
     }
 
-    /// Hands the numbers over to the manifest, which may now name the pieces. Drop no longer gives
-    /// up the pieces.
+    /// Hands the numbers over to an edit of the manifest, which may name the pieces from now on.
+    /// The drop no longer gives up these pieces.
     pub fn hand_over(&mut self) -> IssuedNumbers {
         IssuedNumbers(std::mem::take(&mut self.issued))
     }
 
-    /// Takes numbers back because the manifest does not name the pieces after all.
+    /// Takes numbers back, because the edit failed and the manifest does not name the pieces. The
+    /// drop gives up these pieces again.
     pub fn take_back(&mut self, numbers: IssuedNumbers) {
         debug_assert!(self.issued.is_empty(), "the numbers taken since are forgotten");
         self.issued = numbers.0;
     }
 }
 
-/// Numbers that the manifest may name.
+/// Numbers of pieces that the manifest may name.
 pub struct IssuedNumbers(BTreeSet<u64>);
 
 impl Drop for PieceNumbers<'_> {

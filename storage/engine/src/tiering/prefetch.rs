@@ -1,11 +1,11 @@
-//! Decodes stories into memory before the first query: stories queried before a start, or made from
-//! tablets until now, are likely to be queried again soon.
+//! Decodes stories into memory before a query needs them. Stories that were queried before a
+//! restart, or that were just made from tablets, are likely to be queried soon.
 //!
 //! ```text
-//!   stories of all chronicles ─► groups, the newest first ─► decoded, as long as there is room
+//!   stories of all chronicles ─► row groups, the newest first ─► decoded, while there is room
 //! ```
-//! The grapher decodes stories when no move is due, a little at a time. The decoding evicts nothing
-//! from memory, and reads nothing over a network.
+//! The grapher decodes stories when no move is due, a little at a time. This decoding evicts
+//! nothing from memory, and reads nothing over a network.
 
 use std::{
     collections::HashSet,
@@ -21,24 +21,23 @@ use crate::{
     version::{piece::OpenPiece, publisher::Publisher},
 };
 
-/// Approximate length of one turn: a due move waits no longer.
+/// Approximate duration of one turn: a due move waits no longer.
 const TURN: Duration = Duration::from_millis(50);
 
-/// The visited stories, and the groups still to decode.
+/// The stories seen so far, and the row groups still to decode.
 #[derive(Debug, Default)]
 pub struct Prefetch {
-    /// Stories visited so far.
+    /// Numbers of the stories seen so far.
     visited: HashSet<u64, RandomState>,
-    /// Groups to decode, the newest last.
+    /// Row groups to decode; the newest is the last entry.
     next: Vec<(Weak<OpenPiece>, u32)>,
 }
 
 impl Prefetch {
-    /// Looks for new stories.
+    /// Looks for new stories, and adds their row groups to the list.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io` for a story that cannot be opened; the look still visits the remaining
-    /// stories.
+    /// `DataCorrupted`, `Io` if a story cannot be opened; all other stories are still visited.
     pub async fn look(&mut self, files: Option<&EngineFiles>, publisher: &Publisher) -> Result<()> {
         if !files.is_some_and(|files| files.shelves.stories.is_near()) {
             return Ok(());
@@ -72,17 +71,17 @@ impl Prefetch {
         failed
     }
 
-    /// Decodes some groups.
+    /// Decodes row groups of the list for the duration of one turn.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io` for an unreadable group; the group is left out.
+    /// `DataCorrupted`, `Io` if a row group cannot be read; the row group is then skipped.
     #[expect(clippy::disallowed_methods, reason = "time that is spent, not time of events")]
     pub async fn turn(&mut self) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < TURN
             && let Some((piece, group)) = self.next.pop()
         {
-            // A weak reference: the warm-up must not delay the removal of a piece.
+            // A weak reference: the list must not delay the removal of a piece.
             let Some(piece) = piece.upgrade() else { continue };
             let Some(story) = piece.story().await? else { continue };
             if !story.prefetch(group).await? {

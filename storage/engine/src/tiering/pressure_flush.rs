@@ -1,4 +1,5 @@
-//! Urgent moves out of the journal, while memory or the journal is short (F29–F33).
+//! Flushes under pressure: moves events out of the journal while memory or the journal is short
+//! (F29–F33).
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -13,13 +14,14 @@ use crate::{
     },
 };
 
-/// Time between two looks during long work.
+/// Time between two checks for a shortage during long work.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Looks to skip after a failed or useless move, unless appends wait.
+/// Number of checks that are skipped after a failed or useless flush, unless appends wait for
+/// memory.
 const RESTS: u32 = 100;
 
-/// Makes one flush, if a flush is due. Only for the holder of the lock `move_lock`.
+/// Makes one flush, if one is due; `None` otherwise. The caller must hold `move_lock`.
 ///
 /// # Errors
 /// Like [`collect::collect`].
@@ -30,15 +32,17 @@ pub async fn flush(mover: &Arc<Mover>) -> Result<Option<MoveOutcome>> {
     let moved = collect::collect_now(mover, chronicle).await?;
     let freed = floor::raise(mover, mover.files()?).await?;
     tracing::debug!(%chronicle, rows = moved.rows, freed, "events moved into tablets");
-    // The memory becomes free with the last snapshot of these events.
+    // Counts as useful even if no memory is free yet: the memory becomes free with the last
+    // snapshot of the moved events.
     let needed = pressure.memory_bytes_wanted > 0 && moved.rows > 0;
     Ok(Some(MoveOutcome {
         useful: freed > 0 || needed || mover.keeper.budget.used() < pressure.memory_bytes,
     }))
 }
 
-/// Runs long work, and urgent flushes in between: appends without memory do not wait for `work`.
-/// `work` gives way at each of its waits. Only for the holder of the lock `move_lock`.
+/// Runs the long `work`, and makes urgent flushes in between: appends that lack memory need not
+/// wait for the end of `work`. A flush can begin whenever `work` awaits. The caller must hold
+/// `move_lock`.
 ///
 /// # Errors
 /// The errors of `work`.
@@ -91,10 +95,11 @@ fn loads_of(mover: &Mover) -> Vec<Load> {
 }
 
 impl Pressure {
-    /// The pressure now.
+    /// The current use of memory and journal, and the limits.
     pub fn on(mover: &Mover) -> Self {
         let settings = &mover.settings;
-        // During a copy of the journal, moves do not make the journal shorter.
+        // While a backup holds the journal, moves cannot make it shorter: its length does not
+        // count.
         let journal_bytes =
             if mover.journal_release.is_held() { 0 } else { mover.log.status().stored_bytes };
         Self {

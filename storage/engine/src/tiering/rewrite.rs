@@ -1,4 +1,5 @@
-//! Rewrites pieces into fewer pieces: disjoint in time, without deleted and replaced events.
+//! Rewrites pieces into fewer pieces that are disjoint in time and contain no deleted or replaced
+//! events.
 //!
 //! ```text
 //!   chosen pieces ─► sweep: windows of ticks ─► target: tablets or stories ─► edit ─► new version
@@ -29,18 +30,17 @@ use crate::{
     version::{manifest::PieceRecord, piece::OpenPiece, published_versions::PinnedVersion},
 };
 
-/// Rewrites all pieces of a chronicle into few disjoint stories. Only for the holder of the lock
-/// `moving`.
+/// Rewrites all pieces of a chronicle into few disjoint stories. The caller must hold `move_lock`.
 ///
 /// # Errors
-/// Like [`rewrite`]; finished rewrites keep their effect.
+/// Like [`rewrite`]; rewrites completed before the error keep their effect.
 pub async fn settle(
     mover: &Arc<Mover>,
     files: &EngineFiles,
     chronicle: &Arc<Chronicle>,
 ) -> Result<MoveCounts> {
     let mut moved = MoveCounts::default();
-    // Deep overlaps first, to hold few pieces in memory at a time.
+    // First merges deep overlaps, so that later rewrites have few pieces in memory at a time.
     while let Some(inputs) = overlapping(mover, chronicle) {
         let merged = rewrite(mover, files, chronicle, &inputs, TABLETS).await?;
         if merged.pieces_removed == 0 {
@@ -69,7 +69,8 @@ pub async fn settle(
     Ok(moved.and(rewrite(mover, files, chronicle, &inputs, STORIES).await?))
 }
 
-/// Stories written before an index of their chronicle.
+/// The stories among the pieces that lack a secondary index, because they were written before the
+/// index was created.
 async fn unindexed(
     mover: &Mover,
     chronicle: &Chronicle,
@@ -87,7 +88,7 @@ async fn unindexed(
     Ok(found)
 }
 
-/// Pieces in a deep overlap.
+/// Pieces of a deep overlap (see [`choose::deep`]), for the next merge.
 fn overlapping(mover: &Mover, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece>>> {
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
@@ -98,13 +99,14 @@ fn overlapping(mover: &Mover, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece
     Some(inputs)
 }
 
-/// A due move: its kind, the target tier, and the pieces.
+/// A due move: its kind, the target tier, and the pieces to rewrite.
 pub type DueMove = (MoveKind, &'static dyn TargetTier, Vec<Arc<OpenPiece>>);
 
-/// The due move of a chronicle's pieces.
+/// The next due move of a chronicle's pieces; `None` if no move is due.
 ///
 /// # Errors
-/// `DataCorrupted`, `Io`, `ConnectionFailure` for a story read to find missing indexes.
+/// `DataCorrupted`, `Io`, `ConnectionFailure` if a story cannot be read to look for missing
+/// indexes.
 pub async fn next(mover: &Mover, chronicle: &Chronicle, fan_in: usize) -> Result<Option<DueMove>> {
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
@@ -131,7 +133,7 @@ pub async fn next(mover: &Mover, chronicle: &Chronicle, fan_in: usize) -> Result
     let due = match merge().or_else(archive).or_else(join) {
         Some(due) => Some(due),
         None => {
-            // One story at a time: other moves may become due.
+            // Only one story at a time, because other moves may become due.
             let first = unindexed(mover, chronicle, &pieces).await?.into_iter().next();
             first.map(|piece| (MoveKind::Index, STORIES, vec![piece]))
         }
@@ -143,7 +145,7 @@ pub async fn next(mover: &Mover, chronicle: &Chronicle, fan_in: usize) -> Result
     Ok(Some((kind, target, inputs)))
 }
 
-/// The settings, adjusted by the chronicle's options.
+/// The engine's settings, overridden by the options of the chronicle.
 fn settings_of(mover: &Mover, chronicle: &Chronicle) -> EngineSettings {
     let definition = mover.files.as_ref().and_then(|files| files.definitions.of(chronicle.id()));
     let tiering = definition.map(|definition| definition.tiering).unwrap_or_default();
@@ -154,11 +156,11 @@ fn pieces_of(chronicle: &Chronicle) -> Vec<Arc<OpenPiece>> {
     chronicle.state().version.pieces().iter().cloned().collect()
 }
 
-/// Rewrites pieces of a chronicle into new pieces of a tier. Moves nothing for a dropped chronicle.
-/// Only for the holder of the lock `move_lock`.
+/// Rewrites the pieces `inputs` of a chronicle into new pieces of the tier `target`. Does nothing
+/// for a dropped chronicle. The caller must hold `move_lock`.
 ///
 /// # Errors
-/// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: then nothing has changed.
+/// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`; nothing has changed then.
 pub async fn rewrite(
     mover: &Arc<Mover>,
     files: &EngineFiles,
@@ -170,14 +172,15 @@ pub async fn rewrite(
         inputs.iter().all(|piece| piece.chronicle() == chronicle.id()),
         "a piece of another chronicle"
     );
-    // Read first: every snapshot of the version below has at least this gsn.
+    // Read before the version below: every later snapshot of this version has at least this gsn.
     let snapshot_gsn = mover.publisher.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
-    // The events of a chronicle dropped in the meantime are no longer needed.
+    // The chronicle was dropped in the meantime: its events are no longer needed.
     let Some(definition) = files.definitions.of(chronicle.id()) else {
         return Ok(MoveCounts::default());
     };
-    // Frames of replacements and deletes must be durable before the rewrite leaves out events.
+    // The frames of replacements and deletes must be durable before the rewrite omits the events
+    // that they hide.
     collect::sync(mover.log.as_ref()).await?;
     let since_ns = inputs.iter().map(|piece| piece.record().since_ns).min();
     let from = EventSource { snapshot_gsn, since_ns: since_ns.unwrap_or_default() };
@@ -221,10 +224,10 @@ pub async fn rewrite(
     );
     let added = collect::open(files, chronicle, &written)?;
     let kept = added.clone();
-    // Meanwhile events may have left the journal, other events may have been deleted, or the
-    // chronicle may have been dropped.
+    // The version may have changed meanwhile: events may have left the journal, other events may
+    // have been deleted, or the chronicle may have been dropped.
     let Some(version) = chronicle.version() else { return Ok(MoveCounts::default()) };
-    // Deletes in the edit must not be more durable than their frames.
+    // A delete in the edit must not become durable before its frame.
     if !sabotage::active("rewrite-before-sync") {
         collect::sync(mover.log.as_ref()).await?;
     }
@@ -251,7 +254,7 @@ pub async fn rewrite(
     Ok(moved)
 }
 
-/// True if most of the events are in memory.
+/// True if most events of the pieces are in memory (in the backlog).
 fn mostly_kept(inputs: &[Arc<OpenPiece>]) -> bool {
     let kept = inputs.iter().filter(|piece| piece.cached_bytes() > 0);
     let rows: u64 = inputs.iter().map(|piece| piece.record().rows).sum();

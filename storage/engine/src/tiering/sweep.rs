@@ -1,13 +1,14 @@
-//! A sweep through the parts of pieces by time, with only overlapping parts in memory.
+//! A sweep: reads the parts (blocks, row groups) of pieces in the order of time, with only
+//! overlapping parts in memory at once.
 //!
 //! ```text
-//!   parts of the inputs, by first tick ─► pool ─► windows of ticks, each with all events of its ticks
+//!   parts of the pieces, by first tick ─► pool ─► windows of ticks, with all events of their ticks
 //!                                           ▲            │
-//!                                           └────────────┘ events later parts may still overlap
+//!                                           └────────────┘ events that later parts may overlap
 //! ```
 //!
-//! A tick with more events than memory shall hold, for example one event of each of a million series,
-//! is divided into several windows.
+//! Exception: a tick with too many events for memory, for example one event of each of a million
+//! series, is divided into several windows.
 
 use stratalog_model::{Gsn, Result, aggregate::Windows};
 
@@ -20,33 +21,34 @@ use crate::{
     },
 };
 
-/// Sweeps through parts of pieces by time, with only overlapping parts in memory.
+/// Reads parts of pieces in the order of time, with only overlapping parts in memory at once.
 pub struct PartSweep<'a> {
     version: &'a Version,
     snapshot_gsn: Gsn,
-    /// In the order of their first ticks.
+    /// The parts still to read, by first tick.
     parts: std::vec::IntoIter<(&'a OpenPiece, Part)>,
     next: Option<(&'a OpenPiece, Part)>,
-    /// Events not yet in a window.
+    /// Events that were read, but are not in a window yet.
     pool: Vec<EventRows>,
-    /// Windows of time, the widest first: a slice ends at the end of a window if possible.
+    /// Calendar windows of several widths, the widest first: the output windows end at the end of
+    /// one of them if possible.
     windows: Vec<Windows>,
-    /// True if the next window may begin with the last tick of the last window.
+    /// True if the next output window may begin with the last tick of the previous one.
     continues_tick: bool,
 }
 
-/// Approximate size of a window.
+/// Size limit of an output window.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowLimit {
-    /// Maximum number of rows; the events of a tick are divided if they are more than twice this
-    /// number.
+    /// Maximum number of rows. The events of one tick are divided only if they are more than twice
+    /// this number.
     pub rows: usize,
-    /// Approximate maximum of bytes.
+    /// Approximate maximum number of bytes.
     pub bytes: usize,
 }
 
 impl WindowLimit {
-    /// Maximum number of rows of a window, at the average row size of `pool`.
+    /// Maximum number of rows of a window, given the average row size in `pool`.
     fn rows_of(self, pool: &[EventRows]) -> usize {
         let rows: usize = pool.iter().map(EventRows::len).sum();
         let bytes: usize = pool.iter().map(EventRows::bytes).sum();
@@ -56,8 +58,8 @@ impl WindowLimit {
 }
 
 impl<'a> PartSweep<'a> {
-    /// A sweep through `parts`, the events in force at `snapshot_gsn`. `windows` are windows of
-    /// time, the widest first.
+    /// A sweep through `parts` that returns the events in force at `snapshot_gsn`. `windows` are
+    /// the calendar windows, the widest first.
     pub fn new(
         version: &'a Version,
         snapshot_gsn: Gsn,
@@ -83,13 +85,13 @@ impl<'a> PartSweep<'a> {
         }
     }
 
-    /// True if the next window may begin with the last tick of the last window.
+    /// True if the next output window may begin with the last tick of the previous one.
     pub fn continues_tick(&self) -> bool {
         self.continues_tick
     }
 
-    /// The next window of ticks: about the size `most`, with all events of its ticks, or some of the
-    /// events of a single tick.
+    /// Returns the next output window of about the size `most`; `None` at the end. The window has
+    /// either all events of its ticks, or some events of a single tick.
     pub async fn window(
         &mut self,
         most: WindowLimit,
@@ -97,7 +99,7 @@ impl<'a> PartSweep<'a> {
     ) -> Result<Option<EventRows>> {
         loop {
             let rows_max = most.rows_of(&self.pool);
-            // Gives way to urgent moves.
+            // Yields, so that urgent flushes can run.
             tokio::task::yield_now().await;
             self.next = self.next.take().or_else(|| self.parts.next());
             let Some((piece, part)) = self.next.take() else {
@@ -106,7 +108,7 @@ impl<'a> PartSweep<'a> {
                 };
                 return self.cut(pool, rows_max, None).map(Some);
             };
-            // No later part has events before this tick.
+            // All later parts begin at or after this tick.
             let frontier = part.hull.start.0;
             let ticks = || self.pool.iter().flat_map(|rows| rows.ticks.iter());
             let settled = ticks().filter(|tick| **tick < frontier).count();
@@ -125,12 +127,12 @@ impl<'a> PartSweep<'a> {
         }
     }
 
-    /// Takes the first `rows_max` events up to the frontier, together with all events of their last
-    /// tick. Takes fewer events, at least half of `rows_max`, if a window of time ends there. The
-    /// remaining events stay in the pool.
+    /// Removes the first events from the pool: `rows_max` events before the frontier, plus all
+    /// other events of their last tick. Removes fewer events, but at least half of `rows_max`, if a
+    /// calendar window ends there.
     ///
-    /// Divides a tick with more than twice `rows_max` events, and the tick of the frontier, which
-    /// later parts may continue. Such a window has events of a single tick.
+    /// A tick with more than twice `rows_max` events is divided, and also the tick of the frontier,
+    /// to which later parts may add events. The resulting window has events of a single tick.
     fn cut(
         &mut self,
         pool: EventRows,
@@ -164,7 +166,7 @@ impl<'a> PartSweep<'a> {
         self.split(&pool, &order, end)
     }
 
-    /// Takes the first `end` events in the order `order`. The remaining events stay in the pool.
+    /// Removes the first `end` events in the order `order` from the pool, and returns them.
     fn split(&mut self, pool: &EventRows, order: &[u32], end: usize) -> Result<EventRows> {
         debug_assert!(0 < end && end <= pool.len(), "a window of {end} of {} events", pool.len());
         let (window, rest) = order.split_at(end);

@@ -1,8 +1,8 @@
-//! The write side of the tiers with files: the counterpart of the trait
-//! [`Tier`](stratalog_model::Tier) of the read side.
+//! The tiers with files as targets of moves: the counterpart, for writes, of the trait
+//! [`Tier`](stratalog_model::Tier) for reads.
 //!
 //! ```text
-//!   rewrite ─► PieceWriting ─► TargetTier::write ─► pieces: durable, read back, in no version yet
+//!   rewrite ─► PieceWriting ─► TargetTier::write ─► pieces: durable, verified, not visible yet
 //! ```
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -26,17 +26,17 @@ use crate::{
     },
 };
 
-/// A tier that takes events from other pieces.
+/// A tier into which moves write new pieces.
 pub trait TargetTier: Send + Sync {
     /// The name of the tier.
     fn name(&self) -> TierName;
 
-    /// Windows of time, the widest first: a window of events ends at the end of one of them if
-    /// possible.
+    /// Calendar windows of several widths, the widest first: the row groups of new pieces end at
+    /// the end of one of them if possible.
     fn windows(&self, definition: &ChronicleDefinition) -> Vec<Windows>;
 
-    /// Writes the events of a sweep into new pieces under numbers of `writing`. On return, the
-    /// pieces are durable, verified by reading, and listed in `writing`.
+    /// Writes the events of a sweep into new pieces, with numbers from `writing`. On return, the
+    /// pieces are durable, verified by reading them back, and listed in `writing.written`.
     ///
     /// # Errors
     /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`.
@@ -54,30 +54,31 @@ pub const TABLETS: &dyn TargetTier = &TabletTarget;
 /// The tier of stories.
 pub const STORIES: &dyn TargetTier = &StoryTarget;
 
-/// New pieces during their writing.
+/// The state of a move that writes new pieces.
 pub struct PieceWriting<'a> {
-    /// The server's mover: settings and write throttle.
+    /// The mover, with settings and write throttle.
     pub mover: &'a Mover,
     /// The files of the engine.
     pub files: &'a EngineFiles,
     /// The chronicle of the events.
     pub chronicle: &'a Chronicle,
-    /// Its current definition.
+    /// The current definition of the chronicle.
     pub definition: &'a ChronicleDefinition,
-    /// The origin of the events.
+    /// The snapshot from which the events come.
     pub from: EventSource,
-    /// The numbers of the new pieces.
+    /// Allocates the numbers of the new pieces.
     pub numbers: PieceNumbers<'a>,
-    /// True if the events are in memory, and shall stay in memory.
+    /// True if the events are in memory now, and should stay in memory.
     pub keep_blocks: bool,
-    /// The new pieces.
+    /// The pieces written so far.
     pub written: Vec<WrittenPiece>,
-    /// Arrival numbers of replaced events, left out of the new pieces.
+    /// Arrival numbers of replaced events that the new pieces omit.
     pub dropped: Vec<u64>,
 }
 
 impl PieceWriting<'_> {
-    /// Writes the events of `inputs` into `target`, without deleted and replaced events.
+    /// Writes the events of `inputs`, without deleted and replaced events, into new pieces of
+    /// `target`.
     ///
     /// # Errors
     /// Like [`TargetTier::write`].
@@ -102,7 +103,7 @@ impl PieceWriting<'_> {
 
     async fn tablets(&mut self, sweep: &mut PartSweep<'_>) -> Result<()> {
         let settings = &self.mover.settings;
-        // One window is one tablet.
+        // Each window becomes one tablet.
         let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
@@ -139,7 +140,8 @@ impl PieceWriting<'_> {
             self.mover.write_throttle.throttle(writer.bytes().saturating_sub(before)).await;
             let full = writer.rows() >= settings.story_rows_max
                 || writer.bytes() >= settings.story_bytes_max;
-            // A tick stays within one story: stories that overlap would be merged.
+            // A tick stays within one story: otherwise the stories would overlap, and would soon be
+            // merged.
             match full && !sweep.continues_tick() {
                 true => self.finish(writer).await?,
                 false => open = Some(writer),

@@ -1,4 +1,5 @@
-//! The write rate of moves: a long move must not take the disk from appends and queries (F40).
+//! Limits the write rate of moves: a long move must leave enough of the disk for appends and
+//! queries (F40).
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -8,39 +9,39 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-/// Work further ahead of the pace waits.
+/// A writer waits only if it is ahead of the allowed rate by more than this time.
 const AHEAD_MAX: Duration = Duration::from_millis(100);
 
 /// A limit in bytes per second.
 #[derive(Debug)]
 pub struct WriteThrottle {
-    /// 0 for no limit.
+    /// Allowed bytes per second; 0 for no limit.
     bytes_per_second: u64,
-    /// End of all writes so far, at this pace.
+    /// Time at which the writes so far would end at the allowed rate.
     due: Mutex<Option<Instant>>,
-    /// True after the end of all waits.
+    /// True after [`Self::end`]: nothing waits any more.
     ended: AtomicBool,
 }
 
 impl WriteThrottle {
-    /// A pace of `bytes_per_second`; 0 for no limit.
+    /// A limit of `bytes_per_second`; 0 for no limit.
     pub fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, due: Mutex::default(), ended: AtomicBool::new(false) }
     }
 
-    /// Ends all waits: the work under way must end soon.
+    /// Ends all waits, now and in future: the running move must end soon.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Records `bytes` written; returns at the time for the next write.
+    /// Records that `bytes` were written, and waits until the next write is allowed.
     pub async fn throttle(&self, bytes: u64) {
         let Some(rate) = std::num::NonZero::new(self.bytes_per_second) else { return };
         let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(rate.get());
         let takes = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
         let due = {
             let (mut due, now) = (self.due.lock(), Instant::now());
-            // Unused time does not add up.
+            // Idle time gives no credit for later writes.
             let from = due.map_or(now, |due| due.max(now));
             let end = from.checked_add(takes).unwrap_or(from);
             debug_assert!(due.is_none_or(|due| due <= end), "the end of the writes goes back");

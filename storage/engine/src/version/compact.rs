@@ -1,6 +1,6 @@
-//! Compaction: small neighbouring batches are merged into larger batches. Without compaction, a
-//! million single-row inserts would stay a million batches. `choose` selects batches and `merge`
-//! merges them. The result of a snapshot never changes (CL-5).
+//! Compaction: merges small adjacent batches in memory into larger batches. Without compaction, a
+//! million inserts of one row would stay a million batches. `choose` selects the batches, and
+//! `merge` merges them. The content of a snapshot never changes (CL-5).
 
 use std::{ops::Range, sync::Arc};
 
@@ -17,11 +17,11 @@ use crate::{
     version::fence::Fence,
 };
 
-/// Selects the neighbours to merge, given the weight of each batch in rows. The result is the first
-/// run of at least `compaction_fan_in` batches that are all below the limit of a size class and
-/// together reach the limit. The limit of each class is `fan_in` times the limit of the class
-/// before, up to `compaction_rows_max`. Each merge lifts a row out of its class, and a row is
-/// copied once per class.
+/// Selects the adjacent batches to merge, given the weight of each batch (its size in rows).
+/// Batches belong to size classes: the limit of each class is `compaction_fan_in` times the limit
+/// of the class below, up to `compaction_rows_max`. Returns the first run of at least
+/// `compaction_fan_in` batches that are all below the limit of a class and together reach it. A
+/// merge thus lifts its rows into the next class, and each row is copied once per class.
 pub fn choose(weights: &[usize], settings: &EngineSettings) -> Option<Range<usize>> {
     let fan_in = settings.compaction_fan_in.max(2);
     let mut class_rows_max = fan_in;
@@ -45,9 +45,10 @@ pub fn choose(weights: &[usize], settings: &EngineSettings) -> Option<Range<usiz
     }
 }
 
-/// Merges neighbouring batches of the same shape. The result omits rows behind one of `fences` and
-/// rows replaced at or before `snapshot_gsn`; the result is `None` if no row is left. Snapshots
-/// from before `snapshot_gsn` keep the old batches. The result has no marks: see [`marks_of`].
+/// Merges adjacent batches of the same shape. The result omits rows that one of `fences` covers,
+/// and rows replaced at or before `snapshot_gsn`; returns `None` if no row is left. Snapshots with
+/// a lower gsn still use the old batches. The result has no marks of replaced rows: see
+/// [`marks_of`].
 pub fn merge(
     parts: &[Arc<MemoryBatch>],
     fences: &[Fence],
@@ -118,7 +119,7 @@ pub fn merge(
     Ok(Some(MemoryBatch::new(shape, columns, ticks, runs, claim)))
 }
 
-/// The marks of `parts`, with row numbers of the merged batch.
+/// The marks of replaced rows in `parts`, converted to row numbers of the merged batch.
 pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<SupersededRow> {
     let mut marks = Vec::new();
     for part in parts {
@@ -133,22 +134,21 @@ pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<Superse
 }
 
 /// Bytes to claim for a batch: `stored` bytes of columns, the ticks, and the overhead of the
-/// arrays. The overhead is the largest share for a one-row batch.
+/// arrays. In a batch of one row, the overhead is the largest part.
 pub fn batch_bytes(stored: usize, rows: usize, columns: usize) -> usize {
     const PER_BATCH: usize = 512;
     const PER_COLUMN: usize = 160;
     stored + rows * size_of::<i64>() + PER_BATCH + columns * PER_COLUMN
 }
 
-/// True if at least half of the rows are replaced; a copy without the replaced rows is then
-/// worthwhile.
+/// True if at least half of the rows are replaced: a copy without these rows is then worthwhile.
 pub fn is_worn(rows: usize, replaced: usize) -> bool {
     debug_assert!(replaced <= rows, "more rows are replaced than there are");
     replaced > 0 && replaced * 2 >= rows
 }
 
-/// Selects the rows that lie in front of all fences and are in force at `snapshot_gsn`. `None`
-/// means all rows.
+/// Returns a mask of the rows that no fence covers and that are not replaced at `snapshot_gsn`.
+/// `None` means all rows.
 pub fn keep_mask(part: &MemoryBatch, fences: &[Fence], snapshot_gsn: Gsn) -> Option<Vec<bool>> {
     let mut mask: Option<Vec<bool>> = None;
     let replaced = part.superseded();

@@ -1,23 +1,25 @@
-//! The fence of a delete: hides events from readers until the events are gone.
+//! A fence carries out a delete: it hides the deleted events from readers until the events are
+//! physically removed.
 
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, TickRange};
 
-/// Deleted events: the events with a tick inside `ticks`, committed at or before `gsn`.
+/// A fence: hides the events with a tick in `ticks` and a gsn up to `gsn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fence {
-    /// The ticks.
+    /// The ticks of the hidden events.
     pub ticks: TickRange,
-    /// Highest gsn of the deleted events.
+    /// Highest gsn of the hidden events.
     pub gsn: Gsn,
-    /// Highest gsn when the delete became durable, if different from `gsn`: for a TRIM.
+    /// Highest committed gsn when the delete became durable; `None` if equal to `gsn`. Differs for
+    /// a TRIM, which hides only events below a given gsn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<Gsn>,
 }
 
 impl Fence {
-    /// Highest gsn when the delete became durable. Pieces made from an earlier version may hold
-    /// events hidden by the delete.
+    /// Highest committed gsn when the delete became durable. Pieces made from an earlier version
+    /// may still contain events that the delete hides.
     pub fn raised(&self) -> Gsn {
         self.raised.unwrap_or(self.gsn)
     }

@@ -1,15 +1,14 @@
-//! Positions of deleted events. A reader in the order of commits learns of these gaps even after
-//! the last fence and piece with a trace of the delete is gone.
+//! The gsn's of deleted events. A subscription, which reads in commit order, reports them as a gap,
+//! even after the fence and all files of the deleted events are gone.
 
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, GsnRange};
 
-/// Maximum number of ranges of one chronicle; beyond this number, the two closest ranges become one
-/// range.
+/// Maximum number of ranges per chronicle. Beyond this number, the two closest ranges are joined.
 const RANGES_MAX: usize = 64;
 
-/// Positions of deleted events as ranges (first, last), ascending and never adjacent. A range may
-/// also contain positions of events not deleted.
+/// The gsn's of deleted events, as ranges (first, last), ascending and never adjacent. A range may
+/// also include gsn's of events that were not deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LostPositions(Vec<(Gsn, Gsn)>);
@@ -20,7 +19,7 @@ impl LostPositions {
         self.0.is_empty()
     }
 
-    /// The ranges with the positions of one more delete.
+    /// Returns a copy with the gsn's of one more delete.
     #[must_use]
     pub fn with(&self, deleted: GsnRange) -> Self {
         if deleted.is_empty() {
@@ -50,7 +49,7 @@ impl LostPositions {
         Self(joined)
     }
 
-    /// The ranges overlapping `gsns`, ascending.
+    /// The ranges that overlap `gsns`, ascending.
     pub fn within(&self, gsns: GsnRange) -> impl Iterator<Item = GsnRange> {
         let all = self.0.iter().map(|(first, last)| GsnRange::between(*first, *last));
         all.filter(move |range| range.overlaps(&gsns))

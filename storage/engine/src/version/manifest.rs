@@ -1,15 +1,15 @@
-//! The manifest: a log of edits with the owner of each event (CL-2, CL-3).
+//! The manifest: a log of edits that records the owner of each event (CL-2, CL-3).
 //!
 //! ```text
 //!   edit ─► checked against the state ─► record ─► log ─► durable ─► new state
 //!       one at a time ────────────────────────────────────────┘
 //!
-//!   log:  edit edit edit … │ snapshot │ edit edit …        the part before the last snapshot
-//!                          └ one statement of frames       is given up, segment by segment
+//!   log:  edit edit edit … │ snapshot │ edit edit …        segments before the last snapshot
+//!                          └ one statement of frames       are released
 //! ```
-//! The journal owns the events of a chronicle above [`OwnedEvents::through`]; pieces own the events up to
-//! this gsn. One edit moves the border and names the pieces. Files without a record in the state do
-//! not exist for the engine.
+//! The journal owns the events of a chronicle with a gsn above [`OwnedEvents::through`], and pieces
+//! (tablets and stories) own the events up to this gsn. One edit moves this border and names the
+//! new pieces. For the engine, a file that the state does not name does not exist.
 
 mod record;
 mod state;
@@ -25,10 +25,10 @@ use tokio::sync::oneshot;
 
 pub use state::{Edit, Floor, ManifestState, Move, OwnedEvents, PieceFile, PieceRecord};
 
-/// Least number of edits before a snapshot is worth its bytes.
+/// Minimum number of edits after which a snapshot of the state is written.
 const EDITS_MIN: usize = 256;
 
-/// Maximum bytes in a frame of a snapshot.
+/// Maximum bytes of one frame of a snapshot.
 const SNAPSHOT_FRAME_BYTES: usize = 256 << 10;
 
 /// The manifest; see the module's comment.
@@ -36,25 +36,25 @@ const SNAPSHOT_FRAME_BYTES: usize = 256 << 10;
 pub struct Manifest {
     log: Arc<dyn Log>,
     current: Arc<Mutex<CurrentState>>,
-    /// Held from the decision on an edit until the edit is durable.
+    /// The lock of edits, held from the check of an edit until the edit is durable.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug)]
 struct CurrentState {
     state: Arc<ManifestState>,
-    /// Edits since the last snapshot.
+    /// Number of edits since the last snapshot.
     edits: usize,
-    /// Statement of the last snapshot.
+    /// Statement id of the last snapshot; counts the snapshots.
     snapshots: u64,
 }
 
 impl Manifest {
-    /// Opens the manifest by a replay of its log.
+    /// Opens the manifest: replays its log.
     ///
     /// # Errors
-    /// `DataCorrupted` when a record cannot be read or contradicts earlier records, or when earlier
-    /// records are lost; the errors of the log.
+    /// `DataCorrupted` if a record cannot be decoded, contradicts earlier records, or is missing;
+    /// the errors of the log.
     pub fn open(log: Arc<dyn Log>) -> Result<Self> {
         let mut replay = ManifestReplay::new(log.status().first <= Lsn(1));
         log.replay(&mut |lsn, frame| replay.frame(lsn, frame))?;
@@ -64,18 +64,18 @@ impl Manifest {
         Ok(Self { log, current: Arc::new(Mutex::new(current)), turn: Arc::default() })
     }
 
-    /// The state now; a returned state never changes.
+    /// The current state. A returned state never changes.
     pub fn state(&self) -> Arc<ManifestState> {
         Arc::clone(&self.current.lock().state)
     }
 
-    /// Makes an edit durable, then part of the state, and then calls `publish` before any other
-    /// edit. `publish` runs on the log's thread and must not wait. A drop of the returned future
-    /// cancels the edit as a whole or not at all.
+    /// Makes an edit durable, applies it to the state, and then calls `publish`, all before the
+    /// next edit. `publish` runs on the log's thread and must not block. If the returned future is
+    /// dropped, the edit is either fully applied or not at all.
     ///
     /// # Errors
-    /// `Internal` for an edit in contradiction to the state; the errors of the log. After an error
-    /// nothing has changed, unless the log was closed.
+    /// `Internal` if the edit contradicts the state; the errors of the log. After an error nothing
+    /// has changed, unless the log was closed.
     pub async fn apply<T: Send + 'static>(
         &self,
         edit: Edit,
@@ -112,8 +112,8 @@ impl Manifest {
         Ok(published)
     }
 
-    /// Writes a snapshot of the state after many edits, and releases the log before the snapshot.
-    /// Only with the turn.
+    /// After many edits, writes a snapshot of the state, and releases the log before the snapshot.
+    /// The caller must hold `turn`.
     async fn snapshot_if_due(&self) {
         let (state, statement) = {
             let mut current = self.current.lock();
@@ -130,12 +130,12 @@ impl Manifest {
                     tracing::warn!(%error, "cannot remove old edits of the manifest; the server tries again later");
                 }
             }
-            // The edits hold the same state.
+            // Not fatal: the edits in the log have the same content.
             Err(error) => tracing::warn!(%error, "cannot write a snapshot of the manifest"),
         }
     }
 
-    /// Writes a snapshot. Returns its first lsn.
+    /// Writes a snapshot; returns the lsn of its first frame.
     async fn write_snapshot(&self, state: &ManifestState, statement: StatementId) -> Result<Lsn> {
         debug_assert!(statement != StatementId(0), "a snapshot looks like an edit");
         let whole = record::of_snapshot(state)?;
@@ -160,35 +160,34 @@ impl Manifest {
     }
 }
 
-/// Replays the records of a manifest's log.
+/// Builds the state by a replay of the records of a manifest's log.
 #[derive(Debug)]
 pub struct ManifestReplay {
-    /// The state; `None` before the first snapshot of a log without its beginning.
+    /// The state so far; `None` if the log has lost its beginning and no snapshot was read yet.
     state: Option<ManifestState>,
-    /// Edits since the last snapshot.
+    /// Number of edits since the last snapshot.
     edits: usize,
-    /// Statement of the last snapshot.
+    /// Statement id of the last snapshot; counts the snapshots.
     snapshots: u64,
-    /// Frames of an incomplete snapshot.
+    /// Payloads of the snapshot that is being read.
     parts: Vec<bytes::Bytes>,
 }
 
 impl ManifestReplay {
-    /// Starts at the beginning of a log; `whole` is true if the log still has its first record.
+    /// Starts a replay. `whole` is true if the log still has its first record.
     pub fn new(whole: bool) -> Self {
         let state = whole.then(ManifestState::default);
         Self { state, edits: 0, snapshots: 0, parts: Vec::new() }
     }
 
-    /// Takes the next frame.
+    /// Applies the next frame of the log.
     ///
     /// # Errors
-    /// `DataCorrupted` for an unreadable record, and for a record in contradiction to earlier
-    /// records.
+    /// `DataCorrupted` if the record cannot be decoded, or contradicts earlier records.
     pub fn frame(&mut self, lsn: Lsn, frame: Frame) -> Result<()> {
         if frame.statement == StatementId(0) {
             let edit = record::edit(&frame.payload).map_err(|error| at(lsn, error))?;
-            // The first kept snapshot contains all earlier edits.
+            // Without a state, the edit is skipped: the first snapshot contains it.
             if let Some(before) = self.state.take() {
                 let after = before.after(&edit);
                 self.state = Some(after.map_err(|error| contradicts(lsn, &error))?);
@@ -204,7 +203,8 @@ impl ManifestReplay {
                 self.edits = 0;
             }
             _ => {
-                // Drops the frames of an incomplete snapshot.
+                // The first frame of a snapshot: drops the frames of an earlier, incomplete
+                // snapshot.
                 if frame.first_seq == 0 {
                     self.parts.clear();
                 }
@@ -214,16 +214,16 @@ impl ManifestReplay {
         Ok(())
     }
 
-    /// The state after all records.
+    /// Ends the replay, and returns the state.
     ///
     /// # Errors
-    /// `DataCorrupted` when the log has lost its beginning and has no snapshot.
+    /// `DataCorrupted` if the log has lost its beginning and has no snapshot.
     pub fn finish(self) -> Result<ManifestState> {
         self.state.ok_or_else(lost)
     }
 }
 
-/// Encodes a state in the form of a snapshot.
+/// Encodes a state as the payload of a snapshot.
 ///
 /// # Errors
 /// `Internal`.
@@ -231,10 +231,10 @@ pub fn encode(state: &ManifestState) -> Result<Vec<u8>> {
     record::of_snapshot(state)
 }
 
-/// Writes a state as the first snapshot of an empty log.
+/// Writes an encoded state as the first snapshot of an empty log.
 ///
 /// # Errors
-/// `DataCorrupted` for an unreadable state; the errors of the log.
+/// `DataCorrupted` if the state cannot be decoded; the errors of the log.
 pub async fn write(log: Arc<dyn Log>, state: &[u8]) -> Result<()> {
     let manifest = Manifest::open(log)?;
     let state = record::snapshot(state)?;
@@ -270,7 +270,7 @@ fn lost() -> Error {
         .with_hint("restore the directory of the manifest from a backup")
 }
 
-/// A written edit must fit its state: a contradiction means damaged data.
+/// The error for an edit in the log that contradicts the state: the data is damaged.
 fn contradicts(lsn: Lsn, error: &Error) -> Error {
     at(lsn, Error::new(ErrorKind::DataCorrupted, error.message().to_string()))
 }

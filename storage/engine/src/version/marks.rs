@@ -1,10 +1,12 @@
-//! Marks of replaced events in pieces: arrival number of the event, and gsn of the replacing event.
+//! Marks of replaced events in pieces: arrival number of the event, and gsn of the event that
+//! replaced it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use stratalog_model::Gsn;
 
-/// Maximum number of marks copied with each change; the remaining marks are shared.
+/// Maximum number of recent marks, which each change copies; all other marks are shared between
+/// copies.
 const RECENT_MAX: usize = 512;
 
 /// A set of marks. Each version of a chronicle has a copy, and the copies share most marks.
@@ -30,7 +32,7 @@ impl Marks {
         self.settled.iter().chain(self.recent.iter()).map(|(seq, gsn)| (*seq, *gsn))
     }
 
-    /// Adds marks. An event with a mark keeps its old mark.
+    /// Adds marks (arrival number, gsn). If an event has a mark already, the old mark stays.
     pub fn extend(&mut self, marks: impl IntoIterator<Item = (u64, u64)>) {
         let recent = Arc::make_mut(&mut self.recent);
         for (seq, gsn) in marks {

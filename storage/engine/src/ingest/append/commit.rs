@@ -1,7 +1,7 @@
 //! The end of an append: the last frames, and the commit frame.
 //!
 //! ```text
-//!   commit    Events … ─► Commit                              one sync, of the commit frame
+//!   commit    Events … ─► Commit                              a sync of the commit frame covers all
 //!   prepare   Events … ─► (synced) ─► decision of another log ─► Commit        (RFC 0023)
 //! ```
 
@@ -29,14 +29,17 @@ use crate::ingest::{
     step::Step,
 };
 
-/// Shortest and longest pause between two attempts to write the commit frame of a decided append.
+/// Shortest and longest pause between two attempts to write the commit frame of an append that
+/// another log has decided to commit.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Streamed bytes between two synced frames: the sync of the commit stays short.
+/// Bytes of streamed frames after which one frame is synced, so that the final sync of the commit
+/// stays short.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 
-/// The durability of a streamed frame in an append with `durability`.
+/// The durability of the next streamed frame, in an append with `durability`. `unsynced_bytes`
+/// counts the bytes since the last synced frame.
 pub fn streamed_at(unsynced_bytes: &mut usize, bytes: usize, durability: Durability) -> Durability {
     *unsynced_bytes += bytes;
     if *unsynced_bytes < UNSYNCED_BYTES_MAX {
@@ -46,7 +49,7 @@ pub fn streamed_at(unsynced_bytes: &mut usize, bytes: usize, durability: Durabil
     durability
 }
 
-/// An append that takes no more events.
+/// An append that accepts no more events.
 pub enum ClosedAppend {
     /// There is nothing to commit.
     Nothing(CommittedAppend),
@@ -54,24 +57,27 @@ pub enum ClosedAppend {
     Open(Box<ClosedParts>),
 }
 
-/// The parts of a closed append, for the commit frame.
+/// The parts of a closed append, and the data for its commit frame.
 pub struct ClosedParts {
-    // Fields drop in this order: keys are freed before waiting appends wake.
-    /// No part is empty.
+    // Fields drop in this order: the keys must be free before waiting appends wake.
+    /// The parts, without empty parts. May have no entry if the append only has a producer's
+    /// number.
     pub parts: Vec<AppendPart>,
-    /// Moves to the committing frame: the frame may outlive the caller.
+    /// Ends the outcome of the append when dropped. Moves to the completion of the commit frame,
+    /// which may outlive the caller.
     pub ending: Option<OutcomeEnd>,
-    /// Moves to the committing frame, too: the turn of the producer ends with the frame.
+    /// The attempt of a producer. Also moves to the completion of the commit frame, and ends there.
     pub turn: Option<ProducerTurn>,
     pub keeper: Arc<Keeper>,
-    /// The statement of a commit frame without parts.
+    /// The statement id for a commit frame without parts.
     pub first: StatementId,
     pub producer: Option<(ProducerId, u64)>,
     pub durability: Durability,
     pub unsynced_bytes: usize,
 }
 
-/// A prepared append of the engine.
+/// A prepared append: everything but the commit frame is durable, and another log decides about the
+/// commit.
 pub enum PreparedCommit {
     /// There is nothing to commit.
     Nothing(CommittedAppend),
@@ -79,7 +85,7 @@ pub enum PreparedCommit {
     Open(Box<ClosedParts>, Frame, Reservation),
 }
 
-/// The work after the durable commit frame; continues without a waiting caller.
+/// The work to do once the commit frame is durable. It runs even if the caller no longer waits.
 struct CommitCompletion {
     parts: Vec<AppendPart>,
     producer: Option<(ProducerId, u64)>,
@@ -89,12 +95,14 @@ struct CommitCompletion {
     durability: Durability,
 }
 
-/// A failed commit: the uncommitted parts if another attempt is possible, and the error. `None` if
-/// the log dropped the parts, or if the frame is durable and publishing failed.
+/// A failed commit: the uncommitted append if another attempt is possible, and the error. The
+/// append is `None` if the log dropped its frames, or if the frame is durable but publishing
+/// failed.
 type FailedCommit = (Option<Box<CommitCompletion>>, Error);
 
 impl ClosedAppend {
-    /// An append without events. `duplicate`: an earlier append has the producer's number.
+    /// The result of an append that stores nothing. `duplicate` is true if an earlier append has
+    /// the producer's number.
     pub fn nothing(durability: Durability, duplicate: bool) -> Self {
         Self::Nothing(CommittedAppend {
             first_gsn: None,
@@ -105,10 +113,10 @@ impl ClosedAppend {
         })
     }
 
-    /// Makes events and deletes durable on disk.
+    /// Makes events and deletes durable on disk, and reserves room for the commit frame in the log.
     ///
     /// # Errors
-    /// Errors of the log; `Internal` for the number of a producer.
+    /// Errors of the log; `Internal` if the append has a producer's number.
     pub async fn prepare(self) -> Result<PreparedCommit> {
         let mut closing = match self {
             Self::Nothing(appended) => return Ok(PreparedCommit::Nothing(appended)),
@@ -127,10 +135,11 @@ impl ClosedAppend {
 }
 
 impl ClosedParts {
-    /// Commits with one frame, or with a commit frame behind several.
+    /// Commits the append. A single buffered chunk becomes one committing frame; otherwise a commit
+    /// frame follows the other frames.
     ///
     /// # Errors
-    /// Errors of the log; then nothing is stored.
+    /// Errors of the log; the events are then not stored.
     pub async fn commit(mut self) -> Result<CommittedAppend> {
         let producer = self.producer;
         let alone = match self.parts.as_mut_slice() {
@@ -149,10 +158,11 @@ impl ClosedParts {
         submitted.map_err(|(_rolled_back, error)| error)
     }
 
-    /// Commits an append that another log has decided.
+    /// Commits an append after another log has recorded the decision to commit (RFC 0023). Retries
+    /// until the journal accepts the commit frame.
     ///
     /// # Errors
-    /// `Io`, `Shutdown` when the log has stopped.
+    /// `Io`, `Shutdown` if the journal has stopped.
     async fn commit_decided(
         self,
         frame: Frame,
@@ -161,7 +171,8 @@ impl ClosedParts {
         debug_assert!(frame.producer.is_none(), "another log decides about a producer's number");
         let keeper = Arc::clone(&self.keeper);
         let mut completed = self.completed();
-        // The next decision may replace this decision only after the commit frame is on disk.
+        // The other log may overwrite its decision with the next decision: the commit frame must be
+        // on disk before.
         completed.durability = Durability::Disk;
         let (mut reserved, mut pause) = (Ok(reservation), PAUSE_MIN);
         loop {
@@ -192,8 +203,8 @@ impl ClosedParts {
         Box::new(CommitCompletion { parts, producer, ending, _turn: turn, keeper, durability })
     }
 
-    /// Hands all kept chunks to the log, and waits until the log has written the frames, the last
-    /// frame with the durability `last`.
+    /// Sends all buffered chunks and deletes to the log, and waits until the log has written the
+    /// frames. The last frame gets at least the durability `last`.
     async fn stream(&mut self, last: Durability) -> Result<()> {
         let Self { parts, unsynced_bytes, durability, .. } = self;
         let end = parts.len().saturating_sub(1);
@@ -222,7 +233,7 @@ impl ClosedParts {
         self.parts.iter().map(AppendPart::statement).collect()
     }
 
-    /// The commit frame of all parts.
+    /// The frame that commits all parts.
     fn frame(&self) -> Frame {
         match self.statements().split_first() {
             Some((first, others)) => commit_frame(*first, others, self.producer),
@@ -272,7 +283,8 @@ impl PreparedAppend for PreparedCommit {
 }
 
 impl CommitCompletion {
-    /// Hands the committing frame to the log; once the frame is durable, makes everything visible.
+    /// Sends the committing frame to the log, and waits. Once the frame is durable, all events and
+    /// deletes become visible.
     async fn submit(
         self: Box<Self>,
         frame: Frame,
@@ -294,7 +306,8 @@ impl CommitCompletion {
                     Ok(lsn) => self.publish(lsn).map_err(|error| (None, error)),
                     Err(error) => Err((Some(self), error)),
                 };
-                // Without a receiver the answer drops, together with uncommitted parts.
+                // If nobody waits, the answer is dropped, together with the uncommitted parts in
+                // it.
                 let _ = sender.send(answer);
             });
             keeper.log.submit(frame, reservation, durability, done);
@@ -304,7 +317,7 @@ impl CommitCompletion {
             Err((None, Error::new(ErrorKind::Shutdown, message)))
         })?;
         for (id, chronicle) in &deleted {
-            // The statement is committed: memory that stays in use is no failure of the statement.
+            // The statement is committed: an error here only means that memory stays in use.
             if let Err(error) = delete::free(&keeper.publisher, chronicle) {
                 tracing::error!(chronicle = %id, %error, "cannot free the memory of deleted events");
             }
@@ -313,7 +326,8 @@ impl CommitCompletion {
         Ok(appended)
     }
 
-    /// Makes the parts visible. `lsn` is the position of the commit frame.
+    /// Makes the events and deletes of all parts visible. `lsn` is the position of the commit
+    /// frame.
     fn publish(self, lsn: Lsn) -> Result<CommittedAppend> {
         let Self { mut parts, producer, ending, _turn, keeper, durability } = self;
         invariant!(
@@ -337,8 +351,8 @@ impl CommitCompletion {
         })
     }
 
-    /// Leaves keys reserved and frames in the journal until the process ends: the next start may
-    /// commit these events, and other events with the same keys would collide.
+    /// Keeps the keys reserved, and the frames in the journal, until the process ends. The next
+    /// start may commit these events: until then, no other event may take their keys.
     fn leave(self: Box<Self>) {
         Box::leak(self);
     }
@@ -348,7 +362,8 @@ fn rows_of(parts: &[AppendPart]) -> u64 {
     parts.iter().flat_map(AppendPart::chunks).map(|chunk| chunk.rows() as u64).sum()
 }
 
-/// The error for the client of a decided transaction without a commit frame.
+/// The error for the client of a transaction that another log has decided to commit, but whose
+/// commit frame is not yet written.
 fn unfinished(cause: Error) -> Error {
     let message = "the transaction is committed, but its rows and definitions are not visible yet";
     Error::new(cause.kind(), message).with_detail(cause.to_string()).with_hint(
@@ -356,20 +371,21 @@ fn unfinished(cause: Error) -> Error {
     )
 }
 
-/// An attempt at a producer's statement, or at several statements; ends with the drop.
+/// One attempt at a producer's statement, or at several of its statements. The attempt ends when
+/// this value drops.
 #[derive(Debug)]
 pub struct ProducerTurn {
     keeper: Arc<Keeper>,
     outcome: Arc<Outcome>,
     pub producer: ProducerId,
-    /// The first of the statements.
+    /// Number of the first statement of the attempt.
     pub from: u64,
-    /// The last of the statements.
+    /// Number of the last statement of the attempt.
     pub number: u64,
 }
 
 impl ProducerTurn {
-    /// `None` without a producer's number.
+    /// Registers the attempt; `None` if the append has no producer's number.
     pub fn begin(
         keeper: &Arc<Keeper>,
         options: &AppendOptions,

@@ -19,21 +19,21 @@ use crate::{
     sabotage,
 };
 
-/// The result of giving events their places in the index.
+/// The result of [`Chronicle::place_in_index`].
 struct AdmissionVerdict {
-    /// End of the arrival numbers of the kept events.
+    /// End (exclusive) of the arrival numbers of the kept events.
     end_seq: u64,
-    /// True if a tick was moved.
+    /// True if an event was moved to a later tick.
     moved: bool,
-    /// For each event, true if kept; `None` if all events are kept.
+    /// For each requested event, true if kept; `None` if all events are kept.
     kept_mask: Option<Vec<bool>>,
-    /// The events that may lack a value of their earlier event, by row.
+    /// The rows that take values of an earlier event, and the places of these earlier events.
     merges: Vec<(usize, EarlierEvent)>,
 }
 
 impl Chronicle {
-    /// Admits all events or none, except for skipped events. Under `collision = 'next'`, admission
-    /// changes `ticks`.
+    /// Admits all events, except for skipped events, or refuses them all. Under `collision =
+    /// 'next'`, admission changes `ticks`.
     pub fn admit(
         self: &Arc<Self>,
         candidates: &AdmissionRequest<'_>,
@@ -46,8 +46,8 @@ impl Chronicle {
             first_seq: candidates.first_seq,
             end_seq: candidates.first_seq + ticks.len() as u64,
             touched: Vec::new(),
-            // A rollback takes the lock, already held here: each error path undoes its changes by
-            // hand.
+            // Disables the drop of the reservation for now: the drop would lock the state, which is
+            // locked here. Each error path below undoes its changes itself.
             committed: true,
         };
         debug_assert!(reserved.end_seq <= state.next_seq, "arrival numbers of no append");
@@ -72,7 +72,7 @@ impl Chronicle {
             return Err(AdmissionRefusal::Begun);
         }
         if candidates.late == LatePolicy::Reject {
-            // `highest` is the same in all tiers, and after every start.
+            // `highest` covers all tiers, and survives restarts.
             let highest = state.highest.unwrap_or(i64::MIN);
             if let Some(row) = ticks.iter().position(|tick| *tick < highest) {
                 return Err(AdmissionRefusal::Late(row, highest));
@@ -134,7 +134,7 @@ impl Chronicle {
             kept == reserved.end_seq - reserved.first_seq
         }));
         pending.end_seq = reserved.end_seq;
-        // Includes skipped events: a skipped event delays the seal only for a short time.
+        // Includes the ticks of skipped events, which delay the seal only for a short time.
         pending.lowest = ticks.iter().copied().min();
         if reserved.end_seq > reserved.first_seq {
             debug_assert!(
@@ -148,7 +148,8 @@ impl Chronicle {
         Ok(AdmittedEvents { reserved, kept_mask, moved, merges })
     }
 
-    /// Gives each event its place in the index, at the tick `until` at the latest.
+    /// Adds an entry to the tick index for each event. Under `collision = 'next'`, events move to
+    /// free ticks, at most to the tick `until`.
     fn place_in_index(
         &self,
         state: &mut ChronicleState,
@@ -261,20 +262,22 @@ impl Chronicle {
     }
 }
 
-/// An event before its admission, and the event with the same key and tick.
+/// An event during its admission under `collision = 'merge'`, and the event with the same collision
+/// key.
 struct IncomingEvent {
     tick: i64,
-    /// Arrival number.
+    /// Arrival number of the incoming event.
     seq: u64,
-    /// Arrival number of the event with the key.
+    /// Arrival number of the event that has the key now.
     holder: u64,
-    /// True if the earlier event may have a value in a column where the incoming event has none.
+    /// True if the incoming event may lack a value that the earlier event has: it has a NULL, or
+    /// newer events have further columns.
     incomplete: bool,
 }
 
-/// The earlier event whose values an incoming event takes; `None` for a complete incoming event and
-/// for an earlier event that the statement itself deletes. `stored` is the event of a piece with
-/// the key.
+/// Finds the earlier event whose values the incoming event takes. Returns `None` if the incoming
+/// event is complete, or if the same append deletes the earlier event. `stored` is the event with
+/// this key in a tablet or story, if known.
 fn earlier_event(
     state: &mut ChronicleState,
     candidates: &AdmissionRequest<'_>,
@@ -305,18 +308,18 @@ fn earlier_event(
     }
     let stored = stored.filter(|stored| stored.seq == holder);
     if stored.is_some_and(|stored| state.version.pieces().get(stored.piece).is_none()) {
-        // Another piece holds the event now, or the event was deleted.
+        // The event is in another piece now, or was deleted.
         return Err(AdmissionRefusal::Moved);
     }
     Ok(match stored {
         Some(stored) => Some(EarlierEvent::Stored(stored)),
-        // An event without a known gsn gets gsn 0. No event has gsn 0: the later read fails with
-        // `Internal`.
+        // gsn 0 stands for an unknown gsn. No event has gsn 0, and the later read of the event
+        // fails with `Internal`.
         None => Some(EarlierEvent::Memory(state.locator.gsn(holder).unwrap_or_default())),
     })
 }
 
-/// The first free tick after `tick`; `tick` itself is taken.
+/// The first free tick of the series after `tick`, which is taken.
 fn free_tick(
     state: &mut ChronicleState,
     stored_keys: &StoredKeys,

@@ -1,5 +1,5 @@
-//! Keeps deletes and merges apart (`collision = 'merge'`): without the reservation, a merge could
-//! bring values of a deleted event back.
+//! Prevents deletes and merges of the same events from overlapping (`collision = 'merge'`). Without
+//! this reservation, a merge could copy values of a deleted event into a new event.
 //!
 //! ```text
 //!   delete:  reserves its ticks ─► waits for uncommitted merges with these ticks ─► fence published
@@ -16,18 +16,18 @@ use crate::{
     sabotage,
 };
 
-/// The reserved ticks of an unfinished delete. The drop frees the ticks.
+/// The ticks that an unfinished delete has reserved; dropping this value frees the ticks.
 #[derive(Debug)]
 pub struct DeleteReservation {
-    // Fields drop in this order: the ticks are free before waiting appends wake.
+    // Fields drop in this order: the ticks must be free before waiting appends wake.
     _ticks: ReservedTicks,
-    /// The outcome of a delete outside of an append.
+    /// Ends the outcome of a delete that is not part of an append.
     _ending: Option<OutcomeEnd>,
 }
 
 impl DeleteReservation {
-    /// Adds the outcome of a delete outside of an append. The drop of the reservation ends the
-    /// outcome, and wakes the appends that wait.
+    /// Adds the outcome of a delete that is not part of an append. When the reservation drops, the
+    /// outcome ends and the waiting appends wake.
     #[must_use]
     pub fn ending(self, ending: OutcomeEnd) -> Self {
         debug_assert!(self._ending.is_none(), "a delete has two outcomes");
@@ -57,12 +57,13 @@ impl Drop for ReservedTicks {
 }
 
 impl Chronicle {
-    /// Reserves the ticks of a delete by the statement of `outcome`, and waits for uncommitted
-    /// merges of other statements with these ticks. The statements of these merges may merge further
-    /// events; all other merges wait for the delete. `None` for a chronicle without merges.
+    /// Reserves `ticks` for a delete by the statement of `outcome`, and waits until other
+    /// statements have finished their uncommitted merges in these ticks. While the delete waits,
+    /// these statements may merge further events; merges of all other statements wait for the
+    /// delete. Returns `None` for a chronicle without merges.
     ///
     /// # Errors
-    /// `DeadlockDetected`.
+    /// `DeadlockDetected` if one of these statements waits for `outcome`.
     pub async fn reserve_delete(
         self: &Arc<Self>,
         ticks: TickRange,

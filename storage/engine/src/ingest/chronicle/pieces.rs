@@ -1,5 +1,5 @@
-//! Moves of events from memory into pieces, and replacements of pieces. All functions run under the
-//! publisher's lock, except [`Chronicle::adopt`] at a start.
+//! Moves events from memory into pieces (tablets and stories), and replaces pieces. All functions
+//! run under the publisher's lock, except [`Chronicle::adopt`], which runs at a start.
 
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ use crate::{
 };
 
 impl Chronicle {
-    /// Moves the events up to the gsn `through` into the pieces `added`. Events replaced after
-    /// `snapshot_gsn` stay replaced. Only under the publisher's lock.
+    /// Hands the events up to the gsn `through` over from memory to the pieces `added`.
+    /// `snapshot_gsn` is the gsn at which the pieces were written: replacements after this gsn are
+    /// marked in the pieces. Call only under the publisher's lock.
     pub fn move_out(
         &self,
         added: Vec<Arc<OpenPiece>>,
@@ -42,8 +43,9 @@ impl Chronicle {
         Arc::clone(&state.version)
     }
 
-    /// Replaces the pieces `removed` with the pieces `added`. The new pieces hold the same events,
-    /// except the events with the arrival numbers `dropped`. Only under the publisher's lock.
+    /// Replaces the pieces `removed` with the pieces `added`. The new pieces contain the same
+    /// events, except the events with the arrival numbers `dropped`. Call only under the
+    /// publisher's lock.
     pub fn swap_pieces(
         &self,
         added: Vec<Arc<OpenPiece>>,
@@ -66,7 +68,8 @@ impl Chronicle {
         Arc::clone(&state.version)
     }
 
-    /// Installs the pieces and deletes of the manifest. Before any replay.
+    /// Installs the pieces and deletes that the manifest names, at a start and before the replay of
+    /// the journal.
     pub fn adopt(
         &self,
         pieces: PieceSet,
@@ -88,8 +91,9 @@ impl Chronicle {
         Arc::clone(&state.version)
     }
 
-    /// Replaces the batches `old` with one batch; `None` if `old` are no longer in the version, or
-    /// about to move into pieces. Only under the publisher's lock.
+    /// Replaces the adjacent batches `old` with the batch `merged`, or removes them if `merged` is
+    /// `None`. Returns `None`, and changes nothing, if `old` are no longer in the version or are
+    /// moving into pieces. Call only under the publisher's lock.
     pub fn replace(
         &self,
         old: &[Arc<MemoryBatch>],
@@ -114,8 +118,8 @@ impl Chronicle {
         Some(Arc::clone(&state.version))
     }
 
-    /// Drops all events and refuses later events. Returns the pieces: snapshots may still read the
-    /// files.
+    /// Drops all events of a dropped chronicle, and refuses later events. Returns the pieces:
+    /// snapshots may still read their files.
     pub fn forget(&self) -> Vec<Arc<OpenPiece>> {
         let mut state = self.state.lock();
         debug_assert!(!state.forgotten, "a chronicle is forgotten twice");

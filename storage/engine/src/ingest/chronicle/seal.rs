@@ -1,19 +1,20 @@
-//! The seal: the end of the time without further events (F24), for chronicles with clocked ticks.
+//! The seal of a chronicle with clocked ticks: the time up to which no further event can arrive
+//! (F24).
 //!
 //! ```text
 //!   now − widest window        a pending event          now
 //!   ──────────┼──────────────────────┼───────────────────┼──►
-//!    sealed   │ can still come
-//!             └ the horizon: the lowest of both; it never goes back
+//!    sealed   │ events can still arrive
+//!             └ the horizon: the earlier of both; never moves back
 //! ```
 //!
-//! The keeper refuses every event before the horizon under the same lock, in any acceptance window.
-//! Readers can therefore rely on the horizon. After a start, the horizon begins at the time of the
-//! start. All sessions are younger than the start, and the keeper accepts no event older than its
-//! session. The new horizon is therefore never before a horizon shown to readers earlier.
+//! The keeper refuses every event before the horizon, under the same lock and in every acceptance
+//! window. Readers can therefore rely on the horizon. After a start, the horizon begins at the time
+//! of the start. All sessions began after the start, and the keeper accepts no event older than its
+//! session. The new horizon is therefore never before a horizon that readers saw earlier.
 //!
-//! A chronicle that never had an event has no horizon: a dump may bring events of any time. The
-//! first commit sets the horizon.
+//! A chronicle that never had an event has no horizon: a restored dump may bring events of any
+//! time. The first commit sets the horizon.
 
 use std::sync::Arc;
 
@@ -27,23 +28,25 @@ use stratalog_model::{
 use super::{Chronicle, state::ChronicleState};
 use crate::version::Version;
 
-/// A wide window counts for at least this time after its last use, and for at most twice this time.
+/// The horizon respects the widest acceptance window of recent writes. A window counts for at least
+/// this time after its last use, and for at most twice this time.
 const REMEMBERED_NS: i64 = 30_000_000_000;
 
-/// The horizon of a chronicle: the first tick still open for events.
+/// The horizon of a chronicle: the first tick at which events can still arrive.
 #[derive(Debug)]
 pub(super) struct Horizon {
-    /// The first open tick; [`Tick::MIN`] before the first event.
+    /// The first tick at which events can still arrive; [`Tick::MIN`] before the first event.
     first: Tick,
-    /// The tick of the engine's start: sessions of an earlier run write no longer.
+    /// The tick at which the engine started: sessions from before the start no longer write.
     opened: Tick,
-    /// The widest windows of the running period and of the period before, in nanoseconds.
+    /// The widest acceptance windows in the current period and in the previous period, in
+    /// nanoseconds. A period lasts [`REMEMBERED_NS`].
     widest_ns: [u64; 2],
     period_began_ns: i64,
 }
 
 impl Horizon {
-    /// The horizon of a chronicle in an engine started at `opened_ns`.
+    /// A new horizon, for an engine started at `opened_ns`.
     pub(super) fn of(definition: &ChronicleDefinition, opened_ns: i64) -> Self {
         let opened = match definition.time_source.is_clocked() {
             true => tick_at(&definition.scale, opened_ns),
@@ -52,27 +55,29 @@ impl Horizon {
         Self { first: Tick::MIN, opened, widest_ns: [0; 2], period_began_ns: opened_ns }
     }
 
-    /// The first tick still open for events.
+    /// The first tick at which events can still arrive.
     pub(super) fn first(&self) -> Tick {
         self.first
     }
 
-    /// The first accepted tick of events within the window.
+    /// The first tick that the horizon allows: events that the acceptance window accepts must also
+    /// respect this limit.
     pub(super) fn first_accepted(&self) -> Tick {
         self.first.max(self.opened)
     }
 
-    /// Moves the horizon to the start: the chronicle had events before the start.
+    /// Moves the horizon forward to the start of the engine, for a chronicle that had events before
+    /// the start.
     pub(super) fn continue_from_start(&mut self) {
         self.first = self.first.max(self.opened);
     }
 
-    /// The horizon for a version; `None` before the first event.
+    /// The horizon as stored in a version; `None` before the first event.
     pub(super) fn horizon_tick(&self) -> Option<Tick> {
         Some(self.first).filter(|first| *first > Tick::MIN)
     }
 
-    /// Records the window of a write.
+    /// Records the acceptance window of a write.
     pub(super) fn note(&mut self, window: &Window) {
         self.age(window.now_ns);
         let [running, _] = &mut self.widest_ns;
@@ -86,11 +91,13 @@ impl Horizon {
         }
         let [running, _] = self.widest_ns;
         self.widest_ns = [0, if periods == 1 { running } else { 0 }];
-        // Not `now_ns`: a late look must not lengthen the period.
+        // Advances by whole periods instead of setting `now_ns`: a late call must not lengthen the
+        // period.
         self.period_began_ns += periods * REMEMBERED_NS;
     }
 
-    /// Moves the horizon forward to `now`; `pending` is the lowest uncommitted tick.
+    /// Moves the horizon forward to `now` minus the widest recent window, but not past `pending`,
+    /// the lowest uncommitted tick.
     fn advance(
         &mut self,
         definition: &ChronicleDefinition,
@@ -107,8 +114,8 @@ impl Horizon {
 }
 
 impl Chronicle {
-    /// The last sealed tick under `late = 'reject'`: the tick before the highest committed tick,
-    /// and before all uncommitted ticks.
+    /// The last sealed tick under `late = 'reject'`: the last tick that is before the highest
+    /// committed tick and before all uncommitted ticks.
     pub fn sealed_by_order(&self) -> Option<Tick> {
         let state = self.state.lock();
         let highest = state.highest?;
@@ -116,9 +123,9 @@ impl Chronicle {
         first.checked_sub(1).map(Tick)
     }
 
-    /// Moves the seal forward, up to the limit set by `now` and by pending events. Returns the
-    /// version with the new seal; `None` for a forgotten chronicle. Only under the publisher's
-    /// lock: readers of the version see all earlier commits.
+    /// Moves the seal forward, as far as `now` and the uncommitted events allow. Returns the
+    /// version with the new seal; `None` for a dropped chronicle. Call only under the publisher's
+    /// lock, so that readers of the version see all earlier commits.
     pub fn seal(
         &self,
         definition: &ChronicleDefinition,

@@ -1,4 +1,4 @@
-//! The changing part of a chronicle, and its cleanup after rollbacks and deletes.
+//! The mutable state of a chronicle, and its cleanup after rollbacks and deletes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,63 +19,67 @@ use crate::{
     version::{Version, fence::Fence},
 };
 
-/// Series without an event before a cleanup is worth its cost.
+/// Minimum number of empty series that makes a cleanup worth its cost.
 const EMPTIED_MAX: usize = 4096;
 
-/// The changing part of a chronicle.
+/// The mutable state of a chronicle.
 #[derive(Debug)]
 pub struct ChronicleState {
-    /// Series and the tick index of each series.
+    /// The series, each with its tick index.
     pub series: SeriesTable,
-    /// Commit numbers by arrival number.
+    /// Maps the arrival numbers (seq) of committed events to their commit numbers (gsn).
     pub locator: Locator,
-    /// The current version; readers see the version in `PublishedVersions`.
+    /// The current version. Readers find the published version in `PublishedVersions`.
     pub version: Arc<Version>,
     pub(super) pending: BTreeMap<u64, PendingRange>,
-    /// Pending events whose key another event holds in the index, in the order of arrival. The other
-    /// event was deleted by the same statement, or is the earlier event under `collision = 'merge'`.
+    /// For each key: the pending events that have no entry in the index, in the order of arrival.
+    /// The entry belongs to another event, which the same statement has deleted, or with which the
+    /// pending event merges (`collision = 'merge'`).
     pub(super) successors: HashMap<(SeriesId, i64), Vec<u64>, RandomState>,
     /// Unfinished deletes of a chronicle that merges events.
     pub(super) deletes: Vec<UnfinishedDelete>,
     pub(super) next_seq: u64,
     /// The newest schema version of a committed event.
     pub(super) newest_version: SchemaVersion,
-    /// The highest tick ever committed: with `late = 'reject'`, earlier events are late.
+    /// The highest tick that was ever committed. With `late = 'reject'`, events before this tick
+    /// are late.
     pub highest: Option<i64>,
-    /// Series left without an event by rollbacks.
+    /// Number of series that rollbacks have left without an event.
     emptied: usize,
     pub(super) horizon: Horizon,
     pub(super) index_claim: Claim,
     pub(super) forgotten: bool,
 }
 
-/// A range of uncommitted arrival numbers.
+/// The uncommitted events of one chunk: a range of arrival numbers.
 #[derive(Debug)]
 pub(super) struct PendingRange {
     pub(super) end_seq: u64,
     pub(super) outcome: Arc<Outcome>,
-    /// The lowest tick of the events.
+    /// The lowest tick of the events; `None` without events.
     pub(super) lowest: Option<i64>,
-    /// The ticks of the events with values of earlier events (`collision = 'merge'`).
+    /// The smallest range of ticks that contains all events with values of earlier events
+    /// (`collision = 'merge'`).
     pub(super) merged: TickRange,
-    /// Events with a key already held by another event in the index. The commit decides under
-    /// `collision = 'last'` and `'merge'`.
+    /// The events whose key belongs to another event in the index. At the commit, they replace the
+    /// other event (`collision = 'last'` and `'merge'`, or after a delete by the same statement).
     pub(super) overrides: Vec<KeyOverride>,
-    /// Replaced events of pieces: arrival number of each event, and of its successor.
+    /// Events in tablets and stories that this chunk replaces: arrival number of the replaced
+    /// event, and arrival number of the new event.
     pub(super) replaced: Vec<(u64, u64)>,
 }
 
-/// An unfinished delete of ticks.
+/// A delete of a range of ticks that is not yet committed.
 #[derive(Debug)]
 pub(super) struct UnfinishedDelete {
     pub(super) ticks: TickRange,
     pub(super) outcome: Arc<Outcome>,
-    /// Ids of the outcomes ahead of the delete: the statements of these outcomes may merge further
-    /// events.
+    /// Ids of the outcomes that the delete waits for: their statements may merge further events in
+    /// these ticks.
     pub(super) waits_for: Vec<u64>,
 }
 
-/// An event that replaces the holder of its key at the commit.
+/// An event that replaces, at its commit, the event that has its key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyOverride {
     pub(super) series: SeriesId,
@@ -102,7 +106,8 @@ impl ChronicleState {
         }
     }
 
-    /// Records the commit of events with the ticks of `hull` and a schema version.
+    /// Records a commit: `hull` is the range of the ticks, `version` the schema version of the
+    /// events.
     pub(super) fn see(&mut self, hull: &TickRange, version: SchemaVersion) {
         self.newest_version = self.newest_version.max(version);
         if !hull.is_empty() {
@@ -110,7 +115,8 @@ impl ChronicleState {
         }
     }
 
-    /// Moves the horizon to the start: the chronicle had events before the start.
+    /// Moves the horizon forward to the start of the engine, for a chronicle that had events before
+    /// the start.
     pub(super) fn continue_from_start(&mut self) {
         self.horizon.continue_from_start();
         let horizon_tick = self.horizon.horizon_tick();
@@ -128,7 +134,8 @@ impl ChronicleState {
         self.pending.values().filter_map(|pending| pending.lowest).min()
     }
 
-    /// The statements other than the statement of `outcome` with uncommitted merges of `ticks`.
+    /// The outcomes of other statements than that of `outcome` that have uncommitted merges in
+    /// `ticks`.
     pub(super) fn merges_of_others<'a>(
         &'a self,
         ticks: &'a TickRange,
@@ -139,8 +146,8 @@ impl ChronicleState {
         outcomes.filter(|other| other.id() != outcome.id())
     }
 
-    /// An unfinished delete of another statement with `tick` that a merge by `statement` must wait
-    /// for.
+    /// Finds an unfinished delete, by another statement, for which a merge at `tick` by `statement`
+    /// must wait.
     pub(super) fn delete_blocking(&self, tick: i64, statement: u64) -> Option<&Arc<Outcome>> {
         let blocks = |delete: &&UnfinishedDelete| {
             delete.outcome.id() != statement
@@ -156,7 +163,8 @@ impl ChronicleState {
         (seq < pending.end_seq).then_some(pending)
     }
 
-    /// The event with a key: a pending successor, or else the indexed event.
+    /// The arrival number of the event that has a key: the last pending successor, or else the
+    /// event in the index.
     pub(super) fn holder(&self, series: SeriesId, tick: i64) -> Option<u64> {
         let successor = match self.successors.is_empty() {
             true => None,
@@ -165,8 +173,8 @@ impl ChronicleState {
         successor.or_else(|| self.series.series(series)?.find(tick))
     }
 
-    /// True if the statement of `candidates` deletes the events of a tick, `holder` included.
-    /// `holder` is no event of `candidates`.
+    /// True if the statement of `candidates` has deleted the events at `tick`, including the event
+    /// with the arrival number `holder`. `holder` must not be an event of `candidates`.
     pub(super) fn is_vacated(
         &mut self,
         candidates: &AdmissionRequest<'_>,
@@ -183,7 +191,7 @@ impl ChronicleState {
         }
     }
 
-    /// Removes the events of `pending` from the successors.
+    /// Removes the events of `pending` from `successors`.
     pub(super) fn forget_successors(&mut self, pending: &PendingRange) {
         if self.successors.is_empty() {
             return;
@@ -203,17 +211,18 @@ impl ChronicleState {
             self.series.remove_from(*series, *lowest, reserved.first_seq, reserved.end_seq);
             self.emptied += usize::from(self.series.series(*series).is_some_and(Series::is_empty));
         }
-        // The interval grows with the number of series: a cleanup visits every series.
+        // The interval between cleanups grows with the number of series, because a cleanup visits
+        // every series.
         if self.emptied > EMPTIED_MAX.max(self.series.slots() / 8) {
             self.drop_empty();
         }
     }
 
-    /// Removes the committed events behind a fence from the series.
+    /// Removes the committed events that a fence covers from the tick index.
     pub(super) fn trim(&mut self, fence: &Fence) {
         let (pending, locator) = (&self.pending, &self.locator);
         let behind = |seq: u64| match fence.raised {
-            // All committed events.
+            // The fence covers all committed events.
             None => true,
             Some(_) => locator.gsn(seq).is_some_and(|gsn| gsn <= fence.gsn.0),
         };
@@ -221,8 +230,9 @@ impl ChronicleState {
         self.drop_empty();
     }
 
-    /// Removes the events committed up to `through`: pieces hold these events. Pending replacements
-    /// of removed events refer to the arrival numbers from now on.
+    /// Removes the events with a gsn up to `through` from the tick index: tablets contain these
+    /// events now. Pending replacements of removed events refer to the arrival numbers in the
+    /// tablets from now on.
     pub(super) fn move_out(&mut self, through: u64) {
         let locator = &self.locator;
         for pending in self.pending.values_mut() {
@@ -239,7 +249,8 @@ impl ChronicleState {
         self.renew_locator();
     }
 
-    /// Frees the series without an event, except series with a pending replacement.
+    /// Frees the series without events, except series in which an event waits to replace another
+    /// event.
     fn drop_empty(&mut self) {
         let pending = self.pending.values().flat_map(|pending| &pending.overrides);
         let awaited: HashSet<SeriesId, RandomState> = pending.map(|event| event.series).collect();
@@ -247,7 +258,7 @@ impl ChronicleState {
         self.emptied = 0;
     }
 
-    /// Drops locator entries without a batch, once these entries may be the majority.
+    /// Drops locator entries of events that left memory, once these entries may be the majority.
     pub(super) fn shrink_locator(&mut self) {
         if self.locator.is_worn() {
             self.renew_locator();
@@ -260,7 +271,8 @@ impl ChronicleState {
         self.locator = Locator::of(runs.map(|(run, rows)| (run.seq, rows, run.gsn)).collect());
     }
 
-    /// Marks events of pieces, by arrival number, as replaced at the given gsn's.
+    /// Marks events in tablets and stories as replaced: arrival number of each event, and gsn of
+    /// the replacement.
     pub(super) fn replace_filed(&mut self, replaced: impl IntoIterator<Item = (u64, u64)>) {
         let pieces = self.version.pieces().with_replaced(replaced);
         self.version = Arc::new(self.version.with_pieces(pieces));

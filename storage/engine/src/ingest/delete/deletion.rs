@@ -4,7 +4,8 @@
 //!   Events (n), StatementDelete (n), Events (n + 1) … ─► Transaction n, n + 1
 //!      └ deleted         └ fence                └ stay
 //! ```
-//! The fence is raised between the gsn's of the events before and after the DELETE.
+//! The fence gets a position between the gsn's of the events before the DELETE and the gsn's of the
+//! events after it.
 
 use std::sync::Arc;
 
@@ -16,23 +17,25 @@ use crate::{
     version::published_versions::PinnedVersion,
 };
 
-/// A range of a chronicle deleted by an append.
+/// A range of ticks that an append deletes from a chronicle.
 #[derive(Debug)]
 pub struct Deletion {
     /// The chronicle.
     pub chronicle: Arc<Chronicle>,
-    /// The ticks.
+    /// The deleted ticks.
     pub ticks: TickRange,
-    /// Events of the same append with lower arrival numbers came before the DELETE.
+    /// Events of the same append with lower arrival numbers came before the DELETE, and are
+    /// deleted.
     pub before_seq: u64,
     schema_version: SchemaVersion,
     positions: SurveyedPositions,
-    /// Keeps merges away from the deleted events.
+    /// Blocks merges with the deleted events until the append ends.
     _reservation: Option<DeleteReservation>,
 }
 
 impl Deletion {
-    /// A deletion of the events of `ticks`, at `positions` in the log.
+    /// A deletion of the events with `ticks`; `positions` are the gsn's of these events at the time
+    /// of the DELETE.
     pub fn new(
         chronicle: Arc<Chronicle>,
         ticks: TickRange,
@@ -44,7 +47,7 @@ impl Deletion {
         Self { chronicle, ticks, before_seq, schema_version, positions, _reservation: reservation }
     }
 
-    /// The frame that stores the DELETE for a statement.
+    /// The journal frame of the DELETE, as part of a statement.
     pub fn frame(&self, statement: StatementId) -> Frame {
         debug_assert_ne!(statement, StatementId(0), "a delete of a statement commits itself");
         let kind = (FrameKind::StatementDelete, self.schema_version);
@@ -52,8 +55,9 @@ impl Deletion {
         Frame { statement, ticks, payload, ..frame(self.chronicle.id(), kind) }
     }
 
-    /// Hides the events of the range committed at or before `gsn`, the highest committed gsn;
-    /// `None` for a dropped chronicle. Only under the publisher's lock.
+    /// Raises the fence: hides the events of the range with a gsn up to `gsn`, the highest
+    /// committed gsn. Returns the version before the delete and the fence; `None` for a dropped
+    /// chronicle. Call only under the publisher's lock.
     pub fn carry_out(&self, gsn: Gsn) -> Option<PinnedVersion> {
         debug_assert!(self.positions.through <= gsn, "the survey saw later commits");
         self.chronicle.version()?;

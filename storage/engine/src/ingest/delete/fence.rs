@@ -1,9 +1,10 @@
-//! The fence of a DELETE, and the positions of the events behind the fence.
+//! The fence that carries out a DELETE, and the gsn's of the events that the fence hides.
 //!
-//! The frame holds the positions of the deleted events, as known before the write, for readers in
-//! the order of commits (payload; empty in older journals):
+//! The payload of the frame has the gsn's of the deleted events, as counted before the write.
+//! Readers in commit order (subscriptions) need these gsn's. The payload is empty in older
+//! journals:
 //! ```text
-//!   0  looked at up to this gsn    8  first gsn    16  gsn behind the last    little-endian
+//!   0  counted up to this gsn    8  first gsn    16  last gsn + 1    little-endian
 //! ```
 
 use std::sync::Arc;
@@ -24,23 +25,23 @@ use crate::{
     },
 };
 
-/// Bytes of the payload.
+/// Size of the payload in bytes.
 const PAYLOAD_BYTES: usize = 24;
 
-/// The positions of the events of a DELETE, in the form of its frame.
+/// The gsn's of the events that a DELETE removes, as stored in its frame.
 #[derive(Debug, Clone, Copy)]
 pub struct SurveyedPositions {
-    /// Highest gsn of the survey: later events were not counted.
+    /// Highest gsn at the time of the count: later events were not counted.
     pub through: Gsn,
-    /// The positions.
+    /// The smallest range that contains the gsn's of the events.
     pub gsns: GsnRange,
 }
 
 impl SurveyedPositions {
-    /// The positions of the visible events of `ticks`.
+    /// Determines the gsn's of the events with `ticks` that are visible now.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`, `ConnectionFailure` when pieces cannot be read.
+    /// `DataCorrupted`, `Io`, `ConnectionFailure` if a read of tablets or stories fails.
     pub async fn now(
         published: Arc<PublishedVersions>,
         chronicle: ChronicleId,
@@ -54,7 +55,7 @@ impl SurveyedPositions {
         Ok(Self { through, gsns })
     }
 
-    /// The payload of the frame.
+    /// Encodes the payload of the frame.
     pub fn encode(self) -> Bytes {
         let mut out = BytesMut::with_capacity(PAYLOAD_BYTES);
         out.put_u64_le(self.through.0);
@@ -64,7 +65,7 @@ impl SurveyedPositions {
         out.freeze()
     }
 
-    /// The positions in a frame; `None` for a frame of an older version without positions.
+    /// Decodes the payload of a frame; `None` for a frame without a payload, from an older version.
     ///
     /// # Errors
     /// `DataCorrupted`.
@@ -85,15 +86,16 @@ impl SurveyedPositions {
     }
 }
 
-/// The visible events of `ticks`, committed at or before `visible`.
+/// Counts the visible events with `ticks` and a gsn up to `visible`, and determines the range of
+/// their gsn's.
 ///
 /// # Errors
-/// `DataCorrupted`, `Io`, `ConnectionFailure` when pieces cannot be read.
+/// `DataCorrupted`, `Io`, `ConnectionFailure` if a read of tablets or stories fails.
 pub async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<VisibleEvents> {
     version.survey(SurveyArea { ticks, gsns: GsnRange::ALL }, visible).await
 }
 
-/// The version before a delete, and the fence of the delete.
+/// The result of a delete: the version before, and the new fence.
 pub struct DeletedVersion {
     /// The version before the delete.
     pub version: Arc<Version>,
@@ -101,8 +103,8 @@ pub struct DeletedVersion {
     pub fence: Fence,
 }
 
-/// Hides the events of `ticks` committed at or before `gsn`, the highest committed gsn. Only under
-/// the publisher's lock.
+/// Raises a fence: hides the events with `ticks` and a gsn up to `gsn`, the highest committed gsn.
+/// Call only under the publisher's lock.
 pub fn fence_off(
     chronicle: &Arc<Chronicle>,
     ticks: TickRange,
@@ -116,8 +118,8 @@ pub fn fence_off(
     (pinned, DeletedVersion { version: before, fence })
 }
 
-/// The positions of the events deleted by a fence: the known positions, the positions in memory,
-/// and the later positions of the pieces that overlap the fence.
+/// The gsn's of the events that a fence hides: the gsn's counted before, those of events in memory,
+/// and those of events in later tablets and stories that overlap the fence.
 fn fenced_positions(
     version: &Version,
     fence: Fence,
@@ -133,7 +135,7 @@ fn fenced_positions(
     filed.fold(positions.hull(&in_memory.gsns), |hull, gsns| hull.hull(&gsns))
 }
 
-/// A frame of a chronicle, without content.
+/// A frame of a chronicle without payload.
 pub fn frame(chronicle: ChronicleId, (kind, schema_version): (FrameKind, SchemaVersion)) -> Frame {
     Frame {
         kind,

@@ -1,11 +1,12 @@
-//! TRIM: deletes the beginning of a chronicle, by position in the log (F103).
+//! TRIM: deletes the beginning of a chronicle: all events below a gsn (F103).
 //!
 //! ```text
-//!   events up to a gsn: how many, and their ticks ─► Trim frame durable ─► fence published
+//!   count of the events up to a gsn, and range of their ticks ─► Trim frame durable ─► fence published
 //!                                    fence: those ticks, up to that gsn
 //! ```
-//! Later events have a higher gsn: the fence hides exactly the counted events, at any time of
-//! durability of the frame. A fence with narrow ticks adds no cost to reads of other ticks.
+//! Events committed later have a higher gsn: the fence hides exactly the counted events, no matter
+//! when the frame becomes durable. The fence covers only the ticks of these events, and adds no
+//! cost to reads of other ticks.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::{
     },
 };
 
-/// A prepared TRIM, without a frame in the log yet. `None` if no event is below the gsn.
+/// A prepared TRIM. The log has no frame of the TRIM yet. `None` if no event is below the gsn.
 pub struct PreparedTrim(Option<TrimDelete>);
 
 struct TrimDelete {
@@ -40,12 +41,12 @@ struct TrimDelete {
     reservation: Option<DeleteReservation>,
 }
 
-/// Prepares a delete of the events of a chronicle with a gsn below `before`. Waits for uncommitted
+/// Prepares a delete of all events of a chronicle with a gsn below `before`. Waits for uncommitted
 /// merges with these events.
 ///
 /// # Errors
-/// `InvalidParameterValue` for a position beyond the end of the log; `DeadlockDetected`;
-/// `DataCorrupted`, `Io`, `ConnectionFailure` when pieces cannot be read.
+/// `InvalidParameterValue` if `before` is beyond the end of the log; `DeadlockDetected`;
+/// `DataCorrupted`, `Io`, `ConnectionFailure` if a read of tablets or stories fails.
 pub async fn prepare(
     keeper: Arc<Keeper>,
     definition: Arc<ChronicleDefinition>,
@@ -53,7 +54,7 @@ pub async fn prepare(
 ) -> Result<PreparedTrim> {
     let published = keeper.publisher.published();
     let head = published.gsn;
-    // TRIM cannot tell events committed later from events to keep.
+    // A position beyond the end of the log would also delete events that are committed later.
     if before.0 > head.0.saturating_add(1) {
         return Err(Error::new(
             ErrorKind::InvalidParameterValue,
@@ -117,7 +118,7 @@ fn raise_fence(publisher: &Publisher, chronicle: &Arc<Chronicle>, ticks: TickRan
     });
 }
 
-/// Applies a replayed Trim frame.
+/// Applies a Trim frame found in the journal at a start.
 ///
 /// # Errors
 /// `DataCorrupted` for a frame without a gsn.

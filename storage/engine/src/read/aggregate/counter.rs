@@ -1,4 +1,5 @@
-//! Statistics of consecutive rows, independent of the storage of the values.
+//! Computes statistics (count, sum, least, greatest) of consecutive rows, no matter how the values
+//! are stored.
 
 use std::ops::Range;
 
@@ -13,16 +14,18 @@ use stratalog_story::kernel::{Column, Total};
 use super::tally::GroupTally;
 use crate::events::runs::Cells;
 
-/// The values of a column.
+/// The values of one column, as the counter reads them.
 pub enum Lane<'a> {
-    /// Chunks by ascending chunk number, and the rows per chunk (the last chunk may be shorter).
+    /// Arrays of equal length (the last may be shorter), each with its chunk number, ascending; and
+    /// the number of rows per chunk. Some chunks may be missing.
     Chunks(Vec<(usize, Column<'a>)>, usize),
-    /// All rows have the same value. The column holds this number of copies.
+    /// All rows have the same value. The column is an array of copies of this value, and the number
+    /// is the length of the array.
     Constant(Column<'a>, usize),
 }
 
 impl<'a> Lane<'a> {
-    /// A column in chunks.
+    /// A column in chunks of `chunk_rows` rows; `chunks` has chunk numbers and values.
     pub fn chunks(chunks: &'a [(u32, ArrayRef)], chunk_rows: usize) -> Self {
         debug_assert!(chunk_rows > 0, "a chunk has no rows");
         debug_assert!(chunks.is_sorted_by(|a, b| a.0 < b.0), "the chunks are not in order");
@@ -35,13 +38,13 @@ impl<'a> Lane<'a> {
         Self::Chunks(vec![(0, Column::of(array))], usize::MAX)
     }
 
-    /// A constant column; `array` has some copies of the value.
+    /// A constant column; `array` has one or more copies of the value.
     pub fn constant(array: &'a ArrayRef) -> Self {
         Self::Constant(Column::of(array), array.len().max(1))
     }
 
-    /// Calls `found` for each part of the column that overlaps `rows`, with the row range within
-    /// the part.
+    /// Calls `found` for each array of the column that overlaps `rows`, with the overlapping rows
+    /// as a range within the array.
     fn each(
         &self,
         rows: &Range<usize>,
@@ -69,15 +72,17 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Computes the statistics of groups of rows.
+/// Computes the statistics of groups of rows, and adds them to a [`GroupTally`].
 pub struct Counter<'a> {
     lanes: Vec<Lane<'a>>,
-    /// The wanted statistics, each with the index of its lane.
+    /// The wanted statistics, each with the index of its column in `lanes`; `None` for a count of
+    /// rows.
     statistics: Vec<(ColumnStatistic, Option<usize>)>,
 }
 
 impl<'a> Counter<'a> {
-    /// `lanes` are the columns of [`AggregateRequest::columns`], in the same order.
+    /// A counter for `request`. `lanes` has the columns of [`AggregateRequest::columns`], in the
+    /// same order.
     pub fn new(request: &AggregateRequest, lanes: Vec<Lane<'a>>) -> Self {
         let columns = request.columns();
         let lane =
@@ -101,7 +106,7 @@ impl<'a> Counter<'a> {
             .is_some_and(|lane| matches!(lane, Lane::Constant(..)))
     }
 
-    /// Adds consecutive rows to the current group.
+    /// Adds the consecutive rows `rows` to the current group of `tally`.
     ///
     /// # Errors
     /// `Internal` if a column is missing.
@@ -144,16 +149,17 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Adds up the statistics of cells.
+/// Adds up the statistics of cells, which are aggregates stored in a story.
 pub struct CellCounter<'a> {
     counter: &'a Counter<'a>,
     cells: &'a Cells,
-    /// For each wanted statistic, the cell column; `None` if the row range of the cells is enough.
+    /// For each wanted statistic, the column of the cells that has it; `None` if the number of rows
+    /// of the cells is enough.
     cell_values: Vec<Option<Column<'a>>>,
 }
 
 impl<'a> CellCounter<'a> {
-    /// `cell_values` has the cell column of each statistic of `counter`.
+    /// `cell_values` has, for each statistic of `counter`, the column of the cells that has it.
     pub fn new(
         counter: &'a Counter<'a>,
         cells: &'a Cells,
@@ -171,7 +177,7 @@ impl<'a> CellCounter<'a> {
         }
     }
 
-    /// Adds consecutive cells to the current group.
+    /// Adds the consecutive cells `cells` to the current group of `tally`.
     ///
     /// # Errors
     /// `Internal` if a column is missing.
@@ -185,7 +191,7 @@ impl<'a> CellCounter<'a> {
             self.counter.statistics.iter().zip(&self.cell_values).enumerate()
         {
             let Some(cell_values) = cell_values else {
-                // A column without NULL has a value in each row.
+                // No cell column: the column has no NULL, and its count is the number of rows.
                 match wanted.statistic {
                     Statistic::Count if !self.counter.is_constant(at) => {
                         tally.count(at, rows.len() as i64);

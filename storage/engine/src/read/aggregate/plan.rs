@@ -1,10 +1,11 @@
-//! The parts of a slice to count: whole cells where possible, and single rows at the edges.
+//! Divides the runs of a slice (row group) into segments to count: whole cells where possible, and
+//! single rows at the edges of the wanted ticks.
 //!
 //! ```text
 //!   wanted           ├────────────────────────────┤
 //!   windows       │ 10:00         │ 11:00         │ 12:00
 //!   cells         │   a   │   b   │   c   │   d   │
-//!   of the run     rows a   cell b cells c,d
+//!   counted as     rows a   cell b cells c,d
 //! ```
 
 use std::ops::Range;
@@ -17,25 +18,27 @@ use crate::events::runs::Runs;
 /// Consecutive cells or rows of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Span {
-    /// Cells with only wanted events, all in the same window.
+    /// Cells whose events are all wanted, and all in the same window.
     Cells(Range<usize>),
-    /// Rows that may include unwanted events. If the window is known, all rows are wanted.
+    /// Rows that may include unwanted events. If the window of the segment is known, all rows are
+    /// wanted.
     Rows(Range<usize>),
 }
 
-/// A part of a run to count.
+/// A part of the run of one series, to be counted at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// The series.
+    /// Index of the run, which has all rows of one series in the slice.
     pub run: usize,
-    /// The window of all events of the segment; `None` if the ticks must decide.
+    /// Start of the window that contains all events of the segment; `None` if the tick of each row
+    /// decides about its window.
     pub window: Option<i64>,
     /// The cells or rows of the segment.
     pub span: Span,
 }
 
-/// The segments of the chosen runs of a slice with ticks in `hull`, in run order. `with_cells`
-/// allows segments of cells.
+/// Divides the chosen runs of a slice into segments, in the order of the runs. `hull` is the range
+/// of the slice's ticks. Without `with_cells`, all segments consist of rows.
 ///
 /// # Errors
 /// `Internal` if a window begins before all ticks.
@@ -100,7 +103,8 @@ pub fn segments(
     Ok(segments)
 }
 
-/// The window that contains all ticks of a hull; `None` if the hull covers several windows.
+/// Start of the window that contains all ticks of a hull; `None` if the hull covers several
+/// windows.
 fn window_of(request: &AggregateRequest, hull: &TickRange) -> Result<Option<i64>> {
     let Some(windows) = request.windows else { return Ok(Some(0)) };
     let start = windows.start(hull.start.0).ok_or_else(before_all)?;

@@ -1,5 +1,5 @@
-//! Aggregates rows in any order. The rows of each group are collected, then counted as consecutive
-//! rows.
+//! Aggregates rows that are in any order: collects the rows of each group, and then counts them as
+//! consecutive rows.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use super::{
 };
 use crate::events::{column::Column, keys::Groups, shape::KeyColumns};
 
-/// The partial aggregates of batches of [`AggregateRequest::projection`]: a result batch for each
-/// batch.
+/// The partial aggregates of a stream of batches. The batches have the columns of
+/// [`AggregateRequest::projection`]. Each batch gives one result batch.
 pub fn of_rows(batches: BatchStream, request: &Arc<AggregateRequest>) -> BatchStream {
     let request = Arc::clone(request);
     Box::pin(batches.map(move |batch| of_batch(&batch?, &request)))
 }
 
-/// The partial aggregates of a batch.
+/// The partial aggregates of one batch: a row per group and window.
 pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<RecordBatch> {
     let missing = || Error::internal("rows to aggregate lack a column");
     let (keys, rest) = batch.columns().split_at_checked(request.keys.len()).ok_or_else(missing)?;
@@ -58,7 +58,7 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
         of_row.push(number);
     }
 
-    // Sorts the rows by group; the rows of a group keep their order.
+    // Counting sort of the rows by group number; the rows of a group keep their order.
     let mut starts: Vec<u32> = vec![0; windows.len() + 1];
     for number in &of_row {
         if let Some(next) = starts.get_mut(*number as usize + 1) {
@@ -104,8 +104,8 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
     tally.batch(request, keys)
 }
 
-/// Never reached in practice: [`stratalog_model::Snapshot::aggregate`] declines the request
-/// earlier.
+/// The error for a tick whose window would begin before all ticks. Never returned in practice:
+/// [`stratalog_model::Snapshot::aggregate`] declines such a request earlier.
 pub fn before_all() -> Error {
     Error::internal("a window begins before all ticks")
 }

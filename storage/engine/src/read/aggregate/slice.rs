@@ -1,10 +1,11 @@
-//! Aggregates over row groups of stories. Each series is a run of rows in tick order. Bisection
-//! finds the windows, and the values are counted in place. Where a story has cells, the cell
-//! statistics replace the count of the rows.
+//! Aggregates over the slices (row groups) of a story. In a slice, the rows of each series are
+//! consecutive (a run), in tick order. Bisection finds the windows in each run, and the counter
+//! reads the values in place. If the story has cells, the statistics of whole cells replace the
+//! count of their rows.
 //!
 //! ```text
-//!   slice  ─► run of a series     ─► windows │ 10:00 │ 11:00 …
-//!   next   ─► run of the same key ─► windows         │ 11:00 │ 12:00 …     11:00 is one group
+//!   slice 1 ─► run of a series     ─► windows │ 10:00 │ 11:00 …
+//!   slice 2 ─► run of the same key ─► windows         │ 11:00 │ 12:00 …     11:00 is one group
 //! ```
 
 use std::{ops::Range, sync::Arc};
@@ -32,25 +33,27 @@ use crate::{
     version::piece::Part,
 };
 
-/// Maximum number of groups in the tally before the tally becomes a batch.
+/// Number of groups at which the tally becomes a result batch.
 const GROUPS_MAX: usize = 1 << 16;
 
-/// Aggregates of the slices of a story, slice by slice.
+/// Aggregates the slices of a story, slice by slice.
 pub struct Slices {
     request: Arc<AggregateRequest>,
     reader: Arc<PieceReader>,
-    /// Key bytes of the wanted series, ascending, if the request fixes all key columns.
+    /// Encoded keys of the wanted series, ascending; `None` unless the request fixes all key
+    /// columns.
     keys: Option<Arc<[Vec<u8>]>>,
     tally: GroupTally,
-    /// Position of the key of each group: index in `visited`, and series in these runs.
+    /// For each group, the place of its key: index in `visited`, and index of the series there.
     places: Vec<(usize, usize)>,
     visited: Vec<Arc<Runs>>,
-    /// For each series of the last slice: the group of the run's end.
+    /// For each series of the previous slice: the number of the group at the end of its run. The
+    /// first window of the next slice may continue this group.
     last: Vec<Option<usize>>,
 }
 
 impl Slices {
-    /// An empty aggregate; `reader` reads the slices.
+    /// A new aggregation. `reader` reads the slices.
     pub fn new(
         request: &Arc<AggregateRequest>,
         reader: &Arc<PieceReader>,
@@ -67,7 +70,8 @@ impl Slices {
         }
     }
 
-    /// Returns the groups until now as a batch; `None` without groups.
+    /// Returns the groups collected so far as a batch, and begins an empty tally; `None` without
+    /// groups.
     ///
     /// # Errors
     /// `Internal`.
@@ -94,19 +98,20 @@ impl Slices {
         tally.batch(&self.request, keys).map(Some)
     }
 
-    /// The group at the end of the previous slice's run with the same key as `run`.
+    /// Number of the group at which the series of `run` ended in the previous slice; `None` if the
+    /// series was not there.
     fn ended_with(&self, runs: &Runs, run: usize) -> Option<usize> {
         let before = self.visited.last()?;
         debug_assert_eq!(self.last.len(), before.len(), "the ends belong to another slice");
         let key = runs.keys().get(run)?;
-        // Mostly, both slices have the same series.
+        // Mostly, both slices have the same series, and the index is the same.
         let same = before.keys().get(run).is_some_and(|known| known == key);
         let at = if same { run } else { before.find(key)? };
         self.last.get(at).copied().flatten()
     }
 
-    /// Adds a row group of a story; the snapshot must see all of its events. Returns a batch if the
-    /// tally has many groups.
+    /// Adds a row group of a story. The snapshot must see all events of the row group. Returns a
+    /// batch once the tally has many groups.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -216,8 +221,9 @@ impl Slices {
         Ok(None)
     }
 
-    /// Calls `found` for each window with wanted ticks. `ticks` is ascending, and the range gives
-    /// the positions of the wanted ticks of the window.
+    /// Calls `found` for each window that contains wanted ticks. `ticks` are the ticks of a run,
+    /// ascending. `found` receives the window, and the range of positions in `ticks` that are
+    /// wanted.
     fn windows(
         &self,
         ticks: &[i64],
@@ -244,8 +250,8 @@ impl Slices {
         Ok(())
     }
 
-    /// The cell column of a statistic. `None` if the statistic needs no cell column: counts of
-    /// events, counts of columns without NULL, and columns that the story lacks.
+    /// The column of the cells that has a statistic. `None` if no column is needed: for counts of
+    /// events, for counts of columns without NULL, and for columns that the story lacks.
     fn cell_column(&self, wanted: &ColumnStatistic) -> Option<CellColumn> {
         let Some(Source::Column(id)) = self.reader.source(wanted.column) else { return None };
         match wanted.statistic {
@@ -261,12 +267,12 @@ impl Slices {
         }
     }
 
-    /// The cell columns to read.
+    /// The columns of the cells to read, without duplicates.
     fn cell_columns(&self) -> Vec<CellColumn> {
         self.request.statistics.iter().filter_map(|wanted| self.cell_column(wanted)).collect()
     }
 
-    /// For each wanted statistic, the cell column that was read.
+    /// For each wanted statistic, the array in `read` that has its cell column.
     fn cell_arrays<'a>(&self, read: &'a [ArrayRef]) -> Result<Vec<Option<&'a ArrayRef>>> {
         let mut read = read.iter();
         let of = self.request.statistics.iter().map(|wanted| match self.cell_column(wanted) {
@@ -278,8 +284,9 @@ impl Slices {
         found
     }
 
-    /// The sources to read from the story, and for each column of the request its position in the
-    /// sources. With `ticks`, the last source is the tick column.
+    /// Returns the sources to read from the story; and for each column of the request, its position
+    /// among the sources (`None` if the story lacks the column). With `ticks`, the last source is
+    /// the tick column.
     fn sources(&self, ticks: bool) -> (Vec<Source>, Vec<Option<usize>>) {
         let mut sources = Vec::new();
         let mut places = Vec::new();
@@ -298,7 +305,7 @@ impl Slices {
         (sources, places)
     }
 
-    /// The constant values of columns that the story lacks.
+    /// The constant values of the columns that the story lacks.
     fn constants(&self, places: &[Option<usize>]) -> Result<Vec<Option<ArrayRef>>> {
         let columns = self.request.columns();
         debug_assert_eq!(columns.len(), places.len(), "the places are those of other columns");
@@ -313,7 +320,7 @@ impl Slices {
     }
 }
 
-/// The ticks of a run: a slice of the chunk if possible, otherwise a copy in `scratch`.
+/// The ticks of a run: borrowed from one chunk if possible, otherwise copied into `scratch`.
 fn run_ticks<'a>(
     chunks: &'a [(u32, ArrayRef)],
     rows: Range<usize>,

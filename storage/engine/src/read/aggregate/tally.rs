@@ -1,4 +1,4 @@
-//! Statistics of groups, column by column, with a row per group.
+//! Collects the statistics of groups, column by column, with a row per group.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use stratalog_model::{
 
 use stratalog_story::kernel::{Number, Total};
 
-/// The statistics of groups; the groups come one after another.
+/// The statistics of groups. The caller adds values to one group at a time, the current group.
 #[derive(Debug)]
 pub struct GroupTally {
     windows: Vec<i64>,
@@ -23,7 +23,7 @@ pub struct GroupTally {
     current: usize,
 }
 
-/// A statistic of all groups.
+/// One statistic, with a value per group.
 #[derive(Debug)]
 enum GroupStatistic {
     Counts(Vec<i64>),
@@ -42,7 +42,7 @@ impl GroupStatistic {
     }
 }
 
-/// True for the greatest value, false for the least.
+/// True for the greatest value, false for the least value.
 type Greatest = bool;
 
 impl GroupTally {
@@ -65,12 +65,13 @@ impl GroupTally {
         debug_assert!(self.current < self.windows.len(), "the current group does not exist");
     }
 
-    /// Number of groups until now.
+    /// Number of groups so far.
     pub fn rows(&self) -> usize {
         self.windows.len()
     }
 
-    /// Begins the next group and returns its number. `window` is the start of the group's window.
+    /// Begins a new group, which becomes the current group, and returns its number. `window` is the
+    /// start of the group's window.
     pub fn group(&mut self, window: i64) -> usize {
         self.current = self.windows.len();
         self.windows.push(window);
@@ -90,13 +91,14 @@ impl GroupTally {
         self.windows.get(group).copied()
     }
 
-    /// Makes an earlier group the current group again.
+    /// Makes the earlier group `group` the current group again.
     pub fn resume(&mut self, group: usize) {
         debug_assert!(group < self.windows.len(), "an unknown group goes on");
         self.current = group;
     }
 
-    /// Adds a count to the statistic at position `at` of the request, in the current group.
+    /// Adds a count to a statistic of the current group. `at` is the position of the statistic in
+    /// the request.
     pub fn count(&mut self, at: usize, count: i64) {
         debug_assert!(self.current < self.windows.len(), "a count before the first group");
         debug_assert!(
@@ -136,7 +138,7 @@ impl GroupTally {
         }
     }
 
-    /// Converts all groups and their keys into a batch.
+    /// Converts all groups into a batch. `keys` are the key columns, with a row per group.
     ///
     /// # Errors
     /// `Internal` if a group lacks a statistic.
@@ -169,7 +171,7 @@ impl GroupTally {
     }
 }
 
-/// Converts sums into an array of the type `of`.
+/// Converts sums into an array of the data type `of`.
 fn totals(sums: &[Option<Total>], of: &DataType) -> Result<ArrayRef> {
     if of.is_floating() {
         return Ok(Arc::new(Float64Array::from_iter(sums.iter().map(|sum| match sum {
@@ -184,7 +186,7 @@ fn totals(sums: &[Option<Total>], of: &DataType) -> Result<ArrayRef> {
     Ok(Arc::new(Decimal128Array::from_iter(whole).with_data_type(WHOLE_SUM)))
 }
 
-/// Converts numbers into an array of floats or integers.
+/// Converts numbers into an array of floats if `floats` is set, otherwise of integers.
 fn plain(numbers: &[Option<Number>], floats: bool) -> ArrayRef {
     debug_assert!(
         numbers.iter().flatten().all(|number| matches!(number, Number::Float(_)) == floats),

@@ -1,12 +1,13 @@
-//! The latest commits, for followers of a growing chronicle (F104): one ring for all followers,
-//! with one decoded batch for each commit.
+//! The feed: a ring buffer of the latest commits of a chronicle. All followers of the chronicle
+//! share the ring, and each commit is decoded once (F104).
 //!
 //! ```text
-//!   commit ─► visible ─► push ─► [ … │ commit │ commit ]   the oldest go when there are many
-//!                          └► relay ─► waiting followers       └ followers behind read history
+//!   commit ─► visible ─► push ─► [ … │ commit │ commit ]   the oldest leave a full ring
+//!                          └► relay ─► waiting followers       └ followers that are behind read history
 //! ```
-//! The publisher only adds to the ring and wakes one task, the relay: thousands of waiting
-//! followers add no cost to the publisher. The ring is empty without a follower.
+//! The publisher only adds to the ring and wakes one task, the relay, which wakes the followers:
+//! the cost for the publisher does not depend on the number of followers. The ring is empty while
+//! the chronicle has no follower.
 
 use std::{
     collections::VecDeque,
@@ -36,16 +37,16 @@ use crate::{
     version::Version,
 };
 
-/// Maximum number of commits in a ring.
+/// Maximum number of commits in one ring.
 const COMMITS_MAX: usize = 4096;
 
-/// Divisor of the bytes of all rings: the largest share of one ring.
+/// One ring may use at most `1 / RING_SHARE` of the bytes of all rings.
 const RING_SHARE: u64 = 4;
 
-/// Bytes of a decoded value outside its batch: a number, or the view of a text.
+/// Bytes of a decoded value, without long texts: a number, or the view of a text.
 const DECODED_BYTES: u64 = 16;
 
-/// Bytes of all rings together, and the limit.
+/// Counts the bytes of all rings together, and has their limit.
 #[derive(Debug)]
 pub struct FeedBytes {
     used: AtomicU64,
@@ -53,22 +54,22 @@ pub struct FeedBytes {
 }
 
 impl FeedBytes {
-    /// An empty count with the limit `max`.
+    /// A count of 0 bytes with the limit `max`.
     pub fn new(max: u64) -> Self {
         Self { used: AtomicU64::new(0), max }
     }
 }
 
-/// The ring of a chronicle.
+/// The ring of the latest commits of a chronicle.
 #[derive(Debug)]
 pub struct Feed {
     /// True while the chronicle has a follower.
     active: AtomicBool,
     ring: Mutex<Ring>,
     all_bytes: Arc<FeedBytes>,
-    /// Wakes the relay.
+    /// Wakes the relay after a push.
     pushed: Notify,
-    /// Changes with every news.
+    /// Wakes the followers: the number increases with every change of the ring.
     wake: watch::Sender<u64>,
 }
 
@@ -76,11 +77,11 @@ pub struct Feed {
 struct Ring {
     followers: usize,
     relayed: bool,
-    /// The ring has all commits from this gsn onward.
+    /// The ring has all commits with a gsn at or after `from`.
     from: u64,
     commits: VecDeque<Arc<Commit>>,
     bytes: u64,
-    /// The chronicle was dropped.
+    /// True after the chronicle was dropped.
     ended: bool,
 }
 
@@ -98,29 +99,30 @@ impl Ring {
     }
 }
 
-/// One commit, and its decoded rows for followers.
+/// A commit in the ring, and its rows once they are decoded.
 #[derive(Debug)]
 pub struct Commit {
     batch: Arc<MemoryBatch>,
-    /// Head of the log with this commit.
+    /// Highest gsn that is visible with this commit.
     visible: Gsn,
-    /// All columns, for the schema version and the index granularity of the last request.
+    /// The decoded rows with all columns, and the schema version and index granularity of the
+    /// request that decoded them last.
     decoded: Mutex<Option<((SchemaVersion, Granularity), RecordBatch)>>,
 }
 
-/// The ring's answer to a follower.
+/// The answer of the ring to a follower's request for the next commits.
 #[derive(Debug)]
 pub enum RingCommits {
-    /// The next commits; empty if none has come yet.
+    /// The next commits; empty if there is none yet.
     Commits(Vec<Arc<Commit>>),
-    /// The next commits have left the ring.
+    /// The next commits have left the ring: the follower must read history.
     Behind,
     /// The chronicle was dropped.
     Ended,
 }
 
 impl Feed {
-    /// A ring without followers.
+    /// An empty ring without followers.
     pub fn new(all_bytes: &Arc<FeedBytes>) -> Arc<Self> {
         Arc::new(Self {
             active: AtomicBool::new(false),
@@ -136,11 +138,11 @@ impl Feed {
         self.active.load(Ordering::Acquire)
     }
 
-    /// Begins to follow at the head of the log, `committed`, until the drop of the result. Only
-    /// under the publisher's lock.
+    /// Adds a follower that starts after `committed`, the head of the log. The follower ends when
+    /// the result drops. Call only under the publisher's lock.
     ///
     /// # Errors
-    /// `Internal` outside of a runtime: the relay needs a runtime.
+    /// `Internal` outside of a Tokio runtime: the relay is a task.
     pub fn follow(self: &Arc<Self>, committed: Gsn) -> Result<FeedFollower> {
         let runtime = Handle::try_current()
             .map_err(|_| Error::internal("a subscription outside of a runtime"))?;
@@ -157,7 +159,7 @@ impl Feed {
         Ok(FeedFollower { feed: Arc::clone(self), news: self.wake.subscribe() })
     }
 
-    /// Adds a visible commit. Only under the publisher's lock.
+    /// Adds a commit that is visible now. Call only under the publisher's lock.
     pub fn push(&self, batch: Arc<MemoryBatch>, visible: Gsn) {
         let mut ring = self.ring.lock();
         if ring.followers == 0 {
@@ -192,15 +194,15 @@ impl Feed {
         self.pushed.notify_one();
     }
 
-    /// Empties the ring after a delete: later readers must not find deleted events here. Only under
-    /// the publisher's lock; `committed` is the head of the log.
+    /// Empties the ring after a delete, so that later readers do not find deleted events.
+    /// `committed` is the head of the log. Call only under the publisher's lock.
     pub fn forget(&self, committed: Gsn) {
         let mut ring = self.ring.lock();
         self.empty(&mut ring);
         ring.from = committed.0 + 1;
     }
 
-    /// Wakes all followers: history has events outside the ring.
+    /// Wakes all followers, because history has events that the ring does not have.
     pub fn announce(&self) {
         self.pushed.notify_one();
     }
@@ -216,8 +218,8 @@ impl Feed {
         ring.assert_consistent();
     }
 
-    /// Ends the ring of a dropped chronicle: no further commit arrives, and followers do not
-    /// receive the remaining commits.
+    /// Ends the ring of a dropped chronicle: followers receive neither new commits nor the commits
+    /// left in the ring.
     pub fn end(&self) {
         let mut ring = self.ring.lock();
         ring.ended = true;
@@ -239,14 +241,14 @@ impl Feed {
     }
 }
 
-/// Bytes of a batch and of its decoded columns. Long values count once: the decoded columns point
-/// into the batch.
+/// Bytes of a batch and of its decoded columns. Long values count once, because the decoded columns
+/// point into the batch.
 fn bytes_of(batch: &MemoryBatch) -> u64 {
     let values = batch.rows() * (batch.columns().len() + SYSTEM_COLUMNS.len());
     batch.bytes() + values as u64 * DECODED_BYTES
 }
 
-/// Wakes all waiting followers, until the last follower leaves.
+/// The relay task: wakes all waiting followers after each change, until the last follower leaves.
 async fn relay(feed: Arc<Feed>) {
     let mut relaying = RelayGuard { feed: Arc::clone(&feed), ended: false };
     loop {
@@ -263,8 +265,8 @@ async fn relay(feed: Arc<Feed>) {
     }
 }
 
-/// The running relay. The drop also resets the mark if the runtime ends before the last follower
-/// leaves.
+/// Guard of the running relay. Its drop also clears the mark of the running relay if the runtime
+/// ends before the last follower leaves.
 struct RelayGuard {
     feed: Arc<Feed>,
     ended: bool,
@@ -278,7 +280,7 @@ impl Drop for RelayGuard {
     }
 }
 
-/// A follower of a chronicle.
+/// A follower of a chronicle. Its drop ends the following.
 #[derive(Debug)]
 pub struct FeedFollower {
     feed: Arc<Feed>,
@@ -286,8 +288,8 @@ pub struct FeedFollower {
 }
 
 impl FeedFollower {
-    /// The commits from `gsn` onward: at most `commits_max` commits. The list ends with the commit
-    /// that exceeds `rows_max` rows or `bytes_max` bytes.
+    /// Returns commits from `gsn` onward, at most `commits_max`. The list ends with the commit at
+    /// which it exceeds `rows_max` rows or `bytes_max` bytes.
     pub fn take(
         &mut self,
         gsn: Gsn,
@@ -295,7 +297,7 @@ impl FeedFollower {
         rows_max: usize,
         bytes_max: u64,
     ) -> RingCommits {
-        // Later commits are news.
+        // Commits after this point count as news.
         self.news.mark_unchanged();
         let ring = self.feed.ring.lock();
         debug_assert!(ring.followers > 0, "the ring does not know its follower");
@@ -316,9 +318,9 @@ impl FeedFollower {
         RingCommits::Commits(wanted.cloned().collect())
     }
 
-    /// Returns after a change since the last [`Self::take`].
+    /// Waits until the ring has changed since the last [`Self::take`].
     pub async fn news(&mut self) {
-        // The sender lives in `self.feed`, as long as `self`.
+        // `self.feed` owns the sender: the wait cannot fail.
         let _ = self.news.changed().await;
     }
 }
@@ -330,7 +332,8 @@ impl Drop for FeedFollower {
 }
 
 impl Commit {
-    /// All columns of a definition, system columns included: decoded once for all followers.
+    /// The rows of the commit with all columns of a definition, including system columns; decoded
+    /// once for all followers.
     fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
         let shape = (definition.schema_version, definition.index_granularity());
         let mut decoded = self.decoded.lock();
@@ -347,8 +350,8 @@ impl Commit {
         Ok(rows)
     }
 
-    /// At most `rows_max` rows from `gsn` onward, with all columns of a definition, system columns
-    /// included; and the position after these rows.
+    /// Returns at most `rows_max` rows from `gsn` onward, with all columns of a definition,
+    /// including system columns; and the gsn after these rows.
     ///
     /// # Errors
     /// `Internal`.
@@ -369,7 +372,7 @@ impl Commit {
         let count = rows_max.min(gsns.len() - first);
         debug_assert!(first + count <= gsns.len() && gsns.is_sorted());
         if count == gsns.len() {
-            // The same arrays for all followers.
+            // All rows are wanted: every follower shares the same arrays.
             return Ok((rows, self.batch.gsns().end));
         }
         let next = gsns.get(first + count).map(|next| Gsn(next.cast_unsigned()));

@@ -7,7 +7,8 @@ use tokio::sync::Semaphore;
 
 use crate::{events::budget::Budget, version::publisher::Publisher};
 
-/// Maximum concurrent sweeps. The memory of each sweep is bounded, and therefore also the total.
+/// Maximum number of concurrent sweeps (scans of history). Each sweep uses bounded memory, and
+/// therefore also all sweeps together.
 const SWEEPS_MAX: usize = 4;
 
 /// The part of the engine that serves followers.
@@ -17,14 +18,15 @@ pub struct Followers {
     pub publisher: Arc<Publisher>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Permits for readers of history in the order of commits.
+    /// Permits for sweeps, which read history in commit order.
     pub sweeps: Arc<Semaphore>,
-    /// Memory for history not yet delivered to followers.
+    /// Memory budget for history events that are read but not yet delivered.
     pub history_budget: Arc<Budget>,
 }
 
 impl Followers {
-    /// No followers. The history read for followers uses at most `history_bytes_max`.
+    /// No followers yet. `history_bytes_max` limits the memory of history events that are read but
+    /// not yet delivered.
     pub fn new(publisher: &Arc<Publisher>, clock: Arc<dyn Clock>, history_bytes_max: u64) -> Self {
         Self {
             publisher: Arc::clone(publisher),

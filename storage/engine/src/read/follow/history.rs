@@ -1,15 +1,16 @@
-//! Reads history in commit order from a pinned version, with bounded memory.
+//! Reads the history of a chronicle in commit order (by gsn) from a pinned version, with bounded
+//! memory.
 //!
 //! ```text
-//!   pieces:   [1 … 900]   [850 … 1700]   [1701 … 2000]      parts are read by their lowest gsn
+//!   pieces:   [1 … 900]   [850 … 1700]   [1701 … 2000]      parts are read by lowest gsn
 //!   pool:     ───────────── rows already read ──┐
-//!   frontier: lowest unread gsn: all rows before the frontier are settled ─► window, sorted
-//!   batches:  after all pieces, already in commit order
+//!   frontier: lowest gsn of unread parts: rows before it are complete ─► window, sorted
+//!   batches in memory: read after all pieces; already in commit order
 //! ```
 //!
-//! Parts may overlap in gsn order, for example parts with merged or late events. If the pool
-//! becomes too large for the memory bound, the pool keeps the lowest positions, and the sweep ends
-//! after these positions.
+//! Parts (blocks of tablets, row groups of stories) may overlap in gsn order, for example after a
+//! merge or with late events. If the pool reaches its memory limit, it keeps only the rows with the
+//! lowest gsn's, and this sweep ends after them.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -36,37 +37,37 @@ use crate::{
     },
 };
 
-/// Approximate rows of a window.
+/// Approximate number of rows of a window.
 const WINDOW_ROWS: usize = 1 << 16;
 
-/// Bytes that complete a window, whatever the row count. A follower holds a window until its client
-/// has taken all events. The bound is lower if the memory for windows is scarce.
+/// Bytes at which a window is complete, even with few rows. A follower keeps a window in memory
+/// until its client has taken all events. The limit is lower if the memory for windows is scarce.
 const WINDOW_BYTES: usize = 8 << 20;
 
-/// Rows that the pool keeps whatever their size. With 1 MiB per row, these rows reach the byte
-/// limit of the pool.
+/// Number of rows that the pool keeps, no matter how large the rows are. With 1 MiB per row, these
+/// rows reach the byte limit of the pool.
 const KEPT_ROWS_MIN: usize = 1 << 6;
 
-/// Maximum number of unsettled rows in the pool.
+/// Maximum number of rows in the pool at or after the frontier.
 const POOL_ROWS_MAX: usize = 1 << 20;
 
 /// Maximum bytes of the rows in the pool.
 const POOL_BYTES_MAX: usize = 64 << 20;
 
-/// The next events of a sweep.
+/// The next events of a sweep, in commit order.
 #[derive(Debug)]
 pub struct HistoryWindow {
-    /// Batches of events by ascending gsn, with the gsns.
+    /// Batches of events, ascending by gsn, each with the gsn's of its rows.
     pub rows: Vec<(RecordBatch, Int64Array)>,
-    /// Position ranges that could not be read.
+    /// Ranges of gsn's that could not be read because of damage.
     pub damaged: Vec<Gap>,
-    /// All events before this position are in this window or in earlier windows.
+    /// Every event with a gsn before this gsn is in this window or in an earlier window.
     pub end: Gsn,
     /// True if the version has no further events.
     pub ended: bool,
 }
 
-/// A pass through a version in commit order.
+/// A sweep: a scan of a version in commit order.
 pub struct HistorySweep {
     version: Arc<Version>,
     shared: Arc<SharedRequest>,
@@ -76,29 +77,30 @@ pub struct HistorySweep {
     /// Number of requested columns.
     columns: usize,
     batch_rows_max: usize,
-    /// All requested positions.
+    /// The requested gsn's.
     gsns: GsnRange,
-    /// Unopened pieces, by lowest gsn.
+    /// Pieces (tablets and stories) not opened yet, by lowest gsn.
     pieces: VecDeque<Arc<OpenPiece>>,
-    /// Unread parts of open pieces, by lowest gsn.
+    /// Parts of open pieces not read yet, by lowest gsn.
     parts: VecDeque<(Arc<PieceReader>, Part)>,
     pool: Vec<PooledRows>,
-    /// The sweep reads only positions before this limit.
+    /// The sweep reads only gsn's before this limit.
     limit: Gsn,
-    /// In-memory batches in order; all of them lie after the events of pieces.
+    /// Batches in memory, in order; all of them come after the events of the pieces.
     batches: VecDeque<Arc<MemoryBatch>>,
     damaged: Vec<Gap>,
 }
 
-/// The unsettled rows of a part.
+/// Rows of one part that wait in the pool.
 struct PooledRows {
     rows: RecordBatch,
-    /// Position and row number of the remaining rows, by ascending position.
+    /// gsn and row number of the remaining rows, ascending by gsn.
     order: Vec<(i64, u32)>,
 }
 
 impl HistorySweep {
-    /// Begins a sweep over the positions `gsns` of a version. The end of `gsns` is the visible end.
+    /// Begins a sweep over the gsn's `gsns` of a version. The end of `gsns` is the end of the
+    /// visible events.
     ///
     /// # Errors
     /// `Internal`.
@@ -150,7 +152,7 @@ impl HistorySweep {
         &self.version
     }
 
-    /// The next events. The window exceeds `bytes_max` bytes by at most one read step.
+    /// Reads the next window of events. The window exceeds `bytes_max` bytes by at most one part.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`. Damaged data is not an error; the window lists the damage.
@@ -180,7 +182,7 @@ impl HistorySweep {
         }
     }
 
-    /// Opens the pieces that may contain the next events.
+    /// Opens the pieces that may contain the next gsn's.
     async fn open_pieces(&mut self) -> Result<()> {
         loop {
             let first = self.parts.front().map(|(_, part)| part.gsns.start);
@@ -203,7 +205,7 @@ impl HistorySweep {
         }
     }
 
-    /// Records damaged data. Other errors end the sweep.
+    /// Records a damaged range of gsn's in the window. Errors other than damage end the sweep.
     fn damaged(&mut self, gsns: GsnRange, error: Error) -> Result<()> {
         if error.kind() != ErrorKind::DataCorrupted {
             return Err(error);
@@ -236,13 +238,13 @@ impl HistorySweep {
         Ok(())
     }
 
-    /// Number of pool rows before a position.
+    /// Number of rows in the pool with a gsn before `frontier`.
     fn settled(&self, frontier: Gsn) -> usize {
         self.pool.iter().map(|pooled| pooled.before(frontier)).sum()
     }
 
-    /// Drops the highest positions if the pool is too large. The next sweep reads the dropped
-    /// positions and all later positions.
+    /// If the pool is too large, drops its rows with the highest gsn's. The next sweep reads these
+    /// and all later events.
     fn keep_within_bounds(&mut self) -> Result<()> {
         let rows: usize = self.pool.iter().map(|pooled| pooled.order.len()).sum();
         if rows <= KEPT_ROWS_MIN || rows <= POOL_ROWS_MAX && self.bytes() <= POOL_BYTES_MAX {
@@ -273,7 +275,7 @@ impl HistorySweep {
         self.pool.iter_mut().try_for_each(PooledRows::shrink)
     }
 
-    /// Takes the rows before a position, in order.
+    /// Moves the rows with a gsn before `frontier` from the pool into a window, in order.
     fn cut(&mut self, frontier: Gsn, all_read: bool) -> Result<HistoryWindow> {
         let mut picked: Vec<(i64, u32, u32)> = Vec::new();
         for (at, pooled) in (0..).zip(&mut self.pool) {
@@ -293,14 +295,15 @@ impl HistorySweep {
         }
         self.shrink()?;
         let end = match self.batches.front() {
-            // The pieces have no further events.
+            // The pieces have no further events: the window reaches up to the batches in memory.
             Some(batch) if all_read && self.limit == self.gsns.end => Gsn(batch.first_gsn()),
             _ => frontier,
         };
         self.window_of(rows, end.max(self.gsns.start), all_read && end >= self.limit)
     }
 
-    /// In-memory events, in order. The pieces have no later events.
+    /// Reads the next events from memory, in order. Called after all pieces: the batches in memory
+    /// are later than the events of the pieces.
     fn in_memory(&mut self, bytes_max: usize) -> Result<HistoryWindow> {
         debug_assert!(
             self.pieces.is_empty() && self.parts.is_empty() && self.pool.is_empty(),
@@ -359,7 +362,7 @@ impl PooledRows {
     }
 }
 
-/// The wanted events of a part.
+/// Reads the wanted events of a part.
 async fn read(reader: &PieceReader, part: &Part) -> Result<RecordBatch> {
     let wanted = reader.column_selection(&part.hull);
     let events = reader.piece().read(part, &wanted).await?;

@@ -1,13 +1,13 @@
-//! Reads history for a follower, from the start position on and window by window.
+//! Reads history for a follower, window by window from the follower's position onward.
 //!
 //! ```text
-//!   a paused sweep, or a permit and a version ─► window ─► delivered
-//!                                                   └► rests for a moment before the next window
+//!   a paused sweep, or a new sweep (permit, version) ─► window ─► delivered
+//!                                                   └► the sweep pauses until the next window
 //! ```
 //!
-//! Sweep permits are scarce, and a follower may be polled very late or never: for example, an open
-//! cursor without fetches. All waiting therefore happens in a task. The task returns its permit at
-//! the end, even if the follower is not polled.
+//! The permits for sweeps are scarce, and a client may poll its follower very late or never: for
+//! example, an open cursor without fetches. A task therefore does all waiting, and returns its
+//! permit at the end even if nobody polls the follower.
 
 use std::{
     sync::{Arc, Weak},
@@ -30,40 +30,40 @@ use super::{
 };
 use crate::read::follow::followers::Followers;
 
-/// Maximum nanoseconds for which a sweep keeps its version.
+/// Maximum nanoseconds for which a sweep keeps its version pinned.
 const PINNED_NS_MAX: u64 = 1_000_000_000;
 
-/// Maximum time for which a sweep waits for its follower.
+/// Maximum time for which a paused sweep waits for the next read of its follower.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// A sweep between two windows.
 pub struct PausedSweep {
     sweep: HistorySweep,
-    /// Position of the next window.
+    /// First gsn of the next window.
     next: Gsn,
-    /// Pin time of the version.
+    /// Time at which the version was pinned, in nanoseconds.
     began_ns: u64,
     /// Number of the last window.
     windows: u64,
     _place: OwnedSemaphorePermit,
 }
 
-/// The state for a read.
+/// The input of one read of history.
 pub struct HistoryRead {
-    /// Upgraded only between waits, because a task must not keep the engine alive.
+    /// A weak reference, upgraded only between waits: a task must not keep the engine alive.
     pub followers: Weak<Followers>,
     /// The follower's request.
     pub request: Arc<SubscribeRequest>,
-    /// The follower's paused sweep, if present.
+    /// The paused sweep of the follower, if there is one.
     pub paused: Arc<Mutex<Option<PausedSweep>>>,
-    /// The number of the window.
+    /// Number of this window, counted from the start of the follower.
     pub windows: u64,
-    /// The start position.
+    /// The position from which the read starts.
     pub position: Position,
 }
 
 impl HistoryRead {
-    /// Reads a window; without a task if the read need not wait.
+    /// Reads a window. Starts a task only if the read must wait.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`, `Shutdown`.
@@ -86,7 +86,7 @@ impl HistoryRead {
         };
         debug_assert!(paused.next == self.position.next, "a sweep goes on at another position");
         let memory = Arc::clone(&upgrade(&self.followers)?.history_budget);
-        // Use half of the free memory. Other followers then find room too.
+        // Uses only half of the free memory, and leaves room for other followers.
         let bytes_max = usize::try_from(memory.left() / 2).unwrap_or(usize::MAX);
         let window = paused.sweep.window(bytes_max).await?;
         let passed = GsnRange::new(self.position.next, window.end);
@@ -101,8 +101,8 @@ impl HistoryRead {
         Ok(read)
     }
 
-    /// Takes the paused sweep. `None` if the version has been pinned for too long, or if the
-    /// follower has advanced in the ring of the last commits meanwhile.
+    /// Takes over the paused sweep. Returns `None` if its version has been pinned for too long, or
+    /// if the follower has meanwhile advanced in the ring of the last commits.
     fn take_paused(&self) -> Result<Option<PausedSweep>> {
         let now_ns = upgrade(&self.followers)?.clock.monotonic_ns();
         let paused = self.paused.lock().take();
@@ -112,8 +112,8 @@ impl HistoryRead {
         }))
     }
 
-    /// Begins a sweep over the published events, if the chronicle has a version. Also returns the
-    /// end.
+    /// Begins a sweep over the published events. Returns the sweep (`None` if the chronicle has no
+    /// version), and the gsn after the last published event.
     fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<PausedSweep>, Gsn)> {
         let followers = upgrade(&self.followers)?;
         let published = followers.publisher.published();
@@ -135,8 +135,8 @@ impl HistoryRead {
         ))
     }
 
-    /// Keeps a sweep for the next window, and drops the sweep after `IDLE`. A slow follower pins no
-    /// version and holds no permit.
+    /// Keeps the sweep for the next window, and drops the sweep after `IDLE`: a slow follower pins
+    /// no version and occupies no permit.
     fn pause(self, mut paused: PausedSweep) {
         let Self { paused: rests, windows, .. } = self;
         paused.windows = windows;
@@ -149,8 +149,8 @@ impl HistoryRead {
     }
 }
 
-/// The position of the first event, in commit order, with this tick or a later tick. If no event
-/// matches, the position after the head of the log.
+/// Finds the gsn of the first event, in commit order, at or after this tick. If no event matches,
+/// returns the gsn after the head of the log.
 ///
 /// # Errors
 /// The errors of [`HistoryRead::run`].
@@ -183,7 +183,7 @@ async fn place(sweeps: Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
     sweeps.acquire_owned().await.map_err(|_| Error::internal("sweeps are closed"))
 }
 
-/// Polls `work` once. If `work` must wait, a task completes `work`.
+/// Polls `work` once. If `work` is not ready, a task completes it.
 async fn finish_in_task<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -194,7 +194,7 @@ async fn finish_in_task<T: Send + 'static>(
     }
 }
 
-/// A task that is aborted when the waiting caller is dropped.
+/// A task that is aborted when this value drops, that is, when the caller stops waiting.
 struct Task<T>(JoinHandle<Result<T>>);
 
 impl<T> Task<T> {

@@ -1,4 +1,4 @@
-//! In-memory events in commit order, which is also the stored order.
+//! Reads events in memory in commit order, which is also their stored order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
 /// Position of `_gsn` among the system columns.
 pub const GSN: usize = 2;
 
-/// A request for the events in `gsns`; each batch is returned whole.
+/// A request for the events in `gsns`; a batch is returned as one batch, without a limit of rows.
 pub fn request(
     chronicle: &Arc<ChronicleDefinition>,
     projection: Vec<usize>,
@@ -41,7 +41,7 @@ pub fn request(
     })
 }
 
-/// A request for all events, with all columns including system columns.
+/// A request for all events, with all columns including the system columns.
 pub fn request_for_all(chronicle: &Arc<ChronicleDefinition>) -> Arc<ScanRequest> {
     debug_assert_eq!(SYSTEM_COLUMNS.get(GSN), Some(&"_gsn"), "_gsn has another position");
     let all = (0..chronicle.columns.len() + SYSTEM_COLUMNS.len()).collect();

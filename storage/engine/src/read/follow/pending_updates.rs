@@ -1,12 +1,12 @@
-//! History events that were read for a follower and are not yet delivered. A follower with a slow
-//! client keeps these events for a long time, and thousands of followers may exist. All followers
-//! therefore share a memory budget. Without room in the budget, the rest of a window is read again
-//! later.
+//! History events that were read for a follower but not yet delivered. A follower with a slow
+//! client keeps these events in memory for a long time, and thousands of followers may exist. All
+//! followers therefore share a memory budget. If the budget has no room, the rest of a window is
+//! dropped and read again later.
 //!
 //! ```text
 //!   window:  [events 1–100] gap [events 101–200] [events 201–300]
-//!   room:    ────────────────── all updates ───────────────────► all updates are kept
-//!   no room: [events 1–100] gap │ read again: a window from 101 on
+//!   room:    ────────────────── all updates ───────────────────► all are kept
+//!   no room: [events 1–100] gap │ the rest, from 101 on, is read again later
 //! ```
 
 use std::{
@@ -26,16 +26,16 @@ use stratalog_model::{
 use super::history::HistoryWindow;
 use crate::events::budget::{Budget, Claim};
 
-/// Updates to deliver next.
+/// The updates (events and gaps) to deliver next.
 #[derive(Debug, Default)]
 pub struct PendingUpdates {
     updates: VecDeque<Update>,
-    /// Claim on the budget shared by all followers; returned with the last update.
+    /// Claim on the budget that all followers share; released with the last update.
     room: Option<Claim>,
 }
 
 impl PendingUpdates {
-    /// Takes the next update for delivery.
+    /// Removes and returns the next update.
     pub fn next(&mut self) -> Option<Update> {
         let next = self.updates.pop_front();
         if self.updates.is_empty() {
@@ -48,9 +48,9 @@ impl PendingUpdates {
 /// The progress of a follower.
 #[derive(Debug, Clone, Copy)]
 pub struct Position {
-    /// The first undelivered position.
+    /// The first gsn that is not yet delivered.
     pub next: Gsn,
-    /// Deletes up to this gsn are delivered.
+    /// Deletes up to this gsn have been delivered.
     pub deleted: Gsn,
 }
 
@@ -59,17 +59,17 @@ pub struct Position {
 pub struct FollowerRead {
     /// The updates to deliver.
     pub pending_updates: PendingUpdates,
-    /// The follower's position after delivery.
+    /// The position of the follower after the delivery of these updates.
     pub position: Position,
-    /// True if the updates include the whole window. Otherwise, the rest is read again from
-    /// `position` on.
+    /// True if the updates cover the whole window. Otherwise, the rest is read again from
+    /// `position` onward.
     pub whole: bool,
 }
 
 impl FollowerRead {
-    /// Builds the updates from a window that starts at `at`. `lost` has the deleted ranges in and
-    /// around the window. Each update has at most `rows_max` rows. The result keeps updates for
-    /// which `memory` has room, and always keeps the first update with events.
+    /// Builds the updates from a window that starts at the position `at`. `lost` has the gsn's of
+    /// deleted events. Each update has at most `rows_max` rows. Keeps as many updates as `memory`
+    /// has room for, and always keeps the first update with events.
     pub fn new(
         window: HistoryWindow,
         lost: Vec<GsnRange>,
@@ -115,7 +115,7 @@ impl FollowerRead {
         Self { pending_updates: PendingUpdates { updates, room: Some(room) }, position, whole }
     }
 
-    /// An empty result: no events before `end`.
+    /// A result without updates: the follower skips to `end`, because there are no events before.
     pub fn nothing(end: Gsn, at: Position) -> Self {
         let position = Position { next: end.max(at.next), ..at };
         Self { pending_updates: PendingUpdates::default(), position, whole: true }
@@ -129,8 +129,8 @@ fn rows_of(update: &Update) -> Option<&RecordBatch> {
     }
 }
 
-/// Cuts a damaged range at `from`. The next read starts at `from` and finds the rest of the damage.
-/// Returns false if the range becomes empty.
+/// Shortens a damaged range so that it ends before `from`. The next read starts at `from` and finds
+/// the rest of the damage. Returns false if nothing of the range remains.
 fn is_before(update: &mut Update, from: Gsn) -> bool {
     match update {
         Update::Gap(Gap { gsns, cause: GapCause::Damaged(_) }) => {
@@ -141,7 +141,7 @@ fn is_before(update: &mut Update, from: Gsn) -> bool {
     }
 }
 
-/// The last gsn of a gap with deleted events.
+/// The last gsn of a gap of deleted events; `None` for other updates.
 fn deleted_to(update: &Update) -> Option<Gsn> {
     match update {
         Update::Gap(Gap { gsns, cause: GapCause::Deleted }) => Some(Gsn(gsns.end.0 - 1)),
@@ -149,8 +149,8 @@ fn deleted_to(update: &Update) -> Option<Gsn> {
     }
 }
 
-/// Merges events and gaps by first position, and returns each update with its first position. A
-/// follower that continues after any of the updates misses no event.
+/// Merges events and gaps by first gsn, and returns each update with its first gsn. After any
+/// update, a follower can continue from the next update's gsn without missing an event.
 fn in_order(
     rows: Vec<(RecordBatch, Int64Array)>,
     mut gaps: VecDeque<Gap>,
@@ -182,7 +182,7 @@ fn in_order(
     all
 }
 
-/// Bytes of the buffers of batches. Shared buffers count once.
+/// Bytes of the buffers of batches. A buffer shared by several batches counts once.
 fn bytes_of<'a>(batches: impl Iterator<Item = &'a RecordBatch>) -> usize {
     let columns = batches.flat_map(RecordBatch::columns);
     let mut open: Vec<ArrayData> = columns.map(|column| column.to_data()).collect();

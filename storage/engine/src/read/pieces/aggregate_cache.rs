@@ -1,6 +1,6 @@
-//! Aggregates over the slices of a story. The events of a story never change, and the story caches
-//! the aggregates of fully covered slices. A query over all times reads one cached batch list per
-//! story.
+//! Aggregates over the slices (row groups) of a story. The events of a story never change: the
+//! story caches the aggregates of its slices if a query sees and wants all their events. A query
+//! over all times then reads one list of cached batches per story.
 //!
 //! ```text
 //!   whole slices, all series ─► in the cache? ─► cached batches
@@ -28,25 +28,25 @@ use crate::{
     version::piece::Part,
 };
 
-/// Maximum bytes of a cached answer.
+/// Maximum bytes of a cached result.
 const CACHED_BYTES_MAX: usize = 1 << 20;
 
-/// The cache key: the aggregates and the slices. Columns appear by their id in the story, because a
-/// position in an uncommitted definition may mean another column.
+/// The cache key: the wanted aggregates, and the slices. Columns are identified by their id in the
+/// story, because a position in an uncommitted definition may mean a different column.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CacheKey {
     keys: Vec<ColumnId>,
     windows: Option<Windows>,
-    /// The count of events has no column.
+    /// Statistic and column; `None` for the count of events, which has no column.
     statistics: Vec<(Option<ColumnId>, Statistic)>,
-    /// First and last slice.
+    /// Numbers of the first and last slice.
     slices: (u32, u32),
 }
 
 impl CacheKey {
-    /// The question for the slices `parts`. `None` if the cache cannot answer the request: the
-    /// slices are not adjacent, not fully visible or not fully wanted, the request has key filters,
-    /// or the story lacks a column.
+    /// The cache key for the slices `parts`. `None` if the result cannot be cached: the slices are
+    /// not adjacent, the snapshot does not see all their events, the request does not want all
+    /// their events, the request has key filters, or the story lacks a column.
     fn of(reader: &PieceReader, request: &AggregateRequest, parts: &[Part]) -> Option<Self> {
         let scan = &request.scan;
         let whole = |part: &Part| reader.sees_all(&part.hull) && scan.ticks.covers(&part.hull);
@@ -81,7 +81,7 @@ impl CacheKey {
     }
 }
 
-/// A cached answer.
+/// A cached result.
 #[derive(Debug)]
 struct CachedAggregates {
     cache_key: CacheKey,
@@ -90,7 +90,7 @@ struct CachedAggregates {
 }
 
 impl Finding for CachedAggregates {
-    /// Hash of the [`CacheKey`].
+    /// The cache of the story is addressed by the hash of the [`CacheKey`].
     type Key = u32;
 
     fn cache_key(request: u32) -> FindingKey {
@@ -98,7 +98,7 @@ impl Finding for CachedAggregates {
     }
 }
 
-/// The aggregates of slices of a story, in time order.
+/// Streams the aggregates of slices of a story, in time order.
 pub fn of_parts(
     reader: &Arc<PieceReader>,
     keys: Option<&Arc<[Vec<u8>]>>,
@@ -133,20 +133,21 @@ pub fn of_parts(
     Box::pin(batches.map_ok(stream::iter).try_flatten())
 }
 
-/// State of an aggregation, slice by slice.
+/// The state of an aggregation that proceeds slice by slice.
 struct SliceAggregation {
     slices: Slices,
-    /// The remaining slices; `None` after the end.
+    /// The slices still to read; `None` after the end.
     parts: Option<std::vec::IntoIter<Part>>,
     reader: Arc<PieceReader>,
     request: Arc<AggregateRequest>,
     story: Arc<Story>,
-    /// The answer for the cache, until now.
+    /// The result so far, if it is to be cached.
     cached: Option<CachedAggregates>,
 }
 
 impl SliceAggregation {
-    /// Aggregates the next slice; after the last slice, returns the rest.
+    /// Aggregates the next slice; after the last slice, returns the remaining groups. `None` at the
+    /// end.
     async fn next(&mut self) -> Result<Option<Vec<Result<RecordBatch>>>> {
         let Some(parts) = &mut self.parts else { return Ok(None) };
         let Some(part) = parts.next() else {

@@ -1,9 +1,9 @@
-//! The newest or the oldest event of each series of a story. The event is an end of a run in one of
-//! the row groups.
+//! Finds the *edge* of a story: the newest (or the oldest) event of each series. In each row group,
+//! the rows of a series form a run in tick order: the event is at one end of a run.
 //!
 //! ```text
-//!   groups, newest first ─► runs of series ─► unseen or maybe newer? ─► tick at the end of the run
-//!   positions of the events ─► values of columns ─► cached with the story, a row for each series
+//!   row groups, newest first ─► runs ─► series new, or run maybe newer? ─► tick at its end
+//!   places of the events ─► values of columns ─► cached with the story, a row per series
 //! ```
 
 use std::{ops::Range, sync::Arc};
@@ -27,7 +27,7 @@ use crate::{
     version::piece::Part,
 };
 
-/// The values of all series are read and cached if at least `1 / SHARE` of the series are wanted.
+/// If at least `1 / SHARE` of the series are wanted, the values of all series are read and cached.
 const SHARE: usize = 8;
 
 /// The edge event (newest or oldest) of each series in some row groups of a story.
@@ -36,14 +36,14 @@ pub struct SeriesEdge {
     oldest: bool,
     /// The ticks of the events.
     pub ticks: Vec<i64>,
-    /// Keys of the series.
+    /// Keys of the series; same order as `ticks`.
     pub series: SeriesKeys,
-    /// Row group and row of each event, ascending.
+    /// Row group, and row in the group, of each event; ascending.
     places: Vec<(u32, u32)>,
 }
 
 impl Finding for SeriesEdge {
-    /// True for the oldest events.
+    /// The cache has one entry for the newest events, and one for the oldest (true).
     type Key = bool;
 
     fn cache_key(oldest: bool) -> FindingKey {
@@ -57,12 +57,13 @@ struct Event {
     tick: i64,
     group: u32,
     row: u32,
-    /// Position of the key: index in the list of visited runs, and series in these runs.
+    /// Where to find the key of the series: index in the list of visited runs, and index of the
+    /// series there.
     key: (usize, usize),
 }
 
 impl SeriesEdge {
-    /// The edge of all row groups of a story, cached with the story.
+    /// The edge over all row groups of a story; cached with the story.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -81,8 +82,8 @@ impl SeriesEdge {
         Ok(edge)
     }
 
-    /// The edge of some row groups. With `within`, the edge has only the wanted series, and only
-    /// events with ticks in `within`.
+    /// The edge over some row groups. With `within`, the edge has only series that match the key
+    /// filters, and only events with ticks in `within`.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -160,7 +161,7 @@ impl SeriesEdge {
             let of_runs = looked_at.iter().filter_map(|runs| runs.series().values().get(at));
             let of_runs: Vec<&dyn Array> = of_runs.map(AsRef::as_ref).collect();
             match of_runs.is_empty() {
-                // No event found.
+                // No run was visited: the edge has no event.
                 true => reader.no_key(at),
                 false => Ok(interleave(&of_runs, &keys)?),
             }
@@ -177,8 +178,9 @@ impl SeriesEdge {
         self.series.bytes() + self.ticks.len() * size_of::<(i64, u32, u32)>()
     }
 
-    /// Column values of the events at the positions `wanted` (ascending), and the number of bytes
-    /// read.
+    /// Reads the values of columns for the events at the positions `wanted` (ascending) of this
+    /// edge. Also returns the number of bytes read. With `kept`, the values may come from the cache
+    /// of the story, and may go there.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -194,13 +196,13 @@ impl SeriesEdge {
     }
 }
 
-/// Edge id for the edge of a whole story, by series.
+/// Id of the edge by series; groups of series have other ids.
 const WHOLE_STORY: u64 = 0;
 
-/// A column of the events of an edge, cached with the story.
+/// The values of one column for all events of an edge; cached with the story.
 #[derive(Debug)]
 struct KeptColumn {
-    /// Id of the edge.
+    /// Id of the edge to which the values belong.
     edge: u64,
     values: ArrayRef,
 }
@@ -213,9 +215,10 @@ impl Finding for KeptColumn {
     }
 }
 
-/// Column values of the events at the positions `wanted` (ascending), and the number of bytes read.
-/// `events` gives the row group and row of each event. For a cached edge, `kept` is the edge and its
-/// id, and the columns of all events are cached too if many events are wanted.
+/// Reads the values of columns for the events at the positions `wanted` (ascending). Also returns
+/// the number of bytes read. `events` has the row group and row of each event. For an edge cached
+/// with the story, `kept` is the kind and the id of the edge; if many events are wanted, the
+/// columns of all its events are then read and cached, too.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -268,7 +271,8 @@ pub async fn values(
     Ok((values, bytes))
 }
 
-/// The row of a run with the last tick in `ranges`; the row with the first tick if `oldest`.
+/// Finds the row of a run with the last tick (or with the first tick, if `oldest`) within `ranges`.
+/// Returns the row and its tick.
 fn end_of(
     ticks: &[(u32, ArrayRef)],
     rows: Range<usize>,
@@ -298,7 +302,8 @@ fn end_of(
     Ok(None)
 }
 
-/// The first row of a run with a tick at or after `tick`; the end of the run if no row matches.
+/// The first row of the run `rows` with a tick at or after `tick`; the end of the run if there is
+/// none.
 pub fn bisect(ticks: &[(u32, ArrayRef)], rows: &Range<usize>, tick: i64) -> Result<usize> {
     let (mut low, mut high) = (rows.start, rows.end);
     while low < high {
@@ -321,8 +326,8 @@ fn tick_at(ticks: &[(u32, ArrayRef)], row: usize) -> Result<i64> {
     tick.copied().ok_or_else(|| Error::internal("a tick of a story was not read"))
 }
 
-/// Column values of the events at `places` (row group and row, ascending), and the number of bytes
-/// read.
+/// Reads the values of columns for the events at `places` (row group and row, ascending). Also
+/// returns the number of bytes read.
 async fn gather(
     story: &Arc<Story>,
     sources: &[Source],

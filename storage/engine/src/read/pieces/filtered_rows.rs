@@ -1,9 +1,9 @@
-//! Rows of a story selected by number filters. The filters compare columns that stay decoded, and
-//! the reader then collects only the selected rows of the remaining columns.
+//! Reads rows of a story by filters on numbers. The filtered columns are compared first, and stay
+//! decoded in memory; the remaining columns are then read only for the selected rows.
 //!
 //! ```text
 //!   usage_user    12  95  40  91  7 …      compared first ─► rows 1, 3, …
-//!   other columns  ·   x   ·   x  · …      in memory: picked; on disk: decompressed, then picked
+//!   other columns  ·   x   ·   x  · …      read for these rows only
 //! ```
 
 use std::{ops::Range, sync::Arc};
@@ -22,32 +22,32 @@ use stratalog_story::{CHUNK_ROWS, Selection, Source, Story};
 use super::reader::PieceReader;
 use crate::{events::part_events::PartEvents, version::piece::Part};
 
-/// Rows are picked if at most `1 / SHARE` of the selection is wanted.
+/// Single rows are read only if at most `1 / SHARE` of the rows match. Otherwise all rows are read.
 const SHARE: usize = 3;
 
-/// Rows decompressed at a time.
+/// Number of rows decompressed at a time.
 const BATCH_ROWS: usize = 8_192;
 
-/// The wanted rows of a row group.
+/// The rows of a row group that match the number filters.
 #[derive(Debug)]
 pub struct FilteredRows {
     /// Row numbers, ascending.
     rows: Vec<u32>,
-    /// The rows searched by the filters.
+    /// The rows that were compared with the filters.
     selection: Selection,
     read_bytes: u64,
 }
 
-/// An inclusive range of numbers. `None` is an open end.
+/// An inclusive range of numbers; a bound of `None` is open.
 enum NumberRange {
     Floats(Option<f64>, Option<f64>),
     Whole(Option<i128>, Option<i128>),
 }
 
 impl FilteredRows {
-    /// Selects the rows of a selection that match the request's number filters. Returns the
-    /// selection itself if the request has no usable number filter, or if more than `1 / SHARE` of
-    /// the rows match.
+    /// Finds the rows of `selection` that match the number filters of the request. Returns
+    /// `selection` unchanged (as the inner `Err`) if the request has no usable number filter, or if
+    /// more than `1 / SHARE` of the rows match.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -98,7 +98,7 @@ impl FilteredRows {
         self.rows.len()
     }
 
-    /// Reads the columns that the request wants.
+    /// Reads the columns that the request needs.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -143,7 +143,7 @@ impl FilteredRows {
         reader.events(&batch, &part.hull)
     }
 
-    /// Row ranges, one for each chunk with wanted rows.
+    /// A range of rows for each chunk of a column that has selected rows.
     fn ranges(&self) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for row in &self.rows {
@@ -157,7 +157,7 @@ impl FilteredRows {
         ranges
     }
 
-    /// Picks the rows from the chunks of a column.
+    /// Copies the selected rows from the chunks of a column.
     fn of_chunks(&self, chunks: &[(u32, ArrayRef)]) -> Result<ArrayRef> {
         let mut picked = Vec::with_capacity(chunks.len());
         let mut rest = self.rows.as_slice();
@@ -174,13 +174,14 @@ impl FilteredRows {
         concat_ranges(&picked)
     }
 
-    /// Picks the rows from batches of the selection.
+    /// Copies the selected rows from `batches`, which contain the rows of the selection one after
+    /// another.
     fn of_batches(
         &self,
         batches: impl Iterator<Item = Result<RecordBatch>>,
         columns: usize,
     ) -> Result<Vec<ArrayRef>> {
-        // Position of each row within the selection.
+        // Position of each selected row within the selection.
         let mut places = Vec::with_capacity(self.rows.len());
         let (mut rest, mut before) = (self.rows.as_slice(), 0_u32);
         for range in self.selection.ranges() {
@@ -209,7 +210,7 @@ impl FilteredRows {
     }
 }
 
-/// Concatenates a non-empty list of arrays of the same type.
+/// Concatenates arrays of the same type; the list must not be empty.
 fn concat_ranges(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     if let [one] = arrays {
         return Ok(Arc::clone(one));
@@ -218,7 +219,7 @@ fn concat_ranges(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(concat(&arrays)?)
 }
 
-/// The intersection of two ascending lists.
+/// The numbers that are in both ascending lists.
 fn common(one: &[u32], other: &[u32]) -> Vec<u32> {
     debug_assert!(one.is_sorted() && other.is_sorted(), "the rows of a filter are not in order");
     let mut other = other.iter().peekable();
@@ -251,8 +252,8 @@ impl NumberRange {
         }
     }
 
-    /// The rows of `ranges` with values in the range. NULL never matches, and NaN always matches.
-    /// `None` if the values have an unsupported type.
+    /// The rows of `ranges` with a value in the range. NULL never matches, and NaN always matches.
+    /// `None` if the type of the values is not supported.
     fn rows_of(
         &self,
         chunks: &[(u32, ArrayRef)],
@@ -281,10 +282,12 @@ impl NumberRange {
         Ok(Some(rows))
     }
 
-    /// Appends the matching rows of a chunk. Returns false if the values have an unsupported type.
+    /// Appends the matching rows of a chunk to `rows`. `own` are the rows to compare, `first` the
+    /// row number of the chunk's first row. Returns false if the type of the values is not
+    /// supported.
     fn add(&self, array: &ArrayRef, own: Range<usize>, first: u32, rows: &mut Vec<u32>) -> bool {
         debug_assert!(own.end <= array.len(), "the rows end behind their chunk");
-        /// For values of one type.
+        /// Compares values of the Arrow type `$of`.
         macro_rules! add {
             ($of:ty, $low:expr, $high:expr) => {{
                 let values = array.as_primitive::<$of>();
@@ -302,7 +305,7 @@ impl NumberRange {
                 true
             }};
         }
-        /// Clamps the range to the integer type `$native`.
+        /// Compares integers: clamps the range to the type `$native`.
         macro_rules! whole {
             ($of:ty, $native:ty, $low:expr, $high:expr) => {{
                 let bound = |value: &Option<i128>, none: $native| match value {

@@ -1,9 +1,9 @@
-//! The newest or the oldest event of each group of series, for a story with many series. In
-//! contrast to [`SeriesEdge`](super::edge::SeriesEdge), the cache holds the group numbers and no
-//! keys.
+//! Finds the newest (or the oldest) event of each group of series, for a story with many series.
+//! Unlike [`SeriesEdge`](super::edge::SeriesEdge), the cached result has a group number per event,
+//! and no keys.
 //!
 //! ```text
-//!   row groups ─► key columns of the grouping, ticks ─► group number ─► best tick, row group, row
+//!   row groups ─► grouping columns, ticks ─► group number ─► best tick, its row group and row
 //! ```
 
 use std::sync::{
@@ -25,28 +25,29 @@ use crate::{
     version::piece::Part,
 };
 
-/// Rows decoded at a time.
+/// Number of rows decoded at a time.
 const BATCH_ROWS: usize = 8_192;
 
-/// Row count of a row group above which the cache does not hold all series by key.
+/// If a row group has more rows than this and no cells, it has many series, and the cache cannot
+/// hold all its series by key.
 const ROWS_MANY: u64 = 1 << 14;
 
-/// The edge event (newest or oldest) of each group of series of a story.
+/// The newest (or oldest) event of each group of series in a story.
 #[derive(Debug)]
 pub struct GroupEdge {
-    /// Unique id of the edge.
+    /// Unique id of this result, for the cache of its columns.
     id: u64,
     oldest: bool,
-    /// The key columns of the grouping.
+    /// The key columns that form the groups.
     keys: Vec<ColumnId>,
     ticks: Vec<i64>,
-    /// Row group and row of each event, ascending.
+    /// Row group, and row in the group, of each event; ascending.
     places: Vec<(u32, u32)>,
     numbered: SeriesNumbers,
 }
 
 impl Finding for GroupEdge {
-    /// True for the oldest events.
+    /// The cache has one entry for the newest events, and one for the oldest (true).
     type Key = bool;
 
     fn cache_key(oldest: bool) -> FindingKey {
@@ -54,7 +55,7 @@ impl Finding for GroupEdge {
     }
 }
 
-/// True if a story has large row groups without cells, and therefore with many series.
+/// True if a story has large row groups without cells, which means many series.
 ///
 /// # Errors
 /// `Io`, `ConnectionFailure`.
@@ -72,8 +73,8 @@ pub async fn has_many_series(
 }
 
 impl GroupEdge {
-    /// The edge of all groups of series of a story, cached with the story. The snapshot must see
-    /// every event of the story.
+    /// The newest (or oldest) events of all groups of series of a story; cached with the story. The
+    /// snapshot must see every event of the story.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -109,7 +110,7 @@ impl GroupEdge {
         let metrics = &reader.request().metrics.story;
         let mut parts: Vec<&Part> = parts.iter().collect();
         sort_from_end(&mut parts, best.of().oldest, |part| part.hull);
-        // Index: group number. Value: tick, row group, row.
+        // For each group number: tick, row group and row of the best event so far.
         let mut found: Vec<Option<(i64, u32, u32)>> = Vec::new();
         for part in parts {
             let sources = reader.sources(&part.hull)?;
@@ -158,11 +159,12 @@ impl GroupEdge {
     }
 
     fn bytes(&self) -> usize {
-        // For each event: a place, a tick and a group number.
+        // Two integers of the place, a tick, and a group number per event.
         self.ticks.len() * (2 * size_of::<i64>() + size_of::<u32>())
     }
 
-    /// The group numbers. If the cache has lost the numbers, the key columns are read again.
+    /// The group numbers of the events. Reads the key columns again if the numbers are no longer in
+    /// memory.
     async fn numbers(
         &self,
         reader: &PieceReader,
@@ -178,7 +180,8 @@ impl GroupEdge {
         self.numbered.of(best, |numbers| numbers_of(numbers, &keys, all.len()))
     }
 
-    /// Columns of the request's chronicle, by position, for the events at `wanted`.
+    /// Reads columns for the events at the positions `wanted`. The columns are positions in the
+    /// request's definition.
     async fn columns(
         &self,
         reader: &PieceReader,
@@ -202,7 +205,7 @@ impl GroupEdge {
         columns.collect()
     }
 
-    /// The events that improve on the best events so far.
+    /// The events that are better than the best events known so far.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.

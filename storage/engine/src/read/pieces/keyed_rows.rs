@@ -1,5 +1,5 @@
-//! Reads the rows of a few series of a story: the runs of the series, from columns that stay
-//! decoded.
+//! Reads the rows of a few series of a story. The rows of a series form a run in each row group;
+//! the columns are read in chunks that stay decoded in memory.
 
 use std::{ops::Range, sync::Arc};
 
@@ -14,19 +14,19 @@ use stratalog_story::{Source, Story};
 use super::{edge, reader::PieceReader, series_selection::SeriesSelection};
 use crate::{events::part_events::PartEvents, version::piece::Part};
 
-/// The runs are read alone if they contain at most `1 / SHARE` of the rows of a group.
+/// Only the runs are read if they have at most `1 / SHARE` of the rows of a row group.
 const SHARE: usize = 8;
 
-/// The rows of a row group with wanted keys and wanted ticks.
+/// The rows of a row group that have the wanted keys and ticks.
 #[derive(Debug)]
 pub struct KeyedRows {
     ranges: Vec<Range<usize>>,
 }
 
 impl KeyedRows {
-    /// Finds the rows with the keys `keys` (key bytes, ascending), or, without `keys`, the rows
-    /// that match the request's filters. `None` if many rows match and reading whole pages is
-    /// equally good.
+    /// Finds the rows with the keys `keys` (encoded, ascending), or, without `keys`, the rows that
+    /// match the key filters of the request. Returns `None` if many rows match, so that reading
+    /// whole pages is equally good.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -65,7 +65,7 @@ impl KeyedRows {
         rows_of(&self.ranges)
     }
 
-    /// Reads the columns that the request wants.
+    /// Reads the columns that the request needs.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -103,7 +103,7 @@ fn rows_of(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
-/// Appends the rows of a run that have wanted ticks.
+/// Appends the rows of one run that have wanted ticks.
 fn within(
     ticks: &[(u32, ArrayRef)],
     rows: &Range<usize>,

@@ -1,26 +1,28 @@
-//! Key prefixes of the wanted events, made from the values that a request fixes for the first key
-//! columns. Pieces are sorted by key, and the prefixes select parts by the first and last key of a
-//! part.
+//! Prefixes of the encoded keys that a request wants, built from the filters on the first key
+//! columns. The rows of a part are sorted by key: the prefixes rule out parts by their first and
+//! last key.
 
 use stratalog_model::{Result, tier::ScanRequest};
 
 use crate::events::keys::KeyBytes;
 
-/// Maximum number of prefixes. With more values, the prefixes cover fewer columns.
+/// Maximum number of prefixes. If the combinations of values exceed it, the prefixes cover fewer
+/// columns.
 const KEYS_MAX: usize = 1024;
 
 /// The prefixes of the wanted keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeadingKeys {
-    /// Ascending and distinct. Each prefix covers at least the first key column.
+    /// The prefixes, ascending and distinct. Each covers at least the first key column.
     keys: Vec<Vec<u8>>,
-    /// True if the request fixes all key columns of the chronicle, and the prefixes are whole keys.
+    /// True if the request fixes all key columns of the chronicle: the prefixes are then whole
+    /// keys.
     whole: bool,
 }
 
 impl LeadingKeys {
-    /// All combinations of the values of the leading key columns with a filter. `None` if the first
-    /// key column has no filter.
+    /// Builds the prefixes: all combinations of the allowed values of the leading key columns.
+    /// `None` if the first key column has no filter.
     ///
     /// # Errors
     /// `Internal` if a value is not valid for its key column.
@@ -37,8 +39,8 @@ impl LeadingKeys {
                 whole = false;
                 break;
             };
-            // The first of two filters on a column keeps a superset of the rows that both filters
-            // keep.
+            // If a column has several filters, the first alone is used: it allows a superset of the
+            // rows.
             whole &= filters.next().is_none();
             let mut longer = Vec::with_capacity(keys.len() * filter.values.len());
             for key in &keys {
@@ -59,29 +61,30 @@ impl LeadingKeys {
             return Ok(None);
         }
         let mut keys: Vec<Vec<u8>> = keys.into_iter().map(KeyBytes::finish).collect();
-        // Removes duplicates of values listed twice.
+        // A filter may list a value twice.
         keys.sort_unstable();
         keys.dedup();
         Ok(Some(Self { keys, whole }))
     }
 
-    /// The keys, ascending, if the request fixes all key columns.
+    /// The whole keys, ascending; `None` unless the request fixes all key columns.
     pub fn whole(&self) -> Option<&[Vec<u8>]> {
         self.whole.then_some(self.keys.as_slice())
     }
 
-    /// A copy for events that may have more key columns.
+    /// A copy that treats its entries as prefixes, for a piece whose events may have more key
+    /// columns.
     #[must_use]
     pub fn as_beginnings(&self) -> Self {
         Self { keys: self.keys.clone(), whole: false }
     }
 
-    /// True if a wanted key may lie in `first..=last`.
+    /// True if a wanted key may be in the range `first..=last`.
     pub fn may_lie_between(&self, first: &[u8], last: &[u8]) -> bool {
         let before = |key: &Vec<u8>| {
             key.as_slice() < first && (self.whole || !first.starts_with(key.as_slice()))
         };
-        // A key that begins with a prefix at or after `first` also lies at or after `first`.
+        // If a prefix is at or after `first`, all keys with this prefix are, too.
         let at = self.keys.partition_point(before);
         self.keys.get(at).is_some_and(|key| key.as_slice() <= last)
     }

@@ -1,5 +1,6 @@
-//! Lookup of keys among the events of pieces (F25). The lookup first compares with the hulls of
-//! pieces and blocks. Events that arrive in order lie outside all hulls and need no read.
+//! Finds which keys and ticks of new events already belong to events in pieces (F25). The lookup
+//! first compares ticks and keys with the ranges of pieces and blocks: events that arrive in order
+//! are outside of all ranges, and need no read.
 
 use ahash::RandomState;
 use hashbrown::HashMap;
@@ -10,20 +11,20 @@ use crate::{
     version::{Version, fence::Fence, piece::is_behind},
 };
 
-/// An event of a piece, and its place.
+/// An event in a tablet or story, and its place.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredEvent {
     /// Arrival number.
     pub seq: u64,
     /// Number of the piece.
     pub piece: u64,
-    /// Number of the part in the piece.
+    /// Number of the part (block or row group) in the piece.
     pub part: u32,
     /// Row in the part.
     pub row: u32,
 }
 
-/// The keys and ticks of the lookup that events in pieces already have.
+/// The result of a lookup: the requested keys and ticks that events in pieces already have.
 #[derive(Debug)]
 pub struct StoredKeys {
     epoch: u64,
@@ -31,13 +32,14 @@ pub struct StoredKeys {
 }
 
 impl StoredKeys {
-    /// An empty result, without a lookup.
+    /// An empty result for `version`, without a lookup.
     pub fn none(version: &Version) -> Self {
         Self { epoch: version.epoch(), events: HashMap::default() }
     }
 
-    /// Searches the pieces for events with the keys and `ticks` of rows. With `onwards`, the search
-    /// also includes later events of the same keys.
+    /// Searches the pieces for events that have the same key and tick as one of the given rows.
+    /// `ticks` has the tick of each row. With `onwards`, also finds all later events with the same
+    /// keys.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -55,7 +57,7 @@ impl StoredKeys {
         let (Some(first), Some(last)) = (ticks.iter().min(), ticks.iter().max()) else {
             return Ok(stored_keys);
         };
-        // Events that arrive in order lie behind all pieces, whatever the number of pieces.
+        // Shortcut: events that arrive in order have later ticks than all pieces.
         if *first >= version.pieces().ticks_end() {
             return Ok(stored_keys);
         }
@@ -64,7 +66,7 @@ impl StoredKeys {
             if *first >= hull.end.0 || (!onwards && *last < hull.start.0) {
                 continue;
             }
-            // Lowest and highest tick to search for, for each group with a tick in the piece.
+            // For each key group with a tick in the piece: lowest and highest tick to search for.
             let mut tick_bounds: HashMap<usize, (i64, i64), RandomState> = HashMap::default();
             for (row, tick) in ticks.iter().enumerate() {
                 let there = match onwards {
@@ -140,17 +142,18 @@ impl StoredKeys {
         Ok(stored_keys)
     }
 
-    /// Epoch of the version that the lookup has searched.
+    /// Epoch of the searched version: the result is invalid after the epoch changes.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The arrival number of the event with this key and tick.
+    /// The arrival number of the event with this key and tick; `None` if no piece has such an
+    /// event.
     pub fn seq(&self, group: usize, tick: i64) -> Option<u64> {
         self.event(group, tick).map(|event| event.seq)
     }
 
-    /// The event with this key and tick.
+    /// The event with this key and tick, and its place.
     pub fn event(&self, group: usize, tick: i64) -> Option<StoredEvent> {
         if self.events.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! The newest or oldest event of each group, from tablets and stories. For most rows, the search
-//! reads only keys and ticks.
+//! Finds the newest (or oldest) event of each group in tablets and stories. For most rows, the
+//! search reads only keys and ticks.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -37,13 +37,14 @@ use crate::{
     version::piece::{BlockEdge, Part},
 };
 
-/// A block edge is cached if at most `1 / BLOCK_SHARE` of the events are ends of runs.
+/// A block edge (see [`BlockEdge`]) is used only if at most `1 / BLOCK_SHARE` of the rows are ends
+/// of runs.
 const BLOCK_SHARE: usize = 4;
 
-/// Rows of a row group decoded at a time: all rows.
+/// Number of rows of a row group decoded at a time: all of them.
 const GROUP_ROWS: usize = usize::MAX;
 
-/// A copy of the reader that reads only ticks and the key columns of the grouping.
+/// A reader of the same piece that reads only ticks and the columns that form the groups.
 ///
 /// # Errors
 /// `Internal`.
@@ -57,7 +58,7 @@ pub fn of_keys(reader: &PieceReader, best: &Best) -> Result<PieceReader> {
     Ok(PieceReader::new(Arc::clone(reader.piece()), Arc::new(shared)))
 }
 
-/// The events of a part that improve on the best events so far.
+/// The visible events of a part that are better than the best events known so far.
 fn improved(
     reader: &PieceReader,
     events: &PartEvents,
@@ -75,7 +76,7 @@ fn improved(
     })
 }
 
-/// The group number of each series.
+/// The group number of each series of `series`.
 fn numbers(reader: &PieceReader, series: &SeriesKeys, best: &Best) -> Result<Arc<[u32]>> {
     let numbers = series.numbered.of(best, |numbers| {
         let keys = best.of().keys.iter().map(|at| reader.key_column(series, *at));
@@ -86,7 +87,7 @@ fn numbers(reader: &PieceReader, series: &SeriesKeys, best: &Best) -> Result<Arc
     Ok(numbers)
 }
 
-/// Adds the columns of the request to the candidates.
+/// Adds the requested columns to the candidates.
 fn complete(
     reader: &PieceReader,
     events: &PartEvents,
@@ -101,7 +102,8 @@ fn complete(
     candidates.batch(&reader.request().schema(), columns)
 }
 
-/// The candidates of some blocks of a tablet.
+/// Finds the candidates in some blocks of a tablet: events that are better than the best known so
+/// far.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`.
@@ -139,13 +141,13 @@ pub fn of_tablet(
     Ok(found)
 }
 
-/// True if the snapshot sees all events of a block, and all ticks are wanted.
+/// True if the snapshot sees all events of a block, and the request wants all their ticks.
 fn all_are_wanted(reader: &PieceReader, part: &Part) -> bool {
     reader.sees_all(&part.hull) && reader.request().ticks.covers(&part.hull)
 }
 
-/// The newest or oldest event of each series of a block, computed once. `None` if the snapshot does
-/// not see or want all events of the block, or if too many of the events are ends of runs.
+/// The newest (or oldest) event of each series of a block; computed once and cached. `None` if some
+/// events of the block are not visible or not wanted, or if too many rows are ends of runs.
 fn block_edge(reader: &PieceReader, part: &Part, oldest: bool) -> Result<Option<Arc<BlockEdge>>> {
     if !all_are_wanted(reader, part) {
         return Ok(None);
@@ -173,7 +175,7 @@ fn block_edge(reader: &PieceReader, part: &Part, oldest: bool) -> Result<Option<
     })
 }
 
-/// The events of a block's edge that improve on the best events so far.
+/// The events of a block edge that are better than the best known so far.
 fn of_block_edge(
     reader: &PieceReader,
     part: &Part,
@@ -197,7 +199,8 @@ fn of_block_edge(
     complete(reader, &events, candidates).map(Some)
 }
 
-/// The candidates of some row groups of a story.
+/// Finds the candidates in some row groups of a story: events that are better than the best known
+/// so far.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -222,7 +225,8 @@ pub async fn of_story(
                 let edge = GroupEdge::of_story(reader, story, parts, best).await?;
                 found.extend(edge.improved(reader, story, best).await?);
             }
-            // Reading the keys of all series costs more than reading the keys of the wanted rows.
+            // With many series, reading the keys of all series costs more than reading the wanted
+            // rows.
             (true, false) => others.extend(seen),
             (false, _) if whole => {
                 let edge = SeriesEdge::of_story(reader, story, parts, oldest).await?;
@@ -256,9 +260,8 @@ pub async fn of_story(
     Ok(found)
 }
 
-/// True if the wanted ticks in the story's hull are a single range that includes the newest (or
-/// oldest) end of the story. The newest (or oldest) event of a series is then always a wanted
-/// event.
+/// True if the newest (or oldest) event of each series of the story is always wanted: the wanted
+/// ticks are one range that contains the newest (or oldest) end of the story.
 fn reaches_end(reader: &PieceReader, best: &Best) -> bool {
     let hull = reader.piece().record().ticks;
     let mut ranges = reader.request().ticks.as_slice().iter().filter(|range| range.overlaps(&hull));
@@ -269,7 +272,7 @@ fn reaches_end(reader: &PieceReader, best: &Best) -> bool {
     }
 }
 
-/// The wanted events of an edge that improve on the best events so far.
+/// The wanted events of an edge that are better than the best known so far.
 async fn of_edge(
     reader: &PieceReader,
     story: &Arc<Story>,

@@ -1,6 +1,6 @@
-//! The rows of tablet blocks with many series. Most series of such a block have a single row, and a
-//! block edge would save nothing. The cache holds the tick and the group number of each row
-//! instead.
+//! Caches rows of tablet blocks with many series. Most series of such a block have a single row,
+//! and a block edge (one event per series) would save nothing. The cache therefore has the tick and
+//! the group number of each row.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::{
     version::piece::Part,
 };
 
-/// The rows of a block. The snapshot must see all events of the block, and all events must be
-/// wanted. `reader` reads ticks and the key columns of the grouping. The result is cached with the
-/// piece while `budget` has room.
+/// Returns tick and group number of each row of a block. The snapshot must see all events of the
+/// block, and the request must want them all. `reader` reads ticks and the columns that form the
+/// groups. The result is cached with the piece if `budget` has room.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`.

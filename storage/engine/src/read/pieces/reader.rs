@@ -1,4 +1,5 @@
-//! The rows of a piece that are visible to a request, and batches of these rows.
+//! Reads a piece (tablet or story): selects the rows that are visible and match a request, and
+//! builds batches of these rows.
 
 use std::sync::Arc;
 
@@ -30,22 +31,23 @@ use crate::{
     },
 };
 
-/// A piece with the state to read the piece for a request.
+/// A piece, and the state to read it for one request.
 pub struct PieceReader {
     piece: Arc<OpenPiece>,
     shared: Arc<SharedRequest>,
-    /// Deletes that hide rows of the piece.
+    /// The deletes that hide rows of the piece.
     fences: Vec<Fence>,
-    /// True if the request excludes some gsns of the piece.
+    /// True if the request excludes some gsn's of the piece.
     cut: bool,
-    /// Filters on event numbers: stored column with inclusive bounds.
+    /// The filters on seq and gsn of events: stored column, and inclusive bounds.
     numbers: Vec<(Source, i64, i64)>,
-    /// Value range of each key filter, by the position of the column in the shape.
+    /// For each key filter on a column of the piece: position of the column in the shape, and the
+    /// allowed values.
     key_hulls: Vec<(usize, ValuePredicate)>,
 }
 
 impl PieceReader {
-    /// A reader of a piece.
+    /// A reader of `piece` for a request.
     pub fn new(piece: Arc<OpenPiece>, shared: Arc<SharedRequest>) -> Self {
         let mut fences: Vec<Fence> = piece.fences_among(shared.version.fences()).copied().collect();
         if sabotage::active("fence-ignored") {
@@ -62,7 +64,7 @@ impl PieceReader {
         Self { piece, shared, fences, cut, numbers, key_hulls }
     }
 
-    /// Filters on event numbers: stored column with inclusive bounds.
+    /// The filters on seq and gsn of events: stored column, and inclusive bounds.
     pub fn numbers(&self) -> &[(Source, i64, i64)] {
         &self.numbers
     }
@@ -72,7 +74,7 @@ impl PieceReader {
         &self.shared
     }
 
-    /// An empty array for a key column of the piece, by its position in the key.
+    /// An empty array with the type of a key column. `at` is the position of the column in the key.
     ///
     /// # Errors
     /// `Internal` if the position does not exist.
@@ -93,15 +95,15 @@ impl PieceReader {
         &self.piece
     }
 
-    /// The events of a block of a tablet.
+    /// Reads the events of a tablet block.
     pub fn read_at_hand(&self, part: &Part) -> Result<PartEvents> {
         let (events, bytes) = self.piece.read_at_hand(part, &self.column_selection(&part.hull))?;
         self.request().metrics.tablet.read(part.rows, bytes);
         Ok(events)
     }
 
-    /// True if a tablet block may contain an event with a wanted arrival number. The function reads
-    /// only the arrival numbers.
+    /// True if a tablet block may contain an event with a wanted arrival number. Reads only the
+    /// arrival numbers of the block.
     pub fn may_hold_seqs(&self, part: &Part) -> Result<bool> {
         let Some((low, high)) = seqs_of(self.request()) else { return Ok(true) };
         let wanted = ColumnSelection { seqs: true, ..ColumnSelection::default() };
@@ -111,18 +113,18 @@ impl PieceReader {
         Ok(events.seqs.iter().any(|seq| low <= *seq && *seq <= high))
     }
 
-    /// True if the snapshot sees every event of a part with ticks in `hull`.
+    /// True if the snapshot sees every event of a part. `hull` is the tick range of the part.
     pub fn sees_all(&self, hull: &TickRange) -> bool {
         !self.cut && !self.fenced(hull) && !self.shared.version.pieces().has_replaced()
     }
 
-    /// True if the request may return the windows of a row group in stored order. The rows lie by
-    /// key, and by (tick, seq) within a key.
+    /// True if the rows of a row group may be returned in stored order. The stored order is by key,
+    /// and by (tick, seq) within a key.
     pub fn reads_as_it_lies(&self) -> bool {
         self.request().order == ScanOrder::Any || self.piece.shape().keys.at.is_empty()
     }
 
-    /// The series of a row group of a story.
+    /// The runs of a row group of a story: its series, and the rows of each.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -155,7 +157,7 @@ impl PieceReader {
         Ok(runs)
     }
 
-    /// True if a row group has cells, and therefore few series in relation to its rows.
+    /// True if a row group has cells, which means few series compared with its number of rows.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
@@ -163,7 +165,7 @@ impl PieceReader {
         Ok(story.cells(part.number, &[CellColumn::Rows]).await?.is_some())
     }
 
-    /// The series of a row group, from its cells; `None` if the group has no cells.
+    /// The runs of a row group, computed from its cells; `None` if it has no cells.
     async fn runs_of_cells(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
         let key = &self.piece.shape().keys;
         if story.schema().keys.len() != key.at.len() {
@@ -189,7 +191,7 @@ impl PieceReader {
         }
     }
 
-    /// The series with keys that match the key filters.
+    /// Indexes of the series whose keys match the key filters of the request.
     ///
     /// # Errors
     /// `Internal`.
@@ -202,7 +204,8 @@ impl PieceReader {
         Ok(matching)
     }
 
-    /// The values of a key column, by the column's position in the request: a row for each series.
+    /// The values of a key column, with a row per series. `at` is the position of the column in the
+    /// request's definition.
     ///
     /// # Errors
     /// `Internal` if the column is not a key column.
@@ -216,14 +219,15 @@ impl PieceReader {
         values.cloned().ok_or_else(|| Error::internal("a key column is none"))
     }
 
-    /// The source of a column in the piece, by the column's position in the request's definition.
-    /// `None` if the piece lacks the column.
+    /// The source to read a column from. `at` is the position of the column in the request's
+    /// definition. `None` if the piece lacks the column.
     pub fn source(&self, at: usize) -> Option<Source> {
         let id = self.request().chronicle.columns.get(at)?.id;
         self.piece.shape().position(id).map(|_| Source::Column(id))
     }
 
-    /// The values shown for a column that the piece lacks.
+    /// The values of a column that the piece lacks: `rows` copies of the missing value from the
+    /// definition.
     ///
     /// # Errors
     /// `Internal`.
@@ -234,7 +238,7 @@ impl PieceReader {
         Column::missing(definition, rows)?.slice(0, rows)
     }
 
-    /// The columns and numbers to read from a part with ticks in `hull`.
+    /// The columns and numbers (tick, seq, gsn) to read from a part with ticks in `hull`.
     pub fn column_selection(&self, hull: &TickRange) -> ColumnSelection {
         let request = self.request();
         let definitions = &request.chronicle.columns;
@@ -264,17 +268,17 @@ impl PieceReader {
         self.fences.iter().any(|fence| fence.ticks.overlaps(hull))
     }
 
-    /// Like [`Self::wanted`], in the form of sources for a story.
+    /// Like [`Self::column_selection`], as sources for a story.
     pub fn sources(&self, hull: &TickRange) -> Result<Vec<Source>> {
         self.column_selection(hull).sources(self.piece.shape())
     }
 
-    /// Converts the batch that a story returned for [`Self::sources`].
+    /// Converts a batch that a story has returned for [`Self::sources`].
     pub fn events(&self, batch: &RecordBatch, hull: &TickRange) -> Result<PartEvents> {
         PartEvents::of_batch(batch, &self.column_selection(hull), self.piece.shape())
     }
 
-    /// The key filters by column id, for columns of the piece.
+    /// The key filters on columns that the piece has, by column id.
     pub fn key_values(&self) -> Vec<KeyValues> {
         let request = self.request();
         let filters = request.keys.iter().filter_map(|filter| {
@@ -285,7 +289,8 @@ impl PieceReader {
         filters.collect()
     }
 
-    /// The filters on further columns of the piece, by position in the shape.
+    /// The filters on columns outside of the key that the piece has, with the position in the
+    /// shape.
     fn values_at(&self) -> impl Iterator<Item = (usize, &ValueFilter)> {
         let request = self.request();
         request.values.iter().filter_map(|filter| {
@@ -294,7 +299,7 @@ impl PieceReader {
         })
     }
 
-    /// True if a tablet part may contain values that match the filters.
+    /// True if a tablet block may contain values that match the filters, by its column statistics.
     pub fn may_hold_values(&self, part: &Part) -> bool {
         let may_be_in = |at: usize, wanted: &ValuePredicate| {
             part.values(at).is_none_or(|values| wanted.may_be_in(&values))
@@ -303,7 +308,7 @@ impl PieceReader {
             && self.values_at().all(|(at, filter)| may_be_in(at, &filter.predicate))
     }
 
-    /// Like [`Self::key_values`], for the filters on further columns.
+    /// Like [`Self::key_values`], for the filters on columns outside of the key.
     pub fn column_values(&self) -> Vec<ColumnValues> {
         let columns = &self.piece.shape().columns;
         let values = self.values_at().filter_map(|(at, filter)| {
@@ -312,7 +317,8 @@ impl PieceReader {
         values.collect()
     }
 
-    /// The filters in `values` that a Bloom filter can check.
+    /// The filters in `values` that a Bloom filter can check: filters with a list of allowed
+    /// values.
     pub fn indexed_values(&self, values: &[ColumnValues]) -> Vec<KeyValues> {
         let among = |values: &ColumnValues| match &values.predicate {
             ValuePredicate::Among(among) => {
@@ -323,7 +329,8 @@ impl PieceReader {
         values.iter().filter_map(among).collect()
     }
 
-    /// Checks that `events` has the numbers needed for row selection, for every row.
+    /// Checks that `events` has the numbers (tick, seq, gsn) of every row that the selection of
+    /// rows needs.
     fn check(&self, events: &PartEvents, hull: &TickRange) -> Result<()> {
         let wanted = self.column_selection(hull);
         let is_complete = |wanted: bool, values: &[i64]| !wanted || values.len() == events.rows;
@@ -336,7 +343,8 @@ impl PieceReader {
         Err(Error::internal(format!("numbers of events of {} are missing", self.piece.place())))
     }
 
-    /// The visible rows of events with ticks in `hull`; `None` means all rows.
+    /// Selects the rows that are visible and match ticks, gsn's and key filters. `None` means all
+    /// rows.
     pub fn seen(&self, events: &PartEvents, hull: &TickRange) -> Result<Option<Vec<u32>>> {
         self.check(events, hull)?;
         let SharedRequest { request, keys, version, visible, .. } = self.shared.as_ref();
@@ -373,7 +381,7 @@ impl PieceReader {
         Ok(Some(rows))
     }
 
-    /// The visible rows, in batches.
+    /// The selected rows (see [`Self::seen`]), in batches, in stored order.
     pub fn unordered(&self, events: &PartEvents, hull: &TickRange) -> Result<Vec<RecordBatch>> {
         let rows_max = self.request().batch_rows_max.max(1);
         match self.seen(events, hull)? {
@@ -386,7 +394,7 @@ impl PieceReader {
         }
     }
 
-    /// All events in stored order, in batches.
+    /// All events, in batches, in stored order.
     fn in_batches(&self, events: &PartEvents) -> Result<Vec<RecordBatch>> {
         let rows_max = self.request().batch_rows_max.max(1);
         let whole = self.whole(events)?;
@@ -394,7 +402,7 @@ impl PieceReader {
         Ok(starts.map(|at| whole.slice(at, rows_max.min(events.rows - at))).collect())
     }
 
-    /// The visible rows of all `read` events, sorted in request order, in batches.
+    /// The selected rows of all parts in `read`, sorted in the order of the request, in batches.
     pub fn ordered(&self, read: Vec<(PartEvents, TickRange)>) -> Result<Vec<RecordBatch>> {
         let request = self.request();
         let mut order: Vec<(i64, i64, u32, u32)> = Vec::new();
@@ -425,8 +433,8 @@ impl PieceReader {
         rows.chunks(request.batch_rows_max.max(1)).map(|rows| self.batch(&parts, rows)).collect()
     }
 
-    /// The columns to return: the projection, plus `_tick` and `_seq` for the merge of ordered
-    /// streams.
+    /// Positions of the columns to return: the projection, plus `_tick` and `_seq` for ordered
+    /// requests, whose streams are merged.
     fn places(&self) -> Vec<usize> {
         let request = self.request();
         let user = request.chronicle.columns.len();
@@ -440,7 +448,7 @@ impl PieceReader {
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
-    /// All events in stored order.
+    /// All events as one batch, in stored order.
     fn whole(&self, events: &PartEvents) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let all = || (0..events.rows as u32).map(|row| (0, row)).collect::<Vec<_>>();
@@ -457,7 +465,7 @@ impl PieceReader {
         self.of_arrays(arrays.collect::<Result<_>>()?, events.rows)
     }
 
-    /// A batch of selected rows of several parts.
+    /// A batch of selected rows. Each entry of `rows` has an index in `parts`, and a row there.
     pub fn batch(&self, parts: &[PartEvents], rows: &[(usize, u32)]) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
@@ -483,8 +491,8 @@ impl PieceReader {
         Ok(arrow::compute::interleave(&arrays, &indices)?)
     }
 
-    /// The column at position `at` of the request's chronicle. For a column younger than the piece:
-    /// the missing value from the definition.
+    /// The column at position `at` of the request's definition. If the piece lacks the column,
+    /// every row has the missing value from the definition.
     pub fn column(&self, events: &PartEvents, at: usize) -> Result<Column> {
         let Some(definition) = self.request().chronicle.columns.get(at) else {
             return Err(Error::internal(format!("there is no column {at}")));

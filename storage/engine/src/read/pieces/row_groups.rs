@@ -1,4 +1,4 @@
-//! The wanted rows of a row group of a story, and the batches of these rows.
+//! Selects the wanted rows of a row group of a story, and builds batches of these rows.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use stratalog_story::{FetchedColumns, KeyValues, Selection, Story};
 use super::reader::PieceReader;
 use crate::{events::part_events::PartEvents, version::piece::Part};
 
-/// Batches of a row group.
+/// The batches of a row group, decoded on demand.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// The visible events of a row group, in batches.
+/// The visible events of a row group, in batches, in the order of the request.
 ///
 /// # Errors
 /// `DataCorrupted`.
@@ -35,8 +35,8 @@ pub fn visible_batches(
     Ok(Box::new(batches.into_iter().map(Ok)))
 }
 
-/// The rows of a row group that may be wanted, by page index and Bloom filters; `None` if no row
-/// can match.
+/// The rows of a row group that may match the request, according to page index and Bloom filters;
+/// `None` if no row can match.
 ///
 /// # Errors
 /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -68,7 +68,8 @@ pub async fn select(
     story.within_words(group, selection, &values).await
 }
 
-/// Decodes the batches of a row group; lazily if the request accepts the stored order.
+/// Decodes fetched columns of a row group into batches; on demand if the request accepts the stored
+/// order.
 ///
 /// # Errors
 /// `DataCorrupted`.
@@ -86,7 +87,7 @@ pub fn decode(
     }
     let hull = part.hull;
     let reader = Arc::clone(reader);
-    // A descending request needs the last rows first, and must decode the whole window.
+    // A descending request needs the last rows first, and must decode all fetched rows at once.
     if reader.reads_as_it_lies() && request.order != ScanOrder::Descending {
         let any = request.order == ScanOrder::Any;
         let rows_max = fetched.batch_rows(request.batch_rows_max);

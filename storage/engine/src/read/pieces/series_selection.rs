@@ -1,12 +1,12 @@
-//! Selection of the wanted series of a row group of a story.
+//! Finds the wanted series of a row group of a story, and their runs (ranges of rows).
 //!
 //! ```text
-//!   few series:    runs of all series, by cells or in memory ─► series with matching keys
+//!   few series:    runs of all series, from cells or cache ─► series with matching keys
 //!   many series:   page index of the key columns ─► key columns of these pages ─► matching rows
-//!                  ─► runs of the matching rows alone
+//!                  ─► runs of the matching rows only
 //! ```
 //!
-//! A group without cells has many series. Reading the keys of all series would cost more than
+//! A row group without cells has many series: reading the keys of all series costs more than
 //! reading the rows of a few series. A lookup therefore decompresses only the pages that may
 //! contain its keys.
 
@@ -25,25 +25,26 @@ use crate::{
     version::piece::Part,
 };
 
-/// Maximum number of series for a comparison key by key, if the page index can select the pages of
-/// a group.
+/// Maximum number of series that are compared key by key if the page index could select pages
+/// instead.
 const SERIES_COMPARED_MAX: usize = 1 << 14;
 
-/// The matching rows get runs of their own if at most `1 / SHARE` of the group's rows match.
+/// Runs are computed from the matching rows only if at most `1 / SHARE` of the row group's rows
+/// match.
 const SHARE: usize = 2;
 
-/// Selected series of a row group.
+/// The selected series of a row group.
 #[derive(Debug)]
 pub struct SeriesSelection {
-    /// The runs of the wanted series and possibly of further series.
+    /// The runs of the wanted series, and possibly of other series.
     pub runs: Arc<Runs>,
-    /// Positions of the wanted series in `runs`, ascending.
+    /// Indexes of the wanted series in `runs`, ascending.
     pub series: Vec<usize>,
 }
 
 impl SeriesSelection {
-    /// Selects the series with the keys `keys` (key bytes, ascending) if the request fixes all key
-    /// columns. Without `keys`, selects all series that match the request's key filters.
+    /// Selects the series with the keys `keys` (encoded, ascending), given if the request fixes all
+    /// key columns. Without `keys`, selects the series that match the key filters of the request.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -93,8 +94,8 @@ impl SeriesSelection {
     }
 }
 
-/// The runs of the series that match the request's key filters, found in the pages that may contain
-/// matching keys. `None` if more than `1 / SHARE` of the group's rows match.
+/// The runs of the series that match the key filters, computed from the pages that may contain
+/// matching keys. `None` if more than `1 / SHARE` of the row group's rows match.
 async fn of_pages(reader: &PieceReader, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
     let key = &reader.piece().shape().keys;
     let nothing = || -> Result<Option<Runs>> {
@@ -102,7 +103,7 @@ async fn of_pages(reader: &PieceReader, story: &Arc<Story>, part: &Part) -> Resu
         Runs::of(&none.collect::<Result<Vec<_>>>()?, key, 0).map(Some)
     };
     let filters = reader.key_values();
-    // The rows of a series are neighbours. Tick ranges would split these rows.
+    // Selects for all ticks: a filter on ticks would split the adjacent rows of a series.
     let all = TickRanges::all();
     let Some(selection) = story.select(part.number, &all, &filters, &[])? else {
         return nothing();
@@ -130,12 +131,12 @@ async fn of_pages(reader: &PieceReader, story: &Arc<Story>, part: &Part) -> Resu
     metrics.read_on(0, columns.read_bytes());
     let keys = (0..key.at.len()).map(|at| concat_ranges(&columns, at, &found).map(Column::Plain));
     let runs = Runs::of(&keys.collect::<Result<Vec<_>>>()?, key, rows)?;
-    // An estimate: all series have the average row count of the matching series.
+    // Estimates the number of series: all series have about as many rows as the matching series.
     reader.piece().saw_series(part.rows as usize * runs.len() / rows);
     Ok(Some(runs.placed(&found)))
 }
 
-/// The rows of a selection that match all key filters, as ranges of consecutive rows.
+/// The rows of a selection that match all key filters, as ranges.
 fn matching(
     reader: &PieceReader,
     columns: &Columns,
@@ -146,7 +147,8 @@ fn matching(
     let mut found: Vec<Range<usize>> = Vec::new();
     for rows in selection.ranges() {
         let mut matching: Option<Vec<u32>> = None;
-        // `columns` has a column for each filter with a column in the piece, in filter order.
+        // `columns` has a column for each filter whose column the piece has, in the order of the
+        // filters.
         let mut at = 0;
         for set in sets.iter() {
             let column = match reader.source(set.column) {
@@ -174,7 +176,7 @@ fn matching(
     Ok(found)
 }
 
-/// Concatenates the values of a column for some ranges of rows.
+/// Concatenates the values of column `at` for some ranges of rows.
 fn concat_ranges(columns: &Columns, at: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
     let mut slices: Vec<ArrayRef> = Vec::new();
     for range in ranges {

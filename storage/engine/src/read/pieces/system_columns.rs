@@ -1,4 +1,5 @@
-//! The system columns of the rows of a piece, and filters on these columns.
+//! Builds the system columns (such as `_tick`, `_seq`, `_gsn`) of rows of a piece, and converts
+//! filters on them.
 
 use std::sync::Arc;
 
@@ -19,8 +20,8 @@ use crate::{events::part_events::PartEvents, version::piece::OpenPiece};
 /// Position of `_seq` among the system columns.
 const SEQ_COLUMN: usize = 1;
 
-/// The filters of the request on event numbers. `cut` is true if the request excludes some gsns of
-/// the piece.
+/// The filters of the request on seq and gsn: stored column, and inclusive bounds. `cut` is true if
+/// the request excludes some gsn's of the piece.
 pub fn numbers_of(request: &ScanRequest, cut: bool) -> Vec<(Source, i64, i64)> {
     let mut numbers = Vec::new();
     if cut {
@@ -33,7 +34,8 @@ pub fn numbers_of(request: &ScanRequest, cut: bool) -> Vec<(Source, i64, i64)> {
     numbers
 }
 
-/// The lowest and highest arrival number that match the request; `None` without such a filter.
+/// Lowest and highest arrival number that the request wants; `None` without a filter on the arrival
+/// number.
 pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
     debug_assert_eq!(SYSTEM_COLUMNS.get(SEQ_COLUMN), Some(&"_seq"), "_seq has another position");
     let at = request.chronicle.columns.len() + SEQ_COLUMN;
@@ -56,7 +58,8 @@ pub fn seqs_of(request: &ScanRequest) -> Option<(i64, i64)> {
     seqs
 }
 
-/// A system column, by its position in `SYSTEM_COLUMNS`.
+/// Builds a system column, given by its position in `SYSTEM_COLUMNS`. Each entry of `rows` has an
+/// index in `parts`, and a row there.
 ///
 /// # Errors
 /// `Internal` for an unknown position.

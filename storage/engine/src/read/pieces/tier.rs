@@ -1,10 +1,11 @@
-//! The file tiers: reads of pieces (tablets and stories) for a request.
+//! The file tiers (tablets and stories) for reads: turns the pieces of a version into splits for a
+//! request.
 //!
 //! ```text
-//!   parts ─► parts with wanted ticks and keys ─► visible rows
+//!   parts (blocks, row groups) ─► parts with wanted ticks and keys ─► visible rows
 //!     any order:  part by part
 //!     ordered:    all blocks of a tablet, or row groups of a story one by one, sorted by
-//!                 (tick, seq): each is a window of ticks; row groups with a common tick are merged
+//!                 (tick, seq): each is a window of ticks; row groups that share a tick are merged
 //!     if the request accepts the stored order, a large row group is read in windows of rows
 //! ```
 
@@ -35,13 +36,13 @@ use crate::{
     version::{Version, piece::Part, published_versions::PinnedVersion},
 };
 
-/// Limit below which the first window likely has all requested rows.
+/// If the request's limit is below this number, the first window likely has all requested rows.
 const FEW_ROWS: usize = 8_192;
 
-/// Number of row groups or windows fetched ahead of the decoder.
+/// Number of row groups or windows that are fetched before their decoding begins.
 const FETCHES_AHEAD: usize = 2;
 
-/// The pieces of a version of a chronicle in one file tier.
+/// The pieces of one version of a chronicle in one file tier.
 #[derive(Debug)]
 pub struct FiledTier {
     version: Arc<Version>,
@@ -50,7 +51,7 @@ pub struct FiledTier {
 }
 
 impl FiledTier {
-    /// The tablet tier or the story tier of a pinned version.
+    /// The tablet tier or the story tier (`name`) of a pinned version.
     pub fn new(pinned: &PinnedVersion, name: TierName) -> Self {
         debug_assert!(name.has_pieces(), "the {name} has no pieces");
         let (version, numberings) = (&pinned.version, pinned.chronicle.numberings());
@@ -88,7 +89,7 @@ impl Tier for FiledTier {
                 continue;
             }
             let reader = PieceReader::new(Arc::clone(piece), Arc::clone(&shared));
-            // Events with more key columns have longer keys.
+            // A piece with more key columns has longer keys: its keys are compared by prefix.
             let known = request.chronicle.key_columns.len();
             let keys = match piece.shape().keys.at.len() <= known {
                 true => leading.as_ref(),
@@ -116,8 +117,8 @@ impl Tier for FiledTier {
                 splits.push(Box::new(TabletSplit { reader, parts, numbers }));
             }
         }
-        // Takes the first share of each story, then the second share, etc. Each stream then gets an
-        // equal part of every story.
+        // Interleaves the splits of the stories: the first split of each story, then the second of
+        // each, and so on. Each stream then reads an equal part of every story.
         while !stories.is_empty() {
             splits.extend(stories.iter_mut().filter_map(Iterator::next));
             stories.retain(|shares| shares.len() > 0);
@@ -126,16 +127,16 @@ impl Tier for FiledTier {
     }
 }
 
-/// True if a part may contain one of the keys.
+/// True if a part may contain one of the wanted keys.
 fn may_hold(part: &Part, keys: Option<&Arc<LeadingKeys>>) -> bool {
     keys.is_none_or(|keys| keys.may_lie_between(&part.keys.0, &part.keys.1))
 }
 
-/// The wanted blocks of a tablet.
+/// A split with the wanted blocks of a tablet.
 struct TabletSplit {
     reader: PieceReader,
     parts: Vec<Part>,
-    /// Memory budget for group numbers.
+    /// Memory budget for cached group numbers.
     numbers: Arc<Budget>,
 }
 
@@ -192,9 +193,9 @@ fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + 
     stream::iter(batches.into_iter().map(Ok))
 }
 
-/// The shares of a story. An ordered request reads the story as a single share; an unordered
-/// request reads several shares concurrently. The shares take row groups in turn and cover all of
-/// the story's time.
+/// Divides a story into splits. An ordered request reads the story as one split; an unordered
+/// request reads several splits concurrently. Split `n` of `m` has every `m`-th row group, and thus
+/// covers the whole time of the story.
 fn of_story(reader: &Arc<PieceReader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<Box<dyn Split>> {
     let request = reader.request();
     let all = reader.piece().record().parts;
@@ -210,7 +211,7 @@ fn of_story(reader: &Arc<PieceReader>, keys: Option<&Arc<LeadingKeys>>) -> Vec<B
     (0..splits).map(split).collect()
 }
 
-/// Every n-th row group of a story, or the row groups of a chain.
+/// A split of a story: every n-th row group, or the row groups of a chain.
 struct StorySplit {
     reader: Arc<PieceReader>,
     keys: Option<Arc<LeadingKeys>>,
@@ -219,17 +220,17 @@ struct StorySplit {
     chain: Option<GroupChain>,
 }
 
-/// Row groups of a story without a common tick.
+/// A chain: row groups of a story that have no tick in common.
 struct GroupChain {
     numbers: Vec<u32>,
     hull: TickRange,
 }
 
-/// Row groups, in the order of their ticks.
+/// The row groups to read, in the order of the request.
 type ChosenGroups = Vec<(Arc<Story>, Part)>;
 
-/// Divides row groups into chains. Several row groups share a tick if the tick has more events than
-/// a row group; otherwise all row groups are a single chain.
+/// Divides row groups into chains. Row groups overlap only if one tick has more events than a row
+/// group; without overlaps, all row groups form one chain.
 fn chains(groups: &ChosenGroups) -> Vec<GroupChain> {
     let mut chains: Vec<GroupChain> = Vec::new();
     for (_, part) in groups {
@@ -308,8 +309,8 @@ impl Split for StorySplit {
                 let others = parts.len() - wanted.len();
                 self.reader.request().metrics.story.pruned(others as u64);
             }
-            // Each share takes neighbouring row groups, because the results of one time window are
-            // then merged early.
+            // For aggregates, each split takes adjacent row groups instead: partial results of the
+            // same time window are then merged early.
             let (turn, turns) = (self.turn as usize, self.turns as usize);
             let start = wanted.len() * turn / turns;
             let end = wanted.len() * (turn + 1) / turns;
@@ -329,7 +330,7 @@ impl Split for StorySplit {
 }
 
 impl StorySplit {
-    /// Reads row groups one after another.
+    /// Streams the rows of the row groups, one after another.
     fn read_groups(self: Box<Self>, groups: ChosenGroups) -> BatchStream {
         let reader = Arc::clone(&self.reader);
         let ahead = self.ahead();
@@ -362,7 +363,8 @@ impl StorySplit {
         Box::pin(batches.try_flatten())
     }
 
-    /// True if the row group may contain wanted events, by its summary.
+    /// True if the row group may contain wanted events, according to its ranges of ticks, gsn's and
+    /// keys.
     fn may_hold(&self, part: &Part) -> bool {
         let request = self.reader.request();
         request.ticks.overlaps(&part.hull)
@@ -370,12 +372,12 @@ impl StorySplit {
             && may_hold(part, self.keys.as_ref())
     }
 
-    /// The wanted keys, if the request fixes all key columns.
+    /// The wanted keys; `None` unless the request fixes all key columns.
     fn whole_keys(&self) -> Option<&[Vec<u8>]> {
         self.keys.as_deref().and_then(LeadingKeys::whole)
     }
 
-    /// The reads of a row group, in order.
+    /// The reads that a row group needs, in order: one, or several windows of rows.
     async fn windows(&self, story: &Arc<Story>, part: &Part) -> Result<Vec<RowSelection>> {
         let reader = &self.reader;
         Ok(match self.rows(story, part).await? {
@@ -395,8 +397,8 @@ impl StorySplit {
         })
     }
 
-    /// Cuts the selected rows of a group into windows, in the wanted order. With a limit, the first
-    /// window has the first rows of the result.
+    /// Cuts the selected rows of a row group into windows, in the order of the request. With a
+    /// limit, the first window has the first rows of the result.
     fn cut(&self, story: &Story, part: &Part, selection: Selection) -> Result<Vec<Selection>> {
         let (request, group) = (self.reader.request(), part.number);
         let sources = self.reader.sources(&part.hull)?;
@@ -418,7 +420,7 @@ impl StorySplit {
         Ok(windows)
     }
 
-    /// Number of windows to fetch ahead. A small limit needs no more than the first window.
+    /// Number of windows to fetch ahead: only one if the first window likely satisfies the limit.
     fn ahead(&self) -> usize {
         match self.reader.request().limit {
             Some(limit) if limit < FEW_ROWS => 1,
@@ -450,13 +452,13 @@ impl StorySplit {
         })
     }
 
-    /// The rows of a row group that may be wanted; `None` if no row can match.
+    /// The rows of a row group that may match; `None` if no row can match.
     async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<RowSelection>> {
         let (reader, keys) = (&self.reader, self.whole_keys());
         let ticks = &reader.request().ticks;
         if !reader.request().keys.is_empty() {
-            // Without all key columns fixed, the runs are a slow way to find that no series
-            // matches.
+            // Unless the request fixes all key columns, the page index is a faster way than the
+            // runs to find that no series matches.
             if keys.is_none()
                 && story.select(part.number, ticks, &reader.key_values(), &[])?.is_none()
             {
@@ -473,8 +475,9 @@ impl StorySplit {
         })
     }
 
-    /// The row groups that may contain wanted events by their summaries, in the wanted order.
-    /// Further data is read later, for each row group in turn, because the caller may stop early.
+    /// The row groups that may contain wanted events, according to their ranges, in the order of
+    /// the request. Other data is read later, one row group at a time, because the caller may stop
+    /// early.
     async fn choose(&self) -> Result<ChosenGroups> {
         let reader = &self.reader;
         let request = reader.request();
@@ -503,11 +506,11 @@ impl StorySplit {
 enum RowSelection {
     Keyed(KeyedRows),
     Picked(FilteredRows),
-    /// The flag is true for the first window of the group.
+    /// Rows in whole pages. The flag is true for the first window of the row group.
     Pages(Selection, bool),
 }
 
-/// The result of a read.
+/// The data read for a [`RowSelection`].
 enum FetchedRows {
     Events(PartEvents),
     Pages(FetchedColumns, bool),

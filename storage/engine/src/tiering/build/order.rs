@@ -1,9 +1,10 @@
-//! The order of events within a piece: by key, then tick, then arrival.
+//! Sorts the events of a piece: by key, then tick, then arrival number.
 
 use super::rows::EventRows;
 use crate::events::keys::Groups;
 
-/// Sorts the rows `chosen` by (key, tick, seq). `ranks` gives the rank of each group in key order.
+/// Returns the rows `chosen`, sorted by (key, tick, seq). `ranks` has the rank of each key group in
+/// the order of the keys.
 pub fn by_key(rows: &EventRows, groups: &Groups, ranks: &[u32], chosen: &[u32]) -> Vec<u32> {
     debug_assert_eq!(ranks.len(), groups.keys.len(), "a key has no rank");
     debug_assert!(
@@ -12,7 +13,8 @@ pub fn by_key(rows: &EventRows, groups: &Groups, ranks: &[u32], chosen: &[u32]) 
     );
     let rank =
         |row: u32| ranks.get(groups.group(row as usize)).copied().unwrap_or_default() as usize;
-    // Start of the rows of each key. After the loop below: the end of these rows.
+    // Counting sort by key. `ends` has the start of each key's rows; after the loop below, their
+    // end.
     let mut ends = vec![0_usize; ranks.len().max(1) + 1];
     for row in chosen {
         if let Some(count) = ends.get_mut(rank(*row) + 1) {

@@ -1,4 +1,4 @@
-//! Events of one shape on the way from one owner to the next, in any order.
+//! Events of one shape (schema version) during a move from one owner to another.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::{
     },
 };
 
-/// Events of one shape, in any order.
+/// Events of one shape, in any order; columns and numbers are parallel arrays.
 #[derive(Debug, Clone)]
 pub struct EventRows {
     /// The shape of the events.
     pub shape: Arc<Shape>,
     /// The columns of the shape.
     pub columns: Vec<Column>,
-    /// Ticks.
+    /// Tick of each event.
     pub ticks: Vec<i64>,
-    /// Arrival numbers.
+    /// Arrival number of each event.
     pub seqs: Vec<i64>,
-    /// Commit numbers.
+    /// Commit number of each event.
     pub gsns: Vec<i64>,
 }
 
@@ -41,8 +41,8 @@ impl EventRows {
         self.columns.iter().map(Column::bytes).sum()
     }
 
-    /// The events of `batches` (all of the same shape) that are in force at `snapshot_gsn`; `None`
-    /// if no event is left.
+    /// Collects the events of `batches` (all of the same shape) that are in force at
+    /// `snapshot_gsn`; `None` if there are none.
     ///
     /// # Errors
     /// `Internal`.
@@ -77,8 +77,8 @@ impl EventRows {
         parts.rows()
     }
 
-    /// Like [`Self::of_batches`], for a part of a piece of a version. The result omits replaced
-    /// events, and the function appends their arrival numbers to `dropped`.
+    /// Like [`Self::of_batches`], for one part of a piece. Appends the arrival numbers of replaced
+    /// events, which the result omits, to `dropped`.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -161,7 +161,7 @@ impl EventRows {
     }
 }
 
-/// Events collected from several sources.
+/// Collects the events of several sources.
 struct RowCollector {
     shape: Arc<Shape>,
     stored: Vec<Vec<Column>>,
@@ -182,7 +182,7 @@ impl RowCollector {
         self.gsns.push(gsn);
     }
 
-    /// Adds the columns of one source. `mask` selects the rows.
+    /// Adds the columns of one source; `mask` selects the rows, and `None` selects all.
     fn columns(&mut self, columns: &[Column], mask: Option<Vec<bool>>) -> Result<()> {
         debug_assert_eq!(columns.len(), self.stored.len(), "a source lacks a column");
         let mask = mask.map(BooleanArray::from);

@@ -1,4 +1,4 @@
-//! Writes stories from slices of events.
+//! Writes stories, slice by slice (a slice is a window of ticks, and becomes one row group).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     version::manifest::{PieceFile, PieceRecord},
 };
 
-/// Writer of a single story.
+/// Writes one story.
 pub struct StoryWriter {
     builder: Builder,
     schema: StorySchema,
@@ -22,7 +22,7 @@ pub struct StoryWriter {
 }
 
 impl StoryWriter {
-    /// Begins a story. `id` is a number without earlier use.
+    /// Begins a story. `id` must be a number that no piece has had.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -36,12 +36,12 @@ impl StoryWriter {
         Ok(Self { builder, schema: schema.clone(), rows: 0, unpacked_bytes: 0 })
     }
 
-    /// Number of events until now.
+    /// Number of events written so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Approximate bytes until now.
+    /// Approximate bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.builder.bytes()
     }
@@ -86,12 +86,11 @@ impl StoryWriter {
         Ok(())
     }
 
-    /// Finishes the story. On return, the story is durable at its final place and verified by a
-    /// read.
+    /// Finishes the story. On return, the story is durable at its final place, and was verified by
+    /// reading it back.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`. After an error, the story does not
-    /// exist.
+    /// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`. After an error, there is no story.
     pub async fn finish(self, snapshot_gsn: Gsn, since_ns: i64) -> Result<PieceRecord> {
         let built = self.builder.finish().await?;
         invariant!(

@@ -1,4 +1,5 @@
-//! The beginning of the journal: events before the floor are in pieces, or no longer needed.
+//! Moves the floor, the beginning of the journal. Events before the floor are in pieces, or no
+//! longer needed.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::{
     },
 };
 
-/// Gives up the pieces of dropped chronicles, and moves the beginning of the journal to the first
-/// frame needed by an event or a delete. Returns the bytes freed.
+/// Removes the pieces of dropped chronicles, and moves the floor to the first frame that an event
+/// or a delete needs. Returns the number of bytes freed in the journal.
 ///
 /// # Errors
 /// `Io`.
@@ -27,8 +28,8 @@ pub async fn raise_floor(mover: &Arc<Mover>) -> Result<u64> {
     raise(mover, files).await
 }
 
-/// Moves the beginning of the journal like [`raise`], if the move frees a segment. Returns the bytes
-/// freed.
+/// Moves the floor like [`raise`], but only if the move frees a segment. Returns the number of
+/// bytes freed.
 ///
 /// # Errors
 /// `Io`.
@@ -39,7 +40,7 @@ pub async fn free_segments(mover: &Arc<Mover>) -> Result<u64> {
     raise_from(mover, files, lowest).await
 }
 
-/// Moves the beginning of the journal. Only for the holder of the lock `move_lock`.
+/// Moves the floor to the first needed frame. The caller must hold `move_lock`.
 ///
 /// # Errors
 /// `Io`.
@@ -47,7 +48,7 @@ pub async fn raise(mover: &Arc<Mover>, files: &EngineFiles) -> Result<u64> {
     raise_from(mover, files, Lsn(0)).await
 }
 
-/// Moves the beginning of the journal to `lowest` or further.
+/// Moves the floor, unless the first needed frame is before `lowest`.
 async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Result<u64> {
     let Some((candidate, published)) = last_candidate(mover) else { return Ok(0) };
     let state = files.manifest.state();
@@ -56,12 +57,12 @@ async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Res
     }
     let producers = mover.keeper.producers.lock().list();
     debug_assert!(state.floor.gsn.0 <= candidate.gsn, "the floor goes back");
-    // The edits must not be more durable than the frames behind these edits.
+    // Sync first: an edit must not become durable before the frames on which it depends.
     sync(mover.log.as_ref()).await?;
-    // The same order in every run.
+    // Sorted, so that the order of the edits is the same in every run.
     let mut versions: Vec<_> = published.versions.iter().collect();
     versions.sort_unstable_by_key(|(id, _)| **id);
-    // Records deletes and replacements known only to the journal.
+    // Writes deletes and replacements that only the journal knows into the manifest.
     for (id, pinned) in versions {
         let version = &pinned.version;
         let (through, is_recorded) = match state.chronicles.get(id) {
@@ -71,7 +72,7 @@ async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Res
                     && *version.lost() == owned.lost;
                 (owned.through, is_recorded)
             }
-            // The chronicle never had a piece.
+            // The manifest does not know the chronicle, because it never had a piece.
             None => (Gsn(0), version.lost().is_empty()),
         };
         if !is_recorded {
@@ -96,9 +97,10 @@ async fn raise_from(mover: &Arc<Mover>, files: &EngineFiles, lowest: Lsn) -> Res
     mover.journal_release.release(mover.log.as_ref(), lsn)
 }
 
-/// The last possible beginning of the journal, and the versions without an event before it.
+/// The last possible floor, and the published versions. The versions have no batch with an event
+/// before the floor.
 fn last_candidate(mover: &Mover) -> Option<(FloorCandidate, Arc<PublishedVersions>)> {
-    // Read before the versions: the versions are then at least as new.
+    // Read before the versions, so that the versions are at least as new.
     let candidates = mover.keeper.floor_candidates.list();
     let published = mover.publisher.published();
     let oldest = published
@@ -110,15 +112,15 @@ fn last_candidate(mover: &Mover) -> Option<(FloorCandidate, Arc<PublishedVersion
     Some((candidate, published))
 }
 
-/// The first frame of the journal with an event or a delete that no piece has.
+/// The first frame of the journal with an event or a delete that no piece contains.
 pub fn needed_from(mover: &Mover) -> Lsn {
     let Some(files) = &mover.files else { return Lsn(0) };
     let floor = files.manifest.state().floor.lsn;
     last_candidate(mover).map_or(floor, |(candidate, _)| candidate.lsn.max(floor))
 }
 
-/// Gives up the pieces of dropped chronicles. A piece with a reader is doomed; a tablet without a
-/// reader is removed at once.
+/// Removes the pieces of dropped chronicles. A piece that is still open is removed after its last
+/// reader; all other pieces are given up at once.
 async fn forget(mover: &Arc<Mover>, files: &EngineFiles) -> Result<()> {
     let state = files.manifest.state();
     let dropped = std::mem::take(&mut *mover.publisher.chronicles.dropped.lock());

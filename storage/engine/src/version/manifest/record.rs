@@ -1,7 +1,7 @@
-//! Edits and states in the form of the log: JSON after a byte with the format version.
+//! Encodes edits and states for the log: a byte with the format version, then JSON.
 //!
-//! Format 2 adds deletes with their own gsn (`raised`) and `lost`. A reader of format 1 alone would
-//! ignore both, and show deleted events.
+//! Format 2 adds `raised` (deletes with a separate gsn) and `lost`. A reader that knows only format
+//! 1 would ignore both, and would show deleted events.
 
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
@@ -11,7 +11,7 @@ use super::state::{Edit, ManifestState};
 
 const FORMAT: u8 = 2;
 
-/// The oldest readable format; fields missing in this format are empty.
+/// The oldest format that can be read; fields that it lacks are empty.
 const FORMAT_MIN: u8 = 1;
 
 pub fn of_edit(edit: &Edit) -> Result<Bytes> {

@@ -1,4 +1,4 @@
-//! The state of the manifest, and the effect of an edit: pure functions.
+//! The state of the manifest, and the effect of an edit on the state, as pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,65 +12,67 @@ use crate::version::{fence::Fence, lost_positions::LostPositions};
 /// The owners of all events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestState {
-    /// The events of the pieces, for each chronicle.
+    /// The events that pieces own, for each chronicle.
     pub chronicles: BTreeMap<ChronicleId, OwnedEvents>,
-    /// The beginning of the journal.
+    /// The floor: the beginning of the journal.
     pub floor: Floor,
-    /// Highest number ever given to a piece.
+    /// Highest number that was ever assigned to a piece.
     pub last_piece: u64,
 }
 
-/// The events of the pieces of one chronicle.
+/// The events of one chronicle that pieces (tablets and stories) own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "Owned")]
 pub struct OwnedEvents {
     /// Pieces own the events up to this gsn; the journal owns later events.
     pub through: Gsn,
-    /// The next arrival number: all lower numbers are taken.
+    /// The next arrival number to assign: all lower numbers are assigned.
     pub next_seq: u64,
-    /// The tick after the last tick of all present and past pieces.
+    /// The tick after the last tick of all pieces, including pieces that no longer exist.
     #[serde(rename = "sealed")]
     pub ticks_end: Option<Tick>,
-    /// The highest tick ever committed, at the last move. Earlier releases did not write this
+    /// The highest tick ever committed, as of the last move. Earlier releases did not write this
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<Tick>,
     /// The pieces, by number.
     pub pieces: BTreeMap<u64, PieceRecord>,
-    /// Deletes up to `through` with hidden rows in a piece.
+    /// Fences up to `through` that hide rows of a piece.
     pub fences: Vec<Fence>,
-    /// Replaced events of the pieces: arrival number, and gsn of the replacement.
+    /// Events in pieces that later events replaced: arrival number of the event, and gsn of the
+    /// replacement.
     pub replaced: BTreeMap<u64, u64>,
-    /// Positions of deleted events.
+    /// The gsn's of deleted events.
     #[serde(default, skip_serializing_if = "LostPositions::is_empty")]
     pub lost: LostPositions,
 }
 
-/// A file of events. The engine compares all fields with the file when the file is opened.
+/// The record of a piece (a file of events). When the engine opens the file, it compares all fields
+/// with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieceRecord {
-    /// The number; never used again.
+    /// The number of the piece; never used again.
     pub id: u64,
-    /// Shape of the events.
+    /// Schema version of the events.
     pub schema_version: SchemaVersion,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub bytes: u64,
     /// Bytes of the events without compression.
     pub unpacked_bytes: u64,
-    /// Blocks or row groups in it.
+    /// Number of blocks or row groups in the file.
     pub parts: u32,
-    /// Events in the file, replaced and deleted events included.
+    /// Number of events in the file, including replaced and deleted events.
     pub rows: u64,
-    /// Checksum of the checksums in the file.
+    /// Checksum over all checksums in the file.
     pub checksum: u32,
-    /// Smallest range around the ticks.
+    /// Smallest range that contains the ticks of the events.
     pub ticks: TickRange,
-    /// Lowest and highest gsn.
+    /// Lowest and highest gsn of the events.
     pub gsns: (Gsn, Gsn),
-    /// Deletes up to this gsn are applied: the file leaves out their events.
+    /// The file was written after all deletes up to this gsn, and omits their events.
     pub fenced_through: Gsn,
-    /// Commit time of the oldest events, in nanoseconds since 1970, as known when the events left
-    /// the journal. Earlier releases wrote the time of leaving the journal.
+    /// Commit time of the oldest event, in nanoseconds since 1970, as estimated when the events
+    /// left the journal. Earlier releases wrote the time at which the events left the journal.
     pub since_ns: i64,
     /// Kind of the file.
     pub file: PieceFile,
@@ -80,60 +82,61 @@ pub struct PieceRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PieceFile {
-    /// Blocks, on this machine.
+    /// A tablet: a file of blocks on a local disk.
     Tablet,
-    /// A Parquet file.
+    /// A story: a Parquet file.
     Story {
-        /// End of the row groups.
+        /// Offset of the end of the row groups, where the page index and the footer begin.
         tail_at: u64,
     },
 }
 
-/// The beginning of the journal: earlier frames are not needed.
+/// The floor: the beginning of the journal. Earlier frames are not needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
-    /// First needed frame.
+    /// lsn of the first needed frame.
     pub lsn: Lsn,
-    /// Highest gsn given before this frame.
+    /// Highest gsn assigned before this frame.
     pub gsn: Gsn,
-    /// Highest statement before this frame.
+    /// Highest statement id before this frame.
     pub statement: StatementId,
-    /// Producers, and the last committed number of each producer before this frame (F68).
+    /// For each producer, the last number committed before this frame (F68).
     pub producers: Vec<(ProducerId, u64)>,
 }
 
-/// One change.
+/// One change of the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
-    /// A change of the owner of a chronicle's events (CL-3).
+    /// Changes the owner of events of a chronicle (CL-3).
     Move(Move),
-    /// A later beginning of the journal.
+    /// Moves the floor: the journal begins later.
     Raise(Floor),
-    /// Dropped chronicles.
+    /// Removes dropped chronicles from the state.
     Forget(Vec<ChronicleId>),
 }
 
-/// A change of the owner of a chronicle's events.
+/// A change of the owner of events of a chronicle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// The chronicle.
     pub chronicle: ChronicleId,
-    /// The new border between journal and pieces.
+    /// The new border: pieces own the events up to this gsn, and the journal owns the later events.
     pub through: Gsn,
-    /// The next arrival number: all lower numbers are taken.
+    /// The next arrival number to assign: all lower numbers are assigned.
     pub next_seq: u64,
     /// New pieces.
     pub added: Vec<PieceRecord>,
-    /// Pieces without remaining events: the new pieces hold the events, or the events are gone.
+    /// Numbers of removed pieces: the new pieces contain their events, or the events are gone.
     pub removed: Vec<u64>,
-    /// Deletes with hidden rows in the pieces after the move.
+    /// The fences that hide rows in pieces after the move.
     pub fences: Vec<Fence>,
-    /// Newly known replaced events of these pieces: arrival number, and gsn of the replacement.
+    /// Newly recorded replacements of events in pieces: arrival number of the event, and gsn of the
+    /// replacement.
     pub replaced: Vec<(u64, u64)>,
-    /// Arrival numbers of replaced events no longer held by any piece.
+    /// Arrival numbers of replaced events that no piece contains any more.
     pub forgotten: Vec<u64>,
-    /// All positions of deleted events.
+    /// The gsn's of all deleted events.
     #[serde(default, skip_serializing_if = "LostPositions::is_empty")]
     pub lost: LostPositions,
     /// The highest tick ever committed.
@@ -148,9 +151,8 @@ impl OwnedEvents {
         self.highest.max(last)
     }
 
-    /// Highest gsn in this record. The journal must reach this gsn: otherwise the journal would
-    /// give a lower gsn to new events, and these events would count as deleted or as owned by
-    /// pieces.
+    /// Highest gsn in this record. The journal must reach this gsn: otherwise it would assign lower
+    /// gsn's to new events, and these events would count as deleted or as owned by pieces.
     pub fn last_gsn(&self) -> Gsn {
         let carried_out = self.pieces.values().map(|piece| piece.fenced_through);
         let deleted = self.fences.iter().map(Fence::raised);
@@ -160,7 +162,7 @@ impl OwnedEvents {
 }
 
 impl ManifestState {
-    /// Number of entries in a snapshot.
+    /// Number of entries that a snapshot of the state has.
     pub fn records(&self) -> usize {
         let of = |owned: &OwnedEvents| {
             1 + owned.pieces.len() + owned.fences.len() + owned.replaced.len()
@@ -177,7 +179,7 @@ impl ManifestState {
     /// The state after an edit.
     ///
     /// # Errors
-    /// `Internal` for an edit in contradiction to this state.
+    /// `Internal` if the edit contradicts this state.
     pub fn after(&self, edit: &Edit) -> Result<Self> {
         let mut next = self.clone();
         match edit {
