@@ -37,8 +37,8 @@ pub mod untidy;
 /// sealed; if the first batch is small, the older half of the tail is sealed.
 const TAIL_BATCHES_MAX: usize = 128;
 
-/// An immutable list of all events of one chronicle at one instant: batches in memory in commit
-/// order, and pieces (files).
+/// An immutable list of what contains the events of one chronicle at one instant: batches in
+/// memory, in commit order, and pieces (files).
 #[derive(Debug, Clone, Default)]
 pub struct Version {
     sealed: Arc<Vec<Arc<MemoryBatch>>>,
@@ -47,7 +47,8 @@ pub struct Version {
     pieces: Arc<PieceSet>,
     lost: Arc<LostPositions>,
     epoch: u64,
-    /// The first tick still open for events, at the last seal; `None` before a seal.
+    /// The first tick at which events can still arrive, as of the last seal; `None` before the
+    /// first seal.
     open_from: Option<Tick>,
 }
 

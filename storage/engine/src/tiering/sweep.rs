@@ -30,7 +30,7 @@ pub struct PartSweep<'a> {
     next: Option<(&'a OpenPiece, Part)>,
     /// Events that were read, but are not in a window yet.
     pool: Vec<EventRows>,
-    /// Calendar windows of several widths, the widest first: the output windows end at the end of
+    /// Time windows of several lengths, the widest first: the output windows end at the end of
     /// one of them if possible.
     windows: Vec<Windows>,
     /// True if the next output window may begin with the last tick of the previous one.
@@ -59,7 +59,7 @@ impl WindowLimit {
 
 impl<'a> PartSweep<'a> {
     /// A sweep through `parts` that returns the events in force at `snapshot_gsn`. `windows` are
-    /// the calendar windows, the widest first.
+    /// the time windows, the longest first.
     pub fn new(
         version: &'a Version,
         snapshot_gsn: Gsn,
