@@ -10,9 +10,9 @@
 //! and waking a thread costs more than decoding one event.
 //!
 //! The last step assigns gsn's in the order of the committing frames. Recovery drops the frames of
-//! a statement that has no commit frame. It does so at the end of the log; or earlier, if these
-//! frames use much memory: a second pass over the log then looks only for commit frames. Recovery
-//! skips the events of dropped chronicles, but their gsn's stay used.
+//! a statement without a commit frame: at the end of the log, or earlier if these frames use much
+//! memory. In the latter case, a second pass over the log finds all commit frames. Recovery skips
+//! the events of dropped chronicles, but their gsn's stay used.
 //!
 //! The catalog's last decision may name a prepared statement, which has no commit frame yet.
 //! Recovery commits this statement at the end of the log, and writes the missing frame (RFC 0023).

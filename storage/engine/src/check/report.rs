@@ -98,7 +98,7 @@ pub struct Line {
     pub part: PartKind,
     /// The file or folder. The path is relative if it is inside the data directory.
     pub path: String,
-    /// The table concerned, if there is one.
+    /// The table concerned; `None` if the line concerns no single table.
     pub table: Option<String>,
     /// Number of events in the part, or of events concerned by the finding.
     pub rows: Option<u64>,

@@ -30,7 +30,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Groups `rows` rows by their key columns. Without key columns, there is one group.
+    /// Groups `rows` rows by their key columns. Without key columns, all rows are one group.
     pub fn of(columns: &[Column], key_columns: &KeyColumns, rows: usize) -> Result<Self> {
         let keys = key_columns_of(columns, key_columns)?;
         if keys.is_empty() {

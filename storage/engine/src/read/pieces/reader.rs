@@ -448,7 +448,7 @@ impl PieceReader {
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
-    /// All events as one batch, in stored order.
+    /// Builds one batch of all events, in stored order.
     fn whole(&self, events: &PartEvents) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let all = || (0..events.rows as u32).map(|row| (0, row)).collect::<Vec<_>>();
