@@ -137,8 +137,8 @@ impl Engine {
         self.mover.move_history.measure_by(metrics);
     }
 
-    /// The tiers that have events of a chronicle, the lowest tier first, and the highest visible
-    /// gsn. A snapshot merges these tiers.
+    /// The tiers that have events of a chronicle, from the oldest events to the newest (stories,
+    /// tablets, journal), and the highest visible gsn. A snapshot merges these tiers.
     pub fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
         PinnedSnapshot::new(self.publisher.published()).tiers(chronicle)
     }

@@ -10,7 +10,7 @@
 //!   pieces: [tablet][story] …             files with the events that left the journal
 //!
 //!   one publisher at a time ─► new version of each chronicle ─► PublishedVersions {gsn, versions}
-//!                                                                  ▲ snapshots clone the Arc
+//!                                                                  ▲ a snapshot clones the Arc
 //! ```
 
 use std::sync::Arc;

@@ -58,7 +58,7 @@ impl PieceSet {
         next
     }
 
-    /// Raises [`Self::ticks_end`] to `end`, which also covers pieces that no longer exist.
+    /// Raises the end of the ticks to `end`, which also covers pieces that no longer exist.
     #[must_use]
     pub fn with_ticks_end(mut self, end: Option<Tick>) -> Self {
         self.ticks_end = self.ticks_end.max(end);
