@@ -1,8 +1,8 @@
 //! Rebuilds a damaged tablet from the journal, if the journal still has the tablet's events.
 //!
 //! ```text
-//!   frames ─► events of the tablet's ticks and gsn's ─► those in force when it was built ─► file
-//!                                                          same checksum as in the manifest? ─► accepted
+//!   frames ─► events of the tablet's ticks and gsn's ─► in force when it was built ─► file
+//!                                                          checksum as in the manifest? ─► accepted
 //! ```
 //! The rebuild guesses nothing. The result must match every byte of the tablet that the manifest
 //! names. The checksum of all block heads proves this, because the heads contain the checksums of

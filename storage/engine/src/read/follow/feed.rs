@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   commit ─► visible ─► push ─► [ … │ commit │ commit ]   the oldest leave a full ring
-//!                          └► relay ─► waiting followers       └ followers that are behind read history
+//!                          └► relay ─► waiting followers       └ slower followers read history
 //! ```
 //! The publisher only adds to the ring and wakes one task, the relay, which wakes the followers:
 //! the cost for the publisher does not depend on the number of followers. The ring is empty while
