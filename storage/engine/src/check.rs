@@ -8,9 +8,9 @@
 //!      └─ finish      ◄── is every event owned once, does the journal reach the pieces
 //!                 each part, and each finding ─► Report
 //! ```
-//! Memory: one block or row group, the frame counts of the open statements, and a bit for each
-//! arrival number of one chronicle, up to 64 MiB. Beyond this limit, the check does not look for
-//! events with two owners.
+//! Memory of a check: one block or row group, the frame counts of unfinished statements, and a bit
+//! for each arrival number of one chronicle, up to 64 MiB. Beyond this limit, the check does not
+//! look for events with two owners.
 
 mod compare;
 mod journal;
@@ -32,10 +32,10 @@ pub use subject::{CatalogEntry, Subject};
 
 use journal::JournalContent;
 
-/// Called with the number of bytes read since the last call; an error ends the check.
+/// A callback that receives the number of bytes read since its last call. An error ends the check.
 pub type Progress<'a> = dyn FnMut(u64) -> Result<()> + 'a;
 
-/// A running check.
+/// A check in progress.
 pub struct Check<'a> {
     subject: &'a Subject,
     progress: &'a mut Progress<'a>,
@@ -44,13 +44,13 @@ pub struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// A check of `subject`.
+    /// A new check of `subject`.
     pub fn new(subject: &'a Subject, progress: &'a mut Progress<'a>) -> Self {
         let journaled = JournalContent::new(&subject.state.floor, subject.decision.as_ref());
         Self { subject, progress, report: Report::default(), journaled }
     }
 
-    /// Takes a frame of the journal. Called for all frames from the floor onward, in lsn order.
+    /// Checks a frame of the journal. Call for all frames from the floor onward, in lsn order.
     ///
     /// # Errors
     /// The errors of `progress`.
@@ -60,28 +60,29 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Records a gap: frames of the journal from `lsn` onward cannot be read. `frame` is the header
-    /// of a single lost frame, without a payload. Returns the meaning of the gap for the data.
+    /// Records a gap in the journal: frames from `lsn` onward cannot be read. If a single frame is
+    /// lost and its header is known, `frame` is the header, without a payload. Returns a text with
+    /// the meaning of the gap for the data.
     pub fn lost(&mut self, lsn: Lsn, frame: Option<&Frame>) -> String {
         self.journaled.lost(self.subject, lsn, frame)
     }
 
-    /// Checks all files named by the manifest. Blocks.
+    /// Checks all files that the manifest names. Blocks the thread.
     ///
     /// # Errors
-    /// The errors of `progress`; `ConnectionFailure` for an object store out of reach.
+    /// The errors of `progress`; `ConnectionFailure` if an object store is out of reach.
     pub fn pieces(&mut self) -> Result<()> {
         pieces::check(self.subject, &self.journaled, self.progress, &mut self.report)
     }
 
-    /// The findings. `torn` is true for a torn tail of the journal.
+    /// Ends the check, and returns its report. `torn` is true if the tail of the journal is torn.
     pub fn finish(mut self, torn: bool) -> Report {
         self.journaled.finish(self.subject, torn, &mut self.report);
         self.report
     }
 }
 
-/// A range of ticks of a chronicle in times, with an inclusive end.
+/// A range of ticks as a text with times; the end is inclusive.
 fn times(definition: Option<&ChronicleDefinition>, ticks: &TickRange) -> String {
     if ticks.is_empty() {
         return "no ticks".to_string();
@@ -97,19 +98,19 @@ fn times(definition: Option<&ChronicleDefinition>, ticks: &TickRange) -> String 
     }
 }
 
-/// A time in UTC.
+/// A time in UTC, as text.
 fn timestamp(time_ns: i64) -> String {
     let array = arrow::array::TimestampNanosecondArray::from(vec![time_ns]);
     let text = arrow::util::display::array_value_to_string(&array, 0);
     text.map_or_else(|_| format!("{time_ns} ns since 1970"), |text| format!("{text}Z"))
 }
 
-/// The table name of a chronicle, for people.
+/// The table name of a chronicle, for messages.
 fn name(definition: Option<&Arc<ChronicleDefinition>>, id: ChronicleId) -> String {
     definition.map_or_else(|| format!("number {id}"), |known| known.qualified_name())
 }
 
-/// True for an error in the data, false for an error that ends the check.
+/// True for damaged data, which the check reports; false for an error that ends the check.
 fn is_finding(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -121,7 +122,7 @@ fn is_finding(error: &Error) -> bool {
     )
 }
 
-/// An error in one line: message and detail.
+/// An error as one line of text: message and detail.
 fn message_of(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}; {detail}", error.message()),
@@ -129,7 +130,7 @@ fn message_of(error: &Error) -> String {
     }
 }
 
-/// Rows and bytes of the parts of one kind.
+/// Totals of the parts of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 struct PartTally {
     files: u64,
@@ -138,5 +139,5 @@ struct PartTally {
     damaged: u64,
 }
 
-/// Tallies by chronicle.
+/// Totals by chronicle.
 type Tallies = BTreeMap<ChronicleId, PartTally>;

@@ -1,10 +1,10 @@
-//! The engine: the store of events, put together from its parts.
+//! The engine: the store of events, assembled from its parts.
 //!
 //! ```text
 //!   publisher ◄── keeper      appends and deletes
 //!       ▲   ▲       ▲
-//!       │   └─── mover        moves between the tiers
-//!       └─────── followers    readers in the order of commits
+//!       │   └─── mover        moves events between the tiers
+//!       └─────── followers    serves subscriptions, in commit order
 //! ```
 
 use std::sync::Arc;
@@ -42,8 +42,9 @@ use crate::{
     version::{publisher::Publisher, status},
 };
 
-/// Divisor of the memory budget for followers: one share for the commits not yet delivered to
-/// followers, and one share for the history read for followers.
+/// The memory for followers, in shares of `1 / FEEDS_SHARE` of the memory budget: one share for
+/// recent commits that followers have not taken yet, and one share for history that was read for
+/// followers.
 const FEEDS_SHARE: u64 = 16;
 
 /// The store of events: `EventStore` over a [`Log`].
@@ -56,11 +57,13 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Replays `log` and takes appends from then on. `definitions` returns the existing chronicles;
-    /// recovery skips the events of all other chronicles (their gsn's stay used).
+    /// Opens an engine: replays `log`, and accepts appends from then on. `definitions` returns the
+    /// existing chronicles. Recovery skips the events of all other chronicles, but their gsn's stay
+    /// used.
     ///
     /// # Errors
-    /// The errors of [`Log::replay`]; `DataCorrupted` for a sound frame with a bad payload.
+    /// The errors of [`Log::replay`]; `DataCorrupted` if a frame has a valid checksum but an
+    /// invalid payload.
     pub fn open(
         log: Arc<dyn Log>,
         clock: Arc<dyn Clock>,
@@ -70,8 +73,8 @@ impl Engine {
         Self::open_with(log, clock, settings, definitions, None)
     }
 
-    /// Like [`Self::open`], with files beside the log. The files hold the events named by their
-    /// manifest.
+    /// Like [`Self::open`], with files for events that leave the log. The manifest among these
+    /// files names the valid files.
     ///
     /// # Errors
     /// Like [`Self::open`].
@@ -85,13 +88,13 @@ impl Engine {
         Self::open_decided(log, clock, settings, definitions, files, None, &|| Ok(()))
     }
 
-    /// Like [`Self::open_with`]. Recovery commits the append of `decision`, the catalog's last
-    /// decision, if a crash came before the commit frame (RFC 0023). `verify` runs after all frames
-    /// are read, and before recovery writes the commit frame.
+    /// Like [`Self::open_with`]. `decision` is the catalog's last decision: if a crash came before
+    /// its commit frame, recovery commits its append (RFC 0023). `verify` runs after all frames
+    /// were read, and before recovery writes the commit frame.
     ///
     /// # Errors
-    /// The errors of [`Self::open`] and of `verify`; `DataCorrupted` when the log has only a part
-    /// of the append; `DiskFull` without room for the commit frame.
+    /// The errors of [`Self::open`] and of `verify`; `DataCorrupted` if the log has only a part of
+    /// the append; `DiskFull` if there is no room for the commit frame.
     pub fn open_decided(
         log: Arc<dyn Log>,
         clock: Arc<dyn Clock>,
@@ -122,24 +125,26 @@ impl Engine {
         &self.mover
     }
 
-    /// Keeps chronicles with many acquisitions in memory longer than other chronicles (F13). The
-    /// first call sets the source of acquisitions; later calls have no effect.
+    /// Keeps the events of chronicles with many acquisitions in memory longer than other events
+    /// (F13). `acquirers` reports the acquisitions. The first call counts; later calls have no
+    /// effect.
     pub fn steer_by(&self, acquirers: Arc<dyn Acquirers>) {
         self.mover.acquirers.get_or_init(|| acquirers);
     }
 
-    /// Also records the following moves in `metrics`.
+    /// From now on, also records each move in `metrics`.
     pub fn measure_moves(&self, metrics: MoveMetrics) {
         self.mover.move_history.measure_by(metrics);
     }
 
-    /// The tiers with events of a chronicle, the lowest tier first, and the visible gsn: a snapshot
-    /// before the merge of its tiers.
+    /// The tiers that have events of a chronicle, from the oldest events to the newest (stories,
+    /// tablets, journal), and the highest visible gsn. A snapshot merges these tiers.
     pub fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
         PinnedSnapshot::new(self.publisher.published()).tiers(chronicle)
     }
 
-    /// Moves the beginning of the journal to the first needed frame. Returns the bytes freed.
+    /// Moves the floor (the beginning of the journal) to the first needed frame. Returns the number
+    /// of bytes freed.
     ///
     /// # Errors
     /// `Io`.
@@ -265,7 +270,7 @@ impl EventStore for Engine {
     }
 }
 
-/// Runs the work of a move on a thread of its own. The work continues without a waiting caller.
+/// Runs the work of a move on a new thread. The work continues even if the caller no longer waits.
 fn spawn_move<T: Send + 'static, F: Future<Output = Result<T>>>(
     work: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T>> {

@@ -1,14 +1,16 @@
 //! The storage engine: keeps events durable and in order, and reads them back.
 //!
 //! *What it is*: the implementation of [`EventStore`](stratalog_model::EventStore) on any
-//! [`Log`](stratalog_model::Log). The keeper admits events (schema, ticks, collisions by the series
-//! table: F24–F28). The memtable holds events in memory. Versions record the owner of the events.
-//! The player reads a pinned version through [`Tier`](stratalog_model::Tier)s (F18, F37).
+//! [`Log`](stratalog_model::Log). The keeper admits events: it checks their schema, assigns ticks,
+//! and detects collisions with the series table (F24–F28). Committed events stay in memory as
+//! batches until they move into files. Versions record the owner of each event. The player reads a
+//! pinned version through [`Tier`](stratalog_model::Tier)s (F18, F37).
 //!
-//! *What it deliberately is not*: the engine parses no SQL and knows no DataFusion, opens no file
-//! (the log does), and keeps no catalog (the caller passes definitions in). The engine has one
-//! thread, the grapher's: all other work runs on the thread of the append, the read or the frame
-//! completion.
+//! *What it deliberately is not*: the engine parses no SQL, knows no DataFusion, and keeps no
+//! catalog (the caller passes definitions in). It opens no file itself: the log, and the crates of
+//! tablets and stories, do. The engine has one permanent thread, the grapher's. Recovery, and moves
+//! that a caller requests, use temporary threads. All other work runs on the thread of the append,
+//! the read or the frame completion.
 //!
 //! *Data path*:
 //! ```text

@@ -1,20 +1,21 @@
-//! Recovery: installs the pieces of the manifest, and replays the log (CL-1, CL-9).
+//! Recovery at a start: installs the pieces that the manifest names, and replays the journal (CL-1,
+//! CL-9).
 //!
 //! ```text
 //!   log.replay          decode                       apply
 //!   frames, verified ─► columns in place, keys ─► statements, gsn's, series, versions
 //!   (caller's thread)   (thread)                     (thread)
 //! ```
-//! Frames move between the steps in parcels: a frame may be one event, and waking a thread costs
-//! more than decoding one event.
+//! Frames move between the steps in batches, called parcels: a frame may contain a single event,
+//! and waking a thread costs more than decoding one event.
 //!
-//! The applier counts gsn's in the order of the committing frames. Recovery drops the frames of a
-//! statement without a commit frame: at the end of the log, or, after many bytes without a commit
-//! frame, with a second pass over the log for commit frames alone. Recovery skips the events of
-//! dropped chronicles, but their gsn's stay used.
+//! The last step assigns gsn's in the order of the committing frames. Recovery drops the frames of
+//! a statement without a commit frame: at the end of the log, or earlier if these frames use much
+//! memory. In the latter case, a second pass over the log finds all commit frames. Recovery skips
+//! the events of dropped chronicles, but their gsn's stay used.
 //!
-//! The catalog's last decision may name a statement without a commit frame: a prepared statement.
-//! Recovery commits the statement at the end of the log, and writes the missing frame (RFC 0023).
+//! The catalog's last decision may name a prepared statement, which has no commit frame yet.
+//! Recovery commits this statement at the end of the log, and writes the missing frame (RFC 0023).
 
 mod apply;
 
@@ -50,29 +51,29 @@ use crate::{
     },
 };
 
-/// Longest wait of a start for the list of stories.
+/// Longest time that a start waits for the list of stories.
 const REACH_MAX: Duration = Duration::from_secs(30);
 
-/// Maximum number of parcels that wait between two steps.
+/// Maximum number of parcels (batches of frames) that wait between two steps.
 const QUEUE_PARCELS_MAX: usize = 2;
 
 /// Maximum number of frames of a parcel.
 const PARCEL_FRAMES_MAX: usize = 512;
 
-/// Bytes of payloads from which a parcel is sent.
+/// A parcel is sent once its payloads have this number of bytes.
 const PARCEL_BYTES: usize = 4 << 20;
 
 type FrameDefinition = Option<Arc<ChronicleDefinition>>;
 
-/// A frame on its way from the log to the decoder.
+/// A frame that was read from the log, and is not decoded yet.
 type ReadFrame = (Lsn, Frame, FrameDefinition);
 
-/// A frame with decoded events.
+/// A frame after the decoding step.
 struct DecodedFrame {
     frame: Frame,
     chronicle: Option<Arc<Chronicle>>,
-    /// `None` for other frames. An error fails the recovery if the events are committed: the schema
-    /// version of rolled-back events may no longer exist.
+    /// The decoded events; `None` for frames without events. An error fails the recovery only if
+    /// the events are committed: the schema version of rolled-back events may no longer exist.
     events: Option<Result<FrameEvents>>,
 }
 
@@ -88,18 +89,18 @@ struct FrameEvents {
 pub struct RecoveryTarget<'a> {
     /// The keeper, with the publisher of the versions.
     pub keeper: &'a Keeper,
-    /// The files beside the log.
+    /// The files other than the log; `None` for an engine without them.
     pub files: Option<&'a EngineFiles>,
-    /// Runtime for the checks of the files.
+    /// The runtime on which the checks of files run.
     pub blocking_pool: &'a BlockingPool,
 }
 
-/// Brings a new engine to the state of its log. `decision` is the last decision of the catalog;
-/// `verify` runs before recovery writes to the log.
+/// Brings a new engine to the state of its log. `decision` is the last decision of the catalog.
+/// `verify` runs after all frames were read, and before recovery writes to the log.
 ///
 /// # Errors
-/// The errors of the log and of `verify`; `DataCorrupted` for a sound frame with a bad payload, and
-/// for a decided append with a missing part.
+/// The errors of the log and of `verify`; `DataCorrupted` if a frame has a valid checksum but an
+/// invalid payload, or if a part of a decided append is missing.
 pub fn recover(
     target: RecoveryTarget<'_>,
     definitions: &dyn Fn(ChronicleId) -> FrameDefinition,
@@ -132,7 +133,7 @@ pub fn recover(
                 return Ok(());
             }
             bytes = 0;
-            // A stopped step reports its own error.
+            // An error means that the next step has stopped; the step reports its own error.
             read.send(std::mem::take(&mut parcel)).map_err(|_| stopped())
         });
         let replayed = replayed.and_then(|()| read.send(parcel).map_err(|_| stopped()));
@@ -153,7 +154,7 @@ pub fn recover(
     for pinned in published.versions.values() {
         delete::free(publisher, &pinned.chronicle)?;
     }
-    // No statement is open: unfinished statements are rolled back.
+    // No statement is unfinished now: recovery has rolled them back.
     keeper.floor_candidates.committed(
         keeper.log.status().written,
         published.gsn.0,
@@ -169,7 +170,7 @@ pub fn recover(
     Ok(())
 }
 
-/// Checks that the journal, ending at `gsn`, reaches all positions in the manifest.
+/// Checks that the journal, which ends at `gsn`, reaches the highest gsn in the manifest.
 fn reaches_pieces(target: RecoveryTarget<'_>, gsn: Gsn) -> Result<()> {
     let chronicles = &target.keeper.publisher.chronicles;
     let Some(files) = target.files else { return Ok(()) };
@@ -186,8 +187,8 @@ fn reaches_pieces(target: RecoveryTarget<'_>, gsn: Gsn) -> Result<()> {
     Ok(())
 }
 
-/// Installs the pieces of the manifest, and removes the files not named by the manifest. Returns
-/// the beginning of the log.
+/// Installs the pieces that the manifest names, and removes all other files. Returns the floor: the
+/// place at which the replay of the log begins.
 fn adopt(
     target: RecoveryTarget<'_>,
     definitions: &dyn Fn(ChronicleId) -> FrameDefinition,
@@ -226,7 +227,7 @@ fn adopt(
     Ok(state.floor.clone())
 }
 
-/// Removes the files not named by the manifest, and checks the named files.
+/// Checks the files that the manifest names, and removes all other files.
 async fn keep(files: &EngineFiles, state: &ManifestState) -> Result<()> {
     let Shelves { tablets, stories } = &files.shelves;
     let (mut blocks, mut names) = (BTreeSet::new(), BTreeSet::new());
@@ -244,13 +245,14 @@ async fn keep(files: &EngineFiles, state: &ManifestState) -> Result<()> {
     for (chronicle, record) in state.pieces() {
         let checked = match (record.story(chronicle), &existing_files.1) {
             (Some(built), Some(existing_files)) => stories.check(&built, existing_files),
-            // Checked when a query reads the story.
+            // A story is checked when a query reads it.
             (Some(_), None) => Ok(()),
             (None, _) => tablets.check(TabletId(record.id), record.bytes, &existing_files.0),
         };
         checked.map_err(|error| with_age_hint(error, state.last_piece, latest))?;
     }
-    // Only after the checks: after a loss of edits, these files may hold events missing elsewhere.
+    // Only after the checks: if the manifest has lost edits, these files may have events that exist
+    // nowhere else.
     tablets.keep_only(&blocks)?;
     if let Some(existing_files) = &existing_files.1 {
         stories.keep_only(&names, existing_files).await?;
@@ -258,8 +260,8 @@ async fn keep(files: &EngineFiles, state: &ManifestState) -> Result<()> {
     Ok(())
 }
 
-/// The error of a file named by the manifest, with a hint if a file has a number above all numbers
-/// known to the manifest.
+/// The error about a file that the manifest names. Adds a hint if a file exists with a number above
+/// all numbers that the manifest knows: the manifest may be too old.
 fn with_age_hint(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
     match latest.filter(|latest| *latest > last_piece) {
         None => error,
@@ -271,8 +273,8 @@ fn with_age_hint(error: Error, last_piece: u64, latest: Option<u64>) -> Error {
     }
 }
 
-/// The existing stories; `None` if the store is out of reach. A store out of reach does not prevent
-/// a start: the other tiers stay usable.
+/// The stories in the store; `None` if the store is out of reach. This does not prevent a start,
+/// because the other tiers stay usable.
 async fn existing_stories(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u64>>> {
     let files = tokio::time::timeout(REACH_MAX, stories.files()).await;
     let error = match files {
@@ -356,7 +358,8 @@ fn events_of(
     Ok(FrameEvents { shape, columns: decoded.columns, ticks, groups })
 }
 
-/// Runs a future to its end on a new thread: the opener of an engine may not be allowed to block.
+/// Runs a future to completion on a new thread, because the caller that opens the engine may not be
+/// allowed to block.
 fn wait<T: Send>(
     blocking_pool: &BlockingPool,
     future: impl Future<Output = Result<T>> + Send,

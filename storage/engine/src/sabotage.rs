@@ -1,6 +1,7 @@
-//! The engine's faults for crash tests ([`stratalog_model::sabotage`]).
+//! The deliberate faults of the engine, which crash tests switch on
+//! ([`stratalog_model::sabotage`]).
 
-/// Every fault.
+/// The names of all faults.
 pub const FAULTS: [&str; 26] = [
     "dedup-off",
     "ack-before-durable",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use stratalog_model::Tiering;
 
-/// The operator's settings: plain numbers. The server reads the settings from the configuration.
+/// The operator's settings, as plain numbers. The server reads them from its configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
@@ -14,24 +14,26 @@ pub struct EngineSettings {
     /// Largest payload of a frame, in bytes; larger pushes are split. A single event may exceed
     /// this size, up to the limit of the log.
     pub frame_bytes_max: usize,
-    /// Producers whose last sequence is remembered (F68). The producer with the longest silence is
-    /// forgotten first.
+    /// Number of idempotent producers whose last statement number is remembered (F68). The producer
+    /// whose last commit is the oldest is forgotten first.
     pub producers_max: usize,
-    /// Least number of neighbouring small batches for one merge.
+    /// Minimum number of small adjacent batches for one merge in memory.
     pub compaction_fan_in: usize,
-    /// Rows from which a batch is no longer merged with its neighbours; rows of more than 128 bytes
-    /// lower the number.
+    /// A batch with at least this number of rows is not merged with other batches. For batches
+    /// whose rows exceed 128 bytes, fewer rows are enough.
     pub compaction_rows_max: usize,
-    /// Budget for events in memory that have left the journal, in bytes; 0 keeps none (F29).
+    /// Memory budget in bytes for events that have left the journal but also stay in memory; 0
+    /// keeps none (F29).
     pub backlog_bytes_max: u64,
-    /// Percentage of the memory budget from which events move into tablets.
+    /// Events move into tablets once this percentage of the memory budget is in use.
     pub move_from_percent: u64,
-    /// Bytes of the journal from which events move into tablets, to let the journal begin later.
+    /// Events move into tablets once the journal has this number of bytes, so that the journal can
+    /// free segments.
     pub journal_bytes_high: u64,
     /// Approximate bytes of batches in one move into tablets; the move needs the same memory again.
     pub move_bytes: u64,
-    /// Limit of merges and stories, in written bytes per second; 0 for no limit. Moves for waiting
-    /// appends have no limit.
+    /// Limit of the writes of merges and stories, in bytes per second; 0 for no limit. Moves for
+    /// which appends wait have no limit.
     pub move_bytes_per_second_max: u64,
     /// Maximum number of events in a tablet.
     pub tablet_rows_max: usize,
@@ -39,25 +41,28 @@ pub struct EngineSettings {
     pub block_rows_max: usize,
     /// Approximate bytes of a block before compression.
     pub block_bytes: usize,
-    /// Approximate events of a row group of a story: the unit in memory during a write or a read.
+    /// Approximate number of events of a row group of a story, which is the unit in memory during a
+    /// write or a read.
     pub slice_rows_max: usize,
-    /// Approximate bytes of the events of a row group; wide events make a row group of fewer
+    /// Approximate bytes of the events of a row group. If events are wide, a row group has fewer
     /// events.
     pub slice_bytes_max: usize,
-    /// Intended number of events for each cell of a story: one series in one window of time (F86).
+    /// Intended number of events per cell of a story. A cell has the aggregates of one series in
+    /// one window of time (F86).
     pub cell_rows: usize,
-    /// Events in the journal and in tablets before a move into a story (F35).
+    /// Number of events in the journal and in tablets at which they move into a story (F35).
     pub story_rows_max: u64,
-    /// Bytes in the journal (approximate compressed size) and in tablets from which the events move
-    /// into a story (F35).
+    /// Bytes of events in the journal (estimated after compression) and in tablets at which they
+    /// move into a story (F35).
     pub story_bytes_max: u64,
-    /// Age of events, in milliseconds after their commit, from which they move into a story (F35);
-    /// a few rows wait longer.
+    /// Age of events after their commit, in milliseconds, at which they move into a story (F35). A
+    /// few rows wait longer.
     pub story_age_max_ms: u64,
 }
 
 impl EngineSettings {
-    /// The settings for a chronicle: the chronicle's options override the engine's settings.
+    /// The settings for one chronicle: the options of the chronicle override the settings of the
+    /// engine.
     #[must_use]
     pub fn for_chronicle(&self, tiering: &Tiering) -> Self {
         Self {

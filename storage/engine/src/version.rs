@@ -1,5 +1,6 @@
-//! Versions: a version is an immutable list of the batches and files that contain the events of one
-//! chronicle. Each commit, each merge of batches, and each delete creates a new version.
+//! A version is an immutable view of one chronicle: the batches in memory and the pieces (files)
+//! that contain its events. Each commit, each merge of batches, and each delete creates a new
+//! version.
 //!
 //! ```text
 //!   sealed: [batch][batch][batch] …       large, no longer merged, shared by all later versions
@@ -9,7 +10,7 @@
 //!   pieces: [tablet][story] …             files with the events that left the journal
 //!
 //!   one publisher at a time ─► new version of each chronicle ─► PublishedVersions {gsn, versions}
-//!                                                                  ▲ snapshots clone the Arc
+//!                                                                  ▲ a snapshot clones the Arc
 //! ```
 
 use std::sync::Arc;
@@ -37,8 +38,8 @@ pub mod untidy;
 /// sealed; if the first batch is small, the older half of the tail is sealed.
 const TAIL_BATCHES_MAX: usize = 128;
 
-/// An immutable list of all events of one chronicle at one instant: batches in memory in commit
-/// order, and pieces (files).
+/// An immutable view of one chronicle at one instant: the batches in memory, in commit order, and
+/// the pieces (files), which together contain all its events.
 #[derive(Debug, Clone, Default)]
 pub struct Version {
     sealed: Arc<Vec<Arc<MemoryBatch>>>,
@@ -47,7 +48,8 @@ pub struct Version {
     pieces: Arc<PieceSet>,
     lost: Arc<LostPositions>,
     epoch: u64,
-    /// The first tick still open for events, at the last seal; `None` before a seal.
+    /// The first tick at which events can still arrive, as of the last seal; `None` before the
+    /// first seal.
     open_from: Option<Tick>,
 }
 

@@ -1,5 +1,5 @@
-//! Compares the events read from a piece with the piece's own summary: counts, ticks, numbers,
-//! keys, order, and duplicates of events already read.
+//! Compares the events read from a piece with the summaries that the piece stores: counts, ticks,
+//! gsn's, keys and order. Also finds events that were already read elsewhere.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use crate::{
     version::manifest::PieceRecord,
 };
 
-/// One piece, and the events read from the piece so far.
+/// A comparison of one piece: totals of the events read so far.
 pub struct PieceComparison<'a> {
     pub record: &'a PieceRecord,
-    /// `None` for unknown columns: the check then compares only bytes.
+    /// Columns and types; `None` if unknown: the check then compares only bytes.
     pub shape: Option<Arc<Shape>>,
     pub rows: u64,
     pub hull: TickRange,
     pub gsns: (u64, u64),
-    /// Events with a second owner.
+    /// Number of events that have a second owner.
     pub twice: u64,
-    /// Key, tick and number of the previous event.
+    /// Key, tick and arrival number of the previous event, to check the order.
     pub before: Option<(Box<[u8]>, i64, i64)>,
 }
 
-/// The summary of a block or row group, as stored in the piece.
+/// The summary of a block or row group, as stored in the piece. Ranges are (lowest, highest).
 pub struct StoredSummary<'a> {
     pub rows: u64,
     pub ticks: (i64, i64),
@@ -34,13 +34,14 @@ pub struct StoredSummary<'a> {
 }
 
 impl<'a> PieceComparison<'a> {
-    /// A piece before the first read.
+    /// A new comparison, for the record of a piece in the manifest.
     pub fn new(record: &'a PieceRecord, shape: Option<Arc<Shape>>) -> Self {
         let (hull, gsns) = (TickRange::EMPTY, (u64::MAX, 0));
         Self { record, shape, rows: 0, hull, gsns, twice: 0, before: None }
     }
 
-    /// Counts an unreadable part by its summary, to compare the remaining parts with the record.
+    /// Counts an unreadable block or row group by its stored summary, so that the totals can still
+    /// be compared with the record.
     pub fn count_by_summary(&mut self, stored_summary: &StoredSummary<'_>) {
         self.rows += stored_summary.rows;
         self.hull = self.hull.hull(&hull(stored_summary.ticks));
@@ -48,7 +49,7 @@ impl<'a> PieceComparison<'a> {
             (self.gsns.0.min(stored_summary.gsns.0), self.gsns.1.max(stored_summary.gsns.1));
     }
 
-    /// Compares the events of a block or row group with their summary.
+    /// Compares the events of a block or row group with its stored summary.
     pub fn part(
         &mut self,
         parts: &[PartEvents],
@@ -119,7 +120,7 @@ impl<'a> PieceComparison<'a> {
     }
 }
 
-/// The events found in a block or row group.
+/// The summary of a block or row group, computed from its events.
 struct ObservedSummary {
     rows: u64,
     ticks: (i64, i64),

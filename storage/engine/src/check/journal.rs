@@ -1,4 +1,5 @@
-//! The events of the journal: decoded, counted, and separated from the events of pieces.
+//! Checks the journal: decodes and counts the events, and separates the events that the journal
+//! owns from those that pieces (tablets and stories) own.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -25,31 +26,31 @@ use crate::{
     version::manifest::Floor,
 };
 
-/// The journal's content read so far.
+/// The content of the journal read so far.
 pub struct JournalContent {
-    /// The beginning of the journal.
+    /// The floor: the beginning of the journal.
     floor: Floor,
-    /// True after the first needed frame, or a later frame.
+    /// True after the first frame at or after the floor.
     started: bool,
-    /// Highest gsn so far; `None` after a gap in the frames: then the gsn is unknown.
+    /// Highest gsn so far; `None` after a gap in the frames, because the gsn is then unknown.
     gsn: Option<u64>,
-    /// Frames of statements without a commit frame so far.
+    /// Frames of statements that have no commit frame so far.
     open: HashMap<StatementId, Vec<FrameHead>, RandomState>,
-    /// Statements of the catalog's last decision, for the next start to commit.
+    /// Statements of the catalog's last decision (RFC 0023): the next start commits them.
     decided: HashSet<StatementId, RandomState>,
-    /// Decoding errors of frames in `open`: the schema version of rolled-back events may no longer
-    /// exist.
+    /// Decoding errors of frames in `open`, reported only if the statement commits: the schema
+    /// version of rolled-back events may no longer exist.
     undecodable: HashMap<StatementId, Vec<Line>, RandomState>,
     shapes: Shapes,
-    /// Unknown chronicles already reported.
+    /// Unknown chronicles that were already reported.
     unknown_chronicles: HashSet<ChronicleId, RandomState>,
-    /// The events owned by the journal.
+    /// Totals of the events that the journal owns.
     tallies: Tallies,
-    /// The arrival numbers owned by the journal.
+    /// The arrival numbers of the events that the journal owns.
     seqs: BTreeMap<ChronicleId, Ranges>,
 }
 
-/// A frame without its payload.
+/// The counts of a frame, without its payload.
 #[derive(Clone, Copy)]
 struct FrameHead {
     chronicle: ChronicleId,
@@ -58,15 +59,15 @@ struct FrameHead {
     bytes: u64,
 }
 
-/// Shapes of the schema versions read so far.
+/// The shapes (columns and types) of the schema versions used so far.
 #[derive(Default)]
 pub struct Shapes(HashMap<(ChronicleId, SchemaVersion), Arc<Shape>, RandomState>);
 
 impl Shapes {
-    /// The shape of a version.
+    /// The shape of a schema version.
     ///
     /// # Errors
-    /// `Internal` for a version unknown to the definition.
+    /// `Internal` if the definition does not know the version.
     pub fn of(
         &mut self,
         definition: &ChronicleDefinition,
@@ -139,16 +140,16 @@ impl JournalContent {
         }
         if let Err(error) = frame.completes() {
             report.push(unlisted(path, offset, lsn, &error));
-            // From here on, the set of committed events is unknown.
+            // The committed statements are unknown, and therefore all later gsn's.
             self.gsn = None;
         }
         self.count(subject, report, path, offset, &frame);
     }
 
-    /// True if a frame is before the first needed frame.
+    /// True if a frame is before the floor, and thus not needed.
     fn is_before(&mut self, subject: &Subject, lsn: Lsn) -> bool {
         if !self.started {
-            // The journal has released more frames meanwhile.
+            // The journal has released more frames meanwhile: takes the new floor.
             if lsn > self.floor.lsn.max(Lsn(1))
                 && let Some(manifest) = &subject.manifest
             {
@@ -158,7 +159,7 @@ impl JournalContent {
             if lsn < self.floor.lsn {
                 return true;
             }
-            // A journal without any release has the floor 0.
+            // A journal that never released a frame has the floor 0.
             if lsn > self.floor.lsn.max(Lsn(1)) {
                 self.gsn = None;
             }
@@ -167,7 +168,7 @@ impl JournalContent {
         false
     }
 
-    /// Counts a frame in the same way as recovery.
+    /// Counts the events of a frame, and assigns gsn's as recovery does.
     fn count(
         &mut self,
         subject: &Subject,
@@ -188,7 +189,7 @@ impl JournalContent {
                 self.open.entry(frame.statement).or_default().push(held);
                 return;
             }
-            // A frame with an unreadable list is already reported.
+            // An unreadable list of statements is already reported.
             FrameKind::Commit | FrameKind::Transaction => {
                 let mut held = Vec::new();
                 for statement in frame.completes().unwrap_or_default() {
@@ -256,7 +257,7 @@ impl JournalContent {
         Err(Error::new(ErrorKind::DataCorrupted, what))
     }
 
-    /// Records a gap from `lsn` onward; returns the meaning of the gap.
+    /// Records a gap from `lsn` onward; returns a text with the meaning of the gap for the data.
     pub fn lost(&mut self, subject: &Subject, lsn: Lsn, frame: Option<&Frame>) -> String {
         let Some(frame) = frame else {
             self.gsn = None;
@@ -271,7 +272,7 @@ impl JournalContent {
         let gsns = self.gsn.map(|gsn| (gsn + 1, gsn + u64::from(frame.count)));
         let through = subject.through(frame.chronicle).0;
         let mut ignored = Report::default();
-        // The header holds the number of the frame's gsn's.
+        // The header alone has the number of events, and thus of gsn's.
         self.count(subject, &mut ignored, Path::new(""), 0, frame);
         let events = format!("{} events of table {table}, {ticks}", frame.count);
         match gsns.filter(|_| frame.commits()) {
@@ -284,12 +285,13 @@ impl JournalContent {
         }
     }
 
-    /// The arrival numbers owned by the journal.
+    /// The arrival numbers of a chronicle's events that the journal owns.
     pub fn seqs(&self, id: ChronicleId) -> impl Iterator<Item = u64> {
         self.seqs.get(&id).into_iter().flat_map(Ranges::numbers)
     }
 
-    /// Reports the content of the journal, and compares its end with the pieces.
+    /// Reports the content of the journal, and checks that the journal reaches the last gsn of the
+    /// pieces. `torn` is true if its tail is torn.
     pub fn finish(&self, subject: &Subject, torn: bool, report: &mut Report) {
         for (id, PartTally { files, rows, bytes, .. }) in &self.tallies {
             let line = Line::new(PartKind::Journal, "journal", Severity::Sound)
@@ -346,10 +348,10 @@ impl JournalContent {
     }
 }
 
-/// The columns and ticks of a frame's events, decoded in the same way as in recovery.
+/// Decodes the columns and ticks of a frame's events, as recovery does.
 ///
 /// # Errors
-/// `DataCorrupted`; `DatetimeOverflow` for a time without a tick.
+/// `DataCorrupted`; `DatetimeOverflow` if a time has no tick.
 pub fn events(
     definition: &ChronicleDefinition,
     shape: &Shape,
@@ -392,7 +394,7 @@ fn undecodable(
         )
 }
 
-/// The finding for a transaction's frame with an unreadable list of statements.
+/// The finding for a commit frame whose list of statements cannot be read.
 fn unlisted(path: &Path, offset: u64, lsn: Lsn, error: &Error) -> Line {
     Line::new(PartKind::Journal, path.to_string_lossy(), Severity::Damaged)
         .with_detail(format!(

@@ -1,4 +1,5 @@
-//! Tablets and stories: compares every byte and every value with the manifest.
+//! Checks tablets and stories: compares every byte and every value with the summaries in the file
+//! and with the manifest.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::{
     version::manifest::{OwnedEvents, PieceRecord},
 };
 
-/// Rows of a story decoded at once.
+/// Number of rows of a story decoded at a time.
 const BATCH_ROWS: usize = 8192;
 
 /// Checks the pieces of all chronicles.
@@ -101,8 +102,8 @@ pub fn check(
     Ok(())
 }
 
-/// The state of the index; `tablets` is the number of sound tablets, `unknown` the number of
-/// tablets missing or different in the index.
+/// The report line about sled's index of blocks. `tablets` is the number of readable tablets,
+/// `unknown` the number of tablets that the index lacks or describes differently.
 fn index(tablets: u64, unknown: u64) -> Line {
     debug_assert!(unknown <= tablets, "more tablets are unknown than there are");
     let line = |state| Line::new(PartKind::Index, "index", state);
@@ -128,7 +129,7 @@ fn unknown_chronicle(id: ChronicleId, owned: &OwnedEvents) -> Line {
         .with_hint("restore the directories catalog, manifest and journal from one backup")
 }
 
-/// The pieces of one chronicle.
+/// The check of the pieces of one chronicle.
 struct ChroniclePieces<'a, 'p> {
     subject: &'a Subject,
     id: ChronicleId,
@@ -150,7 +151,7 @@ impl ChroniclePieces<'_, '_> {
         shapes.of(self.definition.as_ref()?, record.schema_version).ok()
     }
 
-    /// Checks the manifest's record for contradictions.
+    /// Checks the manifest's entry of the chronicle for contradictions.
     fn check_border(&mut self) {
         let OwnedEvents { through, next_seq: _, ticks_end, pieces, fences, .. } = self.owned;
         let mut wrong = Vec::new();
@@ -321,7 +322,7 @@ impl ChroniclePieces<'_, '_> {
                     piece.part(&events, &stored_summary, &mut self.seqs)
                 }
             });
-            // Each group has its own order.
+            // Rows are ordered only within each row group.
             piece.before = None;
             if let Err(error) = checked {
                 if error.kind() == ErrorKind::ConnectionFailure {
@@ -341,7 +342,7 @@ impl ChroniclePieces<'_, '_> {
                 piece.count_by_summary(&stored_summary);
             }
         }
-        // Filters, and all other bytes between the values.
+        // Verifies the remaining bytes: filters, and all bytes between the values.
         if self.report.lines.len() == before
             && let Err(error) = blocking_pool.block_on(story.verify_blocks())
         {
@@ -396,7 +397,7 @@ impl ChroniclePieces<'_, '_> {
         Ok(())
     }
 
-    /// Compares all events read from a piece with the record.
+    /// Compares the totals of a piece with its record in the manifest.
     fn whole(&mut self, part: PartKind, path: &str, piece: &PieceComparison<'_>, cure: Repair) {
         let record = piece.record;
         let gsns = (record.gsns.0.0, record.gsns.1.0);
@@ -459,7 +460,7 @@ impl ChroniclePieces<'_, '_> {
         times(self.definition.as_deref(), ticks)
     }
 
-    /// The hint to mend a piece.
+    /// The hint how to repair a piece.
     fn repair_hint(&self, path: &str) -> String {
         format!("restore {path} from a backup: a piece never changes, so every copy is correct")
     }

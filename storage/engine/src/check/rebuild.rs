@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   frames ─► events of the tablet's ticks and gsn's ─► in force when it was built ─► file
-//!                                                          same checksum as the record's? ─► it is
+//!                                                          checksum as in the manifest? ─► accepted
 //! ```
-//! The rebuild guesses nothing. The result must match every byte of the tablet in the manifest,
-//! proven by the checksum of all heads (the heads cover the payloads); otherwise the result is
-//! thrown away.
+//! The rebuild guesses nothing. The result must match every byte of the tablet that the manifest
+//! names. The checksum of all block heads proves this, because the heads contain the checksums of
+//! the payloads. Otherwise the result is deleted.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -28,7 +28,7 @@ use crate::{
     version::{fence::Fence, manifest::PieceRecord},
 };
 
-/// Collects the events of a tablet.
+/// A rebuild in progress: collects the events of a tablet.
 pub struct Rebuild<'a> {
     subject: &'a Subject,
     definition: Arc<ChronicleDefinition>,
@@ -41,8 +41,8 @@ pub struct Rebuild<'a> {
 }
 
 impl<'a> Rebuild<'a> {
-    /// Starts with a tablet of the manifest; `None` if a rebuild is impossible: the journal begins
-    /// after the tablet's first event, or the columns are unknown.
+    /// Begins the rebuild of a tablet that the manifest names. `None` if a rebuild is impossible:
+    /// the journal begins after the tablet's first event, or the columns are unknown.
     pub fn new(subject: &'a Subject, chronicle: ChronicleId, id: u64) -> Option<Self> {
         let record = *subject.state.chronicles.get(&chronicle)?.pieces.get(&id)?;
         let CatalogEntry::Chronicle(definition) = (subject.definitions)(chronicle) else {
@@ -58,10 +58,10 @@ impl<'a> Rebuild<'a> {
         Some(Self { subject, definition, shape, record, gsn, open, row_batches, fences })
     }
 
-    /// Takes a frame of the journal. Called for all frames from the floor onward, in lsn order.
+    /// Adds a frame of the journal. Call for all frames from the floor onward, in lsn order.
     ///
     /// # Errors
-    /// `DataCorrupted` for an unreadable frame.
+    /// `DataCorrupted` if the frame cannot be decoded.
     pub fn frame(&mut self, lsn: Lsn, frame: Frame) -> Result<()> {
         if lsn < self.subject.state.floor.lsn {
             return Ok(());
@@ -143,8 +143,8 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
-    /// Builds the tablet in the empty folder `folder`. Returns true if the result is the tablet of
-    /// the manifest: then the file is durable in `folder`, under the tablet's name.
+    /// Builds the tablet in the empty folder `folder`. Returns true if the result is identical to
+    /// the tablet of the manifest: the file is then durable in `folder`, under the tablet's name.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -177,7 +177,7 @@ impl<'a> Rebuild<'a> {
         Ok(made.record == record)
     }
 
-    /// The rows that were neither replaced nor deleted when the tablet was built.
+    /// The rows that were neither replaced nor deleted at the time when the tablet was built.
     fn in_force(&self, rows: &EventRows) -> Result<Vec<u32>> {
         let snapshot_gsn = self.record.fenced_through;
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
@@ -208,8 +208,8 @@ impl<'a> Rebuild<'a> {
         Ok(kept.collect())
     }
 
-    /// Number of events in each block except the last block: from the damaged file, or from the
-    /// index.
+    /// Number of events of each block (the last block may have fewer), read from the damaged file
+    /// or from the index.
     fn block_rows(&self) -> Option<usize> {
         let record = &self.record;
         if record.parts == 1 {

@@ -1,34 +1,36 @@
-//! The report of a check: a line for each sound part, and a line for each finding.
+//! The report of a check: a line for each part of the data directory without a finding, and a line
+//! for each finding.
 
 use std::fmt;
 
 use stratalog_model::ChronicleId;
 
-/// Maximum number of findings in a report: a part broken all over needs no complete list.
+/// Maximum number of findings in a report: a part that is damaged everywhere needs no complete
+/// list.
 const FINDINGS_MAX: usize = 1000;
 
-/// Parts of a data directory.
+/// The parts of a data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PartKind {
     /// The format marker of the directory.
     Format,
-    /// The clock's lease.
+    /// The lease of the clock: the time up to which the clock may issue times.
     Clock,
-    /// The journal of the catalog.
+    /// The log of the catalog.
     Catalog,
-    /// The journal of the owners of events.
+    /// The manifest: the log of the owners of events.
     Manifest,
-    /// The journal of events.
+    /// The journal: the log of events.
     Journal,
-    /// Block files.
+    /// The tablets: files of blocks.
     Tablets,
-    /// Parquet files.
+    /// The stories: Parquet files.
     Stories,
-    /// sled's copy of the block files' heads.
+    /// The index: sled's copy of the metadata of all blocks.
     Index,
-    /// The owners of events.
+    /// The ownership of events: each event has exactly one owner.
     Ownership,
-    /// Files not named by any record.
+    /// Files that no record names.
     Files,
 }
 
@@ -52,9 +54,9 @@ impl fmt::Display for PartKind {
 /// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// No finding.
+    /// There is no finding.
     Sound,
-    /// A finding for the next start or the next use to mend: nothing is lost.
+    /// A finding that the next start or the next use repairs: nothing is lost.
     Warning,
     /// The part could not be checked.
     Unchecked,
@@ -73,47 +75,47 @@ impl fmt::Display for Severity {
     }
 }
 
-/// The repair of a finding, where a second copy exists.
+/// The repair of a finding, for findings that a check can repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repair {
-    /// Only a backup, or no repair at all.
+    /// The check cannot repair the finding; a backup may help.
     #[default]
     None,
-    /// The index is removed; the next start makes a new index.
+    /// Remove the index: the next start builds a new index.
     Index,
-    /// The torn tail of the journal of this part is cut.
+    /// Cut off the torn tail of the log of this part.
     Tail,
-    /// The file is removed.
+    /// Remove the file.
     Remove,
-    /// The tablet is rebuilt, if the journal still has the tablet's events.
+    /// Rebuild the tablet, if the journal still has its events.
     Tablet(ChronicleId, u64),
 }
 
-/// A sound part, or a finding.
+/// A line of the report: a part without a finding, or a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// The part.
     pub part: PartKind,
-    /// The file or folder; relative to the data directory for a path inside.
+    /// The file or folder. The path is relative if it is inside the data directory.
     pub path: String,
-    /// The table concerned, if any.
+    /// The table concerned; `None` if the line concerns no single table.
     pub table: Option<String>,
-    /// Events of the part, or events concerned by the finding.
+    /// Number of events in the part, or of events concerned by the finding.
     pub rows: Option<u64>,
-    /// Bytes read, or bytes concerned by the finding.
+    /// Number of bytes read, or of bytes concerned by the finding.
     pub bytes: Option<u64>,
     /// The severity.
     pub state: Severity,
-    /// The text: counts, or the damage, its place, and its meaning for the data.
+    /// Counts; or the damage, its place, and its meaning for the data.
     pub detail: String,
-    /// The repair in words.
+    /// How to repair the finding, for people.
     pub hint: Option<String>,
-    /// The repair.
+    /// The repair that the check can make.
     pub cure: Repair,
 }
 
 impl Line {
-    /// A line about a part.
+    /// A line without details about a part.
     pub fn new(part: PartKind, path: impl Into<String>, state: Severity) -> Self {
         Self {
             part,
@@ -128,49 +130,49 @@ impl Line {
         }
     }
 
-    /// The text.
+    /// Sets the detail.
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
     }
 
-    /// The repair in words.
+    /// Sets the hint.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The table of the events.
+    /// Sets the table.
     #[must_use]
     pub fn with_table(self, table: impl Into<String>) -> Self {
         Self { table: Some(table.into()), ..self }
     }
 
-    /// The number of events.
+    /// Sets the number of events.
     #[must_use]
     pub fn with_rows(self, rows: u64) -> Self {
         Self { rows: Some(rows), ..self }
     }
 
-    /// The number of bytes.
+    /// Sets the number of bytes.
     #[must_use]
     pub fn with_bytes(self, bytes: u64) -> Self {
         Self { bytes: Some(bytes), ..self }
     }
 
-    /// The repair.
+    /// Sets the repair.
     #[must_use]
     pub fn with_cure(self, cure: Repair) -> Self {
         Self { cure, ..self }
     }
 }
 
-/// The findings of a check.
+/// The report of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// The lines, in the order of the check.
     pub lines: Vec<Line>,
-    /// Findings beyond the limit of the report.
+    /// Number of findings beyond the limit, which are not listed.
     pub unlisted: u64,
 }
 

@@ -1,15 +1,15 @@
-//! The arrival numbers read so far, to find events with two owners.
+//! A set of the arrival numbers read so far, to find events with two owners.
 
 use std::collections::BTreeMap;
 
-/// Numbers of a page.
+/// Number of arrival numbers that a page (a bitmap) covers.
 const PAGE: u64 = 1 << 16;
-/// Words of a page.
+/// Number of 64-bit words of a page.
 const WORDS: usize = (PAGE / 64) as usize;
 /// Maximum number of pages in memory: 64 MiB.
 const PAGES_MAX: usize = 8192;
 
-/// A bounded set of numbers, mostly neighbours.
+/// A set of numbers with bounded memory; efficient for adjacent numbers.
 #[derive(Debug, Default)]
 pub struct Seqs {
     pages: BTreeMap<u64, Box<[u64]>>,
@@ -17,8 +17,8 @@ pub struct Seqs {
 }
 
 impl Seqs {
-    /// Adds a number. Returns true if the number was present before; false for a number without
-    /// room.
+    /// Adds a number. Returns true if the set had the number before. Returns false, and forgets the
+    /// number, if the set has no room.
     pub fn insert(&mut self, number: u64) -> bool {
         let (page, at) = (number / PAGE, number % PAGE);
         if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&page) {
@@ -37,7 +37,7 @@ impl Seqs {
         is_known
     }
 
-    /// True if all numbers had room.
+    /// True if the set had room for all numbers.
     pub fn is_whole(&self) -> bool {
         !self.full
     }
@@ -48,7 +48,7 @@ impl Seqs {
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// Adds a range; joins the range to the last range if both are adjacent.
+    /// Adds a range; if it follows directly on the last range, joins both.
     pub fn push(&mut self, first: u64, count: u64) {
         match self.0.last_mut() {
             Some((start, len)) if *start + *len == first => *len += count,

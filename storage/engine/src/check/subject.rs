@@ -1,4 +1,4 @@
-//! The subject of a check.
+//! The subject of a check: the data to check.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -14,36 +14,38 @@ use crate::{
     },
 };
 
-/// The owners of the events, and the places of the files.
+/// The data to check: the owners of the events, and the places of the files.
 #[derive(Clone)]
 pub struct Subject {
-    /// The owners of the events.
+    /// The state of the manifest: the owners of the events.
     pub(crate) state: Arc<ManifestState>,
-    /// The folders and stores of the files.
+    /// The storage of tablets and stories.
     pub(crate) shelves: Shelves,
-    /// The existing chronicles, by number.
+    /// Looks up a chronicle by its id.
     pub(crate) definitions: Arc<CatalogLookup>,
-    /// True if the catalog is known: otherwise an unknown chronicle is no finding.
+    /// True if the catalog could be read. If not, an unknown chronicle is no finding.
     pub(crate) is_catalog_known: bool,
-    /// The last decision of the catalog, completed by a start.
+    /// The last decision of the catalog, which the next start completes (RFC 0023).
     pub(crate) decision: Option<Decision>,
-    /// The manifest of a running engine, for the current beginning of the journal.
+    /// The manifest of a running engine, to learn its current floor; `None` for a directory without
+    /// a running engine.
     pub(crate) manifest: Option<Arc<Manifest>>,
-    /// Pins the files of the pieces. Not whole versions: versions would hold memory, too.
+    /// Keeps the files of the pieces from being removed. Pins no whole versions, which would also
+    /// keep memory in use.
     _pinned: Vec<Arc<OpenPiece>>,
 }
 
-/// The catalog's answer for a chronicle's number.
+/// What the catalog knows about the id of a chronicle.
 pub(crate) type CatalogLookup = dyn Fn(ChronicleId) -> CatalogEntry + Send + Sync;
 
-/// The catalog's answer for a chronicle's number.
+/// What the catalog knows about the id of a chronicle.
 #[derive(Debug, Clone)]
 pub enum CatalogEntry {
-    /// An existing chronicle.
+    /// The chronicle exists.
     Chronicle(Arc<ChronicleDefinition>),
-    /// A dropped chronicle.
+    /// The chronicle was dropped.
     Dropped,
-    /// A number never given.
+    /// The id was never assigned.
     Never,
 }
 
@@ -54,8 +56,8 @@ impl fmt::Debug for Subject {
 }
 
 impl Subject {
-    /// A directory without a running engine, by its manifest and its catalog. `definitions` is
-    /// `None` for an unreadable catalog.
+    /// A subject for a data directory without a running engine. `definitions` is `None` if the
+    /// catalog cannot be read.
     pub fn of_directory(
         manifest: ManifestReplay,
         shelves: Shelves,
@@ -74,7 +76,7 @@ impl Subject {
         })
     }
 
-    /// The folders and stores of the files.
+    /// The storage of tablets and stories.
     pub fn shelves(&self) -> &Shelves {
         &self.shelves
     }
@@ -93,12 +95,12 @@ impl Subject {
             .is_some_and(|piece| piece.story(name.chronicle).is_some())
     }
 
-    /// First needed frame of the journal.
+    /// The floor: the lsn of the first needed frame of the journal.
     pub fn floor(&self) -> stratalog_model::Lsn {
         self.state.floor.lsn
     }
 
-    /// Chronicles with a record in the manifest.
+    /// The chronicles that the manifest knows.
     pub(crate) fn chronicles(&self) -> impl Iterator<Item = (&ChronicleId, &OwnedEvents)> {
         self.state.chronicles.iter()
     }
@@ -118,13 +120,15 @@ impl Subject {
 }
 
 impl Engine {
-    /// The visible state now, with its pieces pinned: for a check beside appends and moves.
+    /// A subject for the running engine: the state that is visible now, with its pieces pinned, for
+    /// a check while appends and moves continue.
     ///
     /// # Errors
-    /// `FeatureNotSupported` for an engine without files.
+    /// `FeatureNotSupported` for an engine without files other than the log.
     pub fn subject(&self, definitions: Arc<CatalogLookup>) -> stratalog_model::Result<Subject> {
         let files = self.mover().files()?;
-        // Read first: the journal holds every event after the floor and outside the pinned pieces.
+        // Read before the published state: the journal then has every event that the pinned pieces
+        // lack.
         let floor = files.manifest.state().floor.clone();
         let published = self.mover().publisher.published();
         let last_piece = u64::MAX;

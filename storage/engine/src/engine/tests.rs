@@ -103,12 +103,12 @@ fn what_is_sealed_already_is_not_published_again() {
     let sealed = |published: &Arc<PublishedVersions>| {
         PinnedSnapshot::new(Arc::clone(published)).sealed(&cpu).map(|tick| tick.0)
     };
-    // Before the first event, events of any time may come.
+    // Before the first event, nothing is sealed: events of any time may arrive.
     assert_eq!(engine.seal(&cpu).unwrap(), None);
     assert_eq!(sealed(&engine.publisher.published()), None);
     let known = engine.publisher.chronicles.chronicle(&cpu).unwrap();
     known.adopt(PieceSet::default(), (Vec::new(), LostPositions::default()), 1, Some(Tick(0)));
-    // No event from before the start comes: the first seal already says so.
+    // No event from before the start can arrive: the first seal already includes this time.
     assert_eq!(engine.seal(&cpu).unwrap(), Some(Tick(9_999_999)));
     let held = engine.publisher.published();
     assert_eq!(sealed(&held), Some(9_999_999));

@@ -1,7 +1,7 @@
 //! An immutable batch of committed events.
 //!
 //! ```text
-//!   rows lie in commit order:   gsn ascends, and a snapshot sees a prefix of the rows
+//!   rows are in commit order:   gsn ascends, and a snapshot sees a prefix of the rows
 //!   runs:       [row 0, seq 17, gsn 90] [row 3, seq 40, gsn 95] …   seq and gsn grow by 1 in a run
 //!   superseded: row 1 at gsn 99         snapshots before 99 still see row 1
 //! ```
@@ -19,10 +19,10 @@ use crate::events::{
     numberings::SeriesNumbers,
 };
 
-/// Bytes of a row with weight 1. See [`MemoryBatch::weight`].
+/// Bytes of a row of usual width, which has weight 1. See [`MemoryBatch::weight`].
 const WEIGHED_ROW_BYTES: usize = 128;
 
-/// Consecutive rows; from row to row, seq and gsn both grow by 1.
+/// A run of consecutive rows in which seq and gsn both grow by 1 from row to row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// First row.
@@ -33,26 +33,28 @@ pub struct Run {
     pub gsn: u64,
 }
 
-/// A row that a later event with the same collision key replaced (`collision = 'last'`).
+/// A mark of a row that a later event with the same collision key has replaced (`collision =
+/// 'last'` and `'merge'`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SupersededRow {
     /// The row.
     pub row: u32,
-    /// Gsn of the replacing event.
+    /// gsn of the later event.
     pub gsn: u64,
 }
 
-/// The newest row of each series of a batch.
+/// The newest row of each series in a batch.
 #[derive(Debug)]
 pub struct Newest {
     /// Row numbers, ascending.
     pub rows: Box<[u32]>,
-    /// The series numbers of the rows.
+    /// The group number of the series of each row.
     pub numbered: SeriesNumbers,
     _claim: Claim,
 }
 
-/// Committed events of one chronicle and schema version.
+/// A batch in memory of committed events of one chronicle and one schema version. Only the marks of
+/// replaced rows can change.
 #[derive(Debug)]
 pub struct MemoryBatch {
     shape: Arc<Shape>,
@@ -70,8 +72,8 @@ pub struct MemoryBatch {
 }
 
 impl MemoryBatch {
-    /// Creates a batch. `runs` gives the arrival and commit numbers of the rows, starting with row
-    /// 0.
+    /// Creates a batch. `runs` has the arrival and commit numbers of the rows; the first run begins
+    /// with row 0.
     pub fn new(
         shape: Arc<Shape>,
         columns: Vec<Column>,
@@ -112,8 +114,8 @@ impl MemoryBatch {
         batch
     }
 
-    /// A copy of the batch with only the marks that a snapshot at `visible` sees. Later marks are
-    /// not added to the copy.
+    /// A copy of the batch for one transaction, with only the marks that a snapshot at `visible`
+    /// sees. The copy never receives the marks of later commits.
     pub fn private(&self, visible: u64, budget: &Arc<Budget>) -> Self {
         let mut marks = self.superseded().as_ref().clone();
         marks.retain(|mark| mark.gsn <= visible);
@@ -130,7 +132,7 @@ impl MemoryBatch {
             permutation: self.permutation.clone(),
             newest: self.newest.clone(),
             superseded: RwLock::new(Arc::new(marks)),
-            // The budget already counts the shared memory.
+            // The copy shares memory that the budget already counts.
             claim: budget.claim_anyway(0),
         }
     }
@@ -140,13 +142,13 @@ impl MemoryBatch {
         self.ticks.len()
     }
 
-    /// Size of the batch in rows of usual width: the row count, or more if the rows are wide.
-    /// Compaction uses the weight because the cost of a copy depends on the bytes.
+    /// Size of the batch, measured in rows of usual width: the number of rows, or more if the rows
+    /// are wide. Compaction uses the weight, because the cost of a copy depends on the bytes.
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Shape of the columns.
+    /// Columns and types of the events.
     pub fn shape(&self) -> &Arc<Shape> {
         &self.shape
     }
@@ -178,7 +180,7 @@ impl MemoryBatch {
         let mut rows: Vec<u32> = newest.into_iter().flatten().map(|(_, row)| row).collect();
         rows.sort_unstable();
         debug_assert!(rows.len() <= count, "a series has two newest rows");
-        // Memory per series: a row and a series number.
+        // Two `u32` per series: a row and a group number.
         let claim = self.claim.derived(rows.len() * 2 * size_of::<u32>());
         let newest =
             || Newest { rows: rows.into(), numbered: SeriesNumbers::default(), _claim: claim };
@@ -190,29 +192,29 @@ impl MemoryBatch {
         &self.ticks
     }
 
-    /// The runs with the numbers of the rows.
+    /// The runs, which have the arrival and commit numbers of the rows.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// The runs, each with its row count.
+    /// The runs, each with its number of rows.
     pub fn runs_with_rows(&self) -> impl Iterator<Item = (Run, u64)> + '_ {
         let ends = self.runs.iter().skip(1).map(|run| run.row as usize).chain([self.rows()]);
         self.runs.iter().zip(ends).map(|(run, end)| (*run, (end - run.row as usize) as u64))
     }
 
-    /// Hull of the ticks, including replaced rows. (Each replaced row has a successor with the same
-    /// tick.)
+    /// Smallest range that contains the ticks of all rows, including replaced rows (whose
+    /// replacements have the same ticks).
     pub fn hull(&self) -> TickRange {
         self.hull
     }
 
-    /// True if the rows lie in (tick, seq) order.
+    /// True if the rows are in (tick, seq) order.
     pub fn ordered(&self) -> bool {
         self.ordered
     }
 
-    /// Bytes claimed from the budget.
+    /// Bytes that the batch has claimed from the budget.
     pub fn bytes(&self) -> u64 {
         self.claim.bytes()
     }
@@ -227,7 +229,7 @@ impl MemoryBatch {
         self.last_gsn
     }
 
-    /// Smallest range that contains the gsns of all rows.
+    /// Smallest range that contains the gsn's of all rows.
     pub fn gsns(&self) -> GsnRange {
         debug_assert!(
             self.ticks.is_empty() || self.first_gsn() <= self.last_gsn,
@@ -236,7 +238,7 @@ impl MemoryBatch {
         GsnRange::between(Gsn(self.first_gsn()), Gsn(self.last_gsn))
     }
 
-    /// Number of rows committed at or before `gsn`. These rows are a prefix of the batch.
+    /// Number of rows with a gsn up to `gsn`. These rows are the first rows of the batch.
     pub fn rows_through(&self, gsn: u64) -> usize {
         if self.last_gsn <= gsn {
             return self.rows();
@@ -249,7 +251,7 @@ impl MemoryBatch {
         end.min((run.row as usize).saturating_add(rows))
     }
 
-    /// The row with the commit number `gsn`.
+    /// The row with this gsn; `None` if the batch has no such row.
     pub fn row_of(&self, gsn: u64) -> Option<usize> {
         let at = self.runs.partition_point(|run| run.gsn <= gsn).checked_sub(1)?;
         let run = self.runs.get(at)?;
@@ -259,7 +261,7 @@ impl MemoryBatch {
         (row < end).then_some(row)
     }
 
-    /// The run that holds `row`.
+    /// The run that contains `row`.
     fn run_of(&self, row: usize) -> Option<&Run> {
         let at = self.runs.partition_point(|run| run.row as usize <= row).checked_sub(1)?;
         self.runs.get(at)
@@ -277,7 +279,7 @@ impl MemoryBatch {
         self.run_of(row).map_or(0, |run| run.gsn + (row as u64 - u64::from(run.row)))
     }
 
-    /// Row numbers in (tick, seq) order, computed on the first call.
+    /// Row numbers in (tick, seq) order; computed by the first call.
     pub fn permutation(&self) -> Arc<[u32]> {
         let order = self.permutation.get_or_init(|| {
             let mut rows: Vec<(i64, u64, u32)> = self
@@ -299,12 +301,12 @@ impl MemoryBatch {
         self.runs_with_rows().flat_map(|(run, rows)| (0..rows).map(move |n| run.seq + n))
     }
 
-    /// Marks of the rows replaced until now, in commit order.
+    /// Marks of the rows replaced so far, in commit order.
     pub fn superseded(&self) -> Arc<Vec<SupersededRow>> {
         Arc::clone(&self.superseded.read())
     }
 
-    /// Number of rows replaced at or before `gsn`.
+    /// Number of rows that events with a gsn up to `gsn` have replaced.
     pub fn superseded_through(&self, gsn: u64) -> usize {
         let superseded = self.superseded.read();
         let count = superseded.partition_point(|mark| mark.gsn <= gsn);
@@ -312,8 +314,8 @@ impl MemoryBatch {
         count
     }
 
-    /// Marks `row` as replaced by the event of `gsn`. Returns the new number of marks. Call only
-    /// under the publisher's lock, to keep the marks in ascending order.
+    /// Marks `row` as replaced by the event with the gsn `gsn`. Returns the new number of marks.
+    /// Call only under the publisher's lock, which keeps the marks in ascending order.
     pub fn supersede(&self, row: usize, gsn: u64) -> usize {
         let mut superseded = self.superseded.write();
         let marks = Arc::make_mut(&mut superseded);
@@ -322,7 +324,7 @@ impl MemoryBatch {
         marks.len()
     }
 
-    /// Sets all marks of a batch that takes the place of others.
+    /// Sets all marks of a batch that replaces other batches.
     pub fn set_superseded(&self, mut marks: Vec<SupersededRow>) {
         marks.sort_unstable_by_key(|mark| mark.gsn);
         debug_assert!(marks.iter().all(|mark| (mark.row as usize) < self.rows()));

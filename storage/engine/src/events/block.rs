@@ -1,7 +1,7 @@
-//! The sections of a block of a tablet. Each column of the events has a section, in the format of
-//! an Events frame's payload with a single column. The event numbers `_tick`, `_seq` and `_gsn`
-//! follow, with a section each. Numbers are delta-encoded: within a key they hardly vary, and the
-//! differences compress to almost nothing.
+//! The format of a block of a tablet. A block has a section for each column of the events, in the
+//! format of the payload of an Events frame with a single column. One section each for the event
+//! numbers `_tick`, `_seq` and `_gsn` follows. The numbers are delta-encoded: for one key they
+//! hardly vary, and the differences compress to almost nothing.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array},
@@ -15,16 +15,16 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::part_events::{ColumnSelection, PartEvents};
 use crate::events::{column::Column, encode, shape::Shape};
 
-/// The events of a block, by ascending (key, tick, seq).
+/// The decoded events of a block, ascending by (key, tick, seq).
 #[derive(Debug, Clone)]
 pub struct Block {
     /// The columns of the block's schema version.
     pub columns: Vec<Column>,
-    /// Ticks.
+    /// Tick of each event.
     pub ticks: ScalarBuffer<i64>,
-    /// Arrival numbers.
+    /// Arrival number of each event.
     pub seqs: ScalarBuffer<i64>,
-    /// Commit numbers.
+    /// Commit number of each event.
     pub gsns: ScalarBuffer<i64>,
 }
 
@@ -34,14 +34,14 @@ impl Block {
         self.ticks.len()
     }
 
-    /// Bytes in memory of a decoded block. The decoded payload contains the columns, and the
-    /// numbers a second time.
+    /// Bytes of the decoded block in memory. The event numbers count twice, because the decoded
+    /// payload also contains them.
     pub fn bytes(&self) -> usize {
         let numbers = 2 * 3 * size_of::<i64>();
         self.columns.iter().map(Column::bytes).sum::<usize>() + self.rows() * numbers
     }
 
-    /// Encodes the sections. Each section comes with the width of its values in bytes.
+    /// Encodes the block as sections. Each section comes with the width of its values in bytes.
     ///
     /// # Errors
     /// `Internal` if the columns have different lengths.
@@ -69,7 +69,7 @@ impl Block {
         Ok(sections)
     }
 
-    /// The indexes of the sections with the `wanted` columns and numbers, ascending.
+    /// The indexes of the sections that contain the `wanted` columns and numbers, ascending.
     pub fn sections(wanted: &ColumnSelection, shape: &Shape) -> Vec<usize> {
         debug_assert!(
             wanted.columns.iter().all(|at| *at < shape.columns.len()),

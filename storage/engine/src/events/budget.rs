@@ -1,8 +1,8 @@
 //! The byte budget for events in memory (CL-10).
 //!
 //! ```text
-//!   push ─► claim ─► pending ─► batch of a version ─► last snapshot drops it ─► given back
-//!                       └► rolled back ─► given back
+//!   push ─► claim ─► pending ─► batch of a version ─► last snapshot drops the batch ─► released
+//!                       └► rolled back ─► released
 //! ```
 
 use std::sync::{
@@ -12,7 +12,7 @@ use std::sync::{
 
 use stratalog_model::{Error, ErrorKind, Result, invariant};
 
-/// Bytes in use, and the limit.
+/// A byte budget: the bytes in use, and the limit.
 #[derive(Debug)]
 pub struct Budget {
     used: AtomicU64,
@@ -20,7 +20,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// An empty budget of `bytes_max`.
+    /// A budget of `bytes_max` bytes, without claims.
     pub fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self { used: AtomicU64::new(0), bytes_max })
     }
@@ -43,7 +43,7 @@ impl Budget {
     /// Claims `bytes`.
     ///
     /// # Errors
-    /// `OutOfMemory` with too few bytes left; then nothing is claimed.
+    /// `OutOfMemory` if fewer bytes are left; nothing is claimed then.
     pub fn claim(self: &Arc<Self>, bytes: usize) -> Result<Claim> {
         let wanted = bytes as u64;
         let taken = self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -63,8 +63,8 @@ impl Budget {
         }
     }
 
-    /// Claims `bytes`, even beyond the budget: for data already durable, or about to replace data
-    /// of the same size.
+    /// Claims `bytes`, even if this exceeds the budget: for data that is durable already, or that
+    /// will replace data of the same size.
     pub fn claim_anyway(self: &Arc<Self>, bytes: usize) -> Claim {
         let before = self.used.fetch_add(bytes as u64, Ordering::Relaxed);
         debug_assert!(before.checked_add(bytes as u64).is_some(), "the bytes in use overflow");
@@ -89,7 +89,7 @@ impl Budget {
     }
 }
 
-/// Bytes claimed from a [`Budget`], returned at the drop.
+/// Bytes claimed from a [`Budget`]; the drop returns them to the budget.
 #[derive(Debug)]
 pub struct Claim {
     budget: Arc<Budget>,
@@ -97,25 +97,26 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Bytes held.
+    /// The claimed bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Another claim on the same budget, even beyond the budget: for data derived from the events.
+    /// Another claim on the same budget, even if this exceeds the budget: for data derived from the
+    /// events.
     pub fn derived(&self, bytes: usize) -> Self {
         self.budget.claim_anyway(bytes)
     }
 
-    /// Joins another claim on the same budget into this claim.
+    /// Adds another claim on the same budget to this claim.
     pub fn join(&mut self, mut other: Claim) {
         debug_assert!(Arc::ptr_eq(&self.budget, &other.budget), "claims on two budgets are joined");
         debug_assert!(self.bytes.checked_add(other.bytes).is_some(), "the joined claim overflows");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Changes the claim to `bytes`, even beyond the budget: replaces an estimate by the exact
-    /// size.
+    /// Changes the claim to `bytes`, even if this exceeds the budget: replaces an estimate by the
+    /// exact size.
     pub fn adjust(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         debug_assert!(self.bytes <= self.budget.used(), "a claim larger than the bytes in use");

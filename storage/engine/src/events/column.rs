@@ -1,4 +1,4 @@
-//! A stored column, either in the declared type or, for text, dictionary-encoded.
+//! A stored column: in the declared type or, for text, dictionary-encoded ("coded").
 
 use std::sync::Arc;
 
@@ -20,36 +20,36 @@ use stratalog_model::{
 
 use super::constant;
 
-/// A dictionary never saves space for fewer rows.
+/// With fewer rows than this, a dictionary never saves space.
 const DICTIONARY_ROWS_MIN: usize = 16;
 
-/// Maximum number of dictionary entries. The number of the next entry then still fits a `u16`.
+/// Maximum number of dictionary entries, so that the code of one more entry still fits a `u16`.
 const DICTIONARY_ENTRIES_MAX: usize = (1 << 16) - 1;
 
 /// One column of a batch.
 #[derive(Debug, Clone)]
 pub enum Column {
-    /// In the declared Arrow type.
+    /// Values in the declared Arrow type.
     Plain(ArrayRef),
-    /// Text with at most 256 distinct values.
+    /// Dictionary-encoded text with at most 256 distinct values.
     Coded8 {
-        /// Positions in `values`; NULL where the text is NULL.
+        /// For each row, the position of its text in `values`; NULL where the text is NULL.
         codes: UInt8Array,
-        /// The distinct values, without NULL.
+        /// The dictionary: the distinct values, without NULL.
         values: StringViewArray,
     },
-    /// Text with at most 65,535 distinct values.
+    /// Dictionary-encoded text with at most 65,535 distinct values.
     Coded16 {
-        /// Positions in `values`; NULL where the text is NULL.
+        /// For each row, the position of its text in `values`; NULL where the text is NULL.
         codes: UInt16Array,
-        /// The distinct values, without NULL.
+        /// The dictionary: the distinct values, without NULL.
         values: StringViewArray,
     },
 }
 
 impl Column {
-    /// Stores `array`. Text becomes codes if codes save at least half of the space. Text that
-    /// points into foreign buffers is copied.
+    /// Converts `array` into a stored column. Text is dictionary-encoded if this saves at least
+    /// half of the space. Text that points into larger buffers is copied.
     pub fn store(array: &ArrayRef) -> Result<Self> {
         match array.data_type() {
             DataType::Utf8View => {
@@ -59,8 +59,8 @@ impl Column {
                     None => Self::Plain(Arc::new(text.gc())),
                 })
             }
-            // `take` drops the list elements of other rows. The cast to an offset-based type and
-            // back drops the text of other rows.
+            // Copies only the needed elements: `take` drops the list elements of other rows, and
+            // the cast to an offset-based type and back drops the text of other rows.
             DataType::List(item) if item.data_type() == &DataType::Utf8View => {
                 let flat = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
                 let rows = UInt32Array::from_iter_values(0..array.len() as u32);
@@ -90,7 +90,7 @@ impl Column {
         nulls.filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// The rows `[start, start + len)` in the declared type.
+    /// Returns the rows `[start, start + len)` in the declared type.
     pub fn slice(&self, start: usize, len: usize) -> Result<ArrayRef> {
         debug_assert!(
             start.checked_add(len).is_some_and(|end| end <= self.len()),
@@ -103,7 +103,7 @@ impl Column {
         })
     }
 
-    /// The rows at `rows` in the declared type.
+    /// Returns the rows with the numbers `rows`, in the declared type.
     pub fn rows(&self, rows: &UInt32Array) -> Result<ArrayRef> {
         debug_assert!(
             rows.iter().flatten().all(|row| (row as usize) < self.len()),
@@ -116,7 +116,7 @@ impl Column {
         })
     }
 
-    /// The rows at `rows`, encoded like a result of [`Self::store`].
+    /// Returns the rows with the numbers `rows`, encoded like a result of [`Self::store`].
     pub fn pick(&self, rows: &UInt32Array) -> Result<Self> {
         let coded = match self {
             Self::Plain(_) => None,
@@ -135,7 +135,7 @@ impl Column {
         }
     }
 
-    /// The rows that `mask` keeps, in the same encoding.
+    /// Returns the rows that `mask` selects, in the same encoding.
     pub fn filter(&self, mask: &BooleanArray) -> Result<Self> {
         debug_assert_eq!(mask.len(), self.len(), "a mask of another length");
         Ok(match self {
@@ -181,16 +181,17 @@ impl Column {
         }
     }
 
-    /// The values of a column in `rows` rows older than the column.
+    /// Returns the values that `rows` rows show for a column that was added after them: the missing
+    /// value of the definition.
     ///
     /// # Errors
-    /// `Internal` for a missing value that is no value of the type.
+    /// `Internal` if the missing value in the definition is not a value of the type.
     pub fn missing(definition: &ColumnDefinition, rows: usize) -> Result<Self> {
         let missing = definition.missing_value.as_deref();
         Self::constant(missing, &definition.column_type.arrow_type(), rows)
     }
 
-    /// `rows` copies of a constant, given in text form, or of NULL.
+    /// Returns `rows` copies of a value given as text, or of NULL if `text` is `None`.
     fn constant(text: Option<&str>, data_type: &DataType, rows: usize) -> Result<Self> {
         let Some(text) = text else { return Ok(Self::Plain(new_null_array(data_type, rows))) };
         let zeros = Int64Array::from_value(0, rows);
@@ -198,15 +199,16 @@ impl Column {
     }
 }
 
-/// Maximum dictionary entries for a column of `rows` rows; `None` if the column is too short for
-/// codes.
+/// Maximum number of dictionary entries for a column of `rows` rows; `None` if the column has too
+/// few rows for a dictionary.
 fn entries_max(rows: usize) -> Option<usize> {
-    // Below 65,536, because the code of a new entry must not wrap around to the code of an old
+    // Fewer than 65,536: otherwise the code of a new entry would wrap around to the code of an old
     // entry.
     (rows >= DICTIONARY_ROWS_MIN).then(|| (rows / 4).clamp(4, DICTIONARY_ENTRIES_MAX))
 }
 
-/// Coded text. The codes are below 65,536, and each code has a value.
+/// Builds a dictionary-encoded column. The codes are below 65,536, and each is a position in
+/// `values`.
 fn coded(codes: Vec<u16>, nulls: Option<NullBuffer>, values: StringViewArray) -> Column {
     debug_assert!(values.len() <= DICTIONARY_ENTRIES_MAX, "the dictionary has too many entries");
     debug_assert!(
@@ -224,8 +226,8 @@ fn coded(codes: Vec<u16>, nulls: Option<NullBuffer>, values: StringViewArray) ->
     Column::Coded16 { codes: UInt16Array::new(codes.into(), nulls), values }
 }
 
-/// The rows at `rows` of coded text, with a new dictionary in order of first appearance. `None` if
-/// codes would not save half of the space.
+/// Selects rows of a dictionary-encoded column, and builds a new dictionary in order of first
+/// appearance. `None` if a dictionary would not save half of the space.
 fn recode(
     rows: &[u32],
     code: impl Fn(u32) -> Option<u32>,
@@ -264,8 +266,8 @@ fn recode(
     Some(coded(codes, nulls, used.finish()))
 }
 
-/// Concatenates coded texts into one column with a single dictionary. `None` if a part is not
-/// coded, or if codes would not save half of the space.
+/// Concatenates dictionary-encoded columns into one with a single dictionary. `None` if a part is
+/// not dictionary-encoded, or if a dictionary would not save half of the space.
 fn concat_codes(parts: &[Column]) -> Option<Column> {
     let rows = parts.iter().map(Column::len).sum();
     let entries_max = entries_max(rows)?;
@@ -311,7 +313,7 @@ fn concat_codes(parts: &[Column]) -> Option<Column> {
     Some(coded(codes, nulls.finish(), joined_values.finish()))
 }
 
-/// Codes for `text`; `None` if codes would not save half of the space.
+/// Dictionary-encodes `text`; `None` if this would not save half of the space.
 fn code(text: &StringViewArray) -> Option<Column> {
     let rows = text.len();
     let entries_max = entries_max(rows)?;
@@ -326,8 +328,8 @@ fn code(text: &StringViewArray) -> Option<Column> {
             continue;
         }
         let next = first_rows.len();
-        // A view of up to 12 bytes contains the whole text (padded with zeros), and the view can be
-        // the map key.
+        // The view of a text of up to 12 bytes contains the whole text (padded with zeros): the
+        // view itself is the map key.
         let code = if (*view as u32) <= 12 {
             *by_view.entry(*view).or_insert(next as u16)
         } else {

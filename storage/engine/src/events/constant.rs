@@ -1,4 +1,4 @@
-//! Values of an Arrow type from their PostgreSQL text form: the defaults of added columns.
+//! Parses PostgreSQL's text form of a value into an Arrow array, for the defaults of added columns.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use arrow::{
 };
 use stratalog_model::{Error, Result};
 
-/// An array with a single value. `text` is the value in the form that PostgreSQL shows.
+/// Returns an array with a single value. `text` is the value in the form that PostgreSQL shows.
 ///
 /// # Errors
-/// `Internal`, and Arrow's errors, for a text that is not a value of the type.
+/// `Internal`, and Arrow's errors, if the text is not a value of the type.
 pub fn value(text: &str, data_type: &DataType) -> Result<ArrayRef> {
     let array: ArrayRef = match data_type {
         DataType::Binary => {
@@ -63,7 +63,7 @@ fn not_a(text: &str, name: &str) -> Error {
     Error::internal(format!("\"{text}\" is not the text form of a value of type {name}"))
 }
 
-/// Reads an interval, for example `1 year 2 mons -3 days +04:05:06.5`.
+/// Parses an interval, for example `1 year 2 mons -3 days +04:05:06.5`.
 fn interval(text: &str) -> Option<IntervalMonthDayNano> {
     let (mut months, mut days, mut nanos) = (0_i32, 0_i32, 0_i64);
     let mut words = text.split_ascii_whitespace();
@@ -83,7 +83,7 @@ fn interval(text: &str) -> Option<IntervalMonthDayNano> {
     Some(IntervalMonthDayNano::new(months, days, nanos))
 }
 
-/// Reads nanoseconds, for example `-04:05:06.000000007`.
+/// Parses a time span, for example `-04:05:06.000000007`, into nanoseconds.
 fn time(word: &str) -> Option<i64> {
     let (sign, digits) = match word.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -101,7 +101,8 @@ fn time(word: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(fraction)?.checked_mul(sign)
 }
 
-/// Reads the elements of an array, for example `{1,NULL,"a \"b\""}`.
+/// Splits the text of an array, for example `{1,NULL,"a \"b\""}`, into its elements; an element
+/// NULL becomes `None`.
 fn elements(text: &str) -> Option<Vec<Option<String>>> {
     let inner = text.strip_prefix('{')?.strip_suffix('}')?;
     let mut elements = Vec::new();

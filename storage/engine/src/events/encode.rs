@@ -1,4 +1,4 @@
-//! The payload of an Events frame.
+//! The format of the payload of an Events frame. "Coded" means dictionary-encoded.
 //!
 //! ```text
 //!   0  u8   format (1)
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The payload has no schema message, because the chronicle and the schema version determine the
-//! types. Both messages are padded to 64 bytes (to 16 bytes for fewer than 64 rows), and arrays can
-//! be used in place.
+//! types. Both messages are padded to 64 bytes (to 16 bytes for fewer than 64 rows), so that
+//! readers can use the arrays in place, without a copy.
 
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -43,27 +43,28 @@ const FLAG_TICKS: u8 = 1;
 const ALIGNMENT: usize = 64;
 const CONTINUATION: [u8; 4] = [0xFF; 4];
 
-/// From this row count on, each buffer is padded to 64 bytes. Below, the padding is 16 bytes, the
-/// size of the widest value (a text view or a decimal).
+/// With at least this number of rows, each buffer is padded to 64 bytes. With fewer rows, the
+/// padding is 16 bytes, the size of the widest value (a text view or a decimal).
 const PADDED_ROWS_MIN: usize = 64;
 
-/// From this column size on, the rows message is written directly into the payload: a little more
-/// work at the start, but no copy.
+/// If the columns have at least this number of bytes, the rows message is written directly into the
+/// payload: this takes a little more work at the start, but saves a copy.
 const DIRECT_BYTES_MIN: usize = 64 << 10;
 
 /// Approximate bytes per column for the metadata and the padding of the buffers.
 const HEAD_BYTES: usize = 384;
 
-/// The content of a payload.
+/// The decoded content of a payload.
 #[derive(Debug, Clone)]
 pub struct DecodedPayload {
     /// The columns, in the order of the schema version.
     pub columns: Vec<Column>,
-    /// Ticks, if the tick column does not contain the ticks.
+    /// Ticks of the events; `None` if they follow from the tick column.
     pub ticks: Option<ScalarBuffer<i64>>,
 }
 
-/// Encodes stored columns. `ticks` is given if the tick column does not contain the ticks.
+/// Encodes stored columns as a payload. `ticks` is given if the ticks do not follow from the tick
+/// column.
 pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<Bytes> {
     let rows = columns.first().map_or(0, Column::len);
     debug_assert!(columns.iter().all(|column| column.len() == rows));
@@ -151,14 +152,14 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     Ok(Bytes::from_owner(Owner(payload.into())))
 }
 
-/// The schema of the rows message if no column is coded.
+/// The schema of the rows message if no column is dictionary-encoded.
 pub fn schema_of(types: &[DataType]) -> SchemaRef {
     let fields = types.iter().map(|declared| Field::new("", declared.clone(), true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Decodes a payload of `rows` events. `declared` is the [`schema_of`] the declared types. Arrays
-/// point into `payload` where the memory is aligned.
+/// Decodes a payload of `rows` events. `declared` is the result of [`schema_of`] for the declared
+/// types. The arrays point into `payload` where its memory is aligned, and are copies otherwise.
 ///
 /// # Errors
 /// `DataCorrupted` if the bytes are not a valid payload.
@@ -271,7 +272,8 @@ fn dictionary(
     }
 }
 
-/// Checks all codes here, once. Later reads never meet a code without a dictionary entry.
+/// Builds a dictionary-encoded column. Checks all codes once, so that later reads never find a code
+/// without a dictionary entry.
 fn coded_column(array: &ArrayRef, values: StringViewArray) -> Result<Column> {
     let len = values.len();
     let valid = |row: usize| !array.is_null(row);
@@ -295,7 +297,7 @@ fn coded_column(array: &ArrayRef, values: StringViewArray) -> Result<Column> {
     }
 }
 
-/// Makes [`Bytes`] share memory that is aligned for Arrow.
+/// Lets [`Bytes`] own an Arrow buffer, whose memory is aligned for Arrow.
 struct Owner(Buffer);
 
 impl AsRef<[u8]> for Owner {
@@ -304,7 +306,7 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// An encapsulated Arrow IPC message before the write.
+/// An encapsulated Arrow IPC message, before it is written to the payload.
 struct Message {
     metadata: Vec<u8>,
     body: Vec<u8>,
@@ -334,7 +336,7 @@ impl Message {
     }
 }
 
-/// Appends a message to `payload` without an intermediate copy. The result equals
+/// Appends a message to `payload` without an intermediate copy. The bytes equal those of
 /// [`Message::write`].
 fn write_behind(
     payload: MutableBuffer,
@@ -347,7 +349,7 @@ fn write_behind(
     let (batch, options) = to_write(arrays, rows, padding)?;
     let behind = SuffixWriter { payload, begun: false };
     let mut writer = StreamWriter::try_new_with_options(behind, &batch.schema(), options)?;
-    // The first write was the schema message, and `SuffixWriter` dropped the bytes.
+    // So far, only the schema message was written, and `SuffixWriter` dropped its bytes.
     writer.get_mut().begun = true;
     writer.write(&batch)?;
     let payload = std::mem::replace(&mut writer.get_mut().payload, MutableBuffer::new(0));
@@ -355,7 +357,7 @@ fn write_behind(
     Ok(payload)
 }
 
-/// A writer that appends to the payload once `begun` is set and drops the bytes before.
+/// A writer that drops all bytes until `begun` is set, and then appends to the payload.
 struct SuffixWriter {
     payload: MutableBuffer,
     begun: bool,
@@ -374,7 +376,7 @@ impl io::Write for SuffixWriter {
     }
 }
 
-/// Builds a batch without column names, and the write options.
+/// Builds a batch without column names; also returns the write options.
 fn to_write(
     arrays: Vec<ArrayRef>,
     rows: usize,

@@ -1,4 +1,5 @@
-//! From key columns to series: the distinct keys of a batch, without a key for each row.
+//! Groups the rows of a batch by the values of their key columns, and builds the encoded key ("key
+//! bytes") of each distinct key once instead of per row.
 //!
 //! ```text
 //!   column ─► a small code per row ─┐
@@ -15,27 +16,28 @@ use stratalog_model::{Error, Result};
 
 use crate::events::{column::Column, shape::KeyColumns};
 
-/// Largest product of cardinalities for the numbering of groups through a table.
+/// If the product of two numbers of codes is at most this number, groups are numbered through a
+/// table; otherwise through a map.
 const DIRECT_MAX: usize = 1 << 16;
 
-/// The rows of a batch by key.
+/// The rows of a batch, grouped by key.
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
-    /// Group of each row; empty for a single group.
+    /// Group number of each row; empty if there is a single group.
     pub of_row: Vec<u32>,
     /// Key bytes of each group.
     pub keys: Vec<Box<[u8]>>,
 }
 
 impl Groups {
-    /// Groups `rows` rows by their key columns; one group without key columns.
+    /// Groups `rows` rows by their key columns. Without key columns, all rows are one group.
     pub fn of(columns: &[Column], key_columns: &KeyColumns, rows: usize) -> Result<Self> {
         let keys = key_columns_of(columns, key_columns)?;
         if keys.is_empty() {
             return Ok(Self { of_row: Vec::new(), keys: vec![Box::default()] });
         }
         let (mut of_row, groups) = grouped(&keys, rows)?;
-        // Codes of dictionary entries without a row have no group.
+        // Some groups may have no row, because a dictionary may have entries that no row uses.
         let mut first_row: Vec<Option<u32>> = vec![None; groups];
         for (row, group) in of_row.iter().enumerate() {
             if let Some(first @ None) = first_row.get_mut(*group as usize) {
@@ -65,14 +67,14 @@ impl Groups {
         Ok(result)
     }
 
-    /// Group of a row.
+    /// Group number of a row.
     pub fn group(&self, row: usize) -> usize {
         self.of_row.get(row).map_or(0, |group| *group as usize)
     }
 }
 
-/// The group of each row (empty without key columns), and the number of groups. A group may have no
-/// row. In contrast to [`Groups::of`], the result has no key bytes.
+/// Returns the group number of each row (empty without key columns), and the number of groups. A
+/// group may have no row. Unlike [`Groups::of`], builds no key bytes.
 ///
 /// # Errors
 /// `Internal` if a key column is missing.
@@ -92,13 +94,13 @@ fn key_columns_of<'a>(columns: &'a [Column], key_columns: &KeyColumns) -> Result
     Ok(keys)
 }
 
-/// See [`groups_of_rows`].
+/// Like [`groups_of_rows`], for the columns `keys`.
 fn grouped(keys: &[&Column], rows: usize) -> Result<(Vec<u32>, usize)> {
     let mut of_row: Vec<u32> = Vec::new();
     let mut groups = 1_usize;
     for column in keys {
         let (codes, distinct) = codes(column, rows)?;
-        // A dictionary may have entries without a row.
+        // True while each group has a row: a dictionary may have entries that no row uses.
         let mut each_has_rows = matches!(column, Column::Plain(_));
         if groups == 1 {
             (of_row, groups) = (codes, distinct);
@@ -106,7 +108,7 @@ fn grouped(keys: &[&Column], rows: usize) -> Result<(Vec<u32>, usize)> {
             groups = combine(&mut of_row, groups, &codes, distinct);
             each_has_rows = true;
         }
-        // With one row in each group, no further column can split a group.
+        // Each row is a group: no further column can split a group.
         if each_has_rows && groups == rows {
             break;
         }
@@ -114,18 +116,18 @@ fn grouped(keys: &[&Column], rows: usize) -> Result<(Vec<u32>, usize)> {
     Ok((of_row, groups))
 }
 
-/// The bytes of a key, value by value.
+/// Builds the encoded key (key bytes) of a row, value by value.
 #[derive(Debug, Clone)]
 pub struct KeyBytes {
     bytes: Vec<u8>,
-    /// Values still to come for the columns present in the key from the beginning.
+    /// Number of columns still to come that were in the key from the beginning.
     fixed: usize,
-    /// Bytes up to the last value of the key.
+    /// Length of the key without trailing empty values of added columns.
     end: usize,
 }
 
 impl KeyBytes {
-    /// An empty key with `fixed` columns from the beginning.
+    /// An empty key. `fixed` is the number of columns that were in the key from the beginning.
     pub fn new(fixed: usize) -> Self {
         Self { bytes: Vec::with_capacity(24), fixed, end: 0 }
     }
@@ -174,13 +176,13 @@ impl KeyBytes {
         }
     }
 
-    /// The key up to now, in the form of [`Self::finish`].
+    /// The key so far, in the form of [`Self::finish`].
     pub fn as_bytes(&self) -> &[u8] {
         debug_assert!(self.end <= self.bytes.len(), "the key ends behind its bytes");
         self.bytes.get(..self.end).unwrap_or_default()
     }
 
-    /// The key, without trailing empty values of columns added later.
+    /// Returns the key, without trailing empty values of columns that were added to the key later.
     pub fn finish(mut self) -> Vec<u8> {
         debug_assert!(self.end <= self.bytes.len(), "the key ends behind its bytes");
         self.bytes.truncate(self.end);
@@ -188,12 +190,11 @@ impl KeyBytes {
     }
 }
 
-/// The bytes of ''.
+/// The encoding of the text ''.
 const EMPTY_TEXT: [u8; 2] = [0, 0];
 
-/// Appends the bytes of one key value. Equal values have equal bytes, different values have
-/// different bytes, and the bytes keep the order of the values. The bytes of a value are never a
-/// prefix of another value's bytes.
+/// Appends the encoding of one key value. Equal values have equal encodings, and the encodings sort
+/// like the values. No encoding is a prefix of another.
 fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
     match array.data_type() {
         DataType::Utf8View => text_part(array.as_string_view().value(row), key),
@@ -203,8 +204,8 @@ fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Appends the bytes of a text. A zero byte is followed by 255 within the text, and by 0 at the end
-/// of the text.
+/// Appends the encoding of a text. A zero byte in the text is followed by 255; the end of the text
+/// is a zero byte followed by 0.
 fn text_part(text: &str, key: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     if bytes.contains(&0) {
@@ -220,7 +221,7 @@ fn text_part(text: &str, key: &mut Vec<u8>) {
     key.extend_from_slice(&EMPTY_TEXT);
 }
 
-/// A key value of an integer-like type, converted to i64.
+/// Returns a key value of an integer-like type as i64.
 pub fn integer(array: &ArrayRef, row: usize) -> Result<i64> {
     Ok(match array.data_type() {
         DataType::Boolean => i64::from(array.as_boolean().value(row)),
@@ -232,7 +233,8 @@ pub fn integer(array: &ArrayRef, row: usize) -> Result<i64> {
     })
 }
 
-/// A code for each row, and the number of codes; equal codes mean equal values.
+/// Returns a code for each row, and the number of codes. Rows have equal codes if and only if they
+/// have equal values.
 fn codes(column: &Column, rows: usize) -> Result<(Vec<u32>, usize)> {
     debug_assert!(rows <= column.len(), "a key column lacks rows");
     Ok(match column {
@@ -275,7 +277,7 @@ fn number<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>
     (numbered, codes.len())
 }
 
-/// Splits groups by further codes; returns the new number of groups.
+/// Splits each group by the codes of a further column; returns the new number of groups.
 fn combine(of_row: &mut [u32], groups: usize, codes: &[u32], distinct: usize) -> usize {
     debug_assert_eq!(of_row.len(), codes.len());
     if let Some(product) = groups.checked_mul(distinct).filter(|n| *n <= DIRECT_MAX) {

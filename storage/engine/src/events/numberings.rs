@@ -1,4 +1,5 @@
-//! Numbers for the series of a chronicle, to compare the newest events by number.
+//! Assigns numbers to the groups of series of a chronicle, so that queries of the newest events can
+//! compare numbers instead of keys.
 
 use std::sync::Arc;
 
@@ -10,18 +11,18 @@ use stratalog_model::{
 
 use crate::events::budget::{Budget, Claim};
 
-/// Maximum bytes of the numbers of all chronicles together.
+/// Maximum bytes of the group numbers of all chronicles together.
 pub const BYTES_MAX: u64 = 128 << 20;
 
-/// The numbers of the last query for the newest events. Numbers without room in the budget are
-/// dropped at the end of their query.
+/// The group numbers (the *numbering*) of the last query for the newest events, for reuse by the
+/// next query. Numbers for which the budget has no room are dropped at the end of their query.
 #[derive(Debug)]
 pub struct Numberings {
     budget: Arc<Budget>,
     last: Mutex<Option<Numbering>>,
 }
 
-/// Numbers for groups by the key columns `keys`.
+/// A numbering of the groups by the key columns `keys`.
 #[derive(Debug)]
 struct Numbering {
     keys: Vec<ColumnId>,
@@ -30,17 +31,18 @@ struct Numbering {
 }
 
 impl Numberings {
-    /// Without numbers; the numbers of all chronicles share `budget`.
+    /// No numbering yet; the numberings of all chronicles share `budget`.
     pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self { budget: Arc::clone(budget), last: Mutex::default() })
     }
 
-    /// Memory of the numbers of all chronicles.
+    /// The memory budget of the numberings of all chronicles.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// The numbers for groups by `keys`.
+    /// Lends the numbering of the groups by `keys` to a query; creates it if the last query used
+    /// other columns.
     pub fn of(self: &Arc<Self>, keys: Vec<ColumnId>) -> LentNumbers {
         let mut last = self.last.lock();
         let numbers = match last.as_ref().filter(|last| last.keys == keys) {
@@ -56,11 +58,11 @@ impl Numberings {
     }
 }
 
-/// The numbers, lent to one query.
+/// A numbering, lent to one query.
 #[derive(Debug)]
 pub struct LentNumbers {
     numberings: Arc<Numberings>,
-    /// The numbers.
+    /// The group numbers.
     pub numbers: Arc<GroupNumbers>,
 }
 
@@ -68,7 +70,7 @@ impl Drop for LentNumbers {
     fn drop(&mut self) {
         let bytes = self.numbers.bytes() as u64;
         let finds_no_room = |last: &mut Numbering| {
-            // The last numbering is another numbering by now, or the bytes are claimed already.
+            // Another query has replaced the numbering by now, or the bytes are claimed already.
             if !Arc::ptr_eq(&last.numbers, &self.numbers) || bytes <= last.claim.bytes() {
                 return false;
             }
@@ -85,25 +87,25 @@ impl Drop for LentNumbers {
     }
 }
 
-/// The numbers of some series, found once for each numbering.
+/// The group numbers of some series, computed once per numbering and cached.
 #[derive(Debug, Default)]
 pub struct SeriesNumbers(Mutex<Option<(u64, Arc<[u32]>)>>);
 
 impl SeriesNumbers {
-    /// Series with known numbers.
+    /// Group numbers that are known already.
     pub fn known(best: &Best, numbers: Arc<[u32]>) -> Self {
         Self(Mutex::new(Some((best.numbers().id(), numbers))))
     }
 
-    /// The numbers, if they belong to the numbering of `best`.
+    /// The cached numbers; `None` if they belong to another numbering than that of `best`.
     pub fn get(&self, best: &Best) -> Option<Arc<[u32]>> {
         let known = self.0.lock();
         let (id, numbers) = known.as_ref()?;
         (*id == best.numbers().id()).then(|| Arc::clone(numbers))
     }
 
-    /// The numbers of the series in the numbering of `best`; calls `find` for a numbering different
-    /// from the last one.
+    /// The group numbers of the series in the numbering of `best`. Calls `find` if the cached
+    /// numbers belong to another numbering.
     ///
     /// # Errors
     /// The errors of `find`.

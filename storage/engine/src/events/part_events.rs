@@ -1,4 +1,4 @@
-//! Events from a part of a piece, with the wanted columns only.
+//! Events read from a part (block or row group) of a piece, with only the wanted columns.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use stratalog_story::Source;
 use super::block::Block;
 use crate::events::{column::Column, shape::Shape};
 
-/// The columns and numbers to read from a part.
+/// The columns and event numbers to read from a part.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnSelection {
-    /// Columns, by their place in the shape.
+    /// Columns, by position in the shape.
     pub columns: Vec<usize>,
-    /// Ticks.
+    /// True to read the ticks.
     pub ticks: bool,
-    /// Arrival numbers.
+    /// True to read the arrival numbers.
     pub seqs: bool,
-    /// Commit numbers.
+    /// True to read the commit numbers.
     pub gsns: bool,
 }
 
@@ -32,17 +32,17 @@ impl ColumnSelection {
         Self { columns: (0..shape.columns.len()).collect(), ..Self::numbers() }
     }
 
-    /// The key columns of a shape, and the numbers.
+    /// The key columns of a shape, and the event numbers.
     pub fn keys(shape: &Shape) -> Self {
         Self { columns: shape.keys.at.clone(), ..Self::numbers() }
     }
 
-    /// The numbers only.
+    /// Only the event numbers.
     pub fn numbers() -> Self {
         Self { columns: Vec::new(), ticks: true, seqs: true, gsns: true }
     }
 
-    /// The sources of a story for the selected columns and numbers.
+    /// The selected columns and numbers, as sources of a story.
     ///
     /// # Errors
     /// `Internal` if the shape lacks a selected column.
@@ -57,18 +57,18 @@ impl ColumnSelection {
     }
 }
 
-/// Events of a part. Columns and numbers outside the selection may be missing.
+/// Events of a part. Columns and numbers that were not selected may be missing.
 #[derive(Debug, Clone)]
 pub struct PartEvents {
     /// Number of events.
     pub rows: usize,
-    /// Columns, by their place in the shape.
+    /// Columns, by position in the shape.
     pub columns: Vec<Option<Column>>,
-    /// Ticks.
+    /// Tick of each event; empty if not read.
     pub ticks: ScalarBuffer<i64>,
-    /// Arrival numbers.
+    /// Arrival number of each event; empty if not read.
     pub seqs: ScalarBuffer<i64>,
-    /// Commit numbers.
+    /// Commit number of each event; empty if not read.
     pub gsns: ScalarBuffer<i64>,
 }
 
@@ -95,10 +95,11 @@ impl PartEvents {
         Ok(Block { ticks, seqs, gsns, columns: self.whole()? })
     }
 
-    /// Converts a batch from a story. `wanted` is the selection passed to the story.
+    /// Converts a batch that a story has returned. `wanted` is the selection that was passed to the
+    /// story.
     ///
     /// # Errors
-    /// `Internal` if the batch has other columns.
+    /// `Internal` if the batch does not have the selected columns.
     pub fn of_batch(batch: &RecordBatch, wanted: &ColumnSelection, shape: &Shape) -> Result<Self> {
         debug_assert!(
             wanted.columns.iter().all(|at| *at < shape.columns.len()),

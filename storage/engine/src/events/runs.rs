@@ -1,5 +1,5 @@
-//! The series of a row group. The rows are sorted by (key, tick), and each series is a run of
-//! consecutive rows.
+//! The runs of a row group. Its rows are sorted by (key, tick): the rows of each series form a run
+//! of consecutive rows.
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,21 +12,22 @@ use stratalog_story::{Finding, FindingKey};
 
 use crate::events::{column::Column, keys::KeyBytes, numberings::SeriesNumbers, shape::KeyColumns};
 
-/// The row ranges of the series.
+/// The series of a row group, and the rows of each.
 #[derive(Debug, Clone)]
 pub struct Runs {
-    /// Key bytes, ascending.
+    /// Encoded key of each series, ascending.
     keys: Vec<Box<[u8]>>,
     /// First row of each series; the last entry is the number of rows.
     starts: Vec<u32>,
-    /// End of the rows of each series (exclusive). Empty if each series ends at the start of the
-    /// next.
+    /// End of the rows of each series (exclusive). Empty if the rows of each series end where the
+    /// next series starts.
     ends: Vec<u32>,
     series: SeriesKeys,
     cells: Option<Cells>,
 }
 
-/// Positions of the cells of a group. The story stores the statistics of the cells.
+/// The cells of a row group: which rows and ticks each cell covers. A cell is a part of a series
+/// with stored aggregates; the story has the aggregates.
 #[derive(Debug, Clone)]
 pub struct Cells {
     /// First cell of each series; the last entry is the number of cells.
@@ -38,7 +39,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// The cells of a series.
+    /// The cells of the series at position `at`.
     pub fn of_series(&self, at: usize) -> Range<usize> {
         between(&self.starts, at)
     }
@@ -55,7 +56,7 @@ impl Cells {
     }
 }
 
-/// The range from `starts[at]` to the next start.
+/// The range from `starts[at]` to the next entry.
 fn between(starts: &[u32], at: usize) -> Range<usize> {
     match (starts.get(at), starts.get(at + 1)) {
         (Some(start), Some(end)) => {
@@ -72,12 +73,12 @@ pub struct SeriesKeys {
     /// The values of each key column, in key order, with a row for each series.
     values: Vec<ArrayRef>,
     len: usize,
-    /// The group numbers of the series.
+    /// The group numbers of the series, if computed.
     pub numbered: SeriesNumbers,
 }
 
 impl SeriesKeys {
-    /// The keys of `len` series. The arrays are copied out of larger buffers.
+    /// The keys of `len` series. Arrays that point into larger buffers are copied.
     pub fn new(values: Vec<ArrayRef>, len: usize) -> Self {
         debug_assert!(values.iter().all(|of| of.len() == len), "a series has no key value");
         let values = values.iter().map(compacted).collect();
@@ -89,7 +90,7 @@ impl SeriesKeys {
         self.len
     }
 
-    /// The values of each key column, a row for each series.
+    /// The values of each key column, with a row for each series.
     pub fn values(&self) -> &[ArrayRef] {
         &self.values
     }
@@ -102,7 +103,7 @@ impl SeriesKeys {
 }
 
 impl Finding for Runs {
-    /// Number of the group.
+    /// The cache has one entry per row group, by its number.
     type Key = u32;
 
     fn cache_key(group: u32) -> FindingKey {
@@ -111,7 +112,8 @@ impl Finding for Runs {
 }
 
 impl Runs {
-    /// The runs of rows sorted by key. `columns` are the key columns, in key order.
+    /// Computes the runs of rows that are sorted by key. `columns` are the key columns, in key
+    /// order.
     ///
     /// # Errors
     /// `Internal` if the rows are not sorted.
@@ -152,8 +154,8 @@ impl Runs {
         Ok(Self { keys, starts, ends: Vec::new(), series, cells: None })
     }
 
-    /// The runs according to the cells of a group. `columns` has the key of each cell. The slices
-    /// have the first tick, the last tick and the row count of each cell.
+    /// Computes the runs from the cells of a row group. `columns` has the key of each cell. The
+    /// slices have the first tick, the last tick and the number of rows of each cell.
     ///
     /// # Errors
     /// `Internal` if the cells are not sorted.
@@ -182,7 +184,7 @@ impl Runs {
         Ok(runs)
     }
 
-    /// The cells, if the group has cells.
+    /// The cells; `None` if the row group has none.
     pub fn cells(&self) -> Option<&Cells> {
         self.cells.as_ref()
     }
@@ -202,8 +204,9 @@ impl Runs {
         &self.keys
     }
 
-    /// Converts runs of selected rows into runs of the whole group. Row 0 is the first row of
-    /// `ranges`. The ranges are ascending and disjoint, and contain all rows of each series.
+    /// Converts runs of selected rows into runs of the whole row group. `ranges` are the selected
+    /// rows: ascending and disjoint, with all rows of each series. Row 0 of the runs is the first
+    /// row of `ranges`.
     #[must_use]
     pub fn placed(mut self, ranges: &[Range<usize>]) -> Self {
         debug_assert!(self.ends.is_empty() && self.cells.is_none(), "the runs are placed already");
@@ -238,7 +241,7 @@ impl Runs {
         }
     }
 
-    /// The series with a key.
+    /// Position of the series with a key; `None` if there is none.
     pub fn find(&self, key: &[u8]) -> Option<usize> {
         self.keys.binary_search_by(|own| own.as_ref().cmp(key)).ok()
     }
@@ -255,7 +258,7 @@ impl Runs {
     }
 }
 
-/// Copies the values out of larger buffers.
+/// Copies an array if it points into larger buffers.
 pub fn compacted(array: &ArrayRef) -> ArrayRef {
     match array.as_string_view_opt() {
         Some(text) => Arc::new(text.gc()),

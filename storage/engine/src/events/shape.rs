@@ -1,11 +1,12 @@
-//! The columns of one schema version, in the form the engine needs.
+//! The shape of events: columns, types and key of one schema version, in the form that the engine
+//! needs.
 
 use arrow::datatypes::SchemaRef;
 use stratalog_model::{ChronicleDefinition, ColumnId, Error, Result, SchemaVersion};
 
 use super::encode;
 
-/// The layout of the events of one schema version.
+/// The columns, types and key of the events of one schema version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// The schema version.
@@ -23,26 +24,27 @@ pub struct Shape {
     pub keys: KeyColumns,
 }
 
-/// Positions of the key columns of events.
+/// Positions of the key columns in a shape.
 ///
-/// The type of every column that joined the key later is text. An event without such a column
-/// counts like an event with '' in the column. Empty values at the end of a key are not part of the
-/// key bytes, and the key of an existing series therefore does not change.
+/// A column can be added to the key later; its type is then text. An event without this column
+/// counts as an event with '' in this column. Empty values at the end of a key are not part of the
+/// key bytes: the key of an existing series does not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyColumns {
     /// Positions, in key order.
     pub at: Vec<usize>,
-    /// Number of columns that were in the key from the beginning.
+    /// Number of key columns that were in the key from the beginning.
     pub fixed: usize,
 }
 
 impl KeyColumns {
-    /// A key of `columns` columns. All of them count, even if empty.
+    /// A key of `columns` columns, at the positions from 0 onward. All count as in the key from the
+    /// beginning.
     pub fn all(columns: usize) -> Self {
         Self { at: (0..columns).collect(), fixed: columns }
     }
 
-    /// Key columns that were all in the key from the beginning.
+    /// A key of the columns `at`, which were all in the key from the beginning.
     #[cfg(test)]
     pub fn fixed(at: Vec<usize>) -> Self {
         Self { fixed: at.len(), at }
@@ -50,10 +52,10 @@ impl KeyColumns {
 }
 
 impl Shape {
-    /// The shape of `version` of a chronicle.
+    /// The shape of the schema version `version` of a chronicle.
     ///
     /// # Errors
-    /// `Internal` when the definition does not know the version.
+    /// `Internal` if the definition does not know the version.
     pub fn of(definition: &ChronicleDefinition, version: SchemaVersion) -> Result<Self> {
         let unknown = |what: &str| {
             Error::internal(format!(
@@ -84,7 +86,7 @@ impl Shape {
             .and_then(|tick| tick.column_type.timestamp_unit_ns())
             .ok_or_else(|| unknown("the tick column is not a timestamp"))?;
         let fixed = definition.key_columns.len().saturating_sub(definition.keys_added);
-        // A version has only those added key columns that are older than the version.
+        // A schema version has only those added key columns that are not newer than the version.
         let at: Vec<usize> = definition.key_columns.iter().map_while(|id| position(*id)).collect();
         if at.len() < fixed {
             return Err(unknown("lacks a key column"));
@@ -110,7 +112,7 @@ impl Shape {
             )
     }
 
-    /// Position of a column.
+    /// Position of a column; `None` if the shape lacks it.
     pub fn position(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|column| *column == id)
     }

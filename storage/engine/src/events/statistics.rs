@@ -1,4 +1,5 @@
-//! The column statistics of a tablet block (F86). Format per column of the shape, little-endian:
+//! The column statistics of a tablet block (F86). Little-endian format, for each column of the
+//! shape:
 //!
 //! ```text
 //!   0  u8   kind of the values: 0 nothing, 1 two i64, 2 two f64, 3 two texts, 4 two i128
@@ -23,7 +24,7 @@ const FLOATS: u8 = 2;
 const TEXTS: u8 = 3;
 const WIDE: u8 = 4;
 
-/// The statistics of columns.
+/// Computes and encodes the statistics of columns.
 pub fn of_columns(columns: &[Column]) -> Bytes {
     let mut out = Vec::new();
     for column in columns {
@@ -38,8 +39,8 @@ pub fn of_columns(columns: &[Column]) -> Bytes {
     out.into()
 }
 
-/// Verifies the statistics of a block. Blocks of earlier builds have empty statistics, which are
-/// valid.
+/// Verifies that the statistics match the columns of a block. Blocks of earlier builds have empty
+/// statistics, which are valid.
 ///
 /// # Errors
 /// `DataCorrupted`.
@@ -51,8 +52,8 @@ pub fn check(columns: &[Column], statistics: &Bytes) -> Result<()> {
 }
 
 fn summary(column: &Column) -> ValueSummary {
-    // The dictionary may have unused values. The summary may then be wider than needed, but never
-    // too narrow.
+    // The dictionary may have unused values: the range may then be wider than needed, but never too
+    // narrow.
     let coded = |codes: &dyn Array, values: ArrayRef| ValueSummary {
         rows: codes.len() as u64,
         nulls: codes.null_count() as u64,
@@ -104,8 +105,8 @@ fn put(out: &mut Vec<u8>, summary: &ValueSummary) {
     }
 }
 
-/// The statistics of the column at position `at` of the shape, for a block of `rows` rows. `None`
-/// if the block has no statistics of the column.
+/// Decodes the statistics of the column at position `at` of the shape, for a block of `rows` rows.
+/// `None` if the block has no statistics of the column.
 pub fn of_column(mut statistics: Bytes, at: usize, rows: u64) -> Option<ValueSummary> {
     let mut found = None;
     for _ in 0..=at {

@@ -1,4 +1,4 @@
-//! From the values of a tick column to ticks, and back (F21, F23).
+//! Converts the values of a tick column into ticks, and back (F21, F23).
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use arrow::{
 };
 use stratalog_model::{Error, ErrorKind, Result, Tick, TickScale};
 
-/// The ticks of a tick column without NULL; the column's unit is `unit_ns` nanoseconds.
+/// Computes the tick of each value of a tick column without NULL. The unit of the values is
+/// `unit_ns` nanoseconds.
 ///
 /// # Errors
-/// `DatetimeOverflow` for a value without a tick.
+/// `DatetimeOverflow` if a value has no tick.
 pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64>> {
     debug_assert!(unit_ns > 0, "the tick column has no unit");
     let (base, granularity) = (scale.base_ns(), scale.granularity().ns());
@@ -28,7 +29,7 @@ pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64
             None => scale.tick_of(time_ns)?.0,
         };
         if tick > Tick::MAX.0 {
-            // The largest i64 is the end of ranges, and no tick.
+            // `i64::MAX` is only the end of ranges, and never a tick: this call returns the error.
             scale.tick_of(time_ns)?;
         }
         ticks.push(tick);
@@ -38,10 +39,11 @@ pub fn assign(values: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64
     Ok(ticks)
 }
 
-/// The values of a tick column with the start of each tick.
+/// Computes the value of the tick column at which each tick starts, in units of `unit_ns`
+/// nanoseconds.
 ///
 /// # Errors
-/// `DatetimeOverflow` when the start of a tick is out of the range of nanoseconds.
+/// `DatetimeOverflow` if the start of a tick is out of the range of nanoseconds.
 pub fn starts(ticks: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64>> {
     debug_assert!(unit_ns > 0, "the tick column has no unit");
     ticks
@@ -56,7 +58,7 @@ pub fn starts(ticks: &[i64], unit_ns: i64, scale: &TickScale) -> Result<Vec<i64>
         .collect()
 }
 
-/// The values of a timestamp column.
+/// The values of a timestamp column, in the unit of the column.
 pub fn values(column: &ArrayRef) -> Result<ScalarBuffer<i64>> {
     let values = match column.data_type() {
         DataType::Timestamp(TimeUnit::Second, _) => {

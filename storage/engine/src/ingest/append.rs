@@ -1,4 +1,4 @@
-//! An append: one statement or one transaction that stores and deletes events.
+//! An append: a statement or transaction with events to store and ranges to delete.
 //!
 //! ```text
 //!   push          one small push:  [chunk buffered] ──────────────► Events frame, statement 0

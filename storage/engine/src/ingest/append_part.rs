@@ -32,8 +32,8 @@ pub struct AppendPart {
     streamed: Vec<Chunk>,
     /// Deletes of the events of this part and of earlier parts.
     deletes: Vec<Deletion>,
-    /// The outcome that other statements wait for if they need keys of these chunks. Fields drop in
-    /// this order: the keys must be free before waiting statements wake.
+    /// The outcome of the part: statements that need keys of these chunks wait for it. Fields drop
+    /// in this order: the keys must be free before waiting statements wake.
     outcome: Arc<Outcome>,
     endings: Vec<OutcomeEnd>,
     flight: Arc<StreamedFrames>,

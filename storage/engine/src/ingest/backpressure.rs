@@ -5,7 +5,7 @@
 //!   claim ✗ ─► wanted += bytes ─► wake ─► a later turn of the grapher ends
 //!      ▲                                        │ events moved      │ no event moved
 //!      ├────────────────────────────────────────┘                   │
-//!      └─── PAUSE, a few times: statements under way may commit ◄───┴─► OutOfMemory
+//!      └─── PAUSE, a few times: running statements may commit ◄───┴─► OutOfMemory
 //! ```
 
 use std::{
@@ -155,7 +155,7 @@ fn no_room(refused: &Error) -> Error {
     .with_hint("free disk space; nothing of this statement was kept, and a restart is not needed")
 }
 
-/// The bytes that one claim wants; subtracted from the total when dropped.
+/// The bytes of one waiting claim; subtracted from the total when dropped.
 struct ByteDemand<'a>(&'a AtomicU64, u64);
 
 impl<'a> ByteDemand<'a> {

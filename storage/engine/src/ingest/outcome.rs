@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-/// Tells whether a statement has ended, and wakes the statements that wait for its end.
+/// A shared flag for the end of a statement; wakes the statements that wait for this end.
 #[derive(Debug)]
 pub struct Outcome {
     id: u64,
@@ -31,7 +31,7 @@ impl Outcome {
         self.id
     }
 
-    /// Waits until the statement has ended: its events are visible, or it is rolled back.
+    /// Waits for the end of the statement: a commit (its events are then visible), or a rollback.
     pub async fn ended(&self) {
         let mut receiver = self.ended.subscribe();
         // `self` owns the sender: the wait cannot fail.
@@ -39,7 +39,7 @@ impl Outcome {
         debug_assert!(self.has_ended(), "the wait ends before the statement");
     }
 
-    /// True if the statement has ended: its events are visible, or it is rolled back.
+    /// True after the end of the statement: a commit (its events are then visible), or a rollback.
     pub fn has_ended(&self) -> bool {
         *self.ended.borrow()
     }

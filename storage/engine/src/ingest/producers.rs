@@ -12,8 +12,8 @@
 //!   first try   begin ─► admitted ─► committing ─────────► committed ─► leave
 //!   retry                begin ─► refused, for example: times too old ─► waits ─► a duplicate
 //! ```
-//! The keeper never reports a stored statement as refused: before it reports a refusal, it waits
-//! for all other attempts at the same numbers that may still commit.
+//! The keeper never reports a stored statement as refused. Before it reports a refusal, it waits
+//! for all other running attempts at the same numbers, because one of them may commit.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -220,7 +220,8 @@ impl BatchReader {
         Ok(match at {
             0 => numbers(&|row| batch.ticks().get(row).copied().unwrap_or_default()),
             1 => numbers(&|row| batch.seq(row).cast_signed()),
-            // `_gsn`, and the order at the origin: equal while there is only one site (F49).
+            // `_gsn`, and the order at the origin: both are equal while the system has only one
+            // site (F49).
             2 | 4 => numbers(&|row| batch.gsn(row).cast_signed()),
             3 => Arc::new(Int16Array::from_value(0, rows.len())),
             5 => {

@@ -1,8 +1,8 @@
 //! The ordered read: a k-way merge of splits by (tick, seq), ascending or descending (CL-4).
 //!
 //! ```text
-//!   not opened, by hull:   ……  [p4 ………]  [p5 ……]      a split opens when the merge reaches its hull;
-//!   open, by next row:     (p2: 17, 3)  (p3: 17, 9)    disjoint splits are read one after another
+//!   not opened, by hull:   ……  [p4 ………]  [p5 ……]    a split opens when the merge reaches its hull;
+//!   open, by next row:     (p2: 17, 3)  (p3: 17, 9)  disjoint splits are read one after another
 //!   out:                   p2 up to (17, 9), then p3 …  a run ends where another split is earlier
 //! ```
 

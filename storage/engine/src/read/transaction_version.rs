@@ -1,5 +1,5 @@
-//! The version that a transaction reads of a chronicle to which it has written: its snapshot, plus
-//! its own uncommitted events and deletes.
+//! The version of a chronicle as a transaction reads it after its own writes: the snapshot of the
+//! transaction, plus its uncommitted events and deletes.
 //!
 //! ```text
 //!   snapshot: [batch][batch] pieces          at gsn 90

@@ -1,4 +1,5 @@
-//! The last step of recovery: makes events visible to readers, in the order of their commits.
+//! The last step of recovery: applies the frames in log order, and makes the committed events
+//! visible.
 
 use std::sync::{Arc, mpsc::Receiver};
 
@@ -20,30 +21,32 @@ use crate::{
     version::{compact::batch_bytes, published_versions::PinnedVersion},
 };
 
-/// Part of the memory budget for frames without a commit frame so far.
+/// Frames without a commit frame so far may use `1 / OPEN_SHARE` of the memory budget. Beyond this,
+/// a second pass over the log finds the committed statements.
 const OPEN_SHARE: u64 = 16;
 
-/// The state of the last step.
+/// The state of the last step of recovery.
 struct Applier<'a> {
     target: RecoveryTarget<'a>,
     gsn: u64,
-    /// Frames of statements without a commit frame so far.
+    /// Frames of statements that have no commit frame so far.
     open: HashMap<StatementId, Vec<DecodedFrame>, RandomState>,
     /// Bytes of the payloads in `open`.
     open_bytes: usize,
-    /// Statements with a commit frame, and statements of the decision. `None` until the second pass
-    /// over the log.
+    /// The statements that have a commit frame or that the decision names; `None` before the second
+    /// pass over the log.
     committed: Option<HashSet<StatementId, RandomState>>,
     /// The catalog's last decision.
     decision: Option<&'a Decision>,
-    /// Dropped events, of statements without a commit frame.
+    /// Number of dropped events, whose statements have no commit frame.
     dropped_rows: u64,
-    /// Chronicles with versions not shown yet, and the number of their new batches.
+    /// Chronicles whose new versions are not published yet, and the number of their new batches.
     unpublished: Vec<Arc<Chronicle>>,
     unpublished_batches: usize,
 }
 
-/// Applies all frames. Returns the missing commit frame of a decided append.
+/// Applies all frames. Returns the commit frame to write for a decided append, if it is missing in
+/// the log.
 pub fn apply_all(
     target: RecoveryTarget<'_>,
     parcels: Receiver<Vec<DecodedFrame>>,
@@ -128,11 +131,11 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Commits the statements of the catalog's decision if the log has no commit frame for them.
+    /// Commits the statements of the catalog's decision, if the log has no commit frame for them.
     /// Returns the missing frame.
     ///
     /// # Errors
-    /// `DataCorrupted` when the log has only a part of these statements.
+    /// `DataCorrupted` if the log has only some of these statements.
     fn complete(&mut self) -> Result<Option<Frame>> {
         let decision = self.decision.filter(|_| !crate::sabotage::active("decision-ignored"));
         let Some(Decision { statements, rows }) = decision else { return Ok(None) };
@@ -162,7 +165,7 @@ impl Applier<'_> {
         Ok(Some(commit_frame(*first, others, None)))
     }
 
-    /// Keeps a frame until the commit frame of its statement.
+    /// Keeps a frame in memory until the commit frame of its statement.
     fn buffer_frame(&mut self, decoded: DecodedFrame) -> Result<()> {
         let statement = decoded.frame.statement;
         if self.committed.as_ref().is_some_and(|committed| !committed.contains(&statement)) {
@@ -194,7 +197,7 @@ impl Applier<'_> {
         );
     }
 
-    /// Deletes the committed events of the frame's range.
+    /// Applies a delete: raises a fence over the committed events that the frame names.
     fn delete(&mut self, decoded: &DecodedFrame) -> Result<()> {
         self.publish();
         match &decoded.chronicle {
@@ -215,7 +218,7 @@ impl Applier<'_> {
         self.gsn += u64::from(frame.count);
         let (Some(chronicle), Some(events)) = (chronicle, events) else { return Ok(()) };
         if self.gsn <= chronicle.leaving() {
-            // Pieces own these events.
+            // Pieces own these events already.
             return Ok(());
         }
         let events = events?;
@@ -241,7 +244,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Makes the applied events visible, and merges small batches before their number grows.
+    /// Makes the applied events visible, and merges small batches before there are too many.
     fn publish(&mut self) {
         self.unpublished_batches = 0;
         self.target.keeper.publisher.set_committed(self.gsn);
@@ -258,7 +261,7 @@ fn rows_of<'a>(frames: impl IntoIterator<Item = &'a DecodedFrame>) -> u64 {
     frames.into_iter().map(|decoded| u64::from(decoded.frame.count)).sum()
 }
 
-/// The committed statements of the log.
+/// Reads the log, and returns all statements that have a commit frame.
 fn committed_statements(log: &dyn Log) -> Result<HashSet<StatementId, RandomState>> {
     let mut statements = HashSet::default();
     log.replay(&mut |_, frame| {

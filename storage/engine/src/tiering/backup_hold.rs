@@ -47,7 +47,7 @@ impl Drop for JournalHold {
 }
 
 /// A state of the manifest, with a hold on all files that the state names. The drop ends the hold
-/// and removes the files that are unused by then; it blocks the thread.
+/// and removes the files that have become unused. The drop blocks the thread.
 #[derive(Debug)]
 pub struct BackupHold {
     mover: Arc<Mover>,

@@ -317,11 +317,11 @@ pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64
     })
 }
 
-/// The numbers of the pieces that are due to move into a story. `None` while the epoch is open,
-/// that is, while the tablets have few events, few bytes, and are young (F35). Takes the oldest
-/// ticks first, up to the size of one story. A story that overlaps the tablets is included if its
-/// rewrite is worthwhile. Tablets with pinned events stay. Tablets of a chronicle with `acquirers`
-/// stay longer.
+/// The numbers of the pieces that are due to move into a story. `None` while the epoch is open: the
+/// tablets then have few events and few bytes, and are young (F35). Takes the oldest ticks first,
+/// up to the size of one story. A story that overlaps the tablets is included if its rewrite is
+/// worthwhile. Tablets with pinned events stay. Tablets of a chronicle with `acquirers` stay
+/// longer.
 pub fn archive(
     pieces: &[PieceRecord],
     settings: &EngineSettings,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   batches up to a gsn ─► tablets, durable, read back ─► edit: through, pieces ─► new version
-//!        (pinned)              (not visible yet)            (durable)            (journal gives up
+//!        (pinned)              (not visible yet)            (durable)            (journal frees
 //!                                                                                 its first segments)
 //! ```
 
@@ -191,8 +191,8 @@ pub async fn compact(mover: &Arc<Mover>, id: ChronicleId) -> Result<MoveCounts> 
     Ok(moved)
 }
 
-/// Makes one due move of a chronicle's pieces, if there is one: a move into stories, or a merge of
-/// at least `fan_in` pieces.
+/// Makes one due move of a chronicle's pieces: into stories, or a merge of at least `fan_in`
+/// pieces. Does nothing if no move is due.
 ///
 /// # Errors
 /// Like [`collect`].

@@ -6,7 +6,7 @@
 //!   every second: due moves of every chronicle ─► collect ─► merge, stories, until none is due
 //! ```
 //! One thread makes all moves: moves take at most one CPU core from appends and queries. A *look*
-//! is one turn of its loop.
+//! is one turn of the thread's loop.
 
 use std::{
     io,
@@ -118,7 +118,7 @@ struct GrapherLoop {
     /// True if the last look checked all chronicles and moved events: the next look follows at
     /// once.
     look_again: bool,
-    /// If the last look over all chronicles was interrupted: the last chronicle that it checked.
+    /// The last chronicle of the last look over all chronicles, if the look was interrupted.
     settled: Option<ChronicleId>,
     prefetch: Prefetch,
 }

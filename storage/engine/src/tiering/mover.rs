@@ -29,7 +29,8 @@ pub struct Mover {
     pub keeper: Arc<Keeper>,
     /// The files for events that leave the journal; `None` if all events stay in the journal.
     pub files: Option<EngineFiles>,
-    /// The lock of moves: only its holder may move events, so that one move runs at a time.
+    /// The lock of moves: only the holder of the lock may move events. Only one move runs at a
+    /// time.
     pub move_lock: tokio::sync::Mutex<()>,
     /// The recent moves, and their metrics.
     pub move_history: MoveHistory,

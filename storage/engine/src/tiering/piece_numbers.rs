@@ -24,9 +24,9 @@ impl PieceCounter {
     }
 }
 
-/// The numbers that one move has allocated, ascending. Gaps are possible, because another move may
-/// allocate numbers at the same time. The drop gives up all pieces with these numbers, until
-/// [`Self::hand_over`].
+/// The numbers allocated by one move, ascending. Gaps are possible, because another move may
+/// allocate numbers at the same time. The drop removes the files with these numbers, unless
+/// [`Self::hand_over`] was called.
 pub struct PieceNumbers<'a> {
     counter: &'a PieceCounter,
     files: &'a EngineFiles,
@@ -59,13 +59,13 @@ impl<'a> PieceNumbers<'a> {
     }
 
     /// Hands the numbers over to an edit of the manifest, which may name the pieces from now on.
-    /// The drop no longer gives up these pieces.
+    /// The drop no longer removes their files.
     pub fn hand_over(&mut self) -> IssuedNumbers {
         IssuedNumbers(std::mem::take(&mut self.issued))
     }
 
     /// Takes numbers back, because the edit failed and the manifest does not name the pieces. The
-    /// drop gives up these pieces again.
+    /// drop removes their files again.
     pub fn take_back(&mut self, numbers: IssuedNumbers) {
         debug_assert!(self.issued.is_empty(), "the numbers taken since are forgotten");
         self.issued = numbers.0;

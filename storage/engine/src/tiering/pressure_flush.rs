@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// memory.
 const RESTS: u32 = 100;
 
-/// Makes one flush, if one is due; `None` otherwise. The caller must hold `move_lock`.
+/// Makes a due flush; `None` without a due flush. The caller must hold `move_lock`.
 ///
 /// # Errors
 /// Like [`collect::collect`].

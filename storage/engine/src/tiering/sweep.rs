@@ -30,7 +30,7 @@ pub struct PartSweep<'a> {
     next: Option<(&'a OpenPiece, Part)>,
     /// Events that were read, but are not in a window yet.
     pool: Vec<EventRows>,
-    /// Calendar windows of several widths, the widest first: the output windows end at the end of
+    /// Time windows of several lengths, the longest first: the output windows end at the end of
     /// one of them if possible.
     windows: Vec<Windows>,
     /// True if the next output window may begin with the last tick of the previous one.
@@ -59,7 +59,7 @@ impl WindowLimit {
 
 impl<'a> PartSweep<'a> {
     /// A sweep through `parts` that returns the events in force at `snapshot_gsn`. `windows` are
-    /// the calendar windows, the widest first.
+    /// the time windows, the longest first.
     pub fn new(
         version: &'a Version,
         snapshot_gsn: Gsn,
@@ -129,7 +129,7 @@ impl<'a> PartSweep<'a> {
 
     /// Removes the first events from the pool: `rows_max` events before the frontier, plus all
     /// other events of their last tick. Removes fewer events, but at least half of `rows_max`, if a
-    /// calendar window ends there.
+    /// time window ends there.
     ///
     /// A tick with more than twice `rows_max` events is divided, and also the tick of the frontier,
     /// to which later parts may add events. The resulting window has events of a single tick.

@@ -31,7 +31,7 @@ pub trait TargetTier: Send + Sync {
     /// The name of the tier.
     fn name(&self) -> TierName;
 
-    /// Calendar windows of several widths, the widest first: the row groups of new pieces end at
+    /// Time windows of several lengths, the longest first: the row groups of new pieces end at
     /// the end of one of them if possible.
     fn windows(&self, definition: &ChronicleDefinition) -> Vec<Windows>;
 

@@ -1,4 +1,4 @@
-//! Event files (tablets and stories) and their parts.
+//! Pieces: the files of events (tablets and stories), and their parts (blocks and row groups).
 
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ use crate::{
     },
 };
 
-/// Storage of the event files.
+/// The storage of tablets and stories.
 #[derive(Debug, Clone)]
 pub struct Shelves {
     /// The tablets.
@@ -46,8 +46,8 @@ pub struct Shelves {
 }
 
 impl Shelves {
-    /// Gives up the file of a piece that no manifest names any more. A story may be remote: the
-    /// next move removes the story.
+    /// Removes the file of a piece that the manifest no longer names. A story is only marked,
+    /// because its store may be remote: the next move removes it.
     pub fn give_up(&self, chronicle: ChronicleId, record: &PieceRecord) {
         match record.story(chronicle) {
             Some(built) => self.stories.doom(built.name()),
@@ -59,7 +59,7 @@ impl Shelves {
         }
     }
 
-    /// Gives up files that no manifest ever named, finished or not.
+    /// Removes files that the manifest never named, complete or not.
     pub fn abandon(&self, tier: TierName, chronicle: ChronicleId, numbers: BTreeSet<u64>) {
         debug_assert!(!numbers.is_empty(), "there is no file to give up");
         if tier == TierName::Story {
@@ -75,8 +75,8 @@ impl Shelves {
     }
 }
 
-/// An event file, opened at the first read. After the manifest has dropped the piece, the last
-/// reference deletes the file.
+/// A piece, opened at the first read. Once the manifest no longer names the piece, the drop of the
+/// last reference deletes the file.
 #[derive(Debug)]
 pub struct OpenPiece {
     record: PieceRecord,
@@ -87,57 +87,61 @@ pub struct OpenPiece {
     parts: OnceLock<Vec<Part>>,
     cached: Mutex<Option<Arc<BlockCache>>>,
     doomed: AtomicBool,
-    /// The latest `indexes_made` of the chronicle for which the story is known to have all indexes.
+    /// The highest `indexes_made` of the chronicle at which the story is known to have all
+    /// secondary indexes.
     indexed: AtomicU32,
-    /// Maximum number of series seen in a part.
+    /// Largest number of series found in a part so far.
     series: AtomicU64,
-    /// Key: block, and true for the oldest events.
+    /// Cached edges of tablet blocks.
     edges: Mutex<Edges>,
-    /// Key: block.
+    /// Cached ticks and group numbers of the rows of tablet blocks, by block number.
     numbered: Mutex<HashMap<u32, Arc<NumberedRows>, RandomState>>,
 }
 
-/// Cached edges of blocks.
+/// Key: block number, and true for the oldest events. Value: the edge; `None` if an edge is not
+/// worthwhile.
 type Edges = HashMap<(u32, bool), Option<Arc<BlockEdge>>, RandomState>;
 
-/// The newest or the oldest event of each series of a tablet block.
+/// The edge of a tablet block: the newest (or the oldest) event of each series. The fields are
+/// parallel.
 #[derive(Debug)]
 pub struct BlockEdge {
-    /// Rows of the events, ascending.
+    /// Row of each event in the block, ascending.
     pub rows: Vec<u32>,
-    /// Ticks of the events.
+    /// Tick of each event.
     pub ticks: Vec<i64>,
-    /// Keys of the events.
+    /// Series key of each event.
     pub series: SeriesKeys,
 }
 
-/// The unit of reads: a block of a tablet or a row group of a story.
+/// A part of a piece, the unit of reading: a block of a tablet, or a row group of a story.
 #[derive(Debug, Clone)]
 pub struct Part {
     /// Number of the part in the file.
     pub number: u32,
     /// Number of events.
     pub rows: u64,
-    /// Smallest range that contains the ticks.
+    /// Smallest range that contains the ticks of the events.
     pub hull: TickRange,
-    /// Smallest range that contains the gsns.
+    /// Smallest range that contains the gsn's of the events.
     pub gsns: GsnRange,
-    /// Lowest and highest key.
+    /// Lowest and highest key, encoded.
     pub keys: (Bytes, Bytes),
-    /// Bytes in the file.
+    /// Size in the file, in bytes.
     pub bytes: u64,
     head: Option<Arc<BlockHead>>,
 }
 
 impl Part {
-    /// The statistics of a column, by its position in the shape, if known without opening the file.
+    /// The statistics of a column, given by its position in the shape. `None` if the part has none,
+    /// or is a row group.
     pub fn values(&self, at: usize) -> Option<ValueSummary> {
         statistics::of_column(self.head.as_ref()?.summary.statistics.clone(), at, self.rows)
     }
 }
 
 impl OpenPiece {
-    /// Creates the piece of a record.
+    /// A piece for a record of the manifest; not opened yet.
     pub fn new(
         record: PieceRecord,
         chronicle: ChronicleId,
@@ -164,12 +168,12 @@ impl OpenPiece {
         }
     }
 
-    /// Notes that a part has `series` series.
+    /// Records that a part has `series` series.
     pub fn saw_series(&self, series: usize) {
         self.series.fetch_max(series as u64, Ordering::Relaxed);
     }
 
-    /// Maximum number of series seen in a part; 0 before the first read.
+    /// Largest number of series found in a part so far; 0 before the first read.
     pub fn series_seen(&self) -> u64 {
         self.series.load(Ordering::Relaxed)
     }
@@ -184,7 +188,8 @@ impl OpenPiece {
         self.chronicle
     }
 
-    /// The cached edge of a block. On a miss, `find` computes the edge.
+    /// Returns the edge of a block. If the edge is not cached, calls `find` and caches the result.
+    /// `of` is the block number, and true for the oldest events.
     ///
     /// # Errors
     /// The errors of `find`.
@@ -207,12 +212,12 @@ impl OpenPiece {
         Ok(found)
     }
 
-    /// The cached rows of a block for the numbering `of`.
+    /// The cached rows of a block, if their group numbers belong to the numbering with the id `of`.
     pub fn numbered(&self, block: u32, of: u64) -> Option<Arc<NumberedRows>> {
         self.numbered.lock().get(&block).filter(|rows| rows.of == of).cloned()
     }
 
-    /// Caches the rows of a block, in place of the rows of another numbering.
+    /// Caches the rows of a block, and replaces rows of another numbering.
     pub fn keep_numbered(&self, block: u32, rows: &Arc<NumberedRows>) {
         self.numbered.lock().insert(block, Arc::clone(rows));
     }
@@ -236,7 +241,7 @@ impl OpenPiece {
         Ok(!has_all)
     }
 
-    /// Sets the blocks to keep in memory; `None` drops the blocks.
+    /// Sets the decoded blocks to keep in memory; `None` drops them.
     pub fn keep(&self, cached: Option<Arc<BlockCache>>) {
         debug_assert!(
             cached.is_none() || self.tier() == TierName::Tablet,
@@ -245,12 +250,12 @@ impl OpenPiece {
         *self.cached.lock() = cached;
     }
 
-    /// Bytes of the blocks in memory.
+    /// Bytes of the decoded blocks in memory.
     pub fn cached_bytes(&self) -> u64 {
         self.cached.lock().as_ref().map_or(0, |cached| cached.bytes())
     }
 
-    /// Shape of the events.
+    /// Columns and types of the events.
     pub fn shape(&self) -> &Arc<Shape> {
         &self.shape
     }
@@ -260,7 +265,7 @@ impl OpenPiece {
         self.record.tier()
     }
 
-    /// The location of the file, for display.
+    /// The place of the file, for messages.
     pub fn place(&self) -> String {
         match self.record.story(self.chronicle) {
             Some(built) => self.shelves.stories.place(built.name()),
@@ -268,7 +273,7 @@ impl OpenPiece {
         }
     }
 
-    /// Marks the piece for deletion because the manifest no longer names the file.
+    /// Marks the file for deletion, because the manifest no longer names the piece.
     pub fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
         if sabotage::active("pin-ignored") && self.tier() == TierName::Tablet {
@@ -276,7 +281,8 @@ impl OpenPiece {
         }
     }
 
-    /// The parts: by ascending (key, tick) for a tablet, by time for a story.
+    /// The parts of the piece: ascending by (key, tick) for a tablet, ascending by time for a
+    /// story.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -298,7 +304,7 @@ impl OpenPiece {
         Ok(self.parts.get_or_init(|| parts.collect()))
     }
 
-    /// Like [`Self::parts`], but without waiting. `None` for a story that is not open yet.
+    /// Like [`Self::parts`], but never waits: `None` for a story that is not open yet.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`.
@@ -324,7 +330,7 @@ impl OpenPiece {
         Ok(Some(self.parts.get_or_init(|| parts)))
     }
 
-    /// The events of a part.
+    /// Reads the events of a part.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -346,11 +352,11 @@ impl OpenPiece {
         PartEvents::of_batch(&batch, wanted, &self.shape)
     }
 
-    /// The events of a tablet part and the number of bytes read from the file. The number is 0 for
-    /// a part in memory.
+    /// Reads the events of a tablet block. Also returns the number of bytes read from the file; 0
+    /// if the block is in memory.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`; `Internal` for a part of a story.
+    /// `DataCorrupted`, `Io`; `Internal` for a story.
     pub fn read_at_hand(&self, part: &Part, wanted: &ColumnSelection) -> Result<(PartEvents, u64)> {
         let head = part.head.as_ref().ok_or_else(|| Error::internal("a story is not at hand"))?;
         let cached = self.cached.lock().clone();
@@ -400,12 +406,12 @@ impl OpenPiece {
         Ok(self.tablet.get_or_init(|| tablet))
     }
 
-    /// Smallest range that contains the gsns of the events.
+    /// Smallest range that contains the gsn's of the events.
     pub fn gsns(&self) -> GsnRange {
         GsnRange::between(self.record.gsns.0, self.record.gsns.1)
     }
 
-    /// The deletes that hide rows of the piece.
+    /// The fences among `fences` that hide rows of the piece.
     pub fn fences_among<'a>(&self, fences: &'a [Fence]) -> impl Iterator<Item = &'a Fence> {
         let record = self.record;
         fences.iter().filter(move |fence| {
@@ -434,7 +440,7 @@ impl PieceRecord {
         }
     }
 
-    /// The expected tablet description, compared when the tablet is opened.
+    /// The expected description of the tablet, compared with the file at the first read.
     pub fn tablet(&self, chronicle: ChronicleId) -> BuiltTablet {
         debug_assert!(self.tier() == TierName::Tablet, "a story is read as a tablet");
         BuiltTablet {
@@ -448,7 +454,8 @@ impl PieceRecord {
         }
     }
 
-    /// The expected story description, compared when the story is opened; `None` for a tablet.
+    /// The expected description of the story, compared with the file at the first read; `None` for
+    /// a tablet.
     pub fn story(&self, chronicle: ChronicleId) -> Option<BuiltStory> {
         let PieceFile::Story { tail_at } = self.file else { return None };
         Some(BuiltStory {

@@ -1,4 +1,4 @@
-//! The pieces of one version of a chronicle.
+//! The pieces (tablets and stories) of one version of a chronicle.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,15 +7,16 @@ use stratalog_model::{Gsn, Tick, TickRanges, TierName, invariant, tier::Extent};
 use super::{marks::Marks, piece::OpenPiece};
 use crate::version::fence::Fence;
 
-/// The pieces of a version, and the marks of replaced events.
+/// The pieces of a version, and the marks of replaced events in them.
 #[derive(Debug, Clone, Default)]
 pub struct PieceSet {
-    /// The pieces contain the events up to this gsn.
+    /// The pieces own the events with a gsn up to this gsn.
     pub through: Gsn,
-    /// The tick after the last tick of all present and past pieces.
+    /// The tick after the last tick of all pieces, including pieces that no longer exist; `None`
+    /// without a piece.
     ticks_end: Option<Tick>,
     pieces: BTreeMap<u64, Arc<OpenPiece>>,
-    /// Events of the pieces replaced by later events, with the gsns of the later events.
+    /// Marks of the events in the pieces that later events replaced.
     replaced: Marks,
 }
 
@@ -25,7 +26,7 @@ impl PieceSet {
         self.pieces.is_empty()
     }
 
-    /// The pieces, by number.
+    /// The pieces, ascending by number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<OpenPiece>> {
         self.pieces.values()
     }
@@ -35,8 +36,8 @@ impl PieceSet {
         self.pieces.get(&id)
     }
 
-    /// A copy with `added` pieces and without `removed` pieces. The copy contains all events up to
-    /// `through`.
+    /// Returns a copy with the pieces `added`, and without the pieces `removed`. The copy owns all
+    /// events up to `through`.
     #[must_use]
     pub fn with(&self, added: Vec<Arc<OpenPiece>>, removed: &[u64], through: Gsn) -> Self {
         invariant!(
@@ -57,20 +58,21 @@ impl PieceSet {
         next
     }
 
-    /// Raises the end of the ticks; `end` includes the pieces that no longer exist.
+    /// Raises the end of the ticks to `end`, which also covers pieces that no longer exist.
     #[must_use]
     pub fn with_ticks_end(mut self, end: Option<Tick>) -> Self {
         self.ticks_end = self.ticks_end.max(end);
         self
     }
 
-    /// The tick after the last tick of all present and past pieces; `i64::MIN` without a piece.
+    /// The tick after the last tick of all pieces, including pieces that no longer exist;
+    /// `i64::MIN` if there never was a piece.
     pub fn ticks_end(&self) -> i64 {
         self.ticks_end.map_or(i64::MIN, |tick| tick.0)
     }
 
-    /// A copy with additional marks: arrival number of the replaced event, and gsn of the replacing
-    /// event.
+    /// Returns a copy with more marks: arrival number of the replaced event, and gsn of the
+    /// replacement.
     #[must_use]
     pub fn with_replaced(&self, replaced: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut next = self.clone();
@@ -78,7 +80,7 @@ impl PieceSet {
         next
     }
 
-    /// A copy without the marks of `dropped`, because no piece contains these events.
+    /// Returns a copy without the marks of the events `dropped`, which no piece contains any more.
     #[must_use]
     pub fn without_replaced(&self, dropped: &[u64]) -> Self {
         let mut next = self.clone();
@@ -86,24 +88,25 @@ impl PieceSet {
         next
     }
 
-    /// True if another event replaced the event at or before `visible`.
+    /// True if an event with a gsn up to `visible` has replaced the event `seq`.
     pub fn is_replaced(&self, seq: i64, visible: Gsn) -> bool {
         !self.replaced.is_empty()
             && self.replaced.get(seq.cast_unsigned()).is_some_and(|gsn| gsn <= visible)
     }
 
-    /// The marks up to `through`: arrival number and gsn of the replacing event.
+    /// The marks with a gsn up to `through`: arrival number of the replaced event, and gsn of the
+    /// replacement.
     pub fn replaced_through(&self, through: Gsn) -> Vec<(u64, u64)> {
         self.replaced.iter().filter(|(_, gsn)| *gsn <= through.0).collect()
     }
 
-    /// True if the pieces have a replaced event.
+    /// True if there is a mark: some event in the pieces may be replaced.
     pub fn has_replaced(&self) -> bool {
         !self.replaced.is_empty()
     }
 
-    /// Exact totals for the events of a tier with ticks in `ranges`; `None` if the answer would
-    /// need reads of events.
+    /// Exact totals for the events of one tier with ticks in `ranges`; `None` if the totals cannot
+    /// be computed without reading events.
     pub fn extent(&self, tier: TierName, ranges: &TickRanges, fences: &[Fence]) -> Option<Extent> {
         let mut extent = Extent::EMPTY;
         for piece in self.iter().filter(|piece| piece.tier() == tier) {

@@ -1,4 +1,5 @@
-//! The published state: one gsn and the matching version of each chronicle.
+//! The published state, which new snapshots read: one gsn, and the matching version of each
+//! chronicle.
 
 use std::sync::Arc;
 
@@ -9,17 +10,17 @@ use stratalog_model::{ChronicleId, Gsn};
 use super::Version;
 use crate::ingest::chronicle::Chronicle;
 
-/// A chronicle and one of its versions.
+/// A version, and its chronicle.
 #[derive(Debug, Clone)]
 pub struct PinnedVersion {
-    /// The chronicle: its tick index serves versions of the current epoch.
+    /// The chronicle. Its tick index is valid only for versions of the current epoch.
     pub chronicle: Arc<Chronicle>,
     /// The version.
     pub version: Arc<Version>,
 }
 
-/// The head of the log and the matching versions. A snapshot clones the surrounding `Arc`; a commit
-/// changes the state in place unless a snapshot holds it.
+/// The highest visible gsn, and the matching version of each chronicle. A snapshot clones the `Arc`
+/// around this state. A commit changes the state in place, or copies it if a snapshot still has it.
 #[derive(Debug, Clone, Default)]
 pub struct PublishedVersions {
     /// Highest committed gsn.

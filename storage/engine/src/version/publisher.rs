@@ -1,4 +1,4 @@
-//! The publisher: gives gsn's to durable events, and makes versions visible (CL-4, CL-5).
+//! The publisher: assigns gsn's to durable events, and makes new versions visible (CL-4, CL-5).
 //!
 //! ```text
 //!   durable events ─► gsn's, under the lock ─► new versions ─► published ─► followers woken
@@ -6,7 +6,7 @@
 //!
 //!   locks, in the order in which they may be taken:
 //!     publisher  ─►  chronicle state  ─►  published, producers, budget
-//!   snapshot takes `published` only; admission takes one chronicle's state only
+//!   a snapshot locks only `published`; admission locks only the state of one chronicle
 //! ```
 
 use std::sync::Arc;
@@ -31,18 +31,19 @@ use crate::{
     settings::EngineSettings,
 };
 
-/// The published versions of the chronicles, and the lock for changes.
+/// The published versions of all chronicles, and the lock for changes of versions.
 #[derive(Debug)]
 pub struct Publisher {
     /// The chronicles.
     pub chronicles: Chronicles,
     /// Settings.
     pub settings: Arc<EngineSettings>,
-    /// Memory for events.
+    /// Memory budget for events.
     pub budget: Arc<Budget>,
-    /// Chronicles worth tidying.
+    /// The chronicles whose batches are worth a merge or a copy.
     pub untidy: UntidyChronicles,
-    /// Highest committed gsn. The holder of the lock may change versions.
+    /// Highest committed gsn. Only the holder of this lock (the publisher's lock) may change
+    /// versions.
     committed: Mutex<u64>,
     published: Mutex<Arc<PublishedVersions>>,
     /// Highest published gsn.
@@ -67,22 +68,22 @@ impl Publisher {
         }
     }
 
-    /// The visible state now.
+    /// The state that is visible now.
     pub fn published(&self) -> Arc<PublishedVersions> {
         Arc::clone(&self.published.lock())
     }
 
-    /// The highest published gsn, now and after each change.
+    /// A receiver of the highest published gsn, which also reports each change.
     pub fn head(&self) -> watch::Receiver<u64> {
         self.head.subscribe()
     }
 
-    /// Gives durable events their gsn's, and makes the events and the deletes between them visible,
-    /// all at once. `note` receives the highest gsn, before the events are visible. Returns the first
-    /// gsn. Called at the completion of frames, in lsn order.
+    /// Assigns gsn's to durable events, and makes the events, and the deletes between them, visible
+    /// at once. `note` receives the highest gsn before the events become visible. Returns the first
+    /// gsn. Called when the log has completed the commit frame, in lsn order.
     ///
     /// # Errors
-    /// `UndefinedTable` for a forgotten chronicle: no reader sees the events of this chronicle.
+    /// `UndefinedTable` if a chronicle was dropped: no reader sees its events.
     pub fn publish(&self, steps: Vec<Step>, note: impl FnOnce(u64)) -> Result<u64> {
         let mut forgotten = false;
         let mut committed = self.committed.lock();
@@ -99,7 +100,8 @@ impl Publisher {
                         Some(pinned) => versions.push(pinned),
                         None => forgotten = true,
                     }
-                    // After a delete, followers read the remaining earlier events from the version.
+                    // After a delete, followers find the earlier events that remain in the version,
+                    // and not in the ring.
                     followed.retain(|(known, _)| !Arc::ptr_eq(known, chronicle));
                     deleted.push(Arc::clone(chronicle));
                     continue;
@@ -126,7 +128,7 @@ impl Publisher {
         }
         note(*committed);
         self.show(*committed, versions);
-        // After `show`: a woken follower must find the commit visible.
+        // After `show`, so that a woken follower finds the commit visible.
         for (chronicle, batch) in followed {
             chronicle.feed().push(batch, Gsn(*committed));
         }
@@ -136,7 +138,7 @@ impl Publisher {
         if forgotten { Err(chronicles::dropped()) } else { Ok(first) }
     }
 
-    /// Forgets a chronicle, and removes its version.
+    /// Removes a dropped chronicle and its version.
     pub fn forget(&self, id: ChronicleId) {
         let _publisher = self.committed.lock();
         self.chronicles.forget(id);
@@ -150,8 +152,8 @@ impl Publisher {
         *committed = gsn;
     }
 
-    /// Runs `change` under the publisher's lock. `change` receives the highest committed gsn; its
-    /// result is published.
+    /// Runs `change` under the publisher's lock, and publishes the version that it returns.
+    /// `change` receives the highest committed gsn.
     pub fn change<T>(&self, change: impl FnOnce(Gsn) -> (Option<PinnedVersion>, T)) -> T {
         let committed = self.committed.lock();
         let (pinned, result) = change(Gsn(*committed));
@@ -159,24 +161,26 @@ impl Publisher {
         result
     }
 
-    /// Follows a chronicle from the head of the log.
+    /// Adds a follower of a chronicle that starts at the head of the log. Also returns the highest
+    /// committed gsn.
     ///
     /// # Errors
-    /// `Internal` outside of a runtime.
+    /// `Internal` outside of a Tokio runtime.
     pub fn follow(&self, chronicle: &Chronicle) -> Result<(FeedFollower, Gsn)> {
         let committed = self.committed.lock();
         let following = chronicle.feed().follow(Gsn(*committed))?;
         Ok((following, Gsn(*committed)))
     }
 
-    /// True if this version of a chronicle is the published version.
+    /// True if this version is the published version of the chronicle.
     pub fn shows(&self, id: ChronicleId, version: &Arc<Version>) -> bool {
         let published = self.published.lock();
         published.versions.get(&id).is_some_and(|pinned| Arc::ptr_eq(&pinned.version, version))
     }
 
-    /// Makes versions and the head visible. A snapshot of the current state makes this function
-    /// copy the list of all chronicles; without a change the function returns before the copy.
+    /// Makes the highest gsn and new versions visible. If a snapshot still has the current state,
+    /// this function copies the list of all chronicles. Without any change, it returns before the
+    /// copy.
     pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = PinnedVersion>) {
         let mut versions = versions.into_iter().peekable();
         let mut untidy = Vec::new();

@@ -1,4 +1,4 @@
-//! Status of the pieces of a version, for operators.
+//! Reports the pieces of a version and the progress of moves, for operators.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use stratalog_model::{
 use super::piece::OpenPiece;
 use crate::version::Version;
 
-/// The pieces of a version, including the journal tier.
+/// The status of each piece of a version. The events in memory count as one piece of the journal
+/// tier.
 pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
     let mut pieces: Vec<PieceStatus> = version
         .pieces()
@@ -61,7 +62,7 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
     pieces
 }
 
-/// The progress of the events of a version down the tiers.
+/// How far the events of a version have moved down the tiers.
 pub fn watermarks(chronicle: ChronicleId, version: &Version) -> Watermarks {
     let pieces = version.pieces();
     let stories = pieces.iter().filter(|piece| piece.tier() == TierName::Story);

@@ -1,4 +1,5 @@
-//! Counts the events of a planned delete and finds their ticks and positions.
+//! Counts the events that a planned delete would remove, and finds the ranges of their ticks and
+//! gsn's.
 
 use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange};
 
@@ -11,28 +12,28 @@ use crate::{
     version::piece::{OpenPiece, Part, is_behind},
 };
 
-/// The ticks and positions under survey.
+/// The area of a survey: a range of ticks and a range of gsn's.
 #[derive(Debug, Clone, Copy)]
 pub struct SurveyArea {
     /// The ticks.
     pub ticks: TickRange,
-    /// The positions.
+    /// The gsn's.
     pub gsns: GsnRange,
 }
 
-/// The visible events of an area.
+/// The result of a survey: the visible events in its area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VisibleEvents {
     /// Number of events.
     pub rows: u64,
-    /// Smallest range around the ticks.
+    /// Smallest range that contains the ticks of the events.
     pub ticks: TickRange,
-    /// Smallest range around the gsn's.
+    /// Smallest range that contains the gsn's of the events.
     pub gsns: GsnRange,
 }
 
 impl VisibleEvents {
-    /// No event.
+    /// The result without events.
     pub const NOTHING: VisibleEvents =
         VisibleEvents { rows: 0, ticks: TickRange::EMPTY, gsns: GsnRange::EMPTY };
 
@@ -48,8 +49,8 @@ impl VisibleEvents {
 }
 
 impl Version {
-    /// The events of an area visible at `visible`. Reads parts of pieces where their records are
-    /// not enough.
+    /// Counts the events in an area that are visible at `visible`. Reads parts of pieces only where
+    /// the records of the pieces are not exact enough.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -108,8 +109,8 @@ impl Version {
         Ok(())
     }
 
-    /// The lowest gsn of the visible events at `tick` or later. Reads parts of pieces where their
-    /// records are not enough.
+    /// Finds the lowest gsn among the visible events at or after `tick`. Reads parts of pieces only
+    /// where the records of the pieces are not exact enough.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -125,7 +126,7 @@ impl Version {
                 continue;
             }
             for part in piece.parts().await? {
-                // Only events before the lowest gsn found so far.
+                // Surveys only gsn's below the lowest gsn found so far.
                 let end = if found.rows > 0 { found.gsns.start } else { gsns.end };
                 let area = SurveyArea { ticks, gsns: GsnRange::new(gsns.start, end) };
                 self.survey_part(piece, part, area, &behind, visible, &mut found).await?;

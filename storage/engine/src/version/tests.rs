@@ -87,7 +87,8 @@ fn a_delete_of_everything_leaves_nothing() {
     assert!(empty.fences().is_empty());
 }
 
-/// Without the fence, the pieces of leaving batches would show deleted events.
+/// The fence stays for batches that are moving into pieces: without the fence, these pieces would
+/// show deleted events.
 #[test]
 fn batches_that_are_leaving_keep_the_fence_that_hides_them() {
     let version = Version::default().with_batch(batch(&[1, 2], 1), 9).with_batch(batch(&[3], 3), 9);

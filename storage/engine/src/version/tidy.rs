@@ -1,4 +1,5 @@
-//! Merges small batches into large batches, and copies worn batches without their replaced rows.
+//! Merges small batches in memory into large batches, and copies batches without their replaced
+//! rows if most of their rows were replaced.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::{
 };
 
 impl Publisher {
-    /// Merges small batches after many commits: a little work on the thread of an append. One run
-    /// at a time.
+    /// Runs the merges and copies that recent commits have made worthwhile: a little work, on the
+    /// thread of an append. Only one run at a time.
     pub fn tidy(&self) {
         let Some(run) = self.untidy.begin() else { return };
         for id in run.ids() {
@@ -27,13 +28,14 @@ impl Publisher {
         }
     }
 
-    /// Copies the batches with mostly replaced rows. The memory of these rows becomes free when no
-    /// snapshot needs the rows.
+    /// Copies the batches of which most rows were replaced, without these rows. The memory becomes
+    /// free when no snapshot needs the rows any more.
     fn renew_worn(&self, chronicle: &Arc<Chronicle>) -> Result<()> {
         if !chronicle.take_worn() {
             return Ok(());
         }
-        // Read first: every snapshot of the version below has at least this gsn.
+        // Read before the version below: every later snapshot of this version has at least this
+        // gsn.
         let snapshot_gsn = self.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
         let rows_sealed = self.settings.compaction_rows_max;
@@ -45,11 +47,11 @@ impl Publisher {
                 let merged = compact::merge(&old, version.fences(), snapshot_gsn, &self.budget)?;
                 self.replace(chronicle, &old, merged);
             } else if compact::is_worn(batch.rows(), batch.superseded().len()) {
-                // Some replacements are not visible yet.
+                // Some replacements are not visible yet: tries again later.
                 chronicle.set_worn();
             }
         }
-        // The copies are small.
+        // The copies are small, and are merged.
         self.merge_small(chronicle, Version::sealed)
     }
 
@@ -59,7 +61,8 @@ impl Publisher {
         list: fn(&Version) -> &[Arc<MemoryBatch>],
     ) -> Result<()> {
         loop {
-            // Read first: every snapshot of the version below has at least this gsn.
+            // Read before the version below: every later snapshot of this version has at least this
+            // gsn.
             let snapshot_gsn = self.published().gsn;
             let version = Arc::clone(&chronicle.state().version);
             let old = choose_neighbours(chronicle.staying(list(&version)), &self.settings);
@@ -71,7 +74,8 @@ impl Publisher {
         }
     }
 
-    /// Replaces batches with a merged batch; `false` if the batches are no longer in place.
+    /// Replaces the batches `old` with a merged batch; returns `false` if the version no longer has
+    /// the batches.
     pub fn replace(
         &self,
         chronicle: &Arc<Chronicle>,
@@ -87,7 +91,7 @@ impl Publisher {
     }
 }
 
-/// Neighbouring batches of one shape worth a merge.
+/// Finds adjacent batches of one shape that are worth a merge.
 fn choose_neighbours(
     tail: &[Arc<MemoryBatch>],
     settings: &EngineSettings,

@@ -1,4 +1,4 @@
-//! Chronicles whose batches are worth a merge or a copy.
+//! The set of chronicles whose batches in memory are worth a merge or a copy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,21 +7,22 @@ use hashbrown::HashSet;
 use parking_lot::Mutex;
 use stratalog_model::ChronicleId;
 
-/// Chronicles worth tidying.
+/// The chronicles to process next, and a mark that a run is in progress.
 #[derive(Debug, Default)]
 pub struct UntidyChronicles {
     ids: Mutex<HashSet<ChronicleId, RandomState>>,
-    /// True while a task tidies.
+    /// True while a run is in progress.
     tidying: AtomicBool,
 }
 
 impl UntidyChronicles {
-    /// Adds chronicles.
+    /// Adds chronicles to the set.
     pub fn add(&self, ids: Vec<ChronicleId>) {
         self.ids.lock().extend(ids);
     }
 
-    /// Begins a run over the chronicles; `None` without a chronicle, or during another run.
+    /// Begins a run over the chronicles. `None` if there is no chronicle, or if another run is in
+    /// progress.
     pub fn begin(&self) -> Option<TidyRun<'_>> {
         if self.ids.lock().is_empty() || self.tidying.swap(true, Ordering::Acquire) {
             return None;
@@ -30,11 +31,11 @@ impl UntidyChronicles {
     }
 }
 
-/// The running merge. The drop ends the run, also after a panic: the next run may succeed.
+/// A run in progress. Its drop ends the run, even after a panic, so that another run can begin.
 pub struct TidyRun<'a>(&'a UntidyChronicles);
 
 impl TidyRun<'_> {
-    /// Takes the chronicles.
+    /// Removes and returns the chronicles of the set.
     pub fn ids(&self) -> Vec<ChronicleId> {
         self.0.ids.lock().drain().collect()
     }

@@ -19,7 +19,8 @@ use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// A clock set by hand, in microseconds; the ticks of the fixture are microseconds, too.
+/// A clock that the test sets, in microseconds. The ticks of the test's chronicle are microseconds,
+/// too.
 #[derive(Debug, Default, Clone)]
 struct Hand(Arc<AtomicI64>);
 
@@ -50,7 +51,8 @@ impl Clock for Hand {
 const MS: i64 = 1_000;
 const SECOND: i64 = 1_000 * MS;
 
-/// The fixture's chronicle with clocked ticks and a floor of 100 ms.
+/// The usual chronicle of these tests, with clocked ticks and an acceptance window of at least 100
+/// ms.
 fn clocked(collision: Collision, source: TickSource) -> Arc<ChronicleDefinition> {
     let mut definition = definition(1, collision, true);
     definition.time_source = source;
@@ -89,7 +91,7 @@ async fn write(
     Ok(ticks)
 }
 
-/// The same write, under a number of its producer.
+/// Like `write`, under a number of a producer.
 async fn send(
     engine: &Engine,
     definition: &Arc<ChronicleDefinition>,
@@ -102,7 +104,7 @@ async fn send(
     append.commit().await
 }
 
-/// The events up to S, in a snapshot with S.
+/// A snapshot's sealed tick S, and the events up to S.
 async fn sealed(engine: &Engine, definition: &Arc<ChronicleDefinition>) -> (i64, Vec<Read>) {
     let told = engine.seal(definition).unwrap();
     let snapshot = engine.snapshot();
@@ -135,13 +137,13 @@ async fn f24_events_outside_of_the_window_are_refused_whole() {
         assert!(refused.hint().is_some() && refused.detail().is_some());
         refused
     };
-    // The floor, on both sides.
+    // The minimum of the window, on both sides of now.
     let told = refused(since(begun, 0), now - 100 * MS - 1).await;
     assert!(told.message().contains("1970-01-01 00:00:59.899999"), "{told}");
     assert!(told.detail().unwrap().contains("1970-01-01 00:00:59.9"), "{told}");
     let told = refused(since(begun, 0), now + 100 * MS + 1).await;
     assert!(told.message().contains("ahead"), "{told}");
-    // Twice the latency, but neither before the session nor ahead.
+    // A window of twice the latency; but no event from before the session, and none ahead of it.
     refused(since(begun, 500 * MS), now - 500 * MS - 1).await;
     refused(since(now - 50 * MS, 500 * MS), now - 50 * MS - 1).await;
     refused(since(begun, 500 * MS), now + 100 * MS + 1).await;
@@ -174,7 +176,7 @@ async fn f24_what_is_sealed_never_changes() {
         let cpu = clocked(Collision::All, source);
         let engine = open(&log, &stored, &cpu, &hand);
         assert_eq!(engine.snapshot().sealed(&cpu), None, "nobody asked");
-        // Before the first event: a dump may bring any time.
+        // Before the first event, nothing is sealed: a dump may bring any time.
         assert_eq!(engine.seal(&cpu).unwrap(), None);
         for _ in 0..40 {
             hand.pass(10 * MS);
@@ -231,7 +233,7 @@ async fn f24_an_open_statement_holds_up_what_is_sealed() {
     assert_eq!(found.len(), 3);
 }
 
-/// A dump brings its times only into a chronicle that never had an event.
+/// Events of a dump keep their times only in a chronicle that never had an event.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_old_times_are_restored_before_the_first_event() {
     for (source, refusal) in [
@@ -308,8 +310,8 @@ async fn f24_nothing_from_before_the_acquisition_is_accepted() {
     push(&mut append, &cpu, &[row(now, "a", 1.0)]).await.unwrap();
 }
 
-/// The connection broke, and the batch comes again under its number, too late by now: the retry
-/// receives the outcome of the attempt under way.
+/// A connection breaks, and the client sends the batch again under the same number. By then the
+/// times are too old: the retry waits for the first attempt, and receives its outcome.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_what_is_sent_again_is_not_refused_if_it_is_stored() {
     for collision in [Collision::All, Collision::Last, Collision::First, Collision::Next] {
@@ -323,7 +325,7 @@ async fn f24_what_is_sent_again_is_not_refused_if_it_is_stored() {
                 let given = [row(tick, "a", 1.0)];
                 tokio::spawn(async move { send(&engine, &cpu, number, &given).await })
             };
-            // The first attempt is in the log's hands.
+            // The first attempt was handed to the log, which does not complete it yet.
             log.hold();
             let tick = hand.now();
             let first = begin(1, tick);
@@ -349,7 +351,7 @@ async fn f24_what_is_sent_again_is_not_refused_if_it_is_stored() {
             }
             assert_eq!(rows(&engine, &cpu).await.len(), usize::from(!fails), "{collision}");
 
-            // Or the first attempt is only admitted; then the attempt is committed, or given up.
+            // Second case: the first attempt is only admitted, and then committed or rolled back.
             let options = AppendOptions { producer: Some((ProducerId(7), 2)), ..since(0, 0) };
             let mut open = engine.begin(options).unwrap();
             let tick = hand.now();
@@ -403,8 +405,8 @@ async fn f75_the_keeper_gives_the_time_of_arrival() {
     }
 }
 
-/// A series has a tick for each event of one arrival, up to the length of the window: the refusal
-/// does not blame the clocks.
+/// Each event of one arrival needs a tick of its own in its series, and the window has a limited
+/// number of ticks. The refusal does not blame the clocks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f25_events_that_arrive_together_fill_the_window() {
     let (log, stored, hand) = (MemoryLog::default(), Stored::new(8), Hand::at(SECOND));
@@ -420,7 +422,7 @@ async fn f25_events_that_arrive_together_fill_the_window() {
     assert!(refused.message().contains("no tick is free"), "{refused}");
     assert!(refused.hint().unwrap().contains("granularity"), "{refused}");
     assert_eq!(rows(&engine, &cpu).await, []);
-    // Other series have room.
+    // Other series still have free ticks.
     let (now, apart) = (hand.now(), [row(0, "b", 1.0), row(0, "c", 2.0), row(0, "b", 3.0)]);
     let ticks = write(&engine, &cpu, since(0, 0), &apart).await.unwrap();
     assert_eq!(ticks, [now, now, now + 1]);
@@ -435,7 +437,7 @@ async fn f25_collisions_of_times_of_the_clock() {
         hand.pass(SECOND);
         (engine, cpu, hand, stored)
     };
-    // first: the client can choose another tick.
+    // Under `first`, the client can choose another tick.
     let (engine, cpu, hand, _stored) = of(Collision::First);
     let now = hand.now();
     write(&engine, &cpu, since(0, 0), &[row(now, "a", 1.0)]).await.unwrap();
@@ -443,7 +445,7 @@ async fn f25_collisions_of_times_of_the_clock() {
     assert_eq!((refused.kind(), refused.kind().sqlstate()), (ErrorKind::TickTaken, "SL002"));
     assert!(refused.kind().is_retryable());
     write(&engine, &cpu, since(0, 0), &[row(now + 1, "a", 2.0)]).await.unwrap();
-    // next: not past the end of the window.
+    // Under `next`, no event moves past the end of the window.
     let (engine, cpu, hand, _stored) = of(Collision::Next);
     let last = hand.now() + 100 * MS;
     let ticks: Vec<Row> = (0..3).map(|at| row(last - 2, "a", f64::from(at))).collect();
@@ -454,7 +456,7 @@ async fn f25_collisions_of_times_of_the_clock() {
     hand.pass(1);
     let given = write(&engine, &cpu, since(0, 0), &[row(last - 2, "a", 9.0)]).await.unwrap();
     assert_eq!(given, [last + 1]);
-    // last: visible at once, and replaceable before the seal.
+    // Under `last`, the event is visible at once, and can be replaced before the seal.
     let (engine, cpu, hand, _stored) = of(Collision::Last);
     let tick = hand.now();
     for value in [1.0, 2.0] {
@@ -509,7 +511,7 @@ async fn random_steps(seed: u64) {
         match between(0, 16) {
             0..3 => hand.pass(between(0, 80 * MS)),
             3..9 => {
-                // The test does not wait for keys of the open statement.
+                // The test must not wait for keys of the open statement.
                 let host = format!("h{}", between(0, 3));
                 let given = [row(hand.now() + between(-300 * MS, 200 * MS), &host, at as f64)];
                 let _ = write(&engine, &cpu, since(0, between(0, 400 * MS)), &given).await;

@@ -51,7 +51,7 @@ async fn what_is_in_memory_is_read_without_its_file() {
         let engine = open(&stored, &log, std::slice::from_ref(&cpu), bytes);
         append(&engine, &cpu, &many(0)).await.unwrap();
         engine.flush(cpu.id).await.unwrap();
-        // Later events and deletes hide rows in memory as well.
+        // Later events and deletes also hide rows of blocks in memory.
         append(&engine, &cpu, &[row(7, "a", -1.0)]).await.unwrap();
         engine.delete(&cpu, ranges(&[(i64::MIN, 3)]).hull()).await.unwrap();
         let mut expected = many(0).split_off(3);
@@ -100,7 +100,7 @@ async fn the_oldest_go_first_and_those_of_pinned_tables_last() {
         .map(|piece| piece.memory_bytes)
         .sum();
     assert!(bytes > 0 && bytes <= 60_000, "{bytes}");
-    // Among pinned tablets, the oldest go: the bytes never exceed the budget.
+    // If all tablets are pinned, the oldest are evicted: the bytes never exceed the budget.
     for at in 1..4 {
         append(&engine, &pinned, &many(at * ROWS)).await.unwrap();
         engine.flush(pinned.id).await.unwrap();

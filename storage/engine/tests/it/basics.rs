@@ -26,7 +26,7 @@ async fn what_is_committed_is_read_and_survives() {
     let again = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
     assert_eq!(read(again.snapshot().as_ref(), &cpu).await, before);
     assert_eq!(again.snapshot().gsn(), Gsn(4));
-    // The numbers continue.
+    // gsn's and arrival numbers continue after a reopening.
     let next = append(&again, &cpu, &[row(10, "a", 5.0)]).await.unwrap();
     assert_eq!(next.first_gsn, Some(Gsn(5)));
     assert_eq!(read(again.snapshot().as_ref(), &cpu).await.last().unwrap().seq, 5);
@@ -127,7 +127,7 @@ async fn bad_rows_are_refused_whole() {
     let refuse = async |rows: arrow::array::RecordBatch| {
         let mut append = engine.begin(AppendOptions::default()).unwrap();
         let refused = error(append.push(&cpu, rows, Default::default()).await);
-        // The append is over.
+        // The append accepts nothing more.
         let after = append.push(&cpu, good.clone(), Default::default()).await;
         assert_eq!(error(after).kind(), ErrorKind::Internal);
         assert!(append.commit().await.is_err());

@@ -122,7 +122,7 @@ async fn replaced_events_make_room_once_no_snapshot_needs_them() {
         read(old.as_ref(), &cpu).await.into_iter().map(|read| read.row).collect::<Vec<_>>();
     assert_eq!(before, many(0, 5000));
     drop(old);
-    // A hundred times the budget in all, with large and small appends.
+    // In total, a hundred times the budget, in large and small appends.
     for round in 0..60 {
         append(&engine, &cpu, &again(f64::from(round))).await.unwrap();
         for at in 0..40 {
@@ -156,12 +156,12 @@ async fn recovery_does_not_hold_what_was_rolled_back() {
     let expected = rows(&engine, &cpu).await;
     assert_eq!(expected.len(), 320);
 
-    // With room for all frames, the log is read once.
+    // If all frames fit into memory, recovery reads the log once.
     let copy = MemoryLog::with_frames(log.frames());
     let roomy = open(&copy, std::slice::from_ref(&cpu));
     assert_eq!(rows(&roomy, &cpu).await, expected);
     assert_eq!(copy.replays(), 1);
-    // With little room, a second reading finds the committed statements.
+    // If they do not fit, a second pass finds the committed statements.
     let copy = MemoryLog::with_frames(log.frames());
     let tight = open_with(&copy, std::slice::from_ref(&cpu), settings(200_000)).unwrap();
     assert_eq!(rows(&tight, &cpu).await, expected);
@@ -180,7 +180,7 @@ async fn upserts_that_take_turns_leave_nothing_behind() {
     let engine = open(&log, &both);
     let mut settled = 0;
     for round in 0..12_000_i64 {
-        // Events of the other chronicle lie between these events: no two batches are neighbours.
+        // The other chronicle's events are committed in between: no two batches are adjacent.
         for cpu in &both {
             append(&engine, cpu, &[row(round % 50, "a", round as f64)]).await.unwrap();
         }

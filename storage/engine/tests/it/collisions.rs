@@ -197,7 +197,8 @@ async fn a_tick_that_is_unique_without_keys() {
     );
 }
 
-/// A conflict with a pending key waits for the outcome: the key is taken, or free again.
+/// A conflict with a pending key waits for the outcome of the other statement: the key is then
+/// taken or free.
 #[tokio::test]
 async fn pending_keys_are_waited_for() {
     for (committed, on_conflict) in [
@@ -220,7 +221,7 @@ async fn pending_keys_are_waited_for() {
         // A waiting statement reserves nothing.
         append(&engine, &cpu, &[row(3, "a", 3.0)]).await.unwrap();
         if committed {
-            // Durable comes before decided.
+            // The other statement is not durable yet: no decision is possible.
             log.hold();
             let commit = tokio::spawn(holder.commit());
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -118,7 +118,7 @@ async fn overlapping_statements_neither_hang_nor_lose() {
                 let mut committed = Vec::new();
                 for round in 0..40 {
                     let mut append = engine.begin(AppendOptions::default()).unwrap();
-                    // Each task has its own order of keys, over several pushes: deadlocks arise.
+                    // Each task uses its own order of keys, over several pushes: deadlocks occur.
                     let keys: Vec<i64> =
                         (0..4).map(|at| (at * (task + 1) + round) % 9 + round * 9).collect();
                     let mut pushed = Ok(());

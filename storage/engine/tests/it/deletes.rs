@@ -146,7 +146,7 @@ async fn keys_that_a_statement_deletes_are_taken_for_others_until_it_commits() {
     });
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     assert!(!waiting.is_finished());
-    // The event goes before the statement commits: the key is still not free.
+    // The event is deleted before the statement commits, but the key is not free yet.
     assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 1);
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     assert!(!waiting.is_finished());
@@ -204,8 +204,8 @@ async fn a_delete_that_fails_deletes_nothing() {
     assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 1);
 }
 
-/// The flush has built a tablet, and its edit is not yet durable: a delete must also hide the
-/// events in the tablet.
+/// A DELETE during a flush: the flush has written a tablet, but its edit is not durable yet. The
+/// delete must also hide the events in the tablet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_on_its_way_into_a_tablet_is_deleted_there() {
     for collision in [Collision::First, Collision::Last, Collision::Next] {

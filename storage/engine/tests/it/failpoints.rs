@@ -12,7 +12,8 @@ use stratalog_sim::{Crash, Failure, Operation};
 
 use crate::{life::*, scenario::*};
 
-/// Runs the scenario with each call failing once; returns how many calls there are.
+/// Runs the scenario again and again; in each run, one disk call fails. Returns the number of
+/// calls.
 async fn fail_each(failure: Failure, durability: Durability) -> u64 {
     let told: &[ErrorKind] = match failure {
         Failure::Full => &[ErrorKind::Io, ErrorKind::DiskFull],
@@ -36,7 +37,7 @@ async fn fail_each(failure: Failure, durability: Durability) -> u64 {
     unreachable!()
 }
 
-/// Runs the scenario until its disk halts at a call, if it does.
+/// Runs the scenario until its disk halts at call `nth`, or to its end.
 async fn halted_at(nth: u64, seed: u64, durability: Durability) -> World {
     let mut world = World::new(seed, durability);
     world.disk.halt_after(nth);
@@ -50,7 +51,8 @@ async fn halted_at(nth: u64, seed: u64, durability: Durability) -> World {
     world
 }
 
-/// Runs the scenario with an end at each call; returns how many calls there are.
+/// Runs the scenario again and again; each run crashes at another disk call. Returns the number of
+/// calls.
 async fn die_at_each(crash: Crash, durability: Durability, salt: u64) -> u64 {
     for nth in 1.. {
         let _at = At(format!("{crash:?} at call {nth}, {durability}, salt {salt}"));
@@ -110,8 +112,8 @@ async fn a_power_cut_at_every_call_leaves_what_was_made_durable_of_relaxed_event
     assert!(calls > 80, "{calls}");
 }
 
-/// Starts with a failure or a death at each of their calls, one after another, on the disk left by
-/// a dead scenario.
+/// Starts the server on the disk of a crashed scenario. In each start, another disk call fails or
+/// crashes the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_fails_or_dies_at_any_call_is_repeated() {
     let mut starts = 0;

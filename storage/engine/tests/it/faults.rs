@@ -21,7 +21,7 @@ async fn a_failed_frame_of_a_large_statement_fails_the_whole() {
     let (log, cpu, _) = opened(Collision::First, true);
     let engine = open_with(&log, std::slice::from_ref(&cpu), small()).unwrap();
     let mut large = engine.begin(AppendOptions::default()).unwrap();
-    // About two thirds of the bytes kept before streaming.
+    // About two thirds of the bytes that an append buffers before it streams frames.
     let rows = |from: i64| (from..from + 50).map(|at| row(at, "a", 1.0)).collect::<Vec<_>>();
     push(&mut large, &cpu, &rows(0)).await.unwrap();
     assert!(log.frames().is_empty());

@@ -28,7 +28,7 @@ use stratalog_tablet::Tablets;
 
 use crate::memory_log::MemoryLog;
 
-/// A clock with a fixed time.
+/// A clock whose time never changes.
 #[derive(Debug)]
 pub struct StillClock;
 
@@ -53,8 +53,8 @@ pub fn column(id: u32, name: &str, column_type: ColumnType, nullable: bool) -> C
     }
 }
 
-/// `time timestamptz(6), host text, value double, note text`, base 0, ticks of 1 µs;
-/// key (host, time) if `keyed`.
+/// A chronicle with the columns `time timestamptz(6), host text, value double, note text`, base 0,
+/// and ticks of 1 µs; key (host, time) if `keyed`.
 pub fn chronicle(id: u32, collision: Collision, keyed: bool) -> Arc<ChronicleDefinition> {
     Arc::new(definition(id, collision, keyed))
 }
@@ -94,7 +94,7 @@ pub fn definition(id: u32, collision: Collision, keyed: bool) -> ChronicleDefini
     }
 }
 
-/// An event in the form of the tests.
+/// An event, as the tests write it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub tick: i64,
@@ -126,7 +126,7 @@ pub fn batch(definition: &ChronicleDefinition, rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(definition.arrow_schema(), columns).unwrap()
 }
 
-/// An engine of one chronicle, with its log.
+/// An engine with one chronicle, and its log.
 pub fn opened(
     collision: Collision,
     keyed: bool,
@@ -182,7 +182,7 @@ pub async fn push(
     append.push(definition, batch(definition, rows), OnConflict::Error).await.map(|_| ())
 }
 
-/// A read event with its numbers.
+/// An event as read, with its tick, seq and gsn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Read {
     pub row: Row,
@@ -252,12 +252,12 @@ pub async fn scan(snapshot: &dyn Snapshot, request: ScanRequest) -> Vec<Read> {
     found
 }
 
-/// Every event, by (tick, seq).
+/// Every visible event, ordered by (tick, seq).
 pub async fn read(snapshot: &dyn Snapshot, definition: &Arc<ChronicleDefinition>) -> Vec<Read> {
     scan(snapshot, request(definition, ScanOrder::Ascending)).await
 }
 
-/// Every current event, as (tick, host, value).
+/// Every visible event now, as (tick, host, value).
 pub async fn rows(engine: &Engine, definition: &Arc<ChronicleDefinition>) -> Vec<Row> {
     read(engine.snapshot().as_ref(), definition).await.into_iter().map(|read| read.row).collect()
 }
@@ -270,13 +270,13 @@ pub fn error<T>(result: Result<T>) -> Error {
     }
 }
 
-/// The int64 column of a batch.
+/// The values of the int64 column at position `at` of a batch.
 pub fn integers(batch: &RecordBatch, at: usize) -> Vec<Option<i64>> {
     let array: &Int64Array = batch.column(at).as_primitive();
     (0..array.len()).map(|row| array.is_valid(row).then(|| array.value(row))).collect()
 }
 
-/// Small sizes: merges, splits and moves happen all the time.
+/// Settings with small limits, so that merges, splits and moves happen often.
 pub fn small() -> EngineSettings {
     EngineSettings {
         compaction_fan_in: 4,
@@ -313,7 +313,7 @@ pub fn shelves(disk: &FaultyDisk) -> Result<Shelves> {
     Ok(Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) })
 }
 
-/// The files beside a log.
+/// The files of an engine other than its log.
 pub struct Stored {
     disk: FaultyDisk,
     manifest: MemoryLog,
@@ -338,7 +338,7 @@ impl Stored {
         self.definitions.lock().unwrap().clear();
     }
 
-    /// The log of edits.
+    /// The log of the manifest.
     pub fn manifest(&self) -> &MemoryLog {
         &self.manifest
     }
@@ -348,7 +348,7 @@ impl Stored {
         self.disk.clone()
     }
 
-    /// The state found by the next process.
+    /// Turns the files into what the next process finds on disk.
     pub fn reopen(&mut self) {
         self.manifest = MemoryLog::with_frames(self.manifest.frames());
     }
@@ -365,7 +365,7 @@ impl Stored {
         }
     }
 
-    /// An engine of one chronicle with small moves.
+    /// An engine with one chronicle, and with small limits.
     pub fn open(&self, log: &MemoryLog, definition: &Arc<ChronicleDefinition>) -> Arc<Engine> {
         let find = |id| (id == definition.id).then(|| Arc::clone(definition));
         let (log, files) = (Arc::new(log.clone()), Some(self.files(definition)));

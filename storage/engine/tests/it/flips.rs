@@ -1,5 +1,5 @@
-//! One bit of one closed file is flipped: a later read is right, or returns an error with the file
-//! and the place (CL-6).
+//! Flips one bit of one closed file. A later read returns the right data, or an error that names
+//! the file and the place (CL-6).
 //!
 //! `STRATALOG_FLIPS` sets the number of flips, `STRATALOG_SEEDS=FIRST..END` the seeds.
 
@@ -20,7 +20,8 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.split("..").next()?.parse().ok()
 }
 
-/// The files left by the scenario after a close or a kill of the server, and the scenario's events.
+/// The files that the scenario leaves after the server was closed or killed, and the scenario's
+/// events.
 pub async fn image(killed: bool, last: &[Step]) -> (Image, World) {
     let mut world = World::new(1, Durability::Disk);
     for step in SCENARIO.into_iter().chain(last.iter().copied()) {
@@ -46,8 +47,8 @@ pub fn disk_of(image: &Image) -> FaultyDisk {
     disk
 }
 
-/// Checks an error: damage is reported with the file and, except at the beginning of a file, with
-/// the offset.
+/// Checks an error about damage: it names the file and, except at the beginning of a file, the
+/// offset.
 fn assert_told(error: &Error, path: &Path) {
     assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
     let (message, name) = (error.message(), path.file_name().unwrap().to_string_lossy());
@@ -69,7 +70,7 @@ enum Outcome {
 /// Number of each outcome, by kind of file.
 type Outcomes = BTreeMap<(&'static str, Outcome), u64>;
 
-/// A file, a written place in the file, and a bit.
+/// The place of a flip: a file, an offset and a bit.
 #[derive(Debug)]
 struct Flip {
     path: PathBuf,
@@ -102,7 +103,7 @@ async fn flip_each(
     killed: bool,
     check: impl AsyncFn(&Flip, &FaultyDisk, &World) -> Outcome,
 ) -> (u64, Outcomes) {
-    // All tiers have events then.
+    // After these steps, all tiers have events.
     let last = [Step::Append(0, "a", 25, 50), Step::Flush(0), Step::Append(0, "b", 50, 55)];
     let (image, known) = image(killed, &last).await;
     let flips = setting("STRATALOG_FLIPS").unwrap_or(900);
@@ -141,7 +142,7 @@ async fn a_flipped_bit_of_any_file_never_becomes_a_wrong_row() {
             }
             Err(error) => {
                 assert_told(&error, path);
-                // A compaction makes no piece from the damaged file: the file stays.
+                // A compaction does not turn a damaged file into a new piece: the file stays.
                 if let Err(error) = life.engine.compact(definition.id).await {
                     assert_told(&error, path);
                 }
@@ -196,8 +197,9 @@ async fn a_flipped_bit_after_a_kill_costs_at_most_what_nothing_attests() {
     assert!(enough("stories", Outcome::NotRead), "{outcomes:?}");
 }
 
-/// The disk has lost its last sector of edits. By the remaining edits, merged tablets are missing,
-/// and the result of their merge is not named. The result stays on the disk.
+/// The disk has lost the last sector of the manifest's log. According to the remaining edits,
+/// tablets that were merged and removed should exist, and the result of their merge is not named.
+/// The result stays on the disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_misses_tablets_removes_none() {
     let (mut image, known) = image(true, &[Step::Compact(0)]).await;

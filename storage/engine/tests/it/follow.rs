@@ -57,7 +57,7 @@ async fn next(subscription: &mut Subscription) -> Vec<Delivery> {
     }
 }
 
-/// At least `count` updates, one for each event and gap.
+/// Waits for at least `count` updates; each event and each gap is one entry.
 async fn deliveries(subscription: &mut Subscription, count: usize) -> Vec<Delivery> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -79,7 +79,7 @@ async fn silent(subscription: &mut Subscription) {
     assert!(update.is_err(), "{update:?}");
 }
 
-/// Events with an order of time different from the order of commits.
+/// Events whose order of time differs from their order of commits.
 pub fn shuffled(rows: i64) -> Vec<Row> {
     (0..rows).map(|at| row(at * 37 % rows, ["a", "b", "c"][at as usize % 3], at as f64)).collect()
 }
@@ -133,7 +133,7 @@ async fn a_subscription_begins_where_it_is_told_to() {
     silent(&mut live).await;
     append(&engine, &cpu, &[row(5, "a", 1.0), row(9, "a", 2.0), row(1, "a", 3.0)]).await.unwrap();
     assert_eq!(deliveries(&mut live, 3).await.len(), 3);
-    // From the first commit of this time or later, with all later commits.
+    // Starts at the first commit with this time or a later time, and receives all later commits.
     let mut timed = follow(&engine, &cpu, SubscribeFrom::Tick(Tick(6)));
     let behind = numbered(&[row(9, "a", 2.0), row(1, "a", 3.0)], 2);
     assert_eq!(deliveries(&mut timed, 2).await, behind);
@@ -142,7 +142,7 @@ async fn a_subscription_begins_where_it_is_told_to() {
     silent(&mut future).await;
     append(&engine, &cpu, &[row(2, "a", 4.0), row(3, "a", 5.0)]).await.unwrap();
     assert_eq!(deliveries(&mut future, 2).await.len(), 2);
-    // A position within a commit.
+    // A start position in the middle of a commit.
     assert_eq!(deliveries(&mut later, 1).await, numbered(&[row(3, "a", 5.0)], 5));
 }
 
@@ -186,7 +186,8 @@ async fn who_is_slow_reads_history_and_misses_nothing() {
     assert_eq!(deliveries(&mut slow, 1).await, numbered(&[row(9_000, "a", 1.0)], 5_001));
 }
 
-/// Abandoned followers, like cursors without further fetches, take no place from other followers.
+/// Abandoned followers, for example cursors without further fetches, do not block the sweeps of
+/// other followers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_come_back_takes_no_place() {
     let (log, stored) = (MemoryLog::default(), Stored::new(3));
@@ -206,7 +207,7 @@ async fn who_does_not_come_back_takes_no_place() {
     }
     let mut whole = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
     assert_eq!(deliveries(&mut whole, 600).await, numbered(&events, 1));
-    // The abandoned followers can continue at their place.
+    // The abandoned followers can continue where they stopped.
     assert!(deliveries(left.last_mut().unwrap(), 100).await.len() >= 100);
 }
 

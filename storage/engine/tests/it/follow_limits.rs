@@ -34,13 +34,13 @@ async fn next(subscription: &mut Subscription) -> Update {
     update.expect("nothing came").unwrap().unwrap()
 }
 
-/// The positions of a batch: its first column.
+/// The gsn's of a batch: its first column.
 fn positions(batch: &RecordBatch) -> Vec<u64> {
     let gsns = batch.column(0).as_primitive::<Int64Type>().values();
     gsns.iter().map(|gsn| gsn.cast_unsigned()).collect()
 }
 
-/// The positions up to the first gap, and the gap.
+/// Reads the gsn's up to the first gap, and the gap.
 async fn until_gap(subscription: &mut Subscription) -> (Vec<u64>, Gap) {
     let mut all = Vec::new();
     loop {
@@ -90,8 +90,8 @@ async fn who_reads_on_in_the_ring_and_falls_behind_again_gets_nothing_twice() {
     let (_stored, cpu, engine) = with_large(256 << 20, false).await;
     let mut slow = follow_large(&engine, &cpu);
     let (mut all, mut appended) = (Vec::new(), LARGE);
-    // Some of these commits are a little larger than a window: the excess is in the ring while the
-    // sweep rests.
+    // Some of these commits are a little larger than a history window: the rest of such a commit is
+    // in the ring while the sweep is paused.
     let mut more = [350, 400, 300, 450, 250, 350, 400].into_iter();
     loop {
         let Update::Events(batch) = next(&mut slow).await else { panic!("nothing is missing") };
@@ -117,8 +117,8 @@ fn follow_large(engine: &Engine, cpu: &Arc<ChronicleDefinition>) -> Subscription
     engine.subscribe(request).unwrap()
 }
 
-/// Removes all events; a subscriber still receives the events already read for it. Waits first,
-/// until sweeps stop waiting for further requests.
+/// Removes all events. A subscriber still receives the events that were already read for it. Waits
+/// before the removal until paused sweeps have ended.
 async fn remove_all(engine: &Engine, cpu: &Arc<ChronicleDefinition>) {
     tokio::time::sleep(Duration::from_millis(300)).await;
     engine.trim(cpu, Gsn(LARGE as u64 + 1)).await.unwrap();
@@ -134,7 +134,7 @@ async fn who_reads_history_has_no_more_of_it_than_so_many_bytes() {
         remove_all(&engine, &cpu).await;
         let (rest, gap) = until_gap(&mut slow).await;
         let read = BATCH_ROWS + rest.len();
-        // 8 MiB, and the unit of a read: a commit, or a block.
+        // 8 MiB, with a tolerance for the unit of a read: a commit or a block.
         let bounds = 2 << 20..=12 << 20;
         assert!(bounds.contains(&(read * NOTE_BYTES)), "{read} events, flushed: {flushed}");
         assert_eq!((gap.gsns.start, gap.gsns.end), (Gsn(read as u64 + 1), Gsn(LARGE as u64 + 1)));
@@ -151,7 +151,7 @@ async fn all_who_are_slow_share_some_memory_and_miss_nothing() {
         for follower in &mut slow {
             assert!(matches!(next(follower).await, Update::Events(_)));
         }
-        // Followers without room read from the log.
+        // Followers for which the memory budget has no room read again from the log.
         let mut quick = follow_large(&engine, &cpu);
         let mut all = Vec::new();
         while all.len() < LARGE {
@@ -215,7 +215,7 @@ async fn damage_is_a_gap_and_the_rest_is_told() {
                     }
                 }
                 Update::Gap(gap) => {
-                    // In its place: later events follow the gap.
+                    // The gap comes at its place in the order: later events follow.
                     assert!(told.last().is_none_or(|last| *last < gap.gsns.start.0), "{gap}");
                     gaps.push(gap);
                 }
@@ -233,8 +233,8 @@ async fn damage_is_a_gap_and_the_rest_is_told() {
     }
 }
 
-/// Commits waiting in the ring go to no follower after the drop of their chronicle, and take no
-/// room from other rings.
+/// After the drop of a chronicle, commits that wait in its ring go to no follower, and use no
+/// memory of other rings.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_for_a_follower_goes_with_the_chronicle() {
     let (log, tables) =

@@ -10,8 +10,8 @@ use stratalog_model::EventStore;
 
 use crate::{flips::*, life::*, scenario::Step};
 
-/// The file with the parts of a directory. For each part: the lengths of the path, of the file, and
-/// of the file without trailing zeros; then the path and the bytes.
+/// The file that contains a recorded directory. For each file of the directory: the lengths of its
+/// path, of its content, and of its content without trailing zeros; then the path and the content.
 fn kept() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/formats/directory-1")
 }

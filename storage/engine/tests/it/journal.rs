@@ -1,4 +1,4 @@
-//! With the real journal, on a real and on a faulty disk.
+//! Tests with the real journal, on a real disk and on a faulty disk.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -94,10 +94,10 @@ async fn everything_comes_back_from_a_real_disk() {
     }
 }
 
-/// Sent statements, and the knowledge about each statement.
+/// The statements sent so far, and what the client knows about each.
 #[derive(Default)]
 struct Ledger {
-    /// Statement number to events; `true` for an acknowledged statement.
+    /// For each statement number: its events, and `true` if it was acknowledged.
     statements: BTreeMap<u64, (Vec<Row>, bool)>,
 }
 

@@ -1,4 +1,5 @@
-//! Journal, manifest and tablets together on a faulty disk: successive lives of a server.
+//! Runs journal, manifest and tablets together on a faulty disk. A *life* is one process of a
+//! server; the next life starts on the same disk.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +20,7 @@ use crate::fixture::*;
 /// The events of a chronicle, by tick and host.
 pub type Rows = BTreeMap<(i64, String), f64>;
 
-/// The size limits.
+/// The size limits of a life.
 #[derive(Debug, Clone)]
 pub struct Sizes {
     pub events: JournalSettings,
@@ -125,7 +126,7 @@ impl Life {
     pub fn close(self) {
         drop(self.engine);
         for journal in self.journals {
-            // Dead journals return errors.
+            // The journal of a crashed disk returns an error.
             let _ = journal.close();
         }
     }

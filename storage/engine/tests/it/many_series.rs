@@ -1,4 +1,5 @@
-//! Many series of a few events each: the cost of a lookup depends on its series, not on the table.
+//! Many series with a few events each: the cost of a lookup depends on the number of its series,
+//! not on the size of the table.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -20,7 +21,7 @@ use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// Series; each has an event at each of [`TICKS`].
+/// Number of series; each has an event at each of [`TICKS`].
 const SERIES: i64 = 20_000;
 
 const TICKS: i64 = 3;
@@ -49,7 +50,7 @@ fn wanted(hosts: &[i64]) -> KeyFilter {
     host_filter(&hosts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// All series, in one tier after another.
+/// Runs a check with all series, in one tier after another.
 async fn in_each_tier(
     definition: &Arc<ChronicleDefinition>,
     check: impl AsyncFn(&Engine, TierName),
@@ -76,7 +77,7 @@ fn count(of: impl Fn(&TierMetrics) -> &std::sync::atomic::AtomicU64, metrics: &T
     of(metrics).load(Ordering::Relaxed)
 }
 
-/// Checks the reads of a lookup of one series.
+/// Checks how much a lookup of one series has read.
 fn check_counts(metrics: &ScanMetrics, tier: TierName, whole_key: bool) {
     let metrics = metrics.of(tier);
     let (keys, parts) = (count(|m| &m.keys, metrics), count(|m| &m.parts_read, metrics));
@@ -262,8 +263,8 @@ async fn events_are_found_by_their_numbers() {
     .await;
 }
 
-/// Ticks with more events than a tablet and a row group may have, beside ticks with few events. Host
-/// names are unordered in time, and the series have several events in a tick.
+/// Rows at ticks with more events than a tablet or a row group may have, and at ticks with few
+/// events. Host names are not ordered in time, and a series may have several events at one tick.
 fn crowded_rows(random: &mut Random) -> Vec<Row> {
     let mut rows = Vec::new();
     for (tick, count) in [(0, 3), (1, 700), (2, 1), (3, 90), (4, 950), (5, 40), (6, 200)] {

@@ -22,7 +22,7 @@ struct State {
 #[derive(Clone, Default)]
 pub struct MemoryLog {
     state: Arc<Mutex<State>>,
-    /// Held while completions run: completions come in lsn order.
+    /// Locked while completions run, because completions must come in lsn order.
     order: Arc<Mutex<()>>,
 }
 
@@ -43,7 +43,7 @@ impl MemoryLog {
         self.state.lock().frames.clone()
     }
 
-    /// Holds all further frames until their release.
+    /// From now on, leaves all frames incomplete until they are released.
     pub fn hold(&self) {
         self.state.lock().held = true;
     }
@@ -67,7 +67,7 @@ impl MemoryLog {
         self.state.lock().waiting.len()
     }
 
-    /// Fails every further frame.
+    /// From now on, fails every frame; `None` ends the failures.
     pub fn fail(&self, kind: Option<ErrorKind>) {
         self.state.lock().failing = kind;
     }

@@ -125,7 +125,7 @@ async fn null_takes_the_value_of_the_earlier_event() {
     assert_eq!(values, [Some(1.0), None, Some(2.0), Some(2.0)]);
     let notes: Vec<_> = stored.column(3).as_string_view().iter().collect();
     assert_eq!(notes, [Some("first"), Some("alone"), Some("first"), Some("first")]);
-    // A later push of the same append, and the append's own view.
+    // In a later push of the same append, and in the append's own view.
     push_cells(&mut append, &cpu, &[cells(2, "a", Some(5.0), None)]).await.unwrap();
     let mut expected = one(1, "a", Some(2.0), Some("first"));
     expected.extend(one(2, "a", Some(5.0), Some("alone")));
@@ -145,7 +145,7 @@ async fn a_merge_waits_for_the_outcome_of_the_earlier_event() {
         store(&engine, &cpu, &[cells(1, "a", Some(1.0), Some("old"))]).await;
         let mut first = engine.begin(AppendOptions::default()).unwrap();
         push_cells(&mut first, &cpu, &[cells(1, "a", Some(2.0), None)]).await.unwrap();
-        // A complete event waits, too: otherwise the pending merge would undo the event.
+        // An event without NULL also waits: otherwise the pending merge would undo it.
         for (value, note) in [(None, Some("new")), (Some(3.0), Some("complete"))] {
             let second = tokio::spawn({
                 let (engine, cpu) = (Arc::clone(&engine), Arc::clone(&cpu));
@@ -244,7 +244,7 @@ async fn deletes_and_merges_of_an_event_wait_for_each_other() {
     }
 }
 
-/// The place of an earlier event changes during the wait for another key.
+/// The earlier event moves to another tier while the merge waits for another key.
 #[tokio::test]
 async fn moves_during_a_wait_lose_no_value() {
     let (log, stored) = (MemoryLog::default(), Stored::new(3));
@@ -286,7 +286,7 @@ async fn moves_during_a_wait_lose_no_value() {
     }
 }
 
-/// Later merges cannot starve a delete, and statements whose merges the delete waits for may merge
+/// A waiting delete is not starved by later merges; but statements for which it waits may merge
 /// further events.
 #[tokio::test]
 async fn a_delete_waits_only_for_the_merges_before_it() {
@@ -312,7 +312,7 @@ async fn a_delete_waits_only_for_the_merges_before_it() {
     after.await.unwrap();
     let expected = one(2, "a", None, Some("y"));
     assert_eq!(events(engine.snapshot().as_ref(), &cpu).await, expected);
-    // A delete that is given up blocks no merge.
+    // A cancelled delete blocks no merge.
     let mut merge = engine.begin(AppendOptions::default()).unwrap();
     push_cells(&mut merge, &cpu, &[cells(2, "a", Some(5.0), None)]).await.unwrap();
     let delete = engine.delete(&cpu, TickRange::ALL);
@@ -323,7 +323,7 @@ async fn a_delete_waits_only_for_the_merges_before_it() {
     assert_eq!(events(engine.snapshot().as_ref(), &cpu).await, expected);
 }
 
-/// One large value in many rows of a push.
+/// Many rows of a push take the same large value.
 #[tokio::test]
 async fn a_large_value_of_many_rows_is_split_into_frames() {
     let log = MemoryLog::default();
@@ -369,7 +369,7 @@ async fn a_merge_with_unknown_columns_is_refused() {
     assert_eq!(at(3), Some((None, None, None)));
 }
 
-/// Values of earlier events may make a piece larger than a frame.
+/// Values of earlier events may make a chunk larger than a frame.
 #[tokio::test]
 async fn merged_values_are_split_into_frames() {
     let (log, cpu) = (MemoryLog::default(), chronicle(1, Collision::Merge, true));
@@ -414,7 +414,7 @@ fn apply(model: &mut Events, rows: &[Cells]) {
     }
 }
 
-/// Random appends, rollbacks, deletes, moves, starts and a new column against a map.
+/// Compares random appends, rollbacks, deletes, moves, restarts and an added column with a map.
 async fn against_a_map(seed: u64) {
     let mut random = Random::new(seed);
     let (mut log, mut stored) = (MemoryLog::default(), Stored::new(seed));

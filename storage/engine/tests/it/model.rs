@@ -1,4 +1,4 @@
-//! Random statements against a simple model.
+//! Compares the engine with a simple model under random statements.
 //!
 //! Several statements are open at once; they push, wait, commit, roll back, return to savepoints
 //! and fail in any order, between deletes, schema changes, held snapshots and reopened logs. Every
@@ -17,10 +17,10 @@ use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// The time after which a wait for another statement is given up.
+/// Time after which the test cancels a wait for another statement.
 const WAIT: Duration = Duration::from_millis(2);
 
-/// A committed event of the model: dead events are deleted or replaced.
+/// A committed event of the model. A dead event is deleted or replaced.
 #[derive(Debug, Clone)]
 struct Event {
     row: Row,
@@ -30,9 +30,9 @@ struct Event {
 
 struct Statement {
     append: Box<dyn Append>,
-    /// The acts of the statement at its commit, in order.
+    /// What the statement stores and deletes at its commit, in order.
     acts: Vec<Act>,
-    /// Savepoints: name, and number of acts before.
+    /// The savepoints: name, and number of acts before the savepoint.
     savepoints: Vec<(usize, usize)>,
 }
 
@@ -43,7 +43,7 @@ enum Act {
     Delete(TickRange),
 }
 
-/// The rows of acts, deleted ones included.
+/// The rows that acts store, including rows that a later act deletes.
 fn stored(acts: &[Act]) -> impl Iterator<Item = &Row> {
     acts.iter().filter_map(|act| match act {
         Act::Store(row) => Some(row),
@@ -51,12 +51,12 @@ fn stored(acts: &[Act]) -> impl Iterator<Item = &Row> {
     })
 }
 
-/// True if acts delete the earlier events of a tick.
+/// True if acts delete the events at a tick.
 fn vacates(acts: &[Act], tick: i64) -> bool {
     acts.iter().any(|act| matches!(act, Act::Delete(range) if range.contains(Tick(tick))))
 }
 
-/// The rows left by acts on the rows `before`, in order.
+/// The rows that remain after acts on the rows `before`, in order.
 fn after(collision: Collision, before: Vec<Row>, acts: &[Act]) -> Vec<Row> {
     let mut rows = before;
     for act in acts {
@@ -92,8 +92,8 @@ impl Model {
         self.alive().any(|event| same_key(&event.row, row))
     }
 
-    /// True if a statement with the acts `acts` finds the key of a row taken, by another statement
-    /// or by its own acts.
+    /// True if the key of `row` is taken for a statement with the acts `acts`: by another
+    /// statement, or by its own acts.
     fn taken_for(&self, acts: &[Act], row: &Row) -> bool {
         let own = after(self.collision, Vec::new(), acts).iter().any(|other| same_key(other, row));
         own || (self.taken(row) && !vacates(acts, row.tick))
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Rows with mostly new ticks, some late, some before the base, some taken.
+    /// Random rows: mostly with new ticks; some late, some before the base, some with a taken key.
     fn rows(&mut self) -> Vec<Row> {
         let count =
             if self.random.chance(70) { 1 + self.random.below(3) } else { self.random.below(40) };
@@ -242,7 +242,7 @@ impl World {
         let batch = batch(&self.definition, &rows);
         let pushed = statement.append.push(&self.definition, batch, on_conflict);
         let outcome = if waits {
-            // The push may wait; no other statement moves here, so a wait never ends.
+            // The push may wait; no other statement runs in this test, so the wait would never end.
             match tokio::time::timeout(WAIT, pushed).await {
                 Err(_) => return self.roll_back(statement),
                 Ok(outcome) => outcome,
@@ -335,7 +335,7 @@ impl World {
         statement.savepoints.push((name, statement.acts.len()));
     }
 
-    /// Returns to a savepoint of a statement; without a savepoint, the statement is over.
+    /// Rolls a statement back to a savepoint; without a savepoint, the statement ends.
     fn roll_back(&mut self, mut statement: Statement) {
         if statement.savepoints.is_empty() {
             return;

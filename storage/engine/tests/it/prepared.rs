@@ -1,4 +1,4 @@
-//! Appends decided by a record of another log (RFC 0023).
+//! Prepared appends: a record of another log decides about their commit (RFC 0023).
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -31,7 +31,7 @@ fn decided_over(
     Engine::open_decided(log, Arc::new(StillClock), settings, &find, None, decision, &|| Ok(()))
 }
 
-/// A log with the first frames of another.
+/// A copy of a log with only its first frames.
 fn cut(log: &MemoryLog, count: usize) -> MemoryLog {
     MemoryLog::with_frames(log.frames().into_iter().take(count).collect())
 }
@@ -47,7 +47,7 @@ async fn a_prepared_append_counts_with_its_decision_alone() {
         append(&engine, b, &[row(1, "a", 1.0)]).await.unwrap();
         let before = (rows(&engine, a).await, rows(&engine, b).await);
 
-        // Several statements: of a savepoint, and after a delete.
+        // Several statement ids: for a savepoint, and after a delete.
         let mut open_append = engine.begin(AppendOptions::default()).unwrap();
         let many: Vec<Row> = (100..1100).map(|at| row(at, "m", at as f64)).collect();
         push(&mut open_append, b, &many).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_prepared_append_counts_with_its_decision_alone() {
             assert_eq!(read(found.snapshot().as_ref(), a).await, told, "the same gsn's");
             assert_eq!(again.frames().len(), log.frames().len(), "the missing frame is written");
             append(&found, b, &[row(9000, "z", 6.0)]).await.unwrap();
-            // Exactly once, with and without the decision as the last decision.
+            // The append is stored exactly once, whether or not the decision is still the last one.
             for decision in [None, Some(&decision)] {
                 let last = cut(&again, usize::MAX);
                 let found = decided(&last, &both, settings.clone(), decision).unwrap();

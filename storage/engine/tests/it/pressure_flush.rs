@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// A shelf with a gate: stores stories only while the gate is open.
+/// A storage for stories with a gate: stores stories only while the gate is open.
 #[derive(Debug)]
 struct Gate {
     shelf: LocalShelf,
@@ -58,12 +58,12 @@ impl Shelf for Gate {
     }
 }
 
-/// An engine of one chronicle with little memory and a gated shelf.
+/// An engine with one chronicle, little memory, and a gated storage for stories.
 struct Slow {
     engine: Arc<Engine>,
     /// Opens the gate.
     opener: watch::Sender<bool>,
-    /// True after the arrival of a story at the gate.
+    /// True while a story waits at the gate.
     waits: watch::Receiver<bool>,
 }
 
@@ -180,7 +180,7 @@ async fn what_many_have_acquired_leaves_memory_later() {
     let files = stored.files(&acquired);
     let known = [Arc::clone(&acquired), Arc::clone(&other)];
     let find = move |id| known.iter().find(|known| known.id == id).cloned();
-    // No event moves by number.
+    // No event moves because of the number of events.
     let settings = EngineSettings { memory_bytes_max: 500_000, story_rows_max: 1 << 20, ..small() };
     let (log, clock) = (Arc::new(log.clone()), Arc::new(StillClock));
     let engine = Engine::open_with(log, clock, settings, &find, Some(files)).unwrap();

@@ -92,7 +92,7 @@ async fn a_retry_while_the_first_try_is_under_way() {
     }
 }
 
-/// The first attempt has failed with the log: only the next start knows the outcome.
+/// The first attempt has failed because the log failed: only the next start knows its outcome.
 #[tokio::test]
 async fn a_retry_is_not_refused_when_nobody_knows_what_became_of_the_first_try() {
     let (log, cpu, engine) = opened(Collision::First, true);

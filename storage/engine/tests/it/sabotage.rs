@@ -1,5 +1,5 @@
 //! Each fault of `sabotage.rs`, here and in the crates of tablets and stories, makes a test fail:
-//! the tests have teeth.
+//! this proves that the tests detect such faults.
 //!
 //! The test runs this binary again, with `STRATALOG_SABOTAGE` and the name of one test.
 

@@ -1,5 +1,5 @@
-//! A short life of two chronicles with all kinds of moves, and the expected events at each instant
-//! under any failure.
+//! A short scenario with two chronicles and all kinds of moves, and the expected events at each
+//! instant under any failure.
 
 use std::sync::Arc;
 
@@ -66,14 +66,15 @@ pub struct World {
     pub disk: FaultyDisk,
     pub life: Option<Life>,
     pub definitions: Vec<Arc<ChronicleDefinition>>,
-    /// The state after each acknowledged step.
+    /// The state after each acknowledged step, in order.
     pub history: Vec<State>,
-    /// Index of the first state of `history` possible after a power cut.
+    /// Index in `history` of the first state that is possible after a power cut.
     durable: usize,
-    /// The possible states after a step without an answer, or after a step failed for good.
+    /// The states that are possible after a step without an answer, or after a step that failed for
+    /// good.
     pub possible: Vec<State>,
     pub pinned: Option<(Arc<dyn Snapshot>, State)>,
-    /// A different value for each append.
+    /// The value of the next append; each append has a different value.
     pub value: f64,
 }
 
@@ -181,7 +182,7 @@ impl World {
         true
     }
 
-    /// Does a step. After a failure, records the possible states, and does the step again.
+    /// Makes a step. After a failure, records the possible states, and makes the step again.
     pub async fn step(&mut self, step: Step, told: &[ErrorKind]) {
         self.value += 1.0;
         let Err(error) = self.act(step).await else {
@@ -205,7 +206,7 @@ impl World {
         self.check().await;
     }
 
-    /// The server dies and starts again.
+    /// Crashes the server, and starts it again.
     pub async fn restart(&mut self, crash: Crash) {
         self.pinned = None;
         let disk = self.disk.crash(crash);

@@ -19,8 +19,8 @@ use stratalog_sim::{Crash, FaultyDisk, Random};
 
 use crate::{fixture::*, life::*};
 
-/// Does a random act. Returns the events of the chronicle afterwards; after the death of the disk,
-/// the possible events.
+/// Makes a random act. Returns the events of the chronicle afterwards; if the disk has crashed, the
+/// possible states.
 async fn act(
     random: &mut Random,
     life: &Life,
@@ -225,7 +225,7 @@ async fn a_delete_beside_a_rewrite_hides_no_later_events() {
         let kept = life.rows(&cpu).await;
         let mut moved = known.iter().filter(|((_, host), _)| host == "a");
         assert!(moved.all(|(key, value)| kept.get(key) == Some(value)), "seed {seed}");
-        // As many events as were lost, in the range of the deletes, and at once.
+        // Writes as many events as were lost, in the range of the deletes, in one append.
         let again: Vec<Row> = (0..200).map(|at| row(at, "c", -1.0)).collect();
         let mut expected = kept;
         for row in &again {

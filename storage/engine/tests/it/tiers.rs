@@ -26,7 +26,7 @@ fn open_small(
     Engine::open_with(Arc::new(log.clone()), clock, settings, &find, files).unwrap()
 }
 
-/// Waits for an act of the grapher.
+/// Waits until the grapher has done its work: until `done` returns true.
 async fn until(what: &str, done: impl AsyncFn() -> bool) {
     for _ in 0..200 {
         if done().await {
@@ -74,7 +74,7 @@ async fn late_events_are_refused_where_the_table_says_so() {
     };
     let engine = restart(engine);
     late(&engine, 98).await;
-    // Deleted before the move out of the journal: no piece has the event.
+    // Deletes the event before it leaves the journal: no piece has the event.
     engine.delete(&strict, ranges(&[(50, i64::MAX)]).hull()).await.unwrap();
     late(&engine, 98).await;
     engine.flush(strict.id).await.unwrap();
@@ -167,7 +167,7 @@ async fn events_go_when_they_are_older_than_they_are_kept() {
     for collision in [Collision::First, Collision::Last] {
         let (log, mut stored) = (MemoryLog::default(), Stored::new(2));
         let mut brief = definition(1, collision, true);
-        // The clock stands at 0; a tick is a microsecond.
+        // The clock always shows 0; a tick is a microsecond.
         brief.tiering = Tiering { retention_ms: Some(10), ..Tiering::default() };
         let brief = Arc::new(brief);
         let engine = open_small(&log, &stored, &brief, small());
@@ -274,7 +274,7 @@ async fn stories_are_written_at_the_pace_that_is_set() {
         (bytes, began.elapsed())
     };
     let (bytes, _) = compact(1, 0).await;
-    // Footers and cells are not counted, and 100 ms may be ahead.
+    // Footers and cells are not counted, and a writer may be 100 ms ahead.
     let (paced, took) = compact(2, bytes / 3).await;
     assert_eq!(paced, bytes);
     assert!(took >= Duration::from_millis(200), "{took:?}");

@@ -11,13 +11,13 @@ use stratalog_model::{
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// Events with an order of ticks different from the order of gsn's, from gsn 1 onward.
+/// Events whose order of ticks differs from their order of gsn's, with gsn's from 1 onward.
 fn shuffled(rows: i64) -> Vec<Row> {
     (0..rows).map(|at| row(at * 37 % rows, ["a", "b"][at as usize % 2], at as f64)).collect()
 }
 
-/// The events left after a TRIM before the gsn `before`; `all` is in the order of commits, from gsn
-/// 1.
+/// The events that remain after a TRIM before the gsn `before`. `all` is in the order of commits,
+/// from gsn 1 onward.
 fn left(all: &[Row], before: u64) -> Vec<Row> {
     let mut left: Vec<Row> = all.iter().skip(before as usize - 1).cloned().collect();
     left.sort_by_key(|row| row.tick);
@@ -92,7 +92,7 @@ async fn what_is_pending_stays_and_nothing_goes_before_it_is_durable() {
     assert_eq!(rows(&engine, &cpu).await, [row(1, "a", 3.0)]);
 }
 
-/// Place of the trimmed events: the journal, tablets, stories, or some in each.
+/// The trimmed events are in the journal, in tablets, in stories, or some in each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_hidden_in_every_tier_and_space_comes_back() {
     for collision in [Collision::First, Collision::Last, Collision::All] {
@@ -154,7 +154,7 @@ fn open_again(
     stored.open(&MemoryLog::with_frames(log.frames()), cpu)
 }
 
-/// The flush has built tablets, and its edit is not yet durable.
+/// A TRIM during a flush: the flush has written tablets, but its edit is not durable yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_on_its_way_into_a_tablet_is_trimmed_there() {
     let (stored, log) = (Stored::new(7), MemoryLog::default());
@@ -179,8 +179,8 @@ async fn what_is_on_its_way_into_a_tablet_is_trimmed_there() {
     assert_eq!(rows(&engine, &cpu).await, left(&events, 11), "compacted");
 }
 
-/// Followers learn the positions of events removed by a DELETE, also if all these events were in
-/// the journal.
+/// Followers receive a gap for events removed by a DELETE, even if all these events were in the
+/// journal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deletes_are_remembered_by_position() {
     let (log, mut stored) = (MemoryLog::default(), Stored::new(9));
@@ -205,7 +205,8 @@ async fn deletes_are_remembered_by_position() {
     assert_eq!(rows(&again, &cpu).await, [row(1, "a", 1.0)]);
 }
 
-/// Independent of the order in memory: the same seed of a simulator repeats the same disk calls.
+/// The order of disk calls does not depend on the order of data in memory: the same seed of a
+/// simulator repeats the same calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_only_the_journal_tells_is_told_in_the_order_of_chronicles() {
     let (log, stored) = (MemoryLog::default(), Stored::new(5));

@@ -11,7 +11,7 @@ use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// Position of the value in the columns of a chronicle.
+/// Position of the column `value` in a chronicle.
 const VALUE: usize = 2;
 
 fn is_wanted(filter: &ValuePredicate, value: f64) -> bool {
@@ -23,7 +23,7 @@ fn is_wanted(filter: &ValuePredicate, value: f64) -> bool {
     at(low).is_none_or(|low| value >= low) && at(high).is_none_or(|high| value <= high)
 }
 
-/// A condition around some value, or around no value.
+/// A random condition: around an existing value, or around no value.
 fn some_filter(random: &mut Random) -> ValuePredicate {
     let mut bound = || OrderedValue::float(random.below(4400) as f64 / 4.0 - 50.0);
     let (one, other) = (bound(), bound());

@@ -14,11 +14,11 @@ use stratalog_sim::Random;
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
-/// Number of events, and length of the note of each event.
+/// Number of events, each with a note of [`NOTE_BYTES`].
 const EVENTS: usize = 1_300;
 const NOTE_BYTES: usize = 32 << 10;
 
-/// An engine with all events in stories, and slices of `slice_bytes_max`.
+/// An engine with all events in stories; `slice_bytes_max` limits the row groups.
 async fn wide(
     keyed: bool,
     slice_bytes_max: usize,
@@ -51,7 +51,8 @@ async fn wide(
     (stored, cpu, engine)
 }
 
-/// The ticks found by a request, and the rows of the largest batch. Checks the note of each event.
+/// Runs a request, and checks the note of each event. Returns the ticks, and the number of rows of
+/// the largest batch.
 async fn ticks(engine: &Engine, request: ScanRequest) -> (Vec<i64>, usize) {
     let (mut found, mut largest) = (Vec::new(), 0);
     for mut stream in engine.snapshot().scan(request).unwrap() {

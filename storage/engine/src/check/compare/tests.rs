@@ -36,7 +36,7 @@ fn record() -> PieceRecord {
     }
 }
 
-/// Key, tick and seq; the gsn equals the seq.
+/// A row as (key, tick, seq); its gsn equals its seq.
 type Row = (&'static str, i64, i64);
 
 fn events(rows: &[Row]) -> PartEvents {
@@ -64,8 +64,8 @@ fn key(text: &str) -> Vec<u8> {
         .to_vec()
 }
 
-/// The result for rows with the summary "three events, ticks 1 to 9, gsn 4 to 6, keys a to b", and
-/// the number of rows already known.
+/// Compares `rows` with the summary "three events, ticks 1 to 9, gsn 4 to 6, keys a to b". Returns
+/// the result, and the number of rows that `seqs` already had.
 fn compared(rows: &[Row], seqs: &mut Seqs) -> (Result<()>, u64) {
     let (record, first, last) = (record(), key("a"), key("b"));
     let stored_summary =

@@ -17,7 +17,8 @@ fn memory_is_bounded_and_what_has_no_room_is_said() {
         assert!(!seqs.insert(page * PAGE));
     }
     assert!(!seqs.is_whole());
-    // Numbers with room are still known; a number without room does not count as a duplicate.
+    // The set still has the numbers that found room; a number without room does not count as a
+    // duplicate.
     assert!(seqs.insert(0));
     assert!(!seqs.insert(PAGES_MAX as u64 * PAGE));
 }

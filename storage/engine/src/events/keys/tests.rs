@@ -78,7 +78,7 @@ fn empty_values_of_columns_that_joined_are_no_part_of_a_key() {
     let one = Groups::of(&columns, &KeyColumns { at: vec![0, 1], fixed: 1 }, 4).unwrap();
     let both = Groups::of(&columns, &KeyColumns { at: vec![0, 1, 2], fixed: 1 }, 4).unwrap();
     let of = |groups: &Groups, row: usize| groups.keys[groups.group(row)].clone();
-    // The key of a series does not change when columns join.
+    // The key of a series does not change when columns are added to the key.
     assert_eq!(of(&one, 0), of(&before, 0));
     assert_eq!(of(&both, 0), of(&before, 0));
     assert_eq!(of(&both, 2), of(&one, 2));

@@ -1,7 +1,7 @@
 //! The end of an append: the last frames, and the commit frame.
 //!
 //! ```text
-//!   commit    Events … ─► Commit                              a sync of the commit frame covers all
+//!   commit    Events … ─► Commit                              the commit frame's sync covers all
 //!   prepare   Events … ─► (synced) ─► decision of another log ─► Commit        (RFC 0023)
 //! ```
 

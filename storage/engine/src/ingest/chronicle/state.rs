@@ -79,7 +79,7 @@ pub(super) struct UnfinishedDelete {
     pub(super) waits_for: Vec<u64>,
 }
 
-/// An event that replaces, at its commit, the event that has its key.
+/// A pending event that takes over its key from another event at the commit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyOverride {
     pub(super) series: SeriesId,

@@ -28,7 +28,7 @@ use crate::{
 /// Size of the payload in bytes.
 const PAYLOAD_BYTES: usize = 24;
 
-/// The gsn's of the events that a DELETE removes, as stored in its frame.
+/// The gsn's of the events that a DELETE removes, in the form of its frame.
 #[derive(Debug, Clone, Copy)]
 pub struct SurveyedPositions {
     /// Highest gsn at the time of the count: later events were not counted.

@@ -1,7 +1,7 @@
 //! TRIM: deletes the beginning of a chronicle: all events below a gsn (F103).
 //!
 //! ```text
-//!   count of the events up to a gsn, and range of their ticks ─► Trim frame durable ─► fence published
+//!   events up to a gsn: their number and ticks ─► Trim frame durable ─► fence published
 //!                                    fence: those ticks, up to that gsn
 //! ```
 //! Events committed later have a higher gsn: the fence hides exactly the counted events, no matter

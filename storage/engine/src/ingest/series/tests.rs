@@ -99,7 +99,7 @@ fn a_search_for_a_free_tick_does_not_walk_the_same_way_twice() {
     let mut table = SeriesTable::default();
     let id = table.intern(b"");
     table.insert(id, 1_000_000, 0);
-    // Only the last tick is in order: each of these ticks is late.
+    // Only the last tick is in order: all ticks of this loop are late.
     for seq in 1..200_000 {
         let free = table.next_free(id, 0).unwrap();
         assert_eq!(free, seq as i64 - 1);

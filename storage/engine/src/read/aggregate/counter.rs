@@ -14,7 +14,7 @@ use stratalog_story::kernel::{Column, Total};
 use super::tally::GroupTally;
 use crate::events::runs::Cells;
 
-/// The values of one column, as the counter reads them.
+/// The values of one column, in the form for the counter.
 pub enum Lane<'a> {
     /// Arrays of equal length (the last may be shorter), each with its chunk number, ascending; and
     /// the number of rows per chunk. Some chunks may be missing.

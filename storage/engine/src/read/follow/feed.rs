@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   commit ─► visible ─► push ─► [ … │ commit │ commit ]   the oldest leave a full ring
-//!                          └► relay ─► waiting followers       └ followers that are behind read history
+//!                          └► relay ─► waiting followers       └ slower followers read history
 //! ```
 //! The publisher only adds to the ring and wakes one task, the relay, which wakes the followers:
 //! the cost for the publisher does not depend on the number of followers. The ring is empty while
@@ -113,7 +113,7 @@ pub struct Commit {
 /// The answer of the ring to a follower's request for the next commits.
 #[derive(Debug)]
 pub enum RingCommits {
-    /// The next commits; empty if there is none yet.
+    /// The next commits; empty if no commit has followed yet.
     Commits(Vec<Arc<Commit>>),
     /// The next commits have left the ring: the follower must read history.
     Behind,
@@ -297,7 +297,7 @@ impl FeedFollower {
         rows_max: usize,
         bytes_max: u64,
     ) -> RingCommits {
-        // Commits after this point count as news.
+        // The wait for news ends with the first commit after this point.
         self.news.mark_unchanged();
         let ring = self.feed.ring.lock();
         debug_assert!(ring.followers > 0, "the ring does not know its follower");

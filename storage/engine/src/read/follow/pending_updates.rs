@@ -129,8 +129,8 @@ fn rows_of(update: &Update) -> Option<&RecordBatch> {
     }
 }
 
-/// Shortens a damaged range so that it ends before `from`. The next read starts at `from` and finds
-/// the rest of the damage. Returns false if nothing of the range remains.
+/// Shortens a damaged range: the range then ends before `from`. The next read starts at `from` and
+/// finds the rest of the damage. Returns false if nothing of the range remains.
 fn is_before(update: &mut Update, from: Gsn) -> bool {
     match update {
         Update::Gap(Gap { gsns, cause: GapCause::Damaged(_) }) => {

@@ -1,7 +1,7 @@
 use super::*;
 
-/// A thousand groups with better candidates in each round: beaten candidates are dropped, and the
-/// best candidates stay.
+/// A thousand groups with better candidates in each round: candidates that are no longer the best
+/// of their group are dropped from memory, and the best stay.
 #[test]
 fn beaten_candidates_are_let_go() {
     let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));

@@ -72,8 +72,8 @@ impl LeadingKeys {
         self.whole.then_some(self.keys.as_slice())
     }
 
-    /// A copy that treats its entries as prefixes, for a piece whose events may have more key
-    /// columns.
+    /// A copy whose entries count as prefixes and not as whole keys: for a piece with more key
+    /// columns than the request knows.
     #[must_use]
     pub fn as_beginnings(&self) -> Self {
         Self { keys: self.keys.clone(), whole: false }

@@ -1,5 +1,4 @@
-//! Reads a piece (tablet or story): selects the rows that are visible and match a request, and
-//! builds batches of these rows.
+//! Reads a piece (tablet or story): selects its visible, wanted rows, and builds batches of them.
 
 use std::sync::Arc;
 
@@ -41,8 +40,7 @@ pub struct PieceReader {
     cut: bool,
     /// The filters on seq and gsn of events: stored column, and inclusive bounds.
     numbers: Vec<(Source, i64, i64)>,
-    /// For each key filter on a column of the piece: position of the column in the shape, and the
-    /// allowed values.
+    /// Key filters on columns of the piece: position in the shape, and the allowed values.
     key_hulls: Vec<(usize, ValuePredicate)>,
 }
 
@@ -204,8 +202,7 @@ impl PieceReader {
         Ok(matching)
     }
 
-    /// The values of a key column, with a row per series. `at` is the position of the column in the
-    /// request's definition.
+    /// The values of a key column (position `at` in the request's definition), a row per series.
     ///
     /// # Errors
     /// `Internal` if the column is not a key column.
@@ -226,8 +223,7 @@ impl PieceReader {
         self.piece.shape().position(id).map(|_| Source::Column(id))
     }
 
-    /// The values of a column that the piece lacks: `rows` copies of the missing value from the
-    /// definition.
+    /// The values of a column that the piece lacks: the missing value from the definition.
     ///
     /// # Errors
     /// `Internal`.
@@ -289,8 +285,7 @@ impl PieceReader {
         filters.collect()
     }
 
-    /// The filters on columns outside of the key that the piece has, with the position in the
-    /// shape.
+    /// The filters on non-key columns of the piece, with their positions in the shape.
     fn values_at(&self) -> impl Iterator<Item = (usize, &ValueFilter)> {
         let request = self.request();
         request.values.iter().filter_map(|filter| {
@@ -317,8 +312,7 @@ impl PieceReader {
         values.collect()
     }
 
-    /// The filters in `values` that a Bloom filter can check: filters with a list of allowed
-    /// values.
+    /// The filters in `values` that have a list of allowed values: a Bloom filter can check them.
     pub fn indexed_values(&self, values: &[ColumnValues]) -> Vec<KeyValues> {
         let among = |values: &ColumnValues| match &values.predicate {
             ValuePredicate::Among(among) => {
@@ -329,8 +323,7 @@ impl PieceReader {
         values.iter().filter_map(among).collect()
     }
 
-    /// Checks that `events` has the numbers (tick, seq, gsn) of every row that the selection of
-    /// rows needs.
+    /// Checks that `events` has all numbers (tick, seq, gsn) that the selection of rows needs.
     fn check(&self, events: &PartEvents, hull: &TickRange) -> Result<()> {
         let wanted = self.column_selection(hull);
         let is_complete = |wanted: bool, values: &[i64]| !wanted || values.len() == events.rows;
@@ -343,8 +336,7 @@ impl PieceReader {
         Err(Error::internal(format!("numbers of events of {} are missing", self.piece.place())))
     }
 
-    /// Selects the rows that are visible and match ticks, gsn's and key filters. `None` means all
-    /// rows.
+    /// The rows that are visible and match ticks, gsn's and key filters. `None` means all rows.
     pub fn seen(&self, events: &PartEvents, hull: &TickRange) -> Result<Option<Vec<u32>>> {
         self.check(events, hull)?;
         let SharedRequest { request, keys, version, visible, .. } = self.shared.as_ref();
@@ -448,7 +440,7 @@ impl PieceReader {
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
-    /// All events as one batch, in stored order.
+    /// Builds one batch of all events, in stored order.
     fn whole(&self, events: &PartEvents) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let all = || (0..events.rows as u32).map(|row| (0, row)).collect::<Vec<_>>();

@@ -1,5 +1,4 @@
-//! The file tiers (tablets and stories) for reads: turns the pieces of a version into splits for a
-//! request.
+//! The file tiers (tablets and stories) for reads: turns pieces into splits for a request.
 //!
 //! ```text
 //!   parts (blocks, row groups) ─► parts with wanted ticks and keys ─► visible rows
@@ -39,7 +38,7 @@ use crate::{
 /// If the request's limit is below this number, the first window likely has all requested rows.
 const FEW_ROWS: usize = 8_192;
 
-/// Number of row groups or windows that are fetched before their decoding begins.
+/// Number of row groups or windows that are fetched ahead of the decoder.
 const FETCHES_AHEAD: usize = 2;
 
 /// The pieces of one version of a chronicle in one file tier.

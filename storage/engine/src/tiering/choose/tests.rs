@@ -62,13 +62,13 @@ fn what_many_have_acquired_leaves_memory_later() {
     assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 199, 1), acquired(3, 50, 0)]), 1);
     assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 202, 1), acquired(3, 50, 0)]), 2);
     assert_eq!(chosen(&[acquired(1, 100, 3), acquired(2, 99, 3)]), 1);
-    // The effect has a limit: a chronicle with most of the memory leaves in spite of many
+    // Acquirers have a limited effect: a chronicle with most of the memory moves even with many
     // acquirers.
     assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 799, 7)]), 1);
     assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 808, u32::MAX)]), 2);
-    // An empty chronicle does not leave instead.
+    // An empty chronicle is not chosen instead.
     assert_eq!(chosen(&[acquired(1, 0, 0), acquired(2, 5, 7)]), 2);
-    // The oldest events of the journal leave, with any number of acquirers.
+    // If the journal is long, its oldest events move, with any number of acquirers.
     let long = Pressure { journal_bytes: 100, ..CALM };
     let loads =
         [Load { oldest_gsn: 5, ..acquired(1, 1, 9) }, Load { oldest_gsn: 6, ..acquired(2, 9, 0) }];
@@ -129,15 +129,15 @@ fn f35_events_leave_the_journal_by_number_bytes_or_age() {
     assert!(due(&UpperTiers { age_ns: second, ..calm }));
     assert!(!due(&UpperTiers { age_ns: second, acquirers: 1, ..calm }));
     assert!(due(&UpperTiers { age_ns: 2 * second, acquirers: 1, ..calm }));
-    // A few rows make no file of their own, unless the table has its own age; then the rows wait
-    // longer.
+    // A few rows do not move alone, unless the table sets its own age; they then move later.
     let few = UpperTiers { rows: 3, bytes: 900, ..calm };
     assert!(!due(&UpperTiers { age_ns: i64::MAX, ..few }));
     assert!(!due(&UpperTiers { age_ns: 23 * second, has_age: true, ..few }));
     assert!(due(&UpperTiers { age_ns: 24 * second, has_age: true, ..few }));
-    // Few events, but large events.
+    // Few, but large events.
     assert!(due(&UpperTiers { age_ns: second, bytes: 64 << 10, ..few }));
-    // By number, together with the tablets; the journal must hold a good part of the number.
+    // By number, together with the events in tablets; the journal must have a good part of the
+    // number.
     assert!(due(&UpperTiers { rows: 100_000, ..calm }));
     assert!(!due(&UpperTiers { rows: 99_999, ..calm }));
     assert!(due(&UpperTiers { rows: 25_000, tablet_rows: 75_000, ..calm }));
@@ -146,7 +146,7 @@ fn f35_events_leave_the_journal_by_number_bytes_or_age() {
     assert!(due(&UpperTiers { bytes: 8 << 20, ..calm }));
     assert!(!due(&UpperTiers { bytes: 4 << 20, ..calm }));
     assert!(due(&UpperTiers { bytes: 4 << 20, tablet_bytes: 600 << 10, ..calm }));
-    // A table with ten rows in a story.
+    // A table with at most ten rows in a story.
     let tiny = EngineSettings { story_rows_max: 10, ..settings.clone() };
     assert!(descend(&UpperTiers { rows: 1_000, ..calm }, &tiny));
     assert!(descend(&UpperTiers { rows: 10, age_ns: 0, ..calm }, &tiny));
@@ -205,7 +205,7 @@ fn small_neighbours_fill_one() {
     let mut chosen = merge(&pieces, LargestPiece::tablet(&settings()), 2).unwrap();
     chosen.sort_unstable();
     assert_eq!(chosen, [0, 2, 3], "another shape is no neighbour");
-    // Few but wide rows.
+    // Few, but wide rows.
     let wide: Vec<_> =
         pieces.iter().map(|piece| PieceRecord { unpacked_bytes: 9_000, ..*piece }).collect();
     assert_eq!(merge(&wide, LargestPiece::tablet(&settings()), 2), None);
@@ -232,7 +232,7 @@ fn an_epoch_closes_by_rows_bytes_or_age() {
     assert_eq!(archive(&pieces, &rows, None, 0, now).unwrap(), [1, 2]);
     let bytes = EngineSettings { story_bytes_max: 800, ..settings.clone() };
     assert_eq!(archive(&pieces, &bytes, None, 0, now).unwrap(), [1, 2]);
-    // As many tablets as one story holds, the oldest ticks first.
+    // As many tablets as fit into one story, the oldest ticks first.
     let few = EngineSettings { story_rows_max: 300, ..settings.clone() };
     assert_eq!(archive(&pieces, &few, None, 0, now).unwrap(), [1]);
     // A story with many late events is rewritten.
@@ -261,7 +261,7 @@ fn a_compaction_leaves_full_disjoint_stories_alone() {
 fn what_is_too_deep_for_memory_is_merged_first() {
     let settings = EngineSettings { move_bytes: 1000, ..settings() };
     let deep_ones: Vec<_> = (0..20).map(|at| piece(at, (0, 100), 30)).collect();
-    // Pieces of 300 bytes each: as many as fit 4 times 1000 bytes.
+    // Pieces of 300 bytes each: the result has as many as fit into 4 times 1000 bytes.
     assert_eq!(deep(&deep_ones, &settings).unwrap().len(), 13);
     assert_eq!(merge(&deep_ones, LargestPiece::tablet(&settings), 8).unwrap().len(), 13);
     let wide: Vec<_> =
@@ -286,7 +286,7 @@ fn pinned_tablets_stay_and_keep_their_time() {
     assert_eq!(archive(&pieces, &all, hour, 0, now).unwrap(), [0, 1, 2]);
     assert_eq!(archive(&pieces, &all, None, 0, now).unwrap().len(), 8);
     assert_eq!(archive(&pieces[3..], &all, hour, 0, now), None, "all are pinned");
-    // Quarters of an hour: two tablets, two tablets, then one, …
+    // The pin time of one hour has four parts; they contain two tablets, two tablets, then one, …
     let largest = LargestPiece::tablet(&settings());
     assert_eq!(merge_tablets(&pieces, largest, 2, None).unwrap().len(), 8);
     assert_eq!(merge_tablets(&pieces, largest, 2, hour).unwrap(), [0, 1]);

@@ -22,9 +22,9 @@ fn small_neighbours_are_chosen_by_class() {
     assert_eq!(choose(&[1, 1, 1, 1], &settings), Some(0..4));
     assert_eq!(choose(&[200, 1, 2, 3, 1, 1], &settings), Some(1..6));
     assert_eq!(choose(&[1, 1, 200, 1, 1], &settings), None);
-    // The lower class has too few batches, and the class above is chosen.
+    // The lower size class has too few batches: the class above is chosen.
     assert_eq!(choose(&[10, 9, 8, 5, 1], &settings), Some(0..5));
-    // A merge must lift the batches out of their class.
+    // A merge must lift the batches into the next size class.
     assert_eq!(choose(&[4, 4, 4, 1], &settings), None);
     assert_eq!(choose(&[100, 100, 100, 100], &settings), None);
 }

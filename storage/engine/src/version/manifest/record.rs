@@ -11,7 +11,7 @@ use super::state::{Edit, ManifestState};
 
 const FORMAT: u8 = 2;
 
-/// The oldest format that can be read; fields that it lacks are empty.
+/// The oldest format that can be read. Fields that this format lacks are empty.
 const FORMAT_MIN: u8 = 1;
 
 pub fn of_edit(edit: &Edit) -> Result<Bytes> {

@@ -47,7 +47,7 @@ fn piece(id: u64, through: u64) -> PieceRecord {
     }
 }
 
-/// A move with one added piece; removes the oldest of more than eight pieces.
+/// A move that adds a piece; if there are more than eight pieces, the move removes the oldest.
 fn next_move(state: &ManifestState, chronicle: ChronicleId) -> Edit {
     let owned = state.chronicles.get(&chronicle).cloned().unwrap_or_default();
     let through = Gsn(owned.through.0 + 10);
@@ -179,7 +179,7 @@ fn records_of_formats_that_are_not_known_are_told_from_damage() {
         assert_eq!(record::snapshot(&other).unwrap_err().kind(), error.kind());
     }
     assert_eq!(record::edit(&[]).unwrap_err().kind(), ErrorKind::DataCorrupted);
-    // Fields missing in the first format are empty.
+    // Fields that the first format lacks are empty.
     let mut first = sound.to_vec();
     first[0] = 1;
     assert_eq!(record::edit(&first).unwrap(), edit);

@@ -19,7 +19,7 @@ fn a_wide_window_counts_for_a_while_and_then_no_more() {
     for (now_ns, expected) in [
         (3 * SECOND, 5 * SECOND),
         (REMEMBERED_NS + SECOND, 5 * SECOND),
-        // Independent of the time of the look before.
+        // The result does not depend on the time of the previous call.
         (2 * REMEMBERED_NS - 1, 5 * SECOND),
         (2 * REMEMBERED_NS, 0),
     ] {
@@ -30,7 +30,7 @@ fn a_wide_window_counts_for_a_while_and_then_no_more() {
     assert_eq!(widest(&horizon), SECOND as u64);
     horizon.age(1_000 * SECOND);
     assert_eq!(widest(&horizon), 0);
-    // A period keeps its length, even without a look at its end.
+    // A period keeps its length, even if no call comes at its end.
     horizon.note(&window(34 * REMEMBERED_NS + SECOND, 5 * SECOND));
     horizon.age(36 * REMEMBERED_NS - SECOND);
     assert_eq!(widest(&horizon), 5 * SECOND as u64);

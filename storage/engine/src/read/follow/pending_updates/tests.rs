@@ -17,7 +17,7 @@ fn range(start: u64, end: u64) -> GsnRange {
     GsnRange::new(Gsn(start), Gsn(end))
 }
 
-/// Positions 1 to 8 in two batches; position 7 is damaged.
+/// The gsn's 1 to 8 in two batches; gsn 7 is damaged.
 fn window() -> HistoryWindow {
     let damaged = Gap { gsns: range(7, 8), cause: GapCause::Damaged("torn".to_string()) };
     HistoryWindow {
@@ -32,7 +32,7 @@ fn begin() -> Position {
     Position { next: Gsn(1), deleted: Gsn(0) }
 }
 
-/// The delivered updates: row count and first position of events, or the gap.
+/// The delivered updates as text: number of rows and first gsn of events, or the gap.
 fn texts_of(pending_updates: &mut PendingUpdates) -> Vec<String> {
     std::iter::from_fn(|| pending_updates.next())
         .map(|update| match update {
