@@ -13,21 +13,19 @@
 //! | `x = ANY (SELECT …)`, `x = ANY ('{…}')` | `x IN (SELECT …)`, `x = ANY (array)` |
 //! | `t AT TIME ZONE z`, `first(v, t)`, `last(v, t)` | `timezone(z, t)`, `first_value(v ORDER BY t)` … |
 
-use std::{collections::HashSet, sync::LazyLock};
-
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArguments, ObjectName, Query, Select, SetExpr, Statement,
-    TableFactor, Value,
+    BinaryOperator, Expr, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Value,
 };
 use stratalog_functions::walk::{self, Change, Flow};
 
+use self::expression::{is_function_column, oid_of, replace};
 pub use self::relations::is_table_function;
-use crate::spec::SYSTEM_TABLES;
 
 mod build;
 mod cast;
 mod correlation;
 mod empty_tables;
+mod expression;
 mod flattening;
 mod function;
 mod relations;
@@ -145,12 +143,6 @@ fn without_system_schema(name: &mut ObjectName) {
     }
 }
 
-/// Replaces an expression in place by the result of `change`.
-fn replace(expr: &mut Expr, change: impl FnOnce(Expr) -> Expr) {
-    let old = std::mem::replace(expr, build::null());
-    *expr = change(old);
-}
-
 /// Rewrites operators with a schema, collations, and comparisons with the oids of functions; see
 /// the table of the module.
 fn operator(expr: &mut Expr) {
@@ -199,36 +191,6 @@ fn plain_operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// The columns of system tables with a function as their value. PostgreSQL stores the function's
-/// oid; here the value is the name, and `-` for no function.
-static FUNCTION_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
-    let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
-    columns.filter(|column| column.pg_type == Some("regproc")).map(|column| column.name).collect()
-});
-
-/// The columns of system tables whose type is `name`.
-static NAME_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
-    let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
-    columns.filter(|column| column.pg_type == Some("name")).map(|column| column.name).collect()
-});
-
-fn is_function_column(expr: &Expr) -> bool {
-    is_one_of(expr, &FUNCTION_COLUMNS)
-}
-
-fn is_name_column(expr: &Expr) -> bool {
-    is_one_of(expr, &NAME_COLUMNS)
-}
-
-fn is_one_of(expr: &Expr, columns: &HashSet<&'static str>) -> bool {
-    let name = match expr {
-        Expr::Identifier(name) => Some(name),
-        Expr::CompoundIdentifier(parts) => parts.last(),
-        _ => None,
-    };
-    name.is_some_and(|name| columns.contains(name.value.as_str()))
-}
-
 /// Rewrites a comparison of a function column with an oid. `typreceive <> 0` becomes a comparison
 /// with `-`, the name for no function. In `p.oid = typinput`, the column `typinput` becomes the oid
 /// of its function.
@@ -243,21 +205,6 @@ fn function_oid(column: &mut Expr, number: &mut Expr) {
         Expr::Value(value) if matches!(value.value, Value::Number(_, _)) => oid_of(column),
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => oid_of(column),
         _ => {}
-    }
-}
-
-fn oid_of(column: &mut Expr) {
-    replace(column, |column| build::call("to_regproc", vec![column]));
-}
-
-/// The name of the function, in lower case, if the expression is a call such as `f(x)`; otherwise
-/// `None`.
-fn called(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Function(function) if !matches!(function.args, FunctionArguments::Subquery(_)) => {
-            function.name.0.last()?.as_ident().map(|name| name.value.to_ascii_lowercase())
-        }
-        _ => None,
     }
 }
 

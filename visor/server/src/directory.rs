@@ -20,9 +20,8 @@
 //!
 //! A directory with FORMAT is complete: all parts have existed, so a missing part is damage. A
 //! directory with FORMAT.new is the result of an interrupted first start: the next start creates
-//! the missing parts. Version 1 had no manifest: a start adds a manifest to a directory of version
-//! 1. A FORMAT of version 1 in a directory with data of version 2 belongs to another directory, and
-//! is refused.
+//! the missing parts. A directory of version 1 has no manifest: a start adds the manifest. A FORMAT
+//! of version 1 in a directory with data of version 2 belongs to another directory, and is refused.
 
 use std::{
     io,

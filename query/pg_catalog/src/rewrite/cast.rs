@@ -4,7 +4,10 @@ use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, Ident, ObjectName, Select, SelectItem, Value,
 };
 
-use super::{build, called, is_function_column, replace};
+use super::{
+    build,
+    expression::{called, is_function_column, oid_of, replace},
+};
 
 /// The rewrite of a cast to a type of PostgreSQL's catalogs.
 enum Target {
@@ -147,7 +150,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
         }
         Expr::Cast { expr: inner, data_type, .. } => {
             if is_function_column(inner) && is_number(data_type) {
-                super::oid_of(inner);
+                oid_of(inner);
             }
             let Some(stem) = oid_stem(inner) else {
                 match target(data_type) {

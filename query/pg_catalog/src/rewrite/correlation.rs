@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_functions::walk::{self, Change, Look};
 
-use super::{build, replace};
+use super::{build, expression::replace};
 
 /// The names or aliases of the tables in the FROM clause of a SELECT.
 pub(super) fn own_tables(select: &Select) -> Vec<String> {

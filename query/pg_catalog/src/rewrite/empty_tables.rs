@@ -14,7 +14,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_functions::walk::{self, Change, Look};
 
-use super::{build, called, replace};
+use super::{
+    build,
+    expression::{called, replace},
+};
 use crate::{fill::is_always_empty, spec::system_table};
 
 mod types;

@@ -7,7 +7,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_functions::walk::{self, Change};
 
-use super::{called, correlation::own_tables, empty_tables, replace};
+use super::{
+    correlation::own_tables,
+    empty_tables,
+    expression::{called, replace},
+};
 use crate::spec::system_table;
 
 /// Rewrites a subquery `(SELECT x)` to `x` if `x` is a CASE or a call that returns one value.

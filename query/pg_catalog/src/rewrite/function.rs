@@ -6,7 +6,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::{
-    build, called, is_function_column, is_name_column, oid_of, replace, without_system_schema,
+    build,
+    expression::{called, is_function_column, is_name_column, oid_of, replace},
+    without_system_schema,
 };
 
 /// SQL functions that are called without parentheses.

@@ -8,7 +8,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_functions::walk::{self, Change};
 
-use super::{build, called, replace};
+use super::{
+    build,
+    expression::{called, replace},
+};
 
 /// The json functions, each with the jsonb function that makes the same document.
 const FUNCTIONS: [(&str, &str); 4] = [

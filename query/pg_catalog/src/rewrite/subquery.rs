@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_functions::walk::{self, Change, Look};
 
-use super::{build, correlation, empty_tables, flattening, replace};
+use super::{build, correlation, empty_tables, expression::replace, flattening};
 
 /// Rewrites `ARRAY(SELECT x …)` to `elements_list((SELECT array_agg(x …) …))`.
 pub(super) fn array(expr: &mut Expr, shadowed: bool) {

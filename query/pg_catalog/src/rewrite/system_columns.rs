@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_functions::walk::{self, Change};
 
-use super::{build, empty_tables::system_name, replace};
+use super::{build, empty_tables::system_name, expression::replace};
 use crate::spec::system_table;
 
 /// Replaces `alias.tableoid` by the oid of the system table with this alias, and `alias.xmin` by

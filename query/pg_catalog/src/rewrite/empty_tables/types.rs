@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::{
     parser::Parser,
 };
 
-use super::{called, system_name, table_name};
+use super::{super::expression::called, system_name, table_name};
 use crate::{functions::known_type, spec::system_table};
 
 /// The type of an expression that uses columns of the system tables `tables`; text if the type is
