@@ -32,7 +32,7 @@ use stratalog_model::{
 };
 use stratalog_postgres::{
     errors::from_datafusion, names, parameters, parse::position,
-    rules::equality::float_keys::stored, types::round_as_numerics,
+    rules::equality::float_keys::stored,
 };
 use stratalog_text::parse::number::exact_type;
 use stratalog_visor_core::acquisition::Use;
@@ -145,7 +145,8 @@ pub async fn plan(
     let (targets, source, types) = match (source, source.and_then(plain_values)) {
         (None, _) => {
             let targets = Targets::new(session, chronicle, listed, Some(0)).await?;
-            let values = ValuesClause::plan(session, vec![Vec::new()], &mut types).await?;
+            let values =
+                ValuesClause::plan(session, vec![Vec::new()], &mut types, &targets).await?;
             (targets, InsertSource::Values(Box::new(values)), types)
         }
         (Some(_), Some(rows)) => {
@@ -168,7 +169,7 @@ pub async fn plan(
                 );
             }
             targets.refuse_times(&cells)?;
-            let values = ValuesClause::plan(session, cells, &mut types).await?;
+            let values = ValuesClause::plan(session, cells, &mut types, &targets).await?;
             (targets, InsertSource::Values(Box::new(values)), types)
         }
         (Some(source), None) => {
@@ -185,15 +186,15 @@ pub async fn plan(
                 }
             }
             let planner = session.enter_planner(parsed.system_columns()).await?;
-            let (mut query, types) =
-                query::plan(&planner, source, &types, parsed.system_columns()).await?;
+            let round = |plan: LogicalPlan| columns::round_for(&chronicle, listed, plan);
+            let mentioned = parsed.system_columns();
+            let (query, types) =
+                query::plan_adjusted(&planner, source, &types, mentioned, &round).await?;
             drop(planner);
             let width = query.schema.fields().len();
             let targets = Targets::new(session, chronicle, listed, Some(width)).await?;
             targets.refuse_time()?;
             targets.check_assignable(&query.schema)?;
-            query.plan = round_as_numerics(query.plan, |at| targets.is_integer(at))
-                .map_err(from_datafusion)?;
             (targets, InsertSource::Query(Box::new(query)), types)
         }
     };

@@ -166,6 +166,20 @@ pub async fn plan(
     declared_types: &[Option<ColumnType>],
     mentioned: &[usize],
 ) -> Result<(Query, Vec<Option<ColumnType>>)> {
+    plan_adjusted(planner, tree, declared_types, mentioned, &Ok).await
+}
+
+/// Like [`plan`]; `adjust` changes the plan before its analysis, and keeps the columns' names.
+///
+/// # Errors
+/// See [`plan`]; the errors of `adjust`.
+pub async fn plan_adjusted(
+    planner: &Planner,
+    tree: &Tree,
+    declared_types: &[Option<ColumnType>],
+    mentioned: &[usize],
+    adjust: &(dyn Fn(LogicalPlan) -> Result<LogicalPlan> + Sync),
+) -> Result<(Query, Vec<Option<ColumnType>>)> {
     let written = tree;
     let mut tree = tree.clone();
     let as_of_sealed = sealed::take(&mut tree)?;
@@ -216,6 +230,7 @@ pub async fn plan(
         }
         planned => planned?,
     };
+    let plan = adjust(plan)?;
     let parameters::Types { types, guesses } = parameters::types(&plan, &declared_types, count)?;
     if types
         .iter()
@@ -224,7 +239,7 @@ pub async fn plan(
         && parameters::columns::is_in_nested_sets(written)
     {
         // Plan again, with the parameter types that the other branches determine.
-        return Box::pin(self::plan(planner, written, &types, mentioned)).await;
+        return Box::pin(plan_adjusted(planner, written, &types, mentioned, adjust)).await;
     }
     let tables = tables(&plan)?;
     let chronicles: Vec<ChronicleId> = tables.iter().map(|table| table.id).collect();

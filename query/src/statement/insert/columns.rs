@@ -7,12 +7,17 @@ use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::{DataType, Schema, SchemaRef},
 };
+use datafusion::logical_expr::LogicalPlan;
 use stratalog_model::{
     ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result, Subject,
     TickSource,
 };
 
-use stratalog_postgres::{errors::from_arrow, names};
+use stratalog_postgres::{
+    errors::{from_arrow, from_datafusion},
+    names,
+    types::round_as_numerics,
+};
 use stratalog_text::failing_row;
 
 use super::{cells::Cell, compute::ComputeContext, defaults::ColumnDefault};
@@ -34,6 +39,24 @@ pub struct Targets {
     /// For each column of the chronicle, the default if the statement gives no value.
     defaults: Vec<ColumnDefault>,
     schema: SchemaRef,
+}
+
+/// Rounds the columns of a query that the integer columns `names` of `chronicle` store. The plan is
+/// not yet analyzed. A plan with a wrong number of columns stays unchanged.
+///
+/// # Errors
+/// DataFusion refuses a projection.
+pub fn round_for(
+    chronicle: &ChronicleDefinition,
+    names: &[String],
+    plan: LogicalPlan,
+) -> Result<LogicalPlan> {
+    let width = plan.schema().fields().len();
+    let Ok(listed) = Targets::positions(chronicle, names, Some(width)) else { return Ok(plan) };
+    let column = |at: usize| chronicle.columns.get(*listed.get(at)?);
+    let is_integer =
+        |at: usize| column(at).is_some_and(|found| found.column_type.arrow_type().is_integer());
+    round_as_numerics(plan, is_integer).map_err(from_datafusion)
 }
 
 impl Targets {
@@ -141,7 +164,7 @@ impl Targets {
         self.column(at).map(|column| &column.column_type)
     }
 
-    /// True if the listed column at index `at`, counted from 0, is of an integer type.
+    /// True if the listed column at index `at`, counted from 0, has an integer type.
     pub fn is_integer(&self, at: usize) -> bool {
         let column_type = self.column_type(at);
         column_type.is_some_and(|column_type| column_type.arrow_type().is_integer())

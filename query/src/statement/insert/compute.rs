@@ -16,6 +16,7 @@ use stratalog_postgres::{
     dialect,
     errors::{from_arrow, from_datafusion},
     names, parameters, parse,
+    types::round_as_numerics,
 };
 use tokio::sync::OnceCell;
 
@@ -130,7 +131,8 @@ impl<'a> ComputeContext<'a> {
 }
 
 /// Plans expressions without a table: `SELECT e1, e2 …`. `place` is the clause that contains the
-/// expressions, for error messages.
+/// expressions, for error messages. `is_integer` tells for each expression whether an integer
+/// column stores the value.
 ///
 /// # Errors
 /// An error in an expression; the errors of [`check_one_row`].
@@ -138,13 +140,17 @@ pub async fn plan<E: Display>(
     session: &Session,
     expressions: impl IntoIterator<Item = E>,
     place: &str,
+    is_integer: impl Fn(usize) -> bool,
 ) -> Result<LogicalPlan> {
     let list: Vec<String> = expressions
         .into_iter()
         .enumerate()
         .map(|(at, expr)| format!("{expr} AS \"{at}\""))
         .collect();
-    let check = |plan: &LogicalPlan| check_one_row(plan, None, place);
+    let check = |plan: LogicalPlan| {
+        check_one_row(&plan, None, place)?;
+        round_as_numerics(plan, is_integer).map_err(from_datafusion)
+    };
     plan_text(session, &format!("SELECT {}", list.join(", ")), check).await
 }
 
@@ -187,13 +193,13 @@ pub async fn plan_repeated(
     rows: usize,
 ) -> Result<LogicalPlan> {
     let sql = format!("SELECT {expression} AS \"0\" FROM generate_series(1, {rows}) AS \"rows\"");
-    plan_text(session, &sql, |_| Ok(())).await
+    plan_text(session, &sql, Ok).await
 }
 
 async fn plan_text(
     session: &Session,
     sql: &str,
-    check: impl FnOnce(&LogicalPlan) -> Result<()>,
+    check: impl FnOnce(LogicalPlan) -> Result<LogicalPlan>,
 ) -> Result<LogicalPlan> {
     let mut tree = parse::statements(sql, usize::MAX)?
         .into_iter()
@@ -203,8 +209,7 @@ async fn plan_text(
     names::schemas::resolve(&mut tree.statement, &*planner)?;
     dialect::normalize(&mut tree.statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut tree.statement);
-    let plan = planner.logical(&tree.statement).await?;
-    check(&plan)?;
+    let plan = check(planner.logical(&tree.statement).await?)?;
     Ok(planner.analyze(&plan).unwrap_or(plan))
 }
 

@@ -55,7 +55,9 @@ impl ColumnDefault {
                 Ok(ColumnDefault::Constant(array))
             }
             _ => {
-                let plan = compute::plan(session, [&expr], super::DEFAULT_EXPRESSIONS).await?;
+                let is_integer = |_| column.column_type.arrow_type().is_integer();
+                let place = super::DEFAULT_EXPRESSIONS;
+                let plan = compute::plan(session, [&expr], place, is_integer).await?;
                 Ok(if compute::is_volatile(&plan)? {
                     ColumnDefault::Each(Box::new(expr))
                 } else {

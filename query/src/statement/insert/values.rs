@@ -38,10 +38,12 @@ impl ValuesClause {
         session: &Session,
         rows: Vec<Vec<Cell>>,
         types: &mut [Option<ColumnType>],
+        targets: &Targets,
     ) -> Result<Self> {
         let open: Vec<&Expr> = expressions(&rows).collect();
+        let integers = in_integers(&rows, targets);
         let (mut kept, mut guesses) = (None, Vec::new());
-        for chunk in open.chunks(EXPRESSIONS_MAX) {
+        for (chunk, integers) in chunks(&open, &integers) {
             let within: Vec<usize> = chunk
                 .iter()
                 .map(|expr| parameters::numbers(*expr))
@@ -55,7 +57,7 @@ impl ValuesClause {
             if !all && !within.iter().any(unsettled) {
                 continue;
             }
-            let plan = compute::plan(session, chunk, "VALUES").await?;
+            let plan = compute::plan(session, chunk, "VALUES", is_true(integers)).await?;
             let found = parameters::types(&plan, types, types.len())?;
             for at in within {
                 if let Some(slot) = types.get_mut(at) {
@@ -99,7 +101,7 @@ impl ValuesClause {
         piece: &[Vec<Cell>],
         targets: &Targets,
     ) -> Result<Vec<ArrayRef>> {
-        let computed = self.computed(computing, piece).await?;
+        let computed = self.computed(computing, piece, targets).await?;
         let mut next = computed.iter();
         let mut rows: Vec<Vec<&Cell>> = Vec::with_capacity(piece.len());
         for row in piece {
@@ -130,20 +132,44 @@ impl ValuesClause {
         &self,
         computing: &ComputeContext<'_>,
         piece: &[Vec<Cell>],
+        targets: &Targets,
     ) -> Result<Vec<Cell>> {
         let mut found = Vec::new();
         match &self.plan {
             Some(plan) => found = computing.run(plan).await?,
             None => {
                 let open: Vec<&Expr> = expressions(piece).collect();
-                for chunk in open.chunks(EXPRESSIONS_MAX) {
-                    let plan = compute::plan(computing.session, chunk, "VALUES").await?;
+                let integers = in_integers(piece, targets);
+                for (chunk, integers) in chunks(&open, &integers) {
+                    let is_integer = is_true(integers);
+                    let plan =
+                        compute::plan(computing.session, chunk, "VALUES", is_integer).await?;
                     found.extend(computing.run(&plan).await?);
                 }
             }
         }
         Ok(found.into_iter().map(Cell::Computed).collect())
     }
+}
+
+/// For each expression in the cells, whether its target is an integer.
+fn in_integers(rows: &[Vec<Cell>], targets: &Targets) -> Vec<bool> {
+    let cells = rows.iter().flat_map(|row| row.iter().enumerate());
+    let open = cells.filter(|(_, cell)| matches!(cell, Cell::Expression(_)));
+    open.map(|(at, _)| targets.is_integer(at)).collect()
+}
+
+/// The expressions of each plan, and whether their targets are integers.
+fn chunks<'a>(
+    open: &'a [&'a Expr],
+    integers: &'a [bool],
+) -> impl Iterator<Item = (&'a [&'a Expr], &'a [bool])> {
+    debug_assert_eq!(open.len(), integers.len(), "an expression has no target");
+    open.chunks(EXPRESSIONS_MAX).zip(integers.chunks(EXPRESSIONS_MAX))
+}
+
+fn is_true(flags: &[bool]) -> impl Fn(usize) -> bool {
+    |at| flags.get(at).is_some_and(|flag| *flag)
 }
 
 /// The expressions in the cells, in the order of the rows.
@@ -192,7 +218,8 @@ pub async fn one_value(
 ) -> Result<ArrayRef> {
     let cell = match cell {
         Cell::Expression(expr) => {
-            let plan = compute::plan(computing.session, [expr], place).await?;
+            let is_integer = |_| column_type.arrow_type().is_integer();
+            let plan = compute::plan(computing.session, [expr], place, is_integer).await?;
             let mut found = computing.run(&plan).await?;
             let value = found.pop().ok_or_else(|| Error::internal("no value"))?;
             Cell::Computed(value)

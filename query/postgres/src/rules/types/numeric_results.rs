@@ -160,9 +160,12 @@ impl Inputs<'_> {
             Expr::Cast(Cast { expr, field }) if field.name().is_empty() => self.number(expr, depth),
             Expr::Negative(value) => self.number(value, depth),
             Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
-                // The planner has turned a constant numeric beside a double into a double.
-                let operands = [left, right].into_iter().filter(|operand| !is_double(operand));
-                self.greatest(operands.map(AsRef::as_ref), depth)
+                match (is_double(left), is_double(right)) {
+                    (false, false) => self.number(left, depth).and(self.number(right, depth)),
+                    (true, true) => Number::FLOAT,
+                    (true, false) => self.beside_double(right, depth),
+                    (false, true) => self.beside_double(left, depth),
+                }
             }
             Expr::Case(case) => {
                 let branches = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
@@ -183,6 +186,16 @@ impl Inputs<'_> {
                 _ => self.leaf(expr, depth),
             },
             _ => self.leaf(expr, depth),
+        }
+    }
+
+    /// The result of arithmetic with a constant of type double precision. Beside a double, the
+    /// planner has turned a constant numeric into a double. Beside an exact number, the statement
+    /// has a double, and the planner has cast the number.
+    fn beside_double(&self, operand: &Expr, depth: usize) -> Number {
+        match operand {
+            Expr::Cast(_) => Number::FLOAT,
+            operand => self.number(operand, depth),
         }
     }
 
@@ -277,7 +290,7 @@ fn kind_of_column(plan: &LogicalPlan, at: usize, depth: usize) -> NumberKind {
 }
 
 /// Rounds the columns of a query that an INSERT stores as integers: `is_integer` tells for each
-/// column whether its target is an integer.
+/// column whether its target is an integer. The plan is not yet analyzed.
 ///
 /// # Errors
 /// DataFusion refuses the projection.
