@@ -1,4 +1,5 @@
-//! Reads texts in the place of conditions as booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a = 1`.
+//! Reads quoted constants in place of conditions as booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a =
+//! 1`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, JoinConstraint, Select, TableFactor, TableWithJoins, UnaryOperator,
@@ -10,7 +11,11 @@ use stratalog_model::{ColumnType, Result};
 use super::merged_columns;
 use crate::errors::from_datafusion;
 
-/// Reads texts in operands of AND, OR, NOT and IS TRUE, and in conditions of CASE and FILTER.
+/// Reads quoted constants as booleans in the operands of AND, OR, NOT and IS TRUE, and in the
+/// conditions of CASE and FILTER.
+///
+/// # Errors
+/// `InvalidTextRepresentation` for a constant that is not a boolean.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` for a text that is no boolean.
@@ -38,7 +43,10 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     }
 }
 
-/// Reads texts in the conditions of a SELECT.
+/// Reads quoted constants in the conditions of a SELECT as booleans.
+///
+/// # Errors
+/// `InvalidTextRepresentation` for a constant that is not a boolean.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` for a text that is no boolean.
@@ -47,7 +55,7 @@ pub fn of_select(select: &mut Select) -> Result<()> {
     select.from.iter_mut().try_for_each(of_joins)
 }
 
-/// Reads texts in the conditions of joins.
+/// Reads quoted constants in the ON conditions of joins as booleans.
 fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
     for join in &mut tables.joins {
         if let Some((JoinConstraint::On(condition), _)) =
@@ -59,7 +67,10 @@ fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
     Ok(())
 }
 
-/// Reads texts in the conditions of joins in parentheses.
+/// Reads quoted constants in the ON conditions of parenthesized joins as booleans.
+///
+/// # Errors
+/// `InvalidTextRepresentation` for a constant that is not a boolean.
 ///
 /// # Errors
 /// `InvalidTextRepresentation` for a text that is no boolean.
