@@ -265,8 +265,8 @@ fn from_schema(error: &SchemaError) -> Error {
                     format!("missing FROM-clause entry for table \"{}\"", relation.table()),
                 );
             }
-            // Columns with the same name have distinct internal names; an equal internal name
-            // therefore belongs to one column of a table that FROM contains twice.
+            // Duplicate column names of a subquery have distinct suffixes after \u{1}. If several
+            // columns have the wanted name in front of the suffix, the name is ambiguous.
             let repeated = |valid: &str| {
                 valid.split_once('\u{1}').is_some_and(|(shown, _)| shown == field.name)
             };

@@ -144,8 +144,8 @@ pub fn shows_syntax_tree(text: &str) -> bool {
     ["Span(", "Ident {", "ValueWithSpan", "ObjectName("].iter().any(|node| text.contains(node))
 }
 
-/// The error for an expression that the planner cannot execute at its place in the statement, for
-/// example a correlated subquery.
+/// The error for an expression that the planner cannot execute in its place in the statement, for
+/// example an aggregate in WHERE.
 pub fn unplannable(text: &str) -> Error {
     let what = if text.contains("WindowFunction") || text.contains("row_number") {
         return Error::new(ErrorKind::WindowingError, "window functions are not allowed here")

@@ -20,7 +20,7 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
         Some((wanted, "EOF")) => {
             Error::new(ErrorKind::SyntaxError, END_OF_INPUT).with_detail(wanted.to_string())
         }
-        // In the supported grammar, the parser expects a semicolon only after COPY.
+        // The parser expects a semicolon only after COPY.
         Some(("Expected: ;", found)) if found.eq_ignore_ascii_case("where") => {
             Error::not_yet("COPY … WHERE")
                 .with_hint("copy into another table and use INSERT … SELECT … WHERE")
