@@ -1,8 +1,8 @@
-//! AS OF SEALED at the end of a query, as a lock that the parser knows.
+//! Rewrites AS OF SEALED at the end of a query as a lock clause, which the parser knows.
 //!
 //! ```text
-//!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► taken off when the query is planned
-//!     (tokens)         (the parser knows that)
+//!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► removed when the query is planned
+//!     (tokens)         (the parser knows this clause)
 //! ```
 
 use datafusion::sql::sqlparser::{
