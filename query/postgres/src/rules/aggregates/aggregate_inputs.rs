@@ -82,8 +82,8 @@ fn guard<'a>(
     changed
 }
 
-/// Whether the evaluation of an input can fail. An input that already has the CASE for `filter`
-/// does not count, because rewrites run more than once.
+/// Whether the evaluation of an input may fail. Plain columns and constants never fail. An input
+/// that already has the CASE for `filter` does not count, because rewrites run more than once.
 fn can_fail(input: &Expr, filter: &Expr) -> bool {
     match input {
         Expr::Column(_)

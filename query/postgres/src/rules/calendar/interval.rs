@@ -205,7 +205,7 @@ pub fn divided(interval: IntervalMonthDayNano, number: f64) -> Option<IntervalMo
 }
 
 /// Scales an interval like PostgreSQL: a fraction of a month becomes days, a fraction of a day
-/// becomes hours, and both remainders are rounded to microseconds.
+/// becomes a time of day, and both are rounded to microseconds.
 fn scaled(
     interval: IntervalMonthDayNano,
     scale: impl Fn(f64) -> f64,

@@ -64,7 +64,7 @@ impl ExprPlanner for TimeOperators {
             expr.left = null_of(&known)?;
             left = known;
         }
-        // Compared with a date or timestamp, a time of day becomes the interval since midnight.
+        // Next to a date or a timestamp, a time of day becomes the interval since midnight.
         match (&left, &expr.op, &right) {
             (
                 T::Timestamp(_, _) | T::Date32,

@@ -72,7 +72,7 @@ impl IntervalSum {
     }
 }
 
-/// Computes the sum of all intervals of a group.
+/// Computes the sum, or the average, of all intervals of a group.
 #[derive(Debug)]
 pub(super) struct IntervalTotal {
     averages: bool,
@@ -135,8 +135,8 @@ impl Accumulator for IntervalTotal {
     }
 }
 
-/// Computes the sum of the distinct intervals of a group. Of all intervals with the same length,
-/// only the first counts.
+/// Computes the sum, or the average, of the distinct intervals of a group. Of all intervals with the
+/// same length, only the first counts.
 #[derive(Debug)]
 pub(super) struct DistinctIntervalSum {
     averages: bool,
