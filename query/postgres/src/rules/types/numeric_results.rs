@@ -1,7 +1,7 @@
-//! Rounding of results that are numerics in PostgreSQL and double precision here: the average of
-//! integers, `stddev`, `variance`, and `sqrt`, `power` and logarithms of numerics. PostgreSQL rounds
-//! a half of a numeric away from zero, and a half of a double precision to the even neighbour:
-//! `round(avg(v))` of 2 and 3 is 3, `round(2.5::float8)` is 2.
+//! Rounds values that are numerics in PostgreSQL but double precision in this database: the average
+//! of integers, `stddev`, `variance`, and `sqrt`, `power` and logarithms of numerics. PostgreSQL
+//! rounds a half of a numeric away from zero, and a half of a double precision to the even
+//! neighbour: `round(avg(v))` of 2 and 3 is 3, `round(2.5::float8)` is 2.
 
 use std::sync::Arc;
 
@@ -27,18 +27,19 @@ use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use crate::types::source::{ColumnSource, source, unaliased};
 
-/// Functions that round a number to an integer: `round`, and the functions behind the casts.
+/// Functions that round a number to an integer: `round`, and the functions that implement casts to
+/// integers.
 const ROUNDING: [&str; 4] = ["round", "int2", "int4", "int8"];
 
 /// The function that rounds halves away from zero.
 const NEAREST: &str = "nearest_integer";
 
-/// Maximum depth of subqueries and expressions between a rounding call and an aggregate.
+/// Maximum number of nested subqueries and expressions between a rounding call and an aggregate.
 const DEPTH_MAX: usize = 200;
 
-/// Rounds halves away from zero where the argument of a rounding function is a numeric in
-/// PostgreSQL. Runs before type coercion, as long as every cast to double precision is a cast of the
-/// statement.
+/// The rule that rounds halves away from zero if the argument of a rounding function is a numeric
+/// in PostgreSQL. Runs before type coercion, because later not every cast to double precision is a
+/// cast of the statement.
 #[derive(Debug)]
 pub struct NumericResults {
     nearest: Arc<ScalarUDF>,
@@ -93,14 +94,14 @@ impl NumericResults {
         Ok(Transformed::yes(Expr::ScalarFunction(call)))
     }
 
-    /// The nearest integer of a number.
+    /// A call that rounds a number to the nearest integer, with halves away from zero.
     fn nearest(&self, number: Expr) -> Expr {
         let nearest = Arc::clone(&self.nearest);
         Expr::ScalarFunction(ScalarFunction::new_udf(nearest, vec![number]))
     }
 }
 
-/// The argument of a rounding function.
+/// The argument of a rounding function; `None` for other expressions.
 fn rounded(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::ScalarFunction(call) if ROUNDING.contains(&call.name()) => match &call.args[..] {
@@ -111,7 +112,8 @@ fn rounded(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// PostgreSQL's kind of a number. The kind of a sum or product is the greater kind of its operands.
+/// The kind of a number in PostgreSQL. The kind of a sum or product is the greatest kind of its
+/// operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NumberKind {
     Integer,
@@ -119,12 +121,12 @@ enum NumberKind {
     Float,
 }
 
-/// A number in PostgreSQL, and here.
+/// The kind of a number in PostgreSQL, and its type in this database.
 #[derive(Debug, Clone, Copy)]
 struct Number {
     kind: NumberKind,
-    /// True for a double precision here. False for the operands of a double precision that have
-    /// another type: type coercion comes later.
+    /// True if the number is a double precision in this database. An operand that type coercion
+    /// will convert to double precision later still has its own type.
     is_double: bool,
 }
 
@@ -135,20 +137,20 @@ impl Number {
         Self { kind: self.kind.max(other.kind), is_double: self.is_double || other.is_double }
     }
 
-    /// True for a numeric in PostgreSQL that is a double precision here.
+    /// True for a numeric of PostgreSQL that is a double precision in this database.
     fn is_numeric_double(self) -> bool {
         self.kind == NumberKind::Numeric && self.is_double
     }
 }
 
-/// The inputs of a node, whose columns the expressions of the node read.
+/// The inputs of a plan node. The expressions of the node name their columns.
 struct Inputs<'a> {
     plans: Vec<&'a LogicalPlan>,
     schema: DFSchema,
 }
 
 impl Inputs<'_> {
-    /// The value of an expression; a float where the kind is unknown.
+    /// Determines the number kind of an expression; a float if the kind is unknown.
     fn number(&self, expr: &Expr, depth: usize) -> Number {
         let expr = unaliased(expr);
         let depth = depth + 1;
@@ -156,11 +158,12 @@ impl Inputs<'_> {
             return Number::FLOAT;
         }
         match expr {
-            // Only a cast in a statement has a field name.
+            // A cast without a field name comes from the planner, and not from the statement.
             Expr::Cast(Cast { expr, field }) if field.name().is_empty() => self.number(expr, depth),
             Expr::Negative(value) => self.number(value, depth),
             Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
-                // The planner has turned a constant numeric beside a double into a double.
+                // A double constant may be a numeric constant that the planner has converted, and
+                // does not count.
                 let operands = [left, right].into_iter().filter(|operand| !is_double(operand));
                 self.greatest(operands.map(AsRef::as_ref), depth)
             }
@@ -171,7 +174,8 @@ impl Inputs<'_> {
             Expr::ScalarFunction(call) => match call.name() {
                 "coalesce" | "greatest" | "least" | "nullif" | "abs" | "round" | "trunc"
                 | "ceil" | "floor" | NEAREST => self.greatest(&call.args, depth),
-                // PostgreSQL prefers double precision for integers.
+                // For integer arguments, PostgreSQL chooses the double precision version of these
+                // functions.
                 "sqrt" | "exp" | "ln" | "log" | "log10" | "power" => {
                     match self.greatest(&call.args, depth).kind {
                         NumberKind::Numeric => {
@@ -186,8 +190,8 @@ impl Inputs<'_> {
         }
     }
 
-    /// The value of an expression that is no arithmetic: the type decides, except for a double
-    /// precision.
+    /// The number kind of an expression without operands. The type determines the kind, except for
+    /// double precision.
     fn leaf(&self, expr: &Expr, depth: usize) -> Number {
         match expr.get_type(&self.schema) {
             Ok(data_type) => match of_type(&data_type) {
@@ -198,7 +202,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The value of a double precision.
+    /// The number kind of an expression of type double precision, by its origin.
     fn double(&self, expr: &Expr, depth: usize) -> Number {
         let kind = match expr {
             Expr::Column(column) => self
@@ -219,7 +223,7 @@ impl Inputs<'_> {
         Number { kind, is_double: true }
     }
 
-    /// The kind of an aggregate or window function with a double precision as result.
+    /// The number kind of an aggregate or window function that returns a double precision.
     fn aggregate(&self, name: &str, arguments: &[Expr], depth: usize) -> NumberKind {
         let Some(argument) = arguments.first() else { return NumberKind::Float };
         let kind = self.number(argument, depth).kind;
@@ -232,7 +236,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The common type of several values, for example of the branches of a CASE.
+    /// The greatest kind of several values, for example of the branches of a CASE.
     fn greatest<'e>(&self, values: impl IntoIterator<Item = &'e Expr>, depth: usize) -> Number {
         let numbers = values.into_iter().map(|value| self.number(value, depth));
         numbers.reduce(Number::and).unwrap_or(Number::FLOAT)
@@ -244,7 +248,7 @@ fn is_double(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Float64(_), _))
 }
 
-/// The number of a type; `None` for double precision, whose kind depends on its origin.
+/// The number kind of a type; `None` for double precision, whose kind depends on its origin.
 fn of_type(data_type: &DataType) -> Option<Number> {
     let exact = |kind| Some(Number { kind, is_double: false });
     match data_type {
@@ -256,7 +260,7 @@ fn of_type(data_type: &DataType) -> Option<Number> {
     }
 }
 
-/// The kind of a column of a plan.
+/// The number kind of the column at the index `at` of a plan.
 fn kind_of_column(plan: &LogicalPlan, at: usize, depth: usize) -> NumberKind {
     match source(plan, at) {
         Some((ColumnSource::Computed(input, expr), _)) => {
@@ -276,8 +280,11 @@ fn kind_of_column(plan: &LogicalPlan, at: usize, depth: usize) -> NumberKind {
     }
 }
 
-/// Rounds the columns of a query that an INSERT stores as integers: `is_integer` tells for each
-/// column whether its target is an integer.
+/// Rounds the columns of a query that an INSERT stores as integers. `is_integer` returns true for
+/// the index of a column with an integer target.
+///
+/// # Errors
+/// An error if DataFusion refuses the projection.
 ///
 /// # Errors
 /// DataFusion refuses the projection.
@@ -307,7 +314,7 @@ pub fn round_as_numerics(
     LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
-/// The nearest integer as a double precision, a half away from zero.
+/// A function that rounds a double precision to the nearest integer, with halves away from zero.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NearestInteger {
     signature: Signature,
