@@ -42,7 +42,7 @@ mod exact_numerics;
 pub use arrays::input_schema;
 pub use exact_numerics::{exact, holds};
 
-/// Maximum number of parameters of one statement, as in PostgreSQL's protocol.
+/// Maximum number of parameters of a statement, like in PostgreSQL's protocol.
 pub const PARAMETERS_MAX: usize = 65_535;
 
 /// The number in a parameter name, counted from 1; `None` for a name other than `$n`.
@@ -347,7 +347,7 @@ pub fn types(
     Ok(all)
 }
 
-/// Removes PostgreSQL's type names, such as `oid`, from the parameters of a plan. The planner
+/// Removes PostgreSQL's type names, for example `oid`, from the parameters of a plan. The planner
 /// copies a type name from the column that a parameter is compared with, but two uses of a
 /// parameter must have the same type. If the uses differ only in precision, the parameter gets a
 /// type for all uses: `floor(n / $1) * $1`.

@@ -120,7 +120,7 @@ impl TypePlanner for SqlTypes {
             Err(error) if is_ours(sql_type) || is_refused_array(sql_type, &error) => {
                 Err(crate::errors::to_datafusion(error))
             }
-            // DataFusion handles types that only it has, such as unsigned integers.
+            // DataFusion handles types that only it has, for example unsigned integers.
             Err(_) => Ok(None),
         }
     }

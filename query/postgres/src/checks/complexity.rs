@@ -10,21 +10,21 @@ use crate::{
     walk::{self, Flow, Look},
 };
 
-/// Maximum number of columns of one select list, as in PostgreSQL.
+/// Maximum number of columns of a select list, like in PostgreSQL.
 const COLUMNS_MAX: usize = 1664;
 
 /// Maximum number of table reads that a query causes through its WITH queries. The planner plans a
 /// WITH query again for each mention.
 const RELATIONS_MAX: usize = 10_000;
 
-/// Maximum number of items in one FROM clause. Each item makes the plan one level deeper.
+/// Maximum number of items in a FROM clause. Each item makes the plan one level deeper.
 const ENTRIES_MAX: usize = 400;
 
 /// Maximum nesting depth of queries that have a WITH clause. DataFusion visits a WITH query twice
 /// for each enclosing query with WITH.
 const WITH_DEPTH_MAX: usize = 14;
 
-/// Maximum number of dimensions of an array, as in PostgreSQL.
+/// Maximum number of dimensions of an array, like in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
 /// Checks that the plan of a tree does not grow too large.

@@ -292,7 +292,7 @@ pub fn in_array(expr: &mut Expr) {
     }
 }
 
-/// The operator that is true where `op` is false; `None` if no such operator exists.
+/// The operator that is true where `op` is false; `None` without an opposite operator.
 fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
     Some(match op {
         BinaryOperator::Eq => BinaryOperator::NotEq,

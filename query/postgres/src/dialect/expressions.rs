@@ -79,7 +79,7 @@ fn empty_of_dimensions(access_chain: &mut Vec<AccessExpr>) {
     *access_chain = vec![AccessExpr::Subscript(nothing)];
 }
 
-/// Writes `ARRAY[]::int[]` as `'{}'::int[]`, because only the cast shows the type of the empty
+/// Rewrites `ARRAY[]::int[]` to `'{}'::int[]`, because only the cast shows the type of the empty
 /// array.
 fn type_empty_array(expr: &mut Expr) {
     if let Expr::Cast { expr: inner, .. } = expr

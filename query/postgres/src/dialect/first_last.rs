@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::names::fold;
 
-/// Rewrites `last(v, t)` as `first_value(v ORDER BY t DESC NULLS LAST)`: the value of the row with
+/// Rewrites `last(v, t)` to `first_value(v ORDER BY t DESC NULLS LAST)`: the value of the row with
 /// the greatest `t`. `first(v, t)` becomes the same call in ascending order, for the least `t`. A
 /// FILTER stays.
 pub fn respell(expr: &mut Expr) {

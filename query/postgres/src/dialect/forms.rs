@@ -15,7 +15,7 @@ use crate::{
     walk,
 };
 
-/// Rewrites `x BETWEEN SYMMETRIC a AND b` as `x BETWEEN a AND b OR x BETWEEN b AND a`.
+/// Rewrites `x BETWEEN SYMMETRIC a AND b` to `x BETWEEN a AND b OR x BETWEEN b AND a`.
 pub fn between(expr: &mut Expr) {
     let Expr::Between { expr: value, negated, low, high } = expr else { return };
     if !take_mark(low) {
@@ -87,7 +87,7 @@ pub fn group_all(select: &mut Select) {
     });
 }
 
-/// Rewrites `VALUES ((SELECT …)), (2)` as `SELECT (SELECT …) AS column1 UNION ALL SELECT 2`:
+/// Rewrites `VALUES ((SELECT …)), (2)` to `SELECT (SELECT …) AS column1 UNION ALL SELECT 2`:
 /// DataFusion accepts no subquery in VALUES.
 pub fn values(query: &mut Query) {
     let SetExpr::Values(values) = query.body.as_ref() else { return };
@@ -150,7 +150,7 @@ pub fn distinct_from(expr: &mut Expr) {
     *expr = Expr::BinaryOp { left, op: BinaryOperator::Custom(name.to_string()), right };
 }
 
-/// Rewrites `EXISTS (SELECT FROM …)` as `EXISTS (SELECT 1 FROM …)`: the planner needs a column.
+/// Rewrites `EXISTS (SELECT FROM …)` to `EXISTS (SELECT 1 FROM …)`: the planner needs a column.
 ///
 /// # Errors
 /// `SyntaxError` for any other subquery without a column.

@@ -11,7 +11,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{names::fold, walk};
 
-/// Maximum number of grouping sets of one GROUP BY, as in PostgreSQL.
+/// Maximum number of grouping sets of a GROUP BY, like in PostgreSQL.
 const SETS_MAX: usize = 4_096;
 
 /// Rewrites the grouping sets of a SELECT.

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use crate::names::fold;
 use crate::parse::call;
 
-/// Rewrites `jsonb_agg(v)` as `('[' || string_agg(to_jsonb(v)::text, ', ') || ']')::jsonb`, with
+/// Rewrites `jsonb_agg(v)` to `('[' || string_agg(to_jsonb(v)::text, ', ') || ']')::jsonb`, with
 /// `null` for a NULL. `jsonb_object_agg(k, v)` is rewritten in the same way, with the member text
 /// of `jsonb_build_object(k, v)`. DISTINCT, ORDER BY, FILTER and OVER stay with the aggregate.
 pub fn respell(expr: &mut Expr) {

@@ -159,7 +159,7 @@ impl Change for NestedAliases {
     }
 }
 
-/// The WITH queries of one query, and the number of WITH queries that the walk has visited.
+/// The WITH queries of a query, and the number of WITH queries that the walk has visited.
 struct WithScope {
     with: Option<With>,
     visited: usize,

@@ -137,7 +137,7 @@ fn make_endless(query: &mut Query) {
     }
 }
 
-/// Writes `array_agg(DISTINCT v)` as `array_agg(DISTINCT v ORDER BY v)`. Does the same for
+/// Rewrites `array_agg(DISTINCT v)` to `array_agg(DISTINCT v ORDER BY v)`. Does the same for
 /// aggregates that build a JSON document, before a later rewrite turns their elements into text:
 /// text would sort in another order.
 fn sort_distinct(expr: &mut Expr) {

@@ -1,4 +1,4 @@
-//! VALUES with cells of different types. As in PostgreSQL, literals and NULL take the type of a
+//! VALUES with cells of different types. Like in PostgreSQL, literals and NULL take the type of a
 //! cell in the same column that names a type. The planner requires equal types, or converts floats
 //! to numerics.
 

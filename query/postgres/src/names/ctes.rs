@@ -38,7 +38,7 @@ impl Look for RepeatedName {
     }
 }
 
-/// The WITH queries of one query.
+/// The WITH queries of a query.
 struct WithLevel {
     /// For each WITH query, its name in the statement, and its new name if it has one.
     ctes: Vec<(String, Option<String>)>,

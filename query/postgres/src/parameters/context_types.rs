@@ -331,8 +331,8 @@ fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut ParameterTy
     if let Some(wanted) = wanted_types(call.name(), &given) {
         for (argument, wanted) in call.args.iter().zip(wanted) {
             let (Some(name), Some(wanted)) = (open(argument), wanted) else { continue };
-            // As in PostgreSQL, an untyped parameter is a double precision if the function accepts
-            // one.
+            // Like in PostgreSQL, an untyped parameter is a double precision if the function
+            // accepts one.
             let is_double = wanted == ColumnType::Double;
             match is_double && takes(&call.func, &call.args, &ColumnType::NUMERIC, schema) {
                 true => found.guess(name, &wanted),

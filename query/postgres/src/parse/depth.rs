@@ -27,16 +27,16 @@ const OPERATORS_MAX: usize = 250;
 /// The number of operators for which a function call counts.
 const CALL_OPERATORS: usize = 2;
 
-/// Maximum number of IS, LIKE and similar operators in one chain. A JOIN, a NOT, and a set
-/// operation that adds a level to the tree, each count as four.
+/// Maximum number of IS, LIKE and similar operators in a chain. A JOIN, a NOT, and a set operation
+/// that adds a level to the tree, each count as four.
 const CONNECTIVES_MAX: usize = 1_000;
 
-/// Maximum number of AND, OR and set operations in one statement. A chain of equal operators
-/// becomes a balanced tree ([`super::balance`]); the limit therefore bounds time and memory, and
-/// not the depth.
+/// Maximum number of AND, OR and set operations in a statement. A chain of equal operators becomes
+/// a balanced tree ([`super::balance`]); the limit therefore bounds time and memory, and not the
+/// depth.
 const CHAINED_MAX: usize = 3_000;
 
-/// Maximum number of set operations in one statement, because each branch is a separate plan. An
+/// Maximum number of set operations in a statement, because each branch is a separate plan. An
 /// INTERSECT counts twice.
 const UNIONS_MAX: usize = 600;
 
@@ -64,7 +64,7 @@ struct Depth {
     /// two commas, or between two ANDs.
     most: (usize, usize),
     /// The total weight of all chains of set operations except the last chain. A weight of four
-    /// stands for one level of the tree.
+    /// stands for a level of the tree.
     sets: usize,
     /// The operation of the last chain of set operations, and its number of operations.
     last_sets: Option<(SetOperation, usize)>,

@@ -131,7 +131,7 @@ const BEFORE_OPERANDS: [&str; 17] = [
     "returning",
 ];
 
-/// Writes `OPERATOR(pg_catalog.@) x` as `@ x`. A sign in OPERATOR becomes [`PREFIX_MINUS`] or
+/// Rewrites `OPERATOR(pg_catalog.@) x` to `@ x`. A sign in OPERATOR becomes [`PREFIX_MINUS`] or
 /// [`PREFIX_PLUS`], which bind less tightly than a plain sign: `OPERATOR(-) 1 + 2` is -3.
 fn prefix_operators(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
@@ -187,7 +187,7 @@ fn prefix_operators(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// Writes `x NOT LIKE ALL (…)` as `x !~~ ALL (…)`.
+/// Rewrites `x NOT LIKE ALL (…)` to `x !~~ ALL (…)`.
 fn patterns_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
@@ -214,8 +214,8 @@ fn patterns_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// Writes `x BETWEEN SYMMETRIC a AND b` as `x BETWEEN marker || a AND b`, with [`SYMMETRIC`] as the
-/// marker. Also removes ASYMMETRIC, the default.
+/// Rewrites `x BETWEEN SYMMETRIC a AND b` to `x BETWEEN marker || a AND b`, with [`SYMMETRIC`] as
+/// the marker. Also removes ASYMMETRIC, the default.
 fn bounds_in_any_order(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut edits = Vec::new();
@@ -373,7 +373,7 @@ fn values_as_values(tokens: &mut Vec<TokenWithSpan>) {
 /// Type names that the parser would read as column names.
 const TYPES: [&str; 3] = ["name", "oid", "regclass"];
 
-/// Writes `name 'x'` as `'x'::name`, for the types in [`TYPES`].
+/// Rewrites `name 'x'` to `'x'::name`, for the types in [`TYPES`].
 fn types_before_constants(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut edits = Vec::new();

@@ -112,8 +112,9 @@ fn length(span: &Span) -> usize {
     usize::try_from(span.end.column.saturating_sub(span.start.column)).unwrap_or(usize::MAX)
 }
 
-/// Splits an operator from the signs at its end, which belong to the operand. As in PostgreSQL, an
-/// operator that contains a character other than the operators of the SQL standard keeps the signs.
+/// Splits an operator from the signs at its end, which belong to the operand. Like in PostgreSQL,
+/// an operator that contains a character other than the operators of the SQL standard keeps the
+/// signs.
 fn without_signs(operator: &str, span: &Span) -> Vec<TokenWithSpan> {
     let kept = match operator.contains(['~', '!', '@', '#', '%', '^', '&', '|', '`', '?']) {
         true => operator,

@@ -1,4 +1,4 @@
-//! Refuses the statements that only this project has, such as SUBSCRIBE, inside of EXPLAIN and
+//! Refuses the statements that only this project has, for example SUBSCRIBE, inside of EXPLAIN and
 //! PREPARE.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};

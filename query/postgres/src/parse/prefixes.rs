@@ -1,4 +1,4 @@
-//! Shortens long runs of one prefix operator. Each operator would be a level of recursion, and two
+//! Shortens long runs of a prefix operator. Each operator would be a level of recursion, and two
 //! operators of NOT, `-` or `~` cancel each other.
 //!
 //! ```text

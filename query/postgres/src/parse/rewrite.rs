@@ -30,7 +30,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     rewritten
 }
 
-/// Writes `$$text$$` and `E'text'` as `'text'`: for some constants, for example intervals, the
+/// Rewrites `$$text$$` and `E'text'` to `'text'`: for some constants, for example intervals, the
 /// parser accepts only the plain form. The tokenizer has already resolved the escapes. A text with
 /// certain quotes stays unchanged, because the parser's tree would not print it correctly.
 fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
@@ -46,7 +46,8 @@ fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// Writes `FROM ONLY t` and `FROM ONLY (t)` as `FROM t`, because tables have no child tables here.
+/// Rewrites `FROM ONLY t` and `FROM ONLY (t)` to `FROM t`, because tables have no child tables
+/// here.
 fn only_means_the_table(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |at: usize| places.get(at).and_then(|at| tokens.get(*at)).map(|found| &found.token);
@@ -74,8 +75,8 @@ fn only_means_the_table(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Writes `interval(2) '1.234 s'` as `'1.234 s'::interval(2)`: the parser accepts the precision in
-/// the first form, but drops it.
+/// Rewrites `interval(2) '1.234 s'` to `'1.234 s'::interval(2)`: the parser accepts the precision
+/// in the first form, but drops it.
 fn digits_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut found = Vec::new();
@@ -99,7 +100,7 @@ fn digits_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Writes `'1 day'::interval PRECEDING` as `'1 day' PRECEDING`: the parser accepts no cast in a
+/// Rewrites `'1 day'::interval PRECEDING` to `'1 day' PRECEDING`: the parser accepts no cast in a
 /// window frame.
 fn frames_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
@@ -121,7 +122,7 @@ fn frames_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Writes `pg_catalog.substring(…)` as `substring(…)`: the parser knows functions with special
+/// Rewrites `pg_catalog.substring(…)` to `substring(…)`: the parser knows functions with special
 /// syntax only by their unqualified names.
 fn functions_with_a_form(tokens: &mut Vec<TokenWithSpan>) {
     const FUNCTIONS: [&str; 4] = ["overlay", "position", "substring", "trim"];
@@ -148,8 +149,8 @@ fn functions_with_a_form(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Writes `OPERATOR(pg_catalog.=) ANY` as `= ANY`: before ANY and ALL, the parser accepts only the
-/// plain operator.
+/// Rewrites `OPERATOR(pg_catalog.=) ANY` to `= ANY`: before ANY and ALL, the parser accepts only
+/// the plain operator.
 fn operators_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut found = Vec::new();
@@ -379,7 +380,7 @@ fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         .collect()
 }
 
-/// Writes `= ANY (VALUES …)` as `= ANY (SELECT * FROM (VALUES …))`, also for ALL and SOME.
+/// Rewrites `= ANY (VALUES …)` to `= ANY (SELECT * FROM (VALUES …))`, also for ALL and SOME.
 fn compared_values(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |at: usize| places.get(at).and_then(|at| tokens.get(*at)).map(|found| &found.token);

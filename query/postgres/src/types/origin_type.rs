@@ -1,5 +1,5 @@
-//! Determines which columns of a result have a type that only PostgreSQL has, such as `oid`, `name`
-//! or `varchar`. The database represents these types by its own types.
+//! Determines which columns of a result have a type that only PostgreSQL has, for example `oid`,
+//! `name` or `varchar`. The database represents these types by its own types.
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::{

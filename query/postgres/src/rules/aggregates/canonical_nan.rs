@@ -1,4 +1,4 @@
-//! Aggregates of floats return only one kind of NaN, without a sign. As in PostgreSQL, a sum or
+//! Aggregates of floats return only one kind of NaN, without a sign. Like in PostgreSQL, a sum or
 //! average of finite values that overflows to infinity is an error.
 
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// Wraps `function` so that its results contain only the positive NaN. Functions that do not
-/// compute floats stay unchanged.
+/// Wraps `function` to return only the positive NaN. Functions that do not compute floats stay
+/// unchanged.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" | "avg" => layers::aggregate(function, CanonicalNan { overflows: true }),
@@ -145,7 +145,7 @@ fn is_infinite(value: &ScalarValue) -> bool {
     }
 }
 
-/// Computes the result of one group.
+/// Computes the result of a group.
 #[derive(Debug)]
 struct CanonicalNanAccumulator {
     inner: Box<dyn Accumulator>,

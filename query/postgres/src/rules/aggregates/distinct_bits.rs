@@ -7,7 +7,7 @@ use datafusion::logical_expr::{AggregateUDF, function::AccumulatorArgs};
 
 use crate::rules::layers::{self, AggregateLayer};
 
-/// Wraps `bit_xor` so that a call with DISTINCT uses one accumulator for each group. Other
+/// Wraps `bit_xor` to use a separate accumulator for each group in a call with DISTINCT. Other
 /// functions stay unchanged.
 pub fn group_by_group(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {

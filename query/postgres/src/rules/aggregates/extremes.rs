@@ -23,8 +23,7 @@ use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_o
 
 use crate::rules::layers::{self, AggregateLayer, ScalarLayer};
 
-/// Wraps `min` and `max` so that they use PostgreSQL's order of floats. Other functions stay
-/// unchanged.
+/// Wraps `min` and `max` to use PostgreSQL's order of floats. Other functions stay unchanged.
 pub fn of_floats(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "min" => layers::aggregate(function, FloatExtreme { greatest: false }),
@@ -33,7 +32,7 @@ pub fn of_floats(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     }
 }
 
-/// Wraps `least` and `greatest` so that they use PostgreSQL's order of floats. Other functions stay
+/// Wraps `least` and `greatest` to use PostgreSQL's order of floats. Other functions stay
 /// unchanged.
 pub fn among_floats(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {

@@ -108,7 +108,7 @@ impl AggregateUDFImpl for IntervalAggregateFunction {
     }
 }
 
-/// Wraps `avg` so that planning accepts intervals: DataFusion's `avg` accepts only numbers. Before
+/// Wraps `avg` to accept intervals during planning: DataFusion's `avg` accepts only numbers. Before
 /// execution, a rewrite replaces the call. Other functions stay unchanged.
 pub fn averages(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     if function.name() != "avg" {

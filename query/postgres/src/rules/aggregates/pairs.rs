@@ -24,8 +24,8 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// Wraps an aggregate of pairs of floats so that it uses PostgreSQL's algorithm. Other functions
-/// stay unchanged.
+/// Wraps an aggregate of pairs of floats to use PostgreSQL's algorithm. Other functions stay
+/// unchanged.
 pub fn in_steps(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match Statistic::of(function.name()) {
         Some(statistic) => layers::aggregate(function, Pairs { statistic }),
@@ -224,7 +224,7 @@ fn doubles(arrays: &[ArrayRef], at: usize) -> Result<Float64Array> {
     Ok(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
 }
 
-/// Computes the statistic of one group.
+/// Computes the statistic of a group.
 #[derive(Debug)]
 struct PairsAccumulator {
     statistic: Statistic,

@@ -21,8 +21,7 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// Wraps `percentile_cont` so that it uses all digits of the fraction. Other functions stay
-/// unchanged.
+/// Wraps `percentile_cont` to use all digits of the fraction. Other functions stay unchanged.
 pub fn exact(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "percentile_cont" => layers::aggregate(function, ExactPercentile),

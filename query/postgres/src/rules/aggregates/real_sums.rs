@@ -1,4 +1,5 @@
-//! Makes `sum` of reals return a real, as in PostgreSQL. The addition itself uses double precision.
+//! Makes `sum` of reals return a real, like in PostgreSQL. The addition itself uses double
+//! precision.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, AggregateLayer, Converted, types_fitted};
 
-/// Wraps `sum` so that a sum of reals returns a real. Other functions stay unchanged.
+/// Wraps `sum` to return a real for an argument of type real. Other functions stay unchanged.
 pub fn of_reals(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {

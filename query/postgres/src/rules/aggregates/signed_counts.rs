@@ -13,8 +13,8 @@ use datafusion::{
 
 use crate::rules::layers::{self, AggregateLayer, Converted};
 
-/// Wraps a function that returns an unsigned count so that it returns a bigint. Other functions
-/// stay unchanged.
+/// Wraps a function that returns an unsigned count to return a bigint. Other functions stay
+/// unchanged.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "regr_count" | "approx_distinct" => layers::aggregate(function, SignedCount),

@@ -38,8 +38,7 @@ const STATE: DataType = DataType::Decimal128(38, 0);
 /// greatest bigint.
 const DIGITS: u8 = 26;
 
-/// Wraps `sum` so that sums of integers and numerics never wrap around. Other functions stay
-/// unchanged.
+/// Wraps `sum` to report an overflow of integers and numerics. Other functions stay unchanged.
 pub fn checked(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {
@@ -86,7 +85,7 @@ impl SumType {
         }
     }
 
-    /// Converts the sum of one group to the result type.
+    /// Converts the sum of a group to the result type.
     fn value(self, sum: Option<i128>) -> Result<ScalarValue> {
         Ok(match self {
             Self::Bigint => ScalarValue::Int64(sum.map(bigint).transpose()?),

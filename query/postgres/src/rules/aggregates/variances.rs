@@ -37,8 +37,8 @@ use crate::{
 /// Digits of the largest 64-bit integer, signed or unsigned.
 const BIGINT_DIGITS: u8 = 20;
 
-/// Wraps a variance or a standard deviation so that it uses PostgreSQL's algorithm. Other functions
-/// stay unchanged.
+/// Wraps a variance or a standard deviation to use PostgreSQL's algorithm. Other functions stay
+/// unchanged.
 pub fn in_steps(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match FloatAggregate::of(function.name()) {
         Some(kind @ FloatAggregate::Spread { .. }) => {
@@ -250,7 +250,7 @@ fn columns(parts: &[ShiftedMoments], scale: i8) -> Vec<ArrayRef> {
     ]
 }
 
-/// Computes the variance or standard deviation of one group.
+/// Computes the variance or standard deviation of a group.
 #[derive(Debug)]
 struct VarianceAccumulator {
     kind: FloatAggregate,
@@ -288,7 +288,7 @@ impl Accumulator for VarianceAccumulator {
     }
 }
 
-/// Computes the variance or standard deviation of the distinct numerics of one group.
+/// Computes the variance or standard deviation of the distinct numerics of a group.
 #[derive(Debug)]
 struct DistinctVariance {
     kind: FloatAggregate,

@@ -36,7 +36,7 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 /// The first day in the range of timestamps, in the year 4714 before Christ, in days since 1970.
 const FIRST_DAY: i64 = -UNIX_EPOCH_JULIAN;
 
-/// Wraps `date_trunc` so that it accepts all units of PostgreSQL. Other functions stay unchanged.
+/// Wraps `date_trunc` to accept all units of PostgreSQL. Other functions stay unchanged.
 pub fn extend(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     if function.name() != "date_trunc" {
         return function;

@@ -233,7 +233,7 @@ fn days(difference: Expr) -> Expr {
     cast_expr(difference, DataType::Int32)
 }
 
-/// Whether `expr` is a literal. As in PostgreSQL, its type depends on the other operand.
+/// Whether `expr` is a literal. Like in PostgreSQL, its type depends on the other operand.
 fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, _))
 }

@@ -280,7 +280,7 @@ impl JsonbKeys {
     }
 }
 
-/// As in PostgreSQL, refuses `min` and `max` of jsonb.
+/// Like in PostgreSQL, refuses `min` and `max` of jsonb.
 fn has_no_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     let of_jsonb = arguments.iter().any(|argument| is_jsonb(argument, schema));
     if !matches!(name, "min" | "max") || !of_jsonb {

@@ -17,7 +17,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, ScalarLayer, types_fitted};
 
-/// Wraps these three functions so that they accept bytes. Other functions stay unchanged.
+/// Wraps the three length functions to accept bytes. Other functions stay unchanged.
 pub fn of_bytes(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let units = match function.name() {
         "character_length" | "octet_length" => 1,

@@ -32,8 +32,8 @@ mod signatures;
 
 use choice::OverloadChoice;
 
-/// Wraps `function` so that its calls are resolved like in PostgreSQL, if the list of signatures
-/// contains its name. A signature may name another function of `registered` to call.
+/// Wraps `function` to resolve calls like PostgreSQL, if the list of signatures contains the name
+/// of the function. A signature may name another function of `registered` to call.
 pub fn with_signatures(
     function: Arc<ScalarUDF>,
     registered: &HashMap<String, Arc<ScalarUDF>>,

@@ -54,7 +54,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     data_type.is_binary() || matches!(data_type, DataType::FixedSizeBinary(_))
 }
 
-/// Wraps `concat` and `concat_ws` so that the planner accepts bytes together with text. Other
+/// Wraps `concat` and `concat_ws` to accept bytes together with text during planning. Other
 /// functions stay unchanged.
 pub fn beside_text(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {

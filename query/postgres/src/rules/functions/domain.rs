@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// Wraps `function` so that it checks its arguments, or returns PostgreSQL's type. Functions that
-/// need neither stay unchanged.
+/// Wraps `function` to check its arguments, or to return PostgreSQL's type. Functions that need
+/// neither stay unchanged.
 pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let domain = match function.name() {
         "ln" | "log" | "log2" | "log10" => Domain::Logarithm,
@@ -259,7 +259,7 @@ impl ScalarLayer for CharacterCode {
     }
 }
 
-/// Makes functions return element counts and array positions as integers, as in PostgreSQL.
+/// Makes functions return element counts and array positions as integers, like in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct IntegerCounts;
 

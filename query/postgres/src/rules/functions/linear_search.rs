@@ -25,7 +25,7 @@ use crate::{
 /// shorter texts, DataFusion's functions are used.
 const LONG_BYTES_MIN: usize = 64;
 
-/// Wraps functions that search or trim text so that long arguments take linear time. Other
+/// Wraps text search and trim functions to use linear time for long arguments. Other
 /// functions stay unchanged.
 pub fn linear(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let search = match function.name() {

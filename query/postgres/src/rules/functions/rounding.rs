@@ -15,7 +15,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, ScalarLayer};
 
-/// Wraps `round` and `trunc` so that they round like PostgreSQL. Other functions stay unchanged.
+/// Wraps `round` and `trunc` to round like PostgreSQL. Other functions stay unchanged.
 pub fn round_to_even(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         "round" => layers::scalar(function, Round { cuts: false }),

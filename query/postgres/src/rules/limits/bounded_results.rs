@@ -20,7 +20,7 @@ use crate::{
     rules::layers::{self, ScalarLayer},
 };
 
-/// Maximum size of the results of one call for one batch: bytes, or for arrays the number of
+/// Maximum size of the results of one call for a batch: bytes, or for arrays the number of
 /// elements.
 const RESULT_BYTES_MAX: i64 = 256 << 20;
 
@@ -41,8 +41,8 @@ fn growth_of(name: &str) -> Option<ResultLength> {
     }
 }
 
-/// Wraps `function` so that the length of its results is limited, if an argument determines the
-/// length. Other functions stay unchanged.
+/// Wraps `function` to limit the length of its results, if an argument determines the length. Other
+/// functions stay unchanged.
 pub fn bound(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match growth_of(function.name()) {
         Some(growth) => layers::scalar(function, growth),

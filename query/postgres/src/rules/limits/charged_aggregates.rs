@@ -1,4 +1,4 @@
-//! Reserves memory in advance for aggregates of one group or of a window (CL-10).
+//! Reserves memory in advance for aggregates of a group or of a window (CL-10).
 //!
 //! DataFusion asks for the size of an aggregate after each batch. In two cases the answer comes too
 //! late:
@@ -27,10 +27,10 @@ use crate::{
 /// Number of rows between two checks of an aggregate's size.
 const ROWS_BETWEEN_LOOKS: usize = 1 << 20;
 
-/// Maximum number of results that a window keeps: the rows of one batch.
+/// Maximum number of results that a window keeps: the rows of a batch.
 const RESULTS_KEPT: usize = 8_192;
 
-/// Wraps aggregates whose results or state can be large so that they reserve memory. Other
+/// Wraps aggregates with potentially large results or state to reserve memory in advance. Other
 /// functions stay unchanged.
 pub fn with_memory_charge(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {

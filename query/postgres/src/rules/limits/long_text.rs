@@ -1,4 +1,4 @@
-//! Limits the size of `string_agg`. The result is one value in one column of a batch, and Arrow
+//! Limits the size of `string_agg`. The result is one value in a column of a batch, and Arrow
 //! cannot address more than two gigabytes in a column. PostgreSQL's limit is one gigabyte (CL-10).
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::{
 /// Maximum number of bytes that one aggregate collects.
 const BYTES_MAX: usize = 1 << 30;
 
-/// Wraps `string_agg` so that its size is limited. Other functions stay unchanged.
+/// Wraps `string_agg` to limit its size. Other functions stay unchanged.
 pub fn bounded(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "string_agg" => layers::aggregate(function, BoundedStringAgg),
@@ -70,7 +70,7 @@ impl AggregateLayer for BoundedStringAgg {
     }
 }
 
-/// Collects the text of one group.
+/// Collects the text of a group.
 #[derive(Debug)]
 struct LongTextAccumulator(Box<dyn Accumulator>);
 
@@ -106,7 +106,7 @@ impl Accumulator for LongTextAccumulator {
     }
 }
 
-/// Collects the texts of many groups, which are returned in one column.
+/// Collects the texts of many groups, which are returned in a column.
 struct LongTextGroups(Box<dyn GroupsAccumulator>);
 
 impl GroupsAccumulator for LongTextGroups {

@@ -12,12 +12,12 @@ use stratalog_functions::governor;
 type AnalyzerRuleRef = Arc<dyn AnalyzerRule + Send + Sync>;
 type OptimizerRuleRef = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// Wraps a rule of the analyzer so that it first checks for a cancelled statement.
+/// Makes a rule of the analyzer first check for a cancelled statement.
 pub fn analyzer_rule(rule: AnalyzerRuleRef) -> AnalyzerRuleRef {
     Arc::new(StoppableAnalyzerRule(rule))
 }
 
-/// Wraps a rule of the optimizer so that it first checks for a cancelled statement.
+/// Makes a rule of the optimizer first check for a cancelled statement.
 pub fn optimizer_rule(rule: OptimizerRuleRef) -> OptimizerRuleRef {
     Arc::new(StoppableOptimizerRule(rule))
 }

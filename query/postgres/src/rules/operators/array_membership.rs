@@ -24,7 +24,7 @@ use crate::rules::{
 /// The planner's function for ANY: `array_has(array, value)`.
 const FUNCTION: &str = "array_has";
 
-/// Wraps `array_has` so that planning accepts any array and any value. Other functions stay
+/// Wraps `array_has` to accept any array and any value during planning. Other functions stay
 /// unchanged.
 pub fn of_any_digits(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {

@@ -311,7 +311,7 @@ fn wide(numbers: &dyn Datum) -> Result<(ArrayRef, bool), ArrowError> {
     Ok((wide, is_constant))
 }
 
-/// Whether any row has the quotient 0 for a dividend other than 0. Such a quotient is too small for
+/// Whether any row has the quotient 0 for a dividend other than 0. This quotient is too small for
 /// the decimal places of its type.
 fn vanishes(dividend: &dyn Datum, quotient: &ArrayRef) -> bool {
     let (dividend, is_constant) = dividend.get();

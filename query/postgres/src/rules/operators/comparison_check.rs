@@ -148,7 +148,7 @@ fn joins_text(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
 }
 
 /// The type of an expression. `Null` means an unknown type, or an expression without a type of its
-/// own, such as a quoted constant.
+/// own, for example a quoted constant.
 fn kind(expr: &Expr, schema: &DFSchema) -> DataType {
     match expr {
         Expr::Literal(value, _) if value.try_as_str().is_some() => DataType::Null,

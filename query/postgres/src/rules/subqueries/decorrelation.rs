@@ -84,11 +84,11 @@ pub fn is_key(expr: &Expr) -> bool {
     }
 }
 
-/// Maximum number of nodes that the subqueries of one statement may add to the plan. Each nested
+/// Maximum number of nodes that the subqueries of a statement may add to the plan. Each nested
 /// level of correlated subqueries doubles the nodes of the outer level.
 const NODES_MAX: usize = 5_000;
 
-/// State that all subqueries of one statement share.
+/// State that all subqueries of a statement share.
 #[derive(Debug, Default)]
 pub struct DecorrelationState {
     names: Cell<usize>,

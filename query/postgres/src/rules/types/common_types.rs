@@ -1,6 +1,6 @@
 //! The common type of the values in `coalesce`, `CASE`, `greatest`, `UNION` and similar
-//! expressions. As in PostgreSQL, an untyped literal gets the type of the other values. Among types
-//! of one category, for example numbers, the widest type is used.
+//! expressions. Like in PostgreSQL, an untyped literal gets the type of the other values. Among
+//! types of one category, for example numbers, the widest type is used.
 
 use std::sync::Arc;
 

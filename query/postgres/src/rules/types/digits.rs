@@ -1,4 +1,4 @@
-//! The number of decimal places of rounded numerics, as in PostgreSQL: `round(n, 2)` has two,
+//! The number of decimal places of rounded numerics, like in PostgreSQL: `round(n, 2)` has two,
 //! `ceil(n)` has none. DataFusion keeps the scale of the argument.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! As in PostgreSQL, a numeric or an integer combined with a double precision or real becomes a
+//! Like in PostgreSQL, a numeric or an integer combined with a double precision or real becomes a
 //! double precision. DataFusion would convert the float to a numeric, which is slow, rounds, and
 //! fails for NaN; and an integer combined with a real to a real, which rounds.
 

@@ -1,5 +1,5 @@
-//! Gives integer constants the type `integer` if their value fits, as in PostgreSQL; in DataFusion
-//! all integer constants are `bigint`.
+//! Gives integer constants the type `integer` if their value fits, like in PostgreSQL; in
+//! DataFusion all integer constants are `bigint`.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl ExprPlanner for IntegerOperands {
         }))
     }
 
-    // As in PostgreSQL, the sum of integers is a bigint, and the sum of bigints a numeric.
+    // Like in PostgreSQL, the sum of integers is a bigint, and the sum of bigints a numeric.
     fn plan_aggregate(
         &self,
         mut expr: RawAggregateExpr,

@@ -1,4 +1,4 @@
-//! Determines the types of untyped operands as in PostgreSQL: parameters, and quoted literals.
+//! Determines the types of untyped operands like in PostgreSQL: parameters, and quoted literals.
 //! DataFusion assumes the type of the other operand, which is wrong for operators with different
 //! operand types: `$1 * interval '1 day'`, `time + $1`.
 

@@ -1,4 +1,4 @@
-//! Makes `ntile` return an integer, and `row_number`, `rank` and `dense_rank` a bigint, as in
+//! Makes `ntile` return an integer, and `row_number`, `rank` and `dense_rank` a bigint, like in
 //! PostgreSQL. DataFusion's functions return unsigned numbers, and `rank() / 2` would become a
 //! numeric.
 
@@ -20,8 +20,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, WindowLayer};
 
-/// Wraps functions that number rows so that they return PostgreSQL's type. Other functions stay
-/// unchanged.
+/// Wraps functions that number rows to return PostgreSQL's type. Other functions stay unchanged.
 pub fn of_integers(function: Arc<WindowUDF>) -> Arc<WindowUDF> {
     let result_type = match function.name() {
         "ntile" => DataType::Int32,

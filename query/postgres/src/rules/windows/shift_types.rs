@@ -1,4 +1,4 @@
-//! Makes `lag` and `lead` return the common type of the value and the default, as in PostgreSQL.
+//! Makes `lag` and `lead` return the common type of the value and the default, like in PostgreSQL.
 //! DataFusion's functions return the type of the value, and outer functions would cut off digits of
 //! the default.
 
@@ -16,7 +16,7 @@ use crate::rules::{
     types::common_types::{ValueType, common_type},
 };
 
-/// Wraps `lag` and `lead` so that they return the common type. Other functions stay unchanged.
+/// Wraps `lag` and `lead` to return the common type. Other functions stay unchanged.
 pub fn of_defaults(function: Arc<WindowUDF>) -> Arc<WindowUDF> {
     match function.name() {
         "lag" | "lead" => layers::window(function, ShiftedRows),

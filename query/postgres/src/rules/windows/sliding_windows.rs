@@ -30,8 +30,8 @@ pub mod floats;
 mod frame;
 mod partial_results;
 
-/// Wraps aggregates that would subtract floats, or that cannot subtract, so that they work over
-/// sliding windows. Other functions stay unchanged.
+/// Wraps aggregates that would subtract floats, or that cannot subtract, to work over sliding
+/// windows. Other functions stay unchanged.
 pub fn without_subtraction(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop" | "corr" | "covar_samp"

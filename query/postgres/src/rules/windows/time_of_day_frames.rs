@@ -1,6 +1,6 @@
 //! RANGE frames with an offset for a key of type time (time of day). The key becomes a number of
-//! microseconds, and the offset becomes the time part of its interval. As in PostgreSQL, the frame
-//! ends at midnight, and months and days of the interval are ignored.
+//! microseconds, and the offset becomes the time part of its interval. Like in PostgreSQL, the
+//! frame ends at midnight, and months and days of the interval are ignored.
 //!
 //! ```text
 //!   ORDER BY k RANGE '1 hour' PRECEDING  ─►  ORDER BY k::bigint RANGE 3600000000 PRECEDING

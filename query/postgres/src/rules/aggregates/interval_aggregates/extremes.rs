@@ -15,8 +15,8 @@ use super::{null, totals::first_array};
 use crate::rules::calendar::lengths;
 
 /// Finds the least or greatest interval with a queue of candidates: intervals that are still in the
-/// window and that no later interval beats. Among intervals of equal length, the last one wins, as
-/// in PostgreSQL.
+/// window and that no later interval beats. Among intervals of equal length, the last one wins,
+/// like in PostgreSQL.
 #[derive(Debug)]
 pub(super) struct IntervalExtreme {
     largest: bool,

@@ -1,4 +1,4 @@
-//! The sum or the average of the intervals of a group or of a sliding window. As in PostgreSQL,
+//! The sum or the average of the intervals of a group or of a sliding window. Like in PostgreSQL,
 //! months, days and times of day are added separately.
 
 use std::collections::HashMap;

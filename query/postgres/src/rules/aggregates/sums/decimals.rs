@@ -89,7 +89,7 @@ fn total(arrays: &[ArrayRef]) -> Result<(i256, u64)> {
     Ok((sum, (values.len() - values.null_count()) as u64))
 }
 
-/// Computes the sum of one group or of a sliding window.
+/// Computes the sum of a group or of a sliding window.
 #[derive(Debug)]
 pub(super) struct DecimalSum {
     decimals: Decimals,

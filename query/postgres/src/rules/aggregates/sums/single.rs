@@ -1,4 +1,4 @@
-//! The sum of the integers of one group or of a sliding window.
+//! The sum of the integers of a group or of a sliding window.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array},

@@ -1,4 +1,4 @@
-//! Chooses between several functions of one name, by the rules in section 10.3 of PostgreSQL's
+//! Chooses between functions with the same name, by the rules in section 10.3 of PostgreSQL's
 //! manual.
 
 use stratalog_functions::literal::numeric_type;

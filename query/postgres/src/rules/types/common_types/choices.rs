@@ -1,5 +1,5 @@
-//! Functions and expressions that return one of their arguments, such as `coalesce` and CASE: casts
-//! the arguments to their common type.
+//! Functions and expressions that return one of their arguments, for example `coalesce` and CASE:
+//! casts the arguments to their common type.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// Wraps a function that returns one of its arguments so that planning accepts arguments of
-/// different types. Before execution, a rewrite replaces the call. Other functions stay unchanged.
+/// Wraps a function that returns one of its arguments to accept arguments of different types during
+/// planning. Before execution, a rewrite replaces the call. Other functions stay unchanged.
 pub fn unified(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     if !gives_an_argument(function.name()) {
         return function;

@@ -299,8 +299,8 @@ fn cuts(column: &DataType, given: &DataType) -> bool {
     }
 }
 
-/// The value inside of a cast that the planner added for the type of the column. Such a cast
-/// carries no type name; a cast of the statement does.
+/// The value inside of a cast that the planner added for the type of the column. This cast carries
+/// no type name; a cast of the statement does.
 pub fn uncast(cell: &Expr) -> &Expr {
     match cell {
         Expr::Cast(Cast { expr, field })

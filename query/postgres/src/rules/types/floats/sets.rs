@@ -66,9 +66,9 @@ pub(super) fn of_between(mut between: Between, schema: &DFSchema) -> Transformed
     })
 }
 
-/// Casts the values of an IN list. As in PostgreSQL, several values without columns form an array,
-/// whose type is the common type of these values and the left side; each other value is compared
-/// separately.
+/// Casts the values of an IN list. Like in PostgreSQL, several values without columns form an
+/// array, whose type is the common type of these values and the left side; each other value is
+/// compared separately.
 pub(super) fn of_list(list: InList, schema: &DFSchema) -> Transformed<Expr> {
     let value = type_of(&list.expr, schema);
     let types: Vec<DataType> = list.list.iter().map(|other| type_of(other, schema)).collect();
