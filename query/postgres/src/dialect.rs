@@ -45,9 +45,6 @@ mod windows;
 ///
 /// # Errors
 /// `FeatureNotSupported` for syntax that cannot be planned; an error in a time constant.
-///
-/// # Errors
-/// `FeatureNotSupported` for forms without a plan; an error in a time.
 pub fn normalize(statement: &mut impl Tree, style: &TextStyle) -> Result<()> {
     let mut normalizer = Normalizer { style, empty_queries: Vec::new(), error: None };
     let _ = walk::change(statement, &mut normalizer);

@@ -72,9 +72,6 @@ pub fn table(name: &ObjectName, database: &str) -> Result<(Option<String>, Strin
 ///
 /// # Errors
 /// `SyntaxError` for a name with several parts.
-///
-/// # Errors
-/// `SyntaxError`.
 pub fn single(name: &ObjectName) -> Result<String> {
     match parts(name)?.as_slice() {
         [one] => Ok(one.clone()),

@@ -532,9 +532,6 @@ pub fn bind(
 ///
 /// # Errors
 /// An error if a type is not valid in the place of its parameter.
-///
-/// # Errors
-/// An error if a type does not fit at the place of the parameter.
 pub fn typed(plan: LogicalPlan, types: &[ColumnType]) -> Result<LogicalPlan> {
     let nulls = types
         .iter()

@@ -122,9 +122,6 @@ impl std::fmt::Debug for EngineParts {
 ///
 /// # Errors
 /// An error if DataFusion refuses a function or a rule.
-///
-/// # Errors
-/// DataFusion refuses a function or a rule.
 pub fn build(engine: EngineParts) -> Result<SessionState> {
     governor::install();
     let mut config = engine

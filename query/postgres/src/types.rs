@@ -31,10 +31,6 @@ pub const TIMESTAMP_PRECISION_DEFAULT: u8 = 9;
 /// # Errors
 /// `FeatureNotSupported` for known but unsupported types, `UndefinedObject` for unknown types,
 /// `InvalidParameterValue` for an invalid precision, scale or length.
-///
-/// # Errors
-/// `FeatureNotSupported` for known types without support, `UndefinedObject` for unknown types,
-/// `InvalidParameterValue` for bad modifiers.
 pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
     let column_type = match sql_type {
         DataType::Boolean | DataType::Bool => ColumnType::Boolean,

@@ -18,9 +18,6 @@ use crate::{names::fold, parse, walk};
 ///
 /// # Errors
 /// An error in the quoted array.
-///
-/// # Errors
-/// An error in the text.
 pub fn membership(expr: &mut Expr) -> Result<()> {
     let (left, op, right, all) = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),

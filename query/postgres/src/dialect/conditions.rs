@@ -16,9 +16,6 @@ use crate::errors::from_datafusion;
 ///
 /// # Errors
 /// `InvalidTextRepresentation` for a constant that is not a boolean.
-///
-/// # Errors
-/// `InvalidTextRepresentation` for a text that is no boolean.
 pub fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -47,9 +44,6 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidTextRepresentation` for a constant that is not a boolean.
-///
-/// # Errors
-/// `InvalidTextRepresentation` for a text that is no boolean.
 pub fn of_select(select: &mut Select) -> Result<()> {
     select.selection.iter_mut().chain(&mut select.having).try_for_each(boolean)?;
     select.from.iter_mut().try_for_each(of_joins)
@@ -71,9 +65,6 @@ fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidTextRepresentation` for a constant that is not a boolean.
-///
-/// # Errors
-/// `InvalidTextRepresentation` for a text that is no boolean.
 pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     match factor {
         TableFactor::NestedJoin { table_with_joins, .. } => of_joins(table_with_joins),

@@ -174,9 +174,6 @@ fn misplaced_rows_error() -> Error {
 /// # Errors
 /// `FeatureNotSupported` for two series, which PostgreSQL would advance in parallel, and for a
 /// series with DISTINCT ON that cannot move to FROM.
-///
-/// # Errors
-/// `FeatureNotSupported` for two series, which would advance side by side.
 pub fn join_series(select: &mut Select) -> Result<()> {
     let first_rows = matches!(select.distinct, Some(Distinct::On(_)));
     let (count, late) = rows_in_list(select);
@@ -272,9 +269,6 @@ fn rows_in_list(select: &Select) -> (usize, bool) {
 ///
 /// # Errors
 /// `FeatureNotSupported` for a call that PostgreSQL would make after DISTINCT ON.
-///
-/// # Errors
-/// `FeatureNotSupported` for a call after the choice.
 pub fn distinct_rows(select: &Select, order_by: Option<&OrderBy>) -> Result<()> {
     let Some(OrderByKind::Expressions(order)) = order_by.map(|order_by| &order_by.kind) else {
         return Ok(());
@@ -499,9 +493,6 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
 ///
 /// # Errors
 /// `FeatureNotSupported` for a function whose rows are not available as a list.
-///
-/// # Errors
-/// `FeatureNotSupported` for functions without a list of rows.
 fn with_numbers(
     function: &Ident,
     arguments: Vec<Expr>,

@@ -19,10 +19,6 @@ use crate::names::{fold, name_of_item};
 /// # Errors
 /// `SyntaxError` for a constant that is not a position, `InvalidColumnReference` for a position
 /// outside of the select list.
-///
-/// # Errors
-/// `SyntaxError` for a constant that is no position, `InvalidColumnReference` for a position
-/// outside of the select list.
 pub fn write_out(query: &mut Query) -> Result<()> {
     let order_by = query.order_by.as_mut();
     if let Some(order) = order_by.and_then(keys) {

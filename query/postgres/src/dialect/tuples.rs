@@ -79,9 +79,6 @@ fn as_tuple(expr: &mut Expr) {
 ///
 /// # Errors
 /// `SyntaxError` if the subquery has more or fewer columns than the row.
-///
-/// # Errors
-/// An error if the subquery has more or fewer columns.
 pub fn with_subquery(expr: &mut Expr) -> Result<()> {
     let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
     let (row, op, query) = match (left.as_ref(), right.as_ref()) {
@@ -164,9 +161,6 @@ fn negated_if(negated: bool, condition: Expr) -> Expr {
 ///
 /// # Errors
 /// `SyntaxError` if the subquery has more or fewer columns than the row.
-///
-/// # Errors
-/// An error if the subquery has more or fewer columns.
 pub fn in_condition(condition: &mut Expr) -> Result<()> {
     match condition {
         Expr::Nested(inner) => in_condition(inner)?,

@@ -33,10 +33,6 @@ type Identity = (String, String);
 /// `UndefinedTable` for a column of a table that FROM does not contain, `AmbiguousColumn` for a
 /// table name that denotes two tables in FROM, `DuplicateAlias`, and `FeatureNotSupported` for a
 /// name in another database.
-///
-/// # Errors
-/// `UndefinedTable` for a column of a table outside of FROM, `AmbiguousColumn` for a table name
-/// with two tables in FROM, `DuplicateAlias`, and `FeatureNotSupported` for another database.
 pub fn resolve(tree: &mut impl Tree, resolver: &dyn NameResolver) -> Result<()> {
     let mut mentions = Mentions::default();
     let _ = walk::look(&*tree, &mut mentions);

@@ -22,9 +22,6 @@ const MEMBERSHIP: &str = "array_has";
 ///
 /// # Errors
 /// `FeatureNotSupported` for arrays of jsonb; errors of the plan traversal.
-///
-/// # Errors
-/// `FeatureNotSupported` for arrays of jsonb; when the plan cannot be walked.
 pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
     let mut found = HashMap::new();
     plan.each_with_subqueries(|node| {

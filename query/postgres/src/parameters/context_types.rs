@@ -86,9 +86,6 @@ impl ParameterTypes {
 /// # Errors
 /// Errors of the plan traversal, and an error if values that must have one type have types of
 /// different kinds.
-///
-/// # Errors
-/// An error if the plan cannot be walked, or if neighbouring values have types of different kinds.
 pub fn found(plan: &LogicalPlan) -> Result<ParameterTypes> {
     let mut found = ParameterTypes::default();
     plan.each_with_subqueries(|node| {

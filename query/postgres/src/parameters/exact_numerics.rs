@@ -51,9 +51,6 @@ struct ParameterPlaces<'a> {
 ///
 /// # Errors
 /// Errors of the plan traversal.
-///
-/// # Errors
-/// When the plan cannot be walked.
 pub fn exact(
     plan: &LogicalPlan,
     types: &[ColumnType],

@@ -25,9 +25,6 @@ type Options = Vec<(String, CopyOptionValue)>;
 ///
 /// # Errors
 /// The token that is not an option.
-///
-/// # Errors
-/// The token that is no option.
 pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, UnexpectedToken> {
     let places = significant(tokens);
     let token = |at: usize| places.get(at).and_then(|place| tokens.get(*place));

@@ -42,10 +42,6 @@ fn is_blank(token: &TokenWithSpan) -> bool {
 /// # Errors
 /// The token and a `SyntaxError`, for a number that is directly followed by letters, and for two
 /// strings on one line.
-///
-/// # Errors
-/// `SyntaxError` with the token, for a number with letters after the digits, and for two strings on
-/// one line.
 pub(super) fn as_postgresql(
     tokens: Vec<TokenWithSpan>,
 ) -> Result<Vec<TokenWithSpan>, Box<(TokenWithSpan, Error)>> {

@@ -53,9 +53,6 @@ impl Positions {
     ///
     /// # Errors
     /// The token in a wrong place.
-    ///
-    /// # Errors
-    /// The misplaced token.
     pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Self, UnexpectedToken> {
         let words = Words::new(tokens);
         if words.is(0, "trim") && !words.is_token(1, &Token::LParen) {

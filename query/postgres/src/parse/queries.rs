@@ -51,9 +51,6 @@ const TABLE_CLAUSES: [&str; 10] =
 ///
 /// # Errors
 /// The token in a wrong place.
-///
-/// # Errors
-/// The misplaced token.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
     check_tables(tokens)?;
     let is_written = |keyword| tokens.iter().any(|token| is_keyword(&token.token, keyword));

@@ -32,9 +32,6 @@ const LEVELS_CHECKED: usize = 4;
 /// # Errors
 /// The errors of rules and checks; `StatementTooComplex` for too many levels of correlated
 /// subqueries.
-///
-/// # Errors
-/// The errors of rules and checks; `StatementTooComplex` for many levels of correlated subqueries.
 pub fn analyzed(
     analyzer: &Analyzer,
     plan: LogicalPlan,

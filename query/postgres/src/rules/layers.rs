@@ -366,9 +366,6 @@ impl<L: AggregateLayer> AggregateUDFImpl for LayeredAggregate<L> {
 ///
 /// # Errors
 /// An error if `function` does not accept the arguments.
-///
-/// # Errors
-/// Fails if `function` does not take the arguments.
 pub fn types_fitted(
     function: &impl UDFCoercionExt,
     arguments: &[DataType],

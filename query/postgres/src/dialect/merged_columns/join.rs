@@ -19,9 +19,6 @@ use crate::{names::fold, parse::call};
 /// # Errors
 /// `UndefinedColumn` or `AmbiguousColumn` for a merged name that a side does not have, or has
 /// twice; `FeatureNotSupported` for LATERAL in a join with USING or NATURAL.
-///
-/// # Errors
-/// A merged name that one side does not have, or has twice.
 pub fn merge(
     item: &mut TableWithJoins,
     columns: &mut impl Iterator<Item = Option<Columns>>,

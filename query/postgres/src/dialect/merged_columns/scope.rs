@@ -76,9 +76,6 @@ impl<'a> MergedNames<'a> {
 /// # Errors
 /// `AmbiguousColumn` for a name that denotes several columns; an error for a `*` if FROM has a
 /// table with unknown columns.
-///
-/// # Errors
-/// Names with two meanings; `*` beside tables with unknown columns.
 pub fn replace(
     select: &mut Select,
     order_by: Option<&mut OrderBy>,

@@ -56,9 +56,6 @@ impl AsOf {
     ///
     /// # Errors
     /// An error if both sides have a column with the same name.
-    ///
-    /// # Errors
-    /// Both sides have a column with the same name.
     pub fn try_new(
         left: LogicalPlan,
         right: LogicalPlan,
@@ -77,9 +74,6 @@ impl AsOf {
     ///
     /// # Errors
     /// See [`Self::try_new`].
-    ///
-    /// # Errors
-    /// As [`Self::try_new`].
     pub fn with_left(&self, left: LogicalPlan) -> Result<Self> {
         let Self { right, on, until, order, rows, .. } = self.clone();
         Self::try_new(left, right, on, until, order, rows)

@@ -95,9 +95,6 @@ impl ValueType {
 /// # Errors
 /// `DatatypeMismatch` for types without a common type. `what` is the name of the expression for the
 /// message.
-///
-/// # Errors
-/// `DatatypeMismatch` for types of different kinds; `what` names the place of the values.
 pub fn common_type(what: &str, given: &[ValueType]) -> Result<Option<ColumnType>> {
     use ColumnType as T;
     let mut common: Option<(ColumnType, bool)> = None;
@@ -209,9 +206,6 @@ fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
 ///
 /// # Errors
 /// PostgreSQL's error for a literal that is not valid for the type.
-///
-/// # Errors
-/// PostgreSQL's error for a literal that is not a value of the type.
 pub fn in_type(
     expr: Expr,
     given: &ValueType,

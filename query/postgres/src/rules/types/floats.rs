@@ -240,9 +240,6 @@ fn is_constant(expr: &Expr) -> bool {
 ///
 /// # Errors
 /// Errors from the types of the operands.
-///
-/// # Errors
-/// Errors from the types of the parts.
 pub fn settled(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expr.change_up(|expr| of_expression(expr, schema))?.data)
 }

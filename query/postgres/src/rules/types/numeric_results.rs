@@ -285,9 +285,6 @@ fn kind_of_column(plan: &LogicalPlan, at: usize, depth: usize) -> NumberKind {
 ///
 /// # Errors
 /// An error if DataFusion refuses the projection.
-///
-/// # Errors
-/// DataFusion refuses the projection.
 pub fn round_as_numerics(
     plan: LogicalPlan,
     is_integer: impl Fn(usize) -> bool,

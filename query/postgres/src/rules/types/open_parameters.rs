@@ -192,9 +192,6 @@ fn read_as(open: Expr, column_type: &ColumnType) -> Result<Expr> {
 ///
 /// # Errors
 /// An error if no elements exist, if elements are arrays, or if the elements have no common type.
-///
-/// # Errors
-/// Fails for no elements, arrays of arrays, and elements without a common type.
 pub fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     if elements.is_empty() {
         return Err(to_datafusion(

@@ -63,9 +63,6 @@ fn is_time(expr: &Expr, schema: &DFSchema) -> bool {
 ///
 /// # Errors
 /// An error if the text is not an interval.
-///
-/// # Errors
-/// An error in the text of the interval.
 pub fn microseconds(offset: &ScalarValue) -> Result<Option<i64>> {
     let of = offset.data_type();
     if !of.is_string() && !matches!(of, DataType::Interval(_)) {

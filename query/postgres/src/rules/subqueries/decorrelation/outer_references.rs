@@ -66,9 +66,6 @@ impl<'a> OuterKeys<'a> {
     ///
     /// # Errors
     /// `FeatureNotSupported` if the outer rows depend on a volatile function.
-    ///
-    /// # Errors
-    /// `FeatureNotSupported` if the rows outside depend on a volatile function.
     pub fn of(
         state: &'a DecorrelationState,
         input: &Arc<LogicalPlan>,

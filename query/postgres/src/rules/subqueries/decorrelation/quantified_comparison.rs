@@ -27,9 +27,6 @@ impl QuantifiedComparison {
     ///
     /// # Errors
     /// An error if a column does not exist.
-    ///
-    /// # Errors
-    /// Fails if a column does not exist.
     pub fn is_member(membership: InSubquery, schema: &DFSchema) -> Result<Self> {
         let InSubquery { expr, subquery, negated } = membership;
         let plan = comparison_plan(*expr, Operator::Eq, &subquery, SetQuantifier::Any, schema)?;
@@ -41,9 +38,6 @@ impl QuantifiedComparison {
     ///
     /// # Errors
     /// An error if a column does not exist.
-    ///
-    /// # Errors
-    /// Fails if a column does not exist.
     pub fn compares(comparison: SetComparison, schema: &DFSchema) -> Result<Self> {
         let SetComparison { expr, subquery, op, quantifier } = comparison;
         let plan = comparison_plan(*expr, op, &subquery, quantifier, schema)?;

@@ -51,9 +51,6 @@ impl AnalyzerRule for SetTypes {
 ///
 /// # Errors
 /// `DatatypeMismatch` for types without a common type, and errors for invalid literals.
-///
-/// # Errors
-/// `DatatypeMismatch` for types of different kinds; the errors of literals in the common type.
 pub fn in_common_types(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Join(join) if is_set_operation(&join) => in_one_type(join, style),
