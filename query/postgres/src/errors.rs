@@ -183,7 +183,7 @@ pub fn unsupported_type(name: &str) -> Error {
     )
 }
 
-/// The error for a scalar subquery that returns more than one row.
+/// The error for a scalar subquery with several rows.
 pub fn too_many_rows() -> Error {
     Error::new(
         ErrorKind::CardinalityViolation,

@@ -1,7 +1,7 @@
 //! Splits and parses a SQL string into statements.
 //!
 //! ```text
-//!   text ─► tokens ─► split at `;` ─► limits ─► rewrite ─► sqlparser ─► Parsed
+//!   text ─► tokens ─► split at `;` ─► limits ─► rewrite ─► sqlparser ─► Tree
 //! ```
 
 use datafusion::sql::sqlparser::{

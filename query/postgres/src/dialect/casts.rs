@@ -6,8 +6,8 @@
 //!   GROUP BY v, v::text           ─►    GROUP BY v, $cast(v::text, 'text')
 //! ```
 //!
-//! The called function only has another name (`rules::named_casts`). A call for a cast that does
-//! not need the function changes no answer.
+//! The function `$cast` only gives the cast another name (`rules::types::named_casts`). An
+//! unnecessary call does not change a result.
 
 use std::ops::ControlFlow;
 

@@ -15,7 +15,7 @@ use crate::errors::from_datafusion;
 /// conditions of CASE and FILTER.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` for a constant that is not a boolean.
+/// `InvalidTextRepresentation` for a non-boolean constant.
 pub fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -43,7 +43,7 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
 /// Reads quoted constants in the conditions of a SELECT as booleans.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` for a constant that is not a boolean.
+/// `InvalidTextRepresentation` for a non-boolean constant.
 pub fn of_select(select: &mut Select) -> Result<()> {
     select.selection.iter_mut().chain(&mut select.having).try_for_each(boolean)?;
     select.from.iter_mut().try_for_each(of_joins)
@@ -64,7 +64,7 @@ fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
 /// Reads quoted constants in the ON conditions of parenthesized joins as booleans.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` for a constant that is not a boolean.
+/// `InvalidTextRepresentation` for a non-boolean constant.
 pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     match factor {
         TableFactor::NestedJoin { table_with_joins, .. } => of_joins(table_with_joins),

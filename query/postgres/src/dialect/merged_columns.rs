@@ -2,7 +2,7 @@
 //! column. In PostgreSQL the merged column has the value of the side that has a row; in the planner
 //! it always has the left value. The rewrite therefore writes the join with ON, and replaces the
 //! names of merged columns with expressions. It rewrites other joins only if the planner reports
-//! the name of a merged column as ambiguous.
+//! the name of a merged column as ambiguous. The first query becomes the second query:
 //!
 //! ```text
 //!   SELECT x FROM a FULL JOIN b USING (x)
@@ -27,7 +27,7 @@ mod scope;
 
 pub use columns::Columns;
 
-/// Selects the joins that a call rewrites.
+/// Selects the joins to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinSelection {
     /// RIGHT and FULL joins.

@@ -37,7 +37,7 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
             }
         }
         Expr::Cast { expr: inner, data_type, .. } if is_any_numeric(data_type) => {
-            // Keeps all written digits.
+            // Keeps all digits of the number as written.
             if let Some(text) = number_of(inner).filter(|text| !text.contains(['e', 'E'])) {
                 let point = if text.contains('.') { "" } else { "." };
                 *expr = Expr::Value(Value::Number(format!("{text}{point}"), false).into());

@@ -335,7 +335,8 @@ fn too_many_digits() -> Error {
         .with_hint("cast an operand to a numeric with fewer digits, or to double precision")
 }
 
-/// The error for a function that itself refuses the types of its arguments; `None` for other texts.
+/// The error for a function call with unsupported argument types, from the text of the function
+/// itself; `None` for other texts.
 fn no_such_overload(text: &str) -> Option<Error> {
     // In nested messages, the last message describes the fault.
     let (_, said) = text.rsplit_once("user-defined coercion failed with: ")?;
@@ -486,7 +487,7 @@ fn undefined_function(name: &str, text: &str) -> Error {
     }
 }
 
-/// True if `name` may be a typing error for `other`: the edit distance is at most a quarter of the
+/// True if `name` may be a misspelling of `other`: the edit distance is at most a quarter of the
 /// longer name's length.
 fn is_near(name: &str, other: &str) -> bool {
     let letters = name.chars().count().max(other.chars().count());

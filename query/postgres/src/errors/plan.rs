@@ -23,7 +23,7 @@ pub fn is_window_function(name: &str) -> bool {
     names.contains(&name) || ["lag", "lead", "nth_value"].contains(&name)
 }
 
-/// The error for an interval that is not a quoted constant; `None` for other messages.
+/// The error for an interval without quotes; `None` for other messages.
 fn intervals(text: &str) -> Option<Error> {
     let starts = ["INTERVAL expression cannot be", "Unsupported interval argument"];
     starts.iter().any(|start| text.starts_with(start)).then(|| {
@@ -159,8 +159,7 @@ fn coercions(text: &str) -> Option<Error> {
     None
 }
 
-/// The error for a function that does not accept the types of its arguments; `None` for other
-/// messages.
+/// The error for a function call with unsupported argument types; `None` for other messages.
 fn functions(text: &str) -> Option<Error> {
     if let Some(types) = text.strip_prefix("Failed to unify argument types of make_array: ") {
         return Some(mismatch("ARRAY", &list(types)));
@@ -404,7 +403,7 @@ fn mismatch(place: &str, types: &[String]) -> Error {
     Error::new(ErrorKind::DatatypeMismatch, message)
 }
 
-/// The error for a LIMIT or OFFSET that is not a number; `None` for other messages.
+/// The error for a non-numeric LIMIT or OFFSET; `None` for other messages.
 fn limits(text: &str) -> Option<Error> {
     for place in ["LIMIT", "OFFSET"] {
         if let Some(rest) = text.strip_prefix(&format!("Expected {place} to be an integer or null"))

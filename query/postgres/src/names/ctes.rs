@@ -1,5 +1,6 @@
 //! Renames nested WITH queries. DataFusion refuses an inner WITH query with the name of an outer
-//! WITH query; in PostgreSQL the inner query hides the outer query.
+//! WITH query; in PostgreSQL the inner query hides the outer query. The first query
+//! becomes the second query:
 //!
 //! ```text
 //!   WITH q AS (…) SELECT * FROM (WITH q AS (SELECT … FROM q) SELECT * FROM q) z

@@ -2,7 +2,8 @@
 //!
 //! DataFusion ignores the schema when comparing `public.tq.v` with a table that FROM names without
 //! a schema. The pass resolves the names like PostgreSQL, before DataFusion sees the statement:
-//! every table with an ambiguous name gets an alias, and column references use the alias.
+//! every table with an ambiguous name gets an alias, and column references use the alias. The first
+//! query becomes the second query:
 //!
 //! ```text
 //!   SELECT public.tq.v, s1.tq.v FROM tq, s1.tq

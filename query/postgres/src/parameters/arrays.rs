@@ -58,7 +58,7 @@ fn membership(expr: &Expr) -> Option<(&str, &Expr)> {
     }
 }
 
-/// The columns that the expressions of a plan node can name.
+/// The columns available to the expressions of a plan node.
 pub fn input_schema(node: &LogicalPlan) -> DFSchemaRef {
     match node.inputs().as_slice() {
         [] => Arc::clone(node.schema()),

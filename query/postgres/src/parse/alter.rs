@@ -1,4 +1,4 @@
-//! Rewrites forms of ALTER TABLE (left) that the parser does not know:
+//! Rewrites forms of ALTER TABLE (left) that the parser does not know to known forms (right):
 //!
 //! ```text
 //!   ALTER TABLE t RESET (a, b)                        ALTER TABLE t SET (a = 'default', b = 'default')

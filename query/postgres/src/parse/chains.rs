@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   comparisons     a < b = c                     also a = b = ANY (c)
-//!   patterns        a LIKE b LIKE c               also BETWEEN, and IN behind LIKE
+//!   patterns        a LIKE b LIKE c               also BETWEEN, and IN after LIKE
 //!   IS              a IS DISTINCT FROM b IS NULL
 //! ```
 

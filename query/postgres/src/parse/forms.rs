@@ -83,7 +83,7 @@ fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
         let negated = place > first_mode && is(place - 1, "not");
         let mut from = if negated { place - 1 } else { place };
         let mut to = place + 1;
-        // Removes a comma together with the mode.
+        // Removes the mode together with a comma in front of it.
         if from > first_mode && token(from - 1) == Some(&Token::Comma) {
             from -= 1;
         } else if from == first_mode && token(to) == Some(&Token::Comma) && token(to + 1).is_some()

@@ -1,10 +1,10 @@
-//! Rewrites statements that contain a position in the log (GSN) into statements that the parser
-//! knows. The parser can stay unchanged, because SUBSCRIBE also occurs inside of COPY and DECLARE,
-//! and TRIM is equivalent to a DELETE.
+//! Rewrites statements with a position in the log (GSN) into statements that the parser knows. A
+//! separate parser is not necessary: SUBSCRIBE also occurs inside of COPY and DECLARE, and TRIM is
+//! equivalent to a DELETE. Left is the statement, right the rewritten statement:
 //!
 //! ```text
 //!   TRIM t BEFORE GSN 100                     DELETE FROM t WHERE _gsn < (100)
-//!   INSERT INTO t VALUES (1) AFTER GSN 100    INSERT INTO t VALUES (1), and the 100 beside it
+//!   INSERT INTO t VALUES (1) AFTER GSN 100    INSERT INTO t VALUES (1), with 100 as a setting
 //!   SUBSCRIBE t FROM GSN 100 WHERE a > 1      SELECT _gsn, *, CAST(100 AS BIGINT) FROM t WHERE a > 1
 //! ```
 

@@ -5,7 +5,8 @@
 //!   NOT NOT NOT NOT NOT NOT NOT NOT NOT x     ─►     NOT NOT NOT x
 //! ```
 //!
-//! The text of a tree has no blank between two signs, and `--` begins a comment.
+//! Also puts parentheses between two signs: the text of a tree has no blank between two signs, and
+//! `--` would begin a comment.
 
 use std::ops::ControlFlow;
 

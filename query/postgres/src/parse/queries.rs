@@ -1,5 +1,6 @@
 //! Rewrites queries that the parser does not know: TABLE, and SELECT without a select list. Also
 //! refuses clauses after TABLE, and DISTINCT without a select list, which only the parser accepts.
+//! Left is the statement, right the rewritten statement:
 //!
 //! ```text
 //!   INSERT INTO t TABLE s         INSERT INTO t SELECT * FROM s

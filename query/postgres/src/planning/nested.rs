@@ -2,8 +2,8 @@
 //!
 //! DataFusion checks a plan before and after its rules. The checks visit the subquery of an
 //! expression once for each level around the subquery and once by itself: the time doubles with
-//! each level. Plans with many levels run the same rules here, without these checks. The checks run
-//! after the rules of the analyzer, which replace most subqueries by joins.
+//! each level. Plans with many levels run the same rules here, without these checks. The rules of
+//! the analyzer replace most subqueries by joins; DataFusion's checks then run once on the result.
 
 use datafusion::{
     common::{

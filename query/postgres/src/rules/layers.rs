@@ -25,9 +25,9 @@ mod window;
 pub use converted::Converted;
 pub use window::{WindowLayer, window};
 
-/// A layer around a scalar function: the properties that the layer may override.
+/// A layer around a scalar function, with the overridable properties.
 pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
-    /// The accepted arguments.
+    /// The number and types of the accepted arguments.
     fn signature<'a>(&'a self, inner: &'a ScalarUDF) -> &'a Signature {
         inner.signature()
     }
@@ -42,12 +42,12 @@ pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
         inner.return_type(arguments)
     }
 
-    /// The field of the result.
+    /// The Arrow field of the result: its type, nullability and metadata.
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         inner.return_field_from_args(arguments)
     }
 
-    /// Computes the result.
+    /// Computes the results for the rows of a batch.
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         inner.invoke_with_args(arguments)
     }
@@ -145,9 +145,9 @@ impl<L: ScalarLayer> ScalarUDFImpl for LayeredScalar<L> {
     }
 }
 
-/// A layer around an aggregate: the properties that the layer may override.
+/// A layer around an aggregate, with the overridable properties.
 pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
-    /// The accepted arguments.
+    /// The number and types of the accepted arguments.
     fn signature<'a>(&'a self, inner: &'a AggregateUDF) -> &'a Signature {
         inner.signature()
     }

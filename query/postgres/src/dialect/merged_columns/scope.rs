@@ -26,7 +26,7 @@ pub struct MergedNames<'a> {
 }
 
 impl<'a> MergedNames<'a> {
-    /// A replacer for names that denote one of `columns`.
+    /// Creates a replacer for the names of `columns`.
     pub fn new(columns: &'a [Column]) -> Self {
         Self { columns, replaced: 0, error: None }
     }

@@ -21,7 +21,7 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// Wraps `function` to return only the positive NaN. Functions that do not compute floats stay
+/// Wraps `function` to return only the positive NaN. Functions without float results stay
 /// unchanged.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {

@@ -19,7 +19,7 @@ use datafusion::{
 pub struct DistinctSums(pub SingleDistinctToGroupBy);
 
 impl DistinctSums {
-    /// The rule, for the list of rules.
+    /// Creates the rule for DataFusion's list of rules.
     pub fn rule() -> Arc<dyn OptimizerRule + Send + Sync> {
         Arc::new(Self(SingleDistinctToGroupBy::new()))
     }

@@ -73,7 +73,7 @@ impl SumType {
         }
     }
 
-    /// The result type for the argument that `fields` describes; `None` if it is not an integer.
+    /// The result type for the argument that `fields` describes; `None` if not an integer.
     fn of_fields(fields: &[FieldRef]) -> Option<Self> {
         fields.first().and_then(|field| Self::of(field.data_type()))
     }

@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// Wraps `function` to check its arguments, or to return PostgreSQL's type. Functions that need
-/// neither stay unchanged.
+/// Wraps `function` to check its arguments, or to return PostgreSQL's type. Other functions stay
+/// unchanged.
 pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let domain = match function.name() {
         "ln" | "log" | "log2" | "log10" => Domain::Logarithm,

@@ -53,7 +53,7 @@ pub fn of_each_type(function: Arc<TableFunction>) -> Vec<Arc<TableFunction>> {
 
 #[derive(Debug)]
 struct Series {
-    /// DataFusion's function.
+    /// DataFusion's function `generate_series`.
     function: Arc<TableFunction>,
     /// Whether a series of integers returns integers, and not bigints.
     narrows: bool,

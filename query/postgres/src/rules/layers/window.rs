@@ -13,9 +13,9 @@ use datafusion::{
     physical_expr::PhysicalExpr,
 };
 
-/// A layer around a window function: the properties that the layer may override.
+/// A layer around a window function, with the overridable properties.
 pub trait WindowLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
-    /// The field of the result.
+    /// The Arrow field of the result: its type, nullability and metadata.
     fn field(&self, inner: &WindowUDF, arguments: WindowUDFFieldArgs<'_>) -> Result<FieldRef>;
 
     /// Creates an evaluator, which computes the results for the rows of a partition.

@@ -17,7 +17,7 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// Maximum number of bytes that one aggregate collects.
+/// Maximum number of bytes in an aggregate.
 const BYTES_MAX: usize = 1 << 30;
 
 /// Wraps `string_agg` to limit its size. Other functions stay unchanged.

@@ -29,11 +29,11 @@ use datafusion::{
 
 use crate::{dialect::preserved_orders::ENDLESS, rules::each_node::EachNode};
 
-/// A rule that removes such a sort below aggregates whose result does not depend on the order. Runs
-/// before DataFusion plans orders.
+/// Rule: removes sorts with the LIMIT [`ENDLESS`] below aggregates whose result does not depend on
+/// the order. Runs before DataFusion plans orders.
 pub const UNREAD_ORDERS: EachNode = EachNode::new("unread_orders", drop_unread_orders);
 
-/// A rule that removes the limit from the remaining sorts. Runs after DataFusion's rules, which
+/// Rule: removes the limit [`ENDLESS`] from the remaining sorts. Runs after DataFusion's rules, which
 /// would remove a sort without a limit if no node requires its order.
 pub const ENDLESS_SORTS: EachNode = EachNode::new("endless_sorts", endless);
 

@@ -39,7 +39,7 @@ use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use crate::rules::each_node::EachNode;
 
-/// The rule that hides the casts in filters of a physical plan.
+/// Rule: hides the casts in filters of a physical plan.
 pub const OPAQUE_CASTS: EachNode = EachNode::new("opaque_casts", hide_casts);
 
 fn hide_casts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {

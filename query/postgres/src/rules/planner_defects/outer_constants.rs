@@ -24,7 +24,7 @@ use stratalog_model::Error;
 
 use crate::{errors::to_datafusion, rules::each_node::EachNode};
 
-/// The rule that hides the constants and orders.
+/// Rule: hides the constants and orders.
 pub const OUTER_CONSTANTS: EachNode = EachNode::new("outer_constants", hide_constants);
 
 fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {

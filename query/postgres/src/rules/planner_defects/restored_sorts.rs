@@ -14,7 +14,7 @@ use datafusion::{
 
 use crate::rules::each_node::EachNode;
 
-/// The rule that sorts a child whose order does not satisfy its parent.
+/// Rule: sorts a child whose order does not satisfy its parent.
 pub const RESTORED_SORTS: EachNode = EachNode::new("kept_order", restore_sorts);
 
 fn restore_sorts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {

@@ -30,7 +30,7 @@ use stratalog_functions::plan_walk::TreeWalk;
 use super::opaque_casts::OpaqueCast;
 use crate::rules::each_node::EachNode;
 
-/// The rule that splits filters whose conditions can fail.
+/// Rule: splits filters whose conditions can fail.
 pub const STAGED_FILTER: EachNode =
     EachNode::new("staged_filter", |node| match node.downcast_ref::<FilterExec>() {
         Some(filter) => stage_filter(filter),

@@ -50,7 +50,7 @@ use self::{
 };
 use crate::errors::to_datafusion;
 
-/// The rule that turns correlated subqueries into joins. Runs when all types are final.
+/// Rule: turns correlated subqueries into joins. Runs when all types are final.
 #[derive(Debug)]
 pub struct Decorrelation;
 
@@ -88,7 +88,7 @@ pub fn is_key(expr: &Expr) -> bool {
 /// level of correlated subqueries doubles the nodes of the outer level.
 const NODES_MAX: usize = 5_000;
 
-/// State that all subqueries of a statement share.
+/// State shared by all subqueries of a statement.
 #[derive(Debug, Default)]
 pub struct DecorrelationState {
     names: Cell<usize>,

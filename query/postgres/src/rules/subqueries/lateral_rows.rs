@@ -5,7 +5,7 @@
 //!   Join                         Projection: t's columns, the subquery's
 //!   ├─ t                           Unnest
 //!   └─ Subquery                      Projection: t's columns, t.list
-//!        Unnest              ─►        Projection: t's columns, under names of their own
+//!        Unnest              ─►        Projection: t's columns, under temporary names
 //!          Projection: outer t.list      t
 //!            one empty row
 //! ```
@@ -24,8 +24,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
-/// The rule that replaces the join with a LATERAL subquery by nodes above the left side of the
-/// join.
+/// Rule: replaces the join with a LATERAL subquery by nodes above the left side of the join.
 #[derive(Debug)]
 pub struct LateralRows;
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   Projection: a, EXISTS (rows)          Projection: a, mark
-//!     t                            ─►       LeftMark Join: what rows say of t
+//!     t                            ─►       LeftMark Join: t with the mark
 //!                                             t
 //!                                             rows
 //! ```
@@ -35,7 +35,7 @@ use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use super::decorrelation::any_expression;
 use crate::rules::aggregates::aggregate_inputs;
 
-/// The rule that replaces EXISTS and IN by marks. Runs when all types are final.
+/// Rule: replaces EXISTS and IN by marks. Runs when all types are final.
 #[derive(Debug)]
 pub struct MarkJoins;
 

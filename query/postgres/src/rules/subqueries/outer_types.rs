@@ -16,7 +16,7 @@ use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use crate::rules::types::common_types::UnionTypes;
 
-/// The rule that updates the types of outer columns in subqueries. Runs before type coercion.
+/// Rule: updates the types of outer columns in subqueries. Runs before type coercion.
 #[derive(Debug)]
 pub struct OuterTypes;
 

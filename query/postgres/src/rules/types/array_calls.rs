@@ -79,7 +79,7 @@ impl Change for ArrayCallRewrite {
     }
 }
 
-/// The rewrite that turns each call of `$array` back into an array.
+/// Rewrite: turns each call of `$array` back into an array.
 #[derive(Debug)]
 pub struct RestoredArrays {
     /// The function that creates arrays.

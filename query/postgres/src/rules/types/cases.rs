@@ -169,7 +169,7 @@ pub fn parts(call: &ScalarFunction) -> Option<CaseParts<'_>> {
     Some(CaseParts { base, choices, otherwise })
 }
 
-/// The rewrite that turns each call of `$case` back into a CASE.
+/// Rewrite: turns each call of `$case` back into a CASE.
 #[derive(Debug)]
 pub struct RestoredCases;
 

@@ -15,7 +15,7 @@ use super::floats;
 /// because a number with 38 digits has the same type before and after the cast.
 const ROOM: &str = "room";
 
-/// The rewrite that casts the result of a rounding function to its number of decimal places.
+/// Rewrite: casts the result of a rounding function to its number of decimal places.
 #[derive(Debug)]
 pub struct RoundedDigits;
 

@@ -23,7 +23,7 @@ use super::common_types::is_set_operation;
 
 mod sets;
 
-/// The rule that casts numbers to double precision like PostgreSQL. Runs before type coercion.
+/// Rule: casts numbers to double precision like PostgreSQL. Runs before type coercion.
 #[derive(Debug)]
 pub struct FloatPromotion;
 

@@ -23,7 +23,7 @@ const MAKING: [&str; 7] = [
     "array_resize",
 ];
 
-/// The rule that refuses plans with arrays of jsonb.
+/// Rule: refuses plans with arrays of jsonb.
 #[derive(Debug)]
 pub struct JsonbArrays;
 

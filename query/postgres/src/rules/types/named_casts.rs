@@ -23,7 +23,7 @@ pub fn function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(NamedCast { signature }))
 }
 
-/// The rule that removes the calls from a plan. The column names stay.
+/// Rule: removes the calls from a plan. The column names stay.
 #[derive(Debug)]
 pub struct NamedCasts;
 

@@ -37,8 +37,8 @@ const NEAREST: &str = "nearest_integer";
 /// Maximum number of nested subqueries and expressions between a rounding call and an aggregate.
 const DEPTH_MAX: usize = 200;
 
-/// The rule that rounds halves away from zero if the argument of a rounding function is a numeric
-/// in PostgreSQL. Runs before type coercion, because later not every cast to double precision is a
+/// Rule: rounds halves away from zero if the argument of a rounding function is a numeric in
+/// PostgreSQL. Runs before type coercion, because later not every cast to double precision is a
 /// cast of the statement.
 #[derive(Debug)]
 pub struct NumericResults {

@@ -23,8 +23,7 @@ use crate::errors::to_datafusion;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// The planner extension that gives types to untyped operands. Runs before other expression
-/// planners.
+/// Planner extension: gives types to untyped operands. Runs before other expression planners.
 #[derive(Debug)]
 pub struct OpenParameters;
 

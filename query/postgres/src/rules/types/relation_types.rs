@@ -39,8 +39,8 @@ thread_local! {
     static BY_DEFAULT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The planner extension that determines the types of subqueries in FROM, and of WITH queries at
-/// each reference.
+/// Planner extension: determines the types of subqueries in FROM, and of WITH queries at each
+/// reference.
 #[derive(Debug)]
 pub struct RelationTypes;
 

@@ -18,7 +18,8 @@ use datafusion::{
 };
 use stratalog_functions::literal::compares;
 
-/// The rule for these comparisons. Runs before type coercion.
+/// Rule: rewrites comparisons of numerics whose common type needs more than 38 digits. Runs before
+/// type coercion.
 #[derive(Debug)]
 pub struct WideNumerics;
 
@@ -152,7 +153,7 @@ fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
 }
 
 /// The number of digits in front of and after the decimal point of the numeric type that DataFusion
-/// uses for a type; `None` if it is not an exact number.
+/// uses for a type; `None` if not an exact number.
 fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     Some(match data_type {
         DataType::Int16 => (5, 0),
@@ -272,7 +273,7 @@ impl Bound {
 }
 
 /// A constant of the type `data_type` from a number of units of the last decimal place; `None` if
-/// it is out of range.
+/// out of range.
 fn in_units(units: i256, data_type: &DataType) -> Option<ScalarValue> {
     let units = units.to_i128()?;
     let fits = |precision: u8| {

@@ -38,7 +38,7 @@ use crate::{
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// The rule that checks offsets, and makes functions over empty frames see no rows. Runs after type
+/// Rule: checks offsets, and makes functions over empty frames see no rows. Runs after type
 /// coercion, when offsets have the type of the compared values.
 #[derive(Debug)]
 pub struct Frames;

@@ -28,8 +28,8 @@ const REVERSIBLE: [&str; 11] = [
     "nth_value",
 ];
 
-/// The rule that keeps the row order for all other aggregates over windows. The order also affects
-/// the rounding of a sum of floats.
+/// Rule: keeps the row order for all other aggregates over windows. The order also affects the
+/// rounding of a sum of floats.
 #[derive(Debug)]
 pub struct WindowRowOrder;
 

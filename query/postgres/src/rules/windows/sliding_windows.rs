@@ -9,10 +9,10 @@
 //!         └ one partial for each ┘ │  └ one for all of them
 //! ```
 //!
-//! The result combines two partial results: the one of the oldest row that is still in the window,
-//! and the one of all rows on the right. When all rows on the left have left the window, the rows
-//! on the right become the rows on the left. Each row is thus aggregated twice, for any width of
-//! the window. A narrow window is aggregated row by row for each result, so that its float sums
+//! The result combines two partial results: from the oldest row in the window to the end of the
+//! left side, and for all rows on the right side. When all rows on the left have left the window,
+//! the rows on the right become the rows on the left. Each row is aggregated twice, for any width
+//! of the window. A narrow window is aggregated row by row for each result, so that its float sums
 //! equal PostgreSQL's sums in every digit.
 
 use std::sync::Arc;

@@ -15,7 +15,8 @@ use datafusion::{
     },
 };
 
-/// The rule for these frames. Runs before type coercion, which would refuse the key.
+/// Rule: converts the key and the offset of RANGE frames over a time of day to numbers. Runs before
+/// type coercion, which would refuse the key.
 #[derive(Debug)]
 pub struct TimeOfDayFrames;
 

@@ -20,8 +20,8 @@ use datafusion::{
 
 use crate::rules::each_node::EachNode;
 
-/// The rule that replaces the streaming operator by the operator for whole partitions, if a frame
-/// can end with later peers.
+/// Rule: replaces the streaming operator by the operator for whole partitions, if a frame can end
+/// with later peers.
 pub const WHOLE_FRAMES: EachNode = EachNode::new("whole_frames", whole);
 
 fn whole(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {

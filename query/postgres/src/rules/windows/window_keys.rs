@@ -27,7 +27,7 @@ use datafusion::{
 use stratalog_functions::is_predicted;
 use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
-/// The rule that moves keys and arguments to a projection. Runs when types and keys are final.
+/// Rule: moves keys and arguments to a projection. Runs when types and keys are final.
 #[derive(Debug)]
 pub struct WindowKeys;
 

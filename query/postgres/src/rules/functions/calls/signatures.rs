@@ -18,7 +18,7 @@ pub enum Parameter {
     Any,
 }
 
-/// One of the functions that share a name.
+/// One of several functions with the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overload {
     /// The parameters.

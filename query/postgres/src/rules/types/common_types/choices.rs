@@ -44,8 +44,8 @@ pub fn gives_an_argument(name: &str) -> bool {
     matches!(name, "coalesce" | "greatest" | "least" | "nullif")
 }
 
-/// The rewrite that casts the arguments of such expressions to their common type. Runs before type
-/// coercion.
+/// Rewrite: casts the arguments of `coalesce`, CASE and similar expressions to their common type.
+/// Runs before type coercion.
 #[derive(Debug)]
 pub struct CommonTypes;
 
@@ -208,7 +208,7 @@ fn type_of_nullif(given: &[ValueType]) -> Option<ColumnType> {
     is_kept.then(|| first.clone())
 }
 
-/// The wrapper around such a function during planning. Its result type is the common type of its
+/// Wraps a function like `coalesce` during planning. The result type is the common type of the
 /// arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct UnifiedFunction {

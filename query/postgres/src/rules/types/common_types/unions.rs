@@ -172,7 +172,8 @@ pub fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
-/// Casts an expression, without its alias, to the type `wanted`; `None` if it already has the type.
+/// Casts an expression, without its alias, to the type `wanted`; `None` if the expression already
+/// has the type.
 pub(super) fn retyped(
     expr: &Expr,
     given: &ValueType,
