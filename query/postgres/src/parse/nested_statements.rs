@@ -6,7 +6,8 @@ use stratalog_model::{Error, ErrorKind};
 
 use super::words::Words;
 
-/// The first token of such a statement in an EXPLAIN or PREPARE, and the error.
+/// The first token of a project-specific statement, for example SUBSCRIBE, in an EXPLAIN or
+/// PREPARE, and the error.
 pub(super) fn nested_statement_error(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))?;
     let is = |word: &str| {

@@ -33,8 +33,8 @@ use crate::{dialect::preserved_orders::ENDLESS, rules::each_node::EachNode};
 /// the order. Runs before DataFusion plans orders.
 pub const UNREAD_ORDERS: EachNode = EachNode::new("unread_orders", drop_unread_orders);
 
-/// Rule: removes the limit [`ENDLESS`] from the remaining sorts. Runs after DataFusion's rules, which
-/// would remove a sort without a limit if no node requires its order.
+/// Rule: removes the limit [`ENDLESS`] from the remaining sorts. Runs after DataFusion's rules,
+/// which would remove a sort without a limit if no node requires its order.
 pub const ENDLESS_SORTS: EachNode = EachNode::new("endless_sorts", endless);
 
 /// Aggregates whose result does not depend on the order of the rows.
