@@ -1,4 +1,4 @@
-//! Checks of statements before planning: refuses forms that PostgreSQL refuses, and forms that the
+//! Checks statements before planning: refuses syntax that PostgreSQL refuses, and syntax that the
 //! planner would silently ignore.
 
 pub mod ambiguous_names;

@@ -1,4 +1,4 @@
-//! Rewrites PostgreSQL's forms that the planner cannot read, or reads with another meaning.
+//! Rewrites the syntax of PostgreSQL that the planner cannot read, or reads with another meaning.
 
 use std::ops::ControlFlow;
 
@@ -41,10 +41,10 @@ mod values;
 mod volatile;
 mod windows;
 
-/// Rewrites a statement in place.
+/// Rewrites a statement in place into syntax that the planner reads with PostgreSQL's meaning.
 ///
 /// # Errors
-/// `FeatureNotSupported` for forms without a plan; an error in a time.
+/// `FeatureNotSupported` for syntax that cannot be planned; an error in a time constant.
 pub fn normalize(statement: &mut impl Tree, style: &TextStyle) -> Result<()> {
     let mut normalizer = Normalizer { style, empty_queries: Vec::new(), error: None };
     let _ = walk::change(statement, &mut normalizer);
@@ -53,13 +53,13 @@ pub fn normalize(statement: &mut impl Tree, style: &TextStyle) -> Result<()> {
 
 struct Normalizer<'a> {
     style: &'a TextStyle,
-    /// The names of the WITH queries without columns.
+    /// The names of the WITH queries whose result has no columns.
     empty_queries: Vec<String>,
     error: Option<Error>,
 }
 
 impl Normalizer<'_> {
-    /// Stops at the first error.
+    /// Records the error of `outcome`, if any, and then stops the walk.
     fn go_on(&mut self, outcome: Result<()>) -> Flow {
         self.error = outcome.err();
         if self.error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -103,7 +103,8 @@ impl Change for Normalizer<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
         empty_lists::without_wildcards(select, &self.empty_queries);
         forms::group_all(select);
-        // Again, for the branches of a UNION.
+        // Repeats the rewrite of `pre_visit_query`, because a SELECT in a branch of a UNION has no
+        // query around it.
         self.go_on(windows::write_out(select, None))?;
         casts::tell_apart(select, None);
         twin_subqueries::tell_apart(select, None);
@@ -156,8 +157,7 @@ impl Change for Normalizer<'_> {
         self.go_on(tuples::in_subquery(expr))
     }
 
-    // After the inner expressions, since the rewrite puts the comparison inside of a new
-    // expression.
+    // After the inner expressions, because the rewrite puts the comparison inside a new expression.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         arrays::in_array(expr);
         ControlFlow::Continue(())
@@ -188,8 +188,8 @@ fn fetch_means_limit(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
-/// Rounds a row count with a fraction to the nearest whole number, and reads a whole number from a
-/// text.
+/// Rounds a fractional row count of LIMIT or OFFSET to the nearest whole number. Also turns a
+/// quoted whole number (`LIMIT '5'`) into a number.
 fn as_count(rows: &mut Expr) {
     let Expr::Value(ValueWithSpan { value, .. }) = rows else { return };
     let (Value::SingleQuotedString(text) | Value::Number(text, _)) = &*value else { return };
@@ -215,8 +215,8 @@ fn refuse_sample(factor: &TableFactor) -> Result<()> {
     }
 }
 
-/// The single column of a function in FROM has the name of the function's alias, or of the
-/// function.
+/// Names the single column of a function in FROM after the alias of the function, or without an
+/// alias after the function.
 fn name_function_column(factor: &mut TableFactor) -> Result<()> {
     if let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = factor
         && alias.columns.is_empty()
@@ -252,8 +252,8 @@ fn name_function_column(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// Writes times among the arguments of a function in FROM in the one form that the parser of the
-/// function reads. The planner calls the function during planning.
+/// Rewrites the time constants in the arguments of a function in FROM in the format that the
+/// function reads. The planner calls such a function during planning.
 fn read_times(factor: &mut TableFactor, style: &TextStyle) -> Result<()> {
     let TableFactor::Table { args: Some(arguments), .. } = factor else { return Ok(()) };
     like_the_first(&mut arguments.args);
@@ -286,7 +286,8 @@ fn read_times(factor: &mut TableFactor, style: &TextStyle) -> Result<()> {
     Ok(())
 }
 
-/// After a time, a bare string is a time of the same type, or the interval of the steps.
+/// Types the quoted constants after a first argument that is a time: the second bound of a series
+/// gets the type of the first bound, and the step becomes an interval.
 fn like_the_first(arguments: &mut [FunctionArg]) {
     let Some((FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), rest)) =
         arguments.split_first_mut()
@@ -325,7 +326,7 @@ fn like_the_first(arguments: &mut [FunctionArg]) {
     }
 }
 
-/// The text and type of a constant time.
+/// The text and the type of a constant time; `None` for other expressions.
 fn time_of(expr: &Expr) -> Option<(String, ColumnType)> {
     let (value, data_type) = match expr {
         Expr::TypedString(typed) => (&typed.value.value, &typed.data_type),

@@ -1,4 +1,4 @@
-//! Maps DataFusion's errors to this project's errors, for planning and execution alike.
+//! Maps DataFusion's planning and execution errors to this project's errors.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ mod unicode_escapes;
 
 pub use plan::{no_function, no_operator};
 
-/// The client's error for a DataFusion error.
+/// Converts a DataFusion error to the error that the client receives.
 pub fn from_datafusion(error: DataFusionError) -> Error {
     match error {
         DataFusionError::Context(_, inner) => from_datafusion(*inner),
@@ -104,7 +104,8 @@ fn from_shared(error: &DataFusionError) -> Error {
     }
 }
 
-/// Errors of DataFusion's kind "internal". Faults of the statement cause some of these errors.
+/// Maps an error that DataFusion calls "internal". Some of these errors are faults of the
+/// statement.
 fn from_internal(text: &str) -> Error {
     let text = message::without_decoration(text);
     if text.contains("failed to match any signature") {
@@ -161,7 +162,7 @@ fn not_implemented(text: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, text)
 }
 
-/// The name of a node of the syntax tree in upper case: `PIVOT` for `Pivot { … }`.
+/// The name of a syntax-tree node in upper case: `PIVOT` for the debug text `Pivot { … }`.
 fn clause_of(node: &str) -> String {
     let node = node.strip_prefix("in sqltorel: ").unwrap_or(node);
     let name = node.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
@@ -182,7 +183,7 @@ pub fn unsupported_type(name: &str) -> Error {
     )
 }
 
-/// The error of a subquery with more than one row.
+/// The error for a scalar subquery with several rows.
 pub fn too_many_rows() -> Error {
     Error::new(
         ErrorKind::CardinalityViolation,
@@ -190,7 +191,8 @@ pub fn too_many_rows() -> Error {
     )
 }
 
-/// The error for a kind of join; the planner's text shows the kind as a syntax tree.
+/// The error for an unsupported kind of join. `join` is the planner's text, which contains the kind
+/// as debug output of the syntax tree.
 fn unsupported_join(join: &str) -> Error {
     let error =
         |what: &str| Error::new(ErrorKind::FeatureNotSupported, format!("{what} is not supported"));
@@ -223,7 +225,7 @@ fn from_boxed(source: Box<dyn std::error::Error + Send + Sync>) -> Error {
     }
 }
 
-/// The client's error for an error of an Arrow kernel.
+/// Converts an error of an Arrow kernel to the error that the client receives.
 pub fn from_arrow(error: ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(source) => from_boxed(source),
@@ -235,7 +237,7 @@ pub fn from_arrow(error: ArrowError) -> Error {
 }
 
 fn from_io(error: std::io::Error) -> Error {
-    // The limit on spilled bytes arrives as an I/O error of kind `Other`.
+    // The error for too many spilled bytes arrives as an I/O error of the kind `Other`.
     if error.kind() == std::io::ErrorKind::Other {
         let text = error.to_string();
         if message::is_spill_limit(&text) {
@@ -263,7 +265,8 @@ fn from_schema(error: &SchemaError) -> Error {
                     format!("missing FROM-clause entry for table \"{}\"", relation.table()),
                 );
             }
-            // Columns with the same name have distinct internal names.
+            // Duplicate column names of a subquery have distinct suffixes after \u{1}. If several
+            // columns have the wanted name in front of the suffix, the name is ambiguous.
             let repeated = |valid: &str| {
                 valid.split_once('\u{1}').is_some_and(|(shown, _)| shown == field.name)
             };
@@ -289,8 +292,8 @@ fn from_schema(error: &SchemaError) -> Error {
             ErrorKind::AmbiguousColumn,
             format!("column reference \"{}\" is ambiguous", field.name),
         ),
-        // Columns with the same name in one table have distinct internal names: the duplicate is
-        // the table.
+        // Columns of one table always have distinct internal names. Two equal qualified columns
+        // therefore mean that FROM contains the table twice.
         SchemaError::DuplicateQualifiedField { qualifier, .. } => Error::new(
             ErrorKind::DuplicateAlias,
             format!("table name \"{}\" specified more than once", qualifier.table()),

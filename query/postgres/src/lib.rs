@@ -23,5 +23,5 @@ pub mod state;
 pub mod types;
 pub use stratalog_functions::walk;
 
-/// The schema name for the planner's lookup of unqualified names.
+/// The name of the schema in which the planner looks up unqualified table names.
 pub const SEARCH_PATH_SCHEMA: &str = "$search_path";

@@ -1,4 +1,4 @@
-//! Names: identifiers folded like PostgreSQL's, and the names of result columns.
+//! Names: identifiers folded to lower case like in PostgreSQL, and the names of result columns.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, Ident, ObjectName, ObjectNamePart, Query,
@@ -26,7 +26,7 @@ pub fn fold(ident: &Ident) -> String {
     }
 }
 
-/// A quoted name: SQL reads the quoted form as exactly the name, with any characters.
+/// The name in double quotes, so that SQL reads exactly this name, with any characters.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -68,10 +68,10 @@ pub fn table(name: &ObjectName, database: &str) -> Result<(Option<String>, Strin
     }
 }
 
-/// A name without qualification.
+/// The name, if it has no schema.
 ///
 /// # Errors
-/// `SyntaxError`.
+/// `SyntaxError` for a name with several parts.
 pub fn single(name: &ObjectName) -> Result<String> {
     match parts(name)?.as_slice() {
         [one] => Ok(one.clone()),
@@ -79,7 +79,7 @@ pub fn single(name: &ObjectName) -> Result<String> {
     }
 }
 
-/// PostgreSQL's names of the columns of a result.
+/// PostgreSQL's names for the columns of a query result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputNames {
     before: Vec<String>,
@@ -88,7 +88,7 @@ pub struct OutputNames {
 }
 
 impl OutputNames {
-    /// The names for a result of `columns` columns; `None` keeps the planner's name.
+    /// The names for a result of `columns` columns; `None` means that the planner's name stays.
     pub fn resolve(&self, columns: usize) -> Vec<Option<String>> {
         let fixed = self.before.len() + self.after.len();
         if columns < fixed || (!self.wildcard && columns != fixed) {
@@ -105,8 +105,8 @@ impl OutputNames {
     }
 }
 
-/// The names of a query's columns. Also removes duplicate names from the select list: PostgreSQL
-/// allows duplicate names, but the planner refuses duplicates.
+/// Determines the names of a query's result columns. Also makes duplicate names in the select list
+/// distinct: PostgreSQL allows duplicate names, but the planner refuses them.
 pub fn name_output(query: &mut Query) -> OutputNames {
     computed_names::make_reachable(query);
     computed_names::hide_shadowing(query);
@@ -141,13 +141,14 @@ fn name_body(body: &mut SetExpr, names: &mut OutputNames) {
         }
         SetExpr::Query(query) => name_body(&mut query.body, names),
         SetExpr::SetOperation { left, right, .. } => {
-            // The first member names the columns; the other members still need unambiguous names.
+            // The first branch names the columns of a set operation; the names of the other
+            // branches must only be distinct.
             name_body(left, names);
             let mut ignored =
                 OutputNames { before: Vec::new(), wildcard: false, after: Vec::new() };
             name_body(right, &mut ignored);
         }
-        // VALUES: column1, column2 …; other bodies keep the planner's names.
+        // VALUES has the columns column1, column2 …; other bodies keep the planner's names.
         _ => names.wildcard = true,
     }
 }
@@ -161,11 +162,12 @@ fn is_column(item: &SelectItem) -> bool {
     matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
 }
 
-/// True if the planner names the item after the text of the item. Two items may have the same text:
-/// `NULL, NULL::int`.
+/// True if the planner would name an item of a select list after the text of its expression. Two
+/// items may have the same text for the planner: `NULL, NULL::int`.
 fn is_computed(item: &SelectItem) -> bool {
     match item {
-        // The rewritten cast has the name of the inner expression.
+        // A later rewrite turns these calls into casts, which the planner names after the inner
+        // expression.
         SelectItem::UnnamedExpr(Expr::Function(function)) => match function.name.0.last() {
             Some(ObjectNamePart::Identifier(ident)) => {
                 let name = fold(ident);
@@ -188,10 +190,11 @@ fn alias(item: &mut SelectItem, name: &str) {
     *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) };
 }
 
-/// The name of an item of a select list.
+/// PostgreSQL's name for the column of a select-list item.
 pub fn name_of_item(item: &SelectItem) -> String {
     match item {
-        // Clients do not see the suffix of duplicate names.
+        // The suffix after \u{1}, which makes duplicate names distinct, is not part of the name for
+        // clients.
         SelectItem::ExprWithAlias { alias, .. } => {
             fold(alias).split('\u{1}').next().unwrap_or_default().to_string()
         }
@@ -205,14 +208,15 @@ fn name_of(expr: &Expr) -> Option<String> {
     named(expr).map(|(name, _)| name)
 }
 
-/// The source of a name. A cast keeps a name from the operand, but not the name of a type.
+/// The origin of a column name. A cast keeps the name of an operand, but not a name that comes from
+/// a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NameSource {
     Operand,
     Type,
 }
 
-/// PostgreSQL's name for the column of an expression, and the source of the name.
+/// PostgreSQL's name for the column of an expression, and the origin of this name.
 fn named(expr: &Expr) -> Option<(String, NameSource)> {
     let name = match expr {
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return named(inner),
@@ -253,12 +257,13 @@ fn named(expr: &Expr) -> Option<(String, NameSource)> {
     Some((name, NameSource::Operand))
 }
 
-/// The name of an expression, unless a type gives the name.
+/// The name of an operand for its cast: the operand's name, unless it comes from a type.
 fn of_operand(expr: &Expr) -> Option<(String, NameSource)> {
     named(expr).filter(|(_, source)| *source == NameSource::Operand)
 }
 
-/// The name of an expression with a form of its own.
+/// The column name of an expression with special syntax, for example CASE; `None` for other
+/// expressions.
 fn form_name(expr: &Expr) -> Option<&'static str> {
     match expr {
         Expr::Extract { .. } => Some("extract"),

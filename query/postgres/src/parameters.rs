@@ -1,4 +1,4 @@
-//! Parameters of a statement: `$1`, `$2` …
+//! The parameters of a statement, `$1`, `$2` …: their types and values.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -42,15 +42,15 @@ mod exact_numerics;
 pub use arrays::input_schema;
 pub use exact_numerics::{exact, holds};
 
-/// Maximum number of parameters of one statement, as in PostgreSQL's protocol.
+/// Maximum number of parameters of a statement, like in PostgreSQL's protocol.
 pub const PARAMETERS_MAX: usize = 65_535;
 
-/// The number of a parameter, from 1.
+/// The number in a parameter name, counted from 1; `None` for a name other than `$n`.
 pub fn number(name: &str) -> Option<usize> {
     name.strip_prefix('$')?.parse().ok().filter(|number| (1..=PARAMETERS_MAX).contains(number))
 }
 
-/// The number of parameters of a statement: the highest mentioned number.
+/// The number of parameters of a statement: the highest number in a parameter name.
 ///
 /// # Errors
 /// `UndefinedParameter` for a name other than `$n`.
@@ -58,7 +58,7 @@ pub fn count(statement: &impl Tree) -> Result<usize> {
     Ok(numbers(statement)?.last().copied().unwrap_or(0))
 }
 
-/// The numbers of the mentioned parameters.
+/// The numbers of the parameters that a tree contains.
 ///
 /// # Errors
 /// `UndefinedParameter` for a name other than `$n`.
@@ -85,10 +85,10 @@ pub fn numbers(tree: &impl Tree) -> Result<BTreeSet<usize>> {
     Ok(numbers)
 }
 
-/// Writes casts of parameters into the tree: to the types from the client, to bigint for LIMIT,
-/// OFFSET or FETCH of a query or a subquery, to boolean for a condition, and to integer for the end
-/// of a slice. Also adds the types that the statement itself gives, `$1::int`, to `declared_types`.
-/// `declared_types` must have a place for each parameter.
+/// Adds casts around the parameters of a statement: to the type from the client, to bigint in
+/// LIMIT, OFFSET and FETCH, to boolean in place of a condition, and to integer at the ends of a
+/// slice. Also stores the types that the statement itself names, as in `$1::int`, in
+/// `declared_types`. `declared_types` must have one element for each parameter.
 pub fn cast_to_declared(statement: &mut impl Tree, declared_types: &mut [Option<ColumnType>]) {
     let mut counts = CountCasts;
     let _ = walk::change(statement, &mut counts);
@@ -100,7 +100,8 @@ pub fn cast_to_declared(statement: &mut impl Tree, declared_types: &mut [Option<
     let _ = walk::change(statement, &mut written);
 }
 
-/// The names of parameters' types that only PostgreSQL has: `$1::oid`.
+/// For each parameter that the statement casts to a type that only PostgreSQL has, for example
+/// `$1::oid`, the name of this type.
 pub fn parameter_type_names(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
     struct Casts(Vec<Option<&'static str>>);
     impl Look for Casts {
@@ -156,7 +157,7 @@ impl Change for CountCasts {
         ControlFlow::Continue(())
     }
 
-    // The planner expects a condition of type boolean.
+    // The planner requires a condition of type boolean.
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         let conditions = select.selection.iter_mut().chain(select.having.iter_mut());
         conditions.for_each(|condition| as_type(condition, SqlType::Boolean));
@@ -188,7 +189,7 @@ impl Change for CountCasts {
     }
 }
 
-/// Casts parameters at the ends of a slice to integer.
+/// Casts parameters at the start and at the end of a slice to integer.
 fn as_ends(access: &mut AccessExpr) {
     if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
         let ends = lower_bound.iter_mut().chain(upper_bound.iter_mut());
@@ -196,7 +197,7 @@ fn as_ends(access: &mut AccessExpr) {
     }
 }
 
-/// The time of `date_trunc(unit, time, zone)` is a timestamp with time zone.
+/// In `date_trunc(unit, time, zone)`, casts a parameter for the time to a timestamp with time zone.
 fn as_instant(function: &mut Function) {
     let name = function.name.0.last().and_then(|part| part.as_ident()).map(fold);
     if name.as_deref() == Some("date_trunc")
@@ -207,12 +208,12 @@ fn as_instant(function: &mut Function) {
     }
 }
 
-/// Casts a parameter for a number of rows to bigint, also in parentheses.
+/// Casts a parameter that is a row count, also inside of parentheses, to bigint.
 fn as_count(expr: &mut Expr) {
     as_type(expr, SqlType::BigInt(None));
 }
 
-/// Casts a parameter, also in parentheses.
+/// Casts a parameter, also inside of parentheses, to a type.
 fn as_type(expr: &mut Expr, data_type: SqlType) {
     if let Expr::Nested(inner) = expr {
         as_type(inner, data_type);
@@ -231,7 +232,8 @@ impl Change for DeclaredCasts<'_> {
         ControlFlow::Continue(())
     }
 
-    // After the children: the walk does not visit the placeholder inside of the new cast again.
+    // Runs after the children of an expression, so that the walk does not visit the parameter
+    // inside of the new cast again.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Cast { expr: inner, data_type, .. } = expr
             && let Expr::Cast { expr: parameter, data_type: parameter_type, .. } = inner.as_mut()
@@ -242,7 +244,8 @@ impl Change for DeclaredCasts<'_> {
             && crate::types::column_type(data_type).ok()
                 == crate::types::column_type(parameter_type).ok()
         {
-            // The statement and the client name the same type: the plan keeps the one cast of the statement.
+            // The statement and the client name the same type: the plan keeps only the cast of the
+            // statement.
             **inner = std::mem::replace(parameter, Expr::Value(Value::Null.into()));
         }
         if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr
@@ -266,7 +269,7 @@ fn cast(expr: &mut Expr, data_type: SqlType) {
     };
 }
 
-/// The SQL name of a column type, as a tree.
+/// The SQL name of a column type, as a node of the parser's tree.
 pub fn sql_type(column_type: &ColumnType) -> SqlType {
     match column_type {
         ColumnType::Boolean => SqlType::Boolean,
@@ -297,17 +300,17 @@ pub fn sql_type(column_type: &ColumnType) -> SqlType {
     }
 }
 
-/// The types of a statement's parameters, in order.
+/// The types of the parameters of a statement, in the order of the parameters.
 #[derive(Debug, Default)]
 pub struct Types {
-    /// Types from the client or from the planner; `None` for an undetermined type.
+    /// The types from the client or from the planner; `None` for a parameter without a known type.
     pub types: Vec<Option<ColumnType>>,
-    /// Arguments of functions with several possible types: parameters, counted from 0, with the
-    /// first accepted type.
+    /// The parameters, counted from 0, whose type is only a guess: the argument of a function that
+    /// accepts several types gets the first accepted type.
     pub guesses: Vec<usize>,
 }
 
-/// The types of a plan's parameters.
+/// Determines the types of the parameters of a plan.
 ///
 /// # Errors
 /// An error if two uses of a parameter need different types.
@@ -344,9 +347,10 @@ pub fn types(
     Ok(all)
 }
 
-/// Removes PostgreSQL's type names from the parameters of a plan. The names come from the columns
-/// beside a parameter, and a parameter beside two columns has one type. Different digits are
-/// allowed: `floor(n / $1) * $1`.
+/// Removes PostgreSQL's type names, for example `oid`, from the parameters of a plan. The planner
+/// copies a type name from the column that a parameter is compared with, but two uses of a
+/// parameter must have the same type. If the uses differ only in precision, the parameter gets a
+/// type for all uses: `floor(n / $1) * $1`.
 ///
 /// # Errors
 /// An error of the planner.
@@ -377,8 +381,8 @@ pub fn without_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.map(|plan| plan.data).map_err(from_datafusion)
 }
 
-/// The types of parameters with several uses, if the types of the uses differ only in digits or
-/// width: a type with room for the values of all uses.
+/// For each parameter whose uses have types that differ only in precision, scale or integer width:
+/// a type that holds the values of all uses.
 fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String, DataType>> {
     let mut places: HashMap<String, Vec<ColumnType>> = HashMap::new();
     plan.each_with_subqueries(|node| {
@@ -414,7 +418,7 @@ fn shared_types(plan: &LogicalPlan) -> datafusion::error::Result<HashMap<String,
     Ok(shared)
 }
 
-/// True if two types differ only in digits or width.
+/// True if two types differ only in precision, scale or integer width.
 fn is_alike(one: &ColumnType, other: &ColumnType) -> bool {
     use ColumnType as T;
     let is_whole = |known: &T| matches!(known, T::SmallInt | T::Integer | T::BigInt);
@@ -426,13 +430,13 @@ fn is_alike(one: &ColumnType, other: &ColumnType) -> bool {
     ) || is_whole(one) && is_whole(other)
 }
 
-/// Text for each parameter with an undetermined type.
+/// Replaces each unknown parameter type with text.
 pub fn or_text(types: Vec<Option<ColumnType>>) -> Vec<ColumnType> {
     types.into_iter().map(|found| found.unwrap_or(ColumnType::Text)).collect()
 }
 
-/// The type of a parameter without a limit on the precision: `n = $1` must not find 3.14 for
-/// 3.14159, nor may `t > $1` take 10:00:00.1239 for 10:00:00.124.
+/// Removes the precision limit from the type of a parameter: `n = $1` must not find 3.14 for
+/// 3.14159, and `t > $1` must not treat 10:00:00.1239 as 10:00:00.124.
 fn roomy(found: ColumnType) -> ColumnType {
     match found {
         ColumnType::Numeric { scale, .. } if scale > ColumnType::NUMERIC_SCALE => {
@@ -450,10 +454,10 @@ fn roomy(found: ColumnType) -> ColumnType {
     }
 }
 
-/// Decimal digits of the second in PostgreSQL's times.
+/// Decimal digits of the seconds in PostgreSQL's times.
 const TIME_DIGITS: u8 = 6;
 
-/// True if a value has the wanted type with any precision.
+/// True if a value's type equals the wanted type except for precision and scale.
 fn is_precise(value: &DataType, wanted: &DataType) -> bool {
     match (value, wanted) {
         (DataType::Decimal128(..), DataType::Decimal128(..)) => true,
@@ -465,8 +469,9 @@ fn is_precise(value: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// The values of a statement's parameters, each in the wanted type. A statement that only `reads`
-/// accepts numerics with more digits, and times beyond nanoseconds, without a cast.
+/// The values of the parameters of a statement, each cast to its type. If the statement only reads
+/// (`reads`), numerics with more digits, and times that nanoseconds cannot hold, stay without a
+/// cast.
 ///
 /// # Errors
 /// `ProtocolViolation` for a wrong number of values, `DatatypeMismatch` for a wrong type,
@@ -523,10 +528,10 @@ pub fn bind(
         .collect()
 }
 
-/// The plan with a typed NULL in place of each parameter.
+/// The plan with a NULL of the given type in place of each parameter.
 ///
 /// # Errors
-/// An error if a type does not fit at the place of the parameter.
+/// An error if a type is not valid in the place of its parameter.
 pub fn typed(plan: LogicalPlan, types: &[ColumnType]) -> Result<LogicalPlan> {
     let nulls = types
         .iter()
@@ -536,7 +541,7 @@ pub fn typed(plan: LogicalPlan, types: &[ColumnType]) -> Result<LogicalPlan> {
     plan.with_param_values(for_plan(types, &nulls)).map_err(from_datafusion)
 }
 
-/// The values in the planner's form.
+/// The values in the form that DataFusion needs to insert them into a plan.
 pub fn for_plan(types: &[ColumnType], values: &[ScalarValue]) -> ParamValues {
     let with_types = values.iter().zip(types).map(|(value, column_type)| {
         let field = column_type.arrow_field("", true);

@@ -1,7 +1,7 @@
 //! Splits and parses a SQL string into statements.
 //!
 //! ```text
-//!   text ─► tokens ─► split at `;` ─► limits ─► rewrite ─► sqlparser ─► Parsed
+//!   text ─► tokens ─► split at `;` ─► limits ─► rewrite ─► sqlparser ─► Tree
 //! ```
 
 use datafusion::sql::sqlparser::{
@@ -53,22 +53,22 @@ pub use call::call;
 pub use drop_mode::DropMode;
 pub use rewrite::{is_keyword, significant};
 
-/// One parsed statement.
+/// One parsed statement, with the clauses for which the parser's tree has no place.
 #[derive(Debug)]
 pub struct Tree {
-    /// The tree.
+    /// The parser's tree.
     pub statement: Statement,
-    /// The text of the statement, without `;`.
+    /// The text of the statement, without the final `;`.
     pub text: String,
-    /// The number of characters of the string before the statement.
+    /// The number of characters in front of the statement in the SQL string.
     pub before: u32,
-    /// The options of a COPY. The parser's tree has no place for the options.
+    /// The options of a COPY, for which the parser's tree has no place.
     pub copy_options: Vec<(String, CopyOptionValue)>,
-    /// Positions in [`SYSTEM_COLUMNS`] of the names in the text.
+    /// The indexes in [`SYSTEM_COLUMNS`] of the system columns that the statement mentions.
     pub system_columns: Vec<usize>,
-    /// A form without a place in the parser's tree.
+    /// A statement of this project for which the parser's tree has no place.
     pub own: Option<OwnStatement>,
-    /// The behavior of a DROP TABLE if other sessions have acquired the table.
+    /// How a DROP TABLE behaves if other sessions have acquired the table.
     pub dropping: DropMode,
 }
 
@@ -182,7 +182,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     Ok(found)
 }
 
-/// A single scalar expression: a stored DEFAULT, or a condition in a text.
+/// Parses a single scalar expression: a stored DEFAULT, or a condition in a string.
 ///
 /// # Errors
 /// `SyntaxError`; `StatementTooComplex` for too deep nesting or too long chains.
@@ -228,7 +228,7 @@ fn at_token(sql: &str, token: &TokenWithSpan) -> Error {
     error_at_token(sql, token, error)
 }
 
-/// An error with the place of a token.
+/// Adds the position of a token to an error.
 fn error_at_token(sql: &str, token: &TokenWithSpan, error: Error) -> Error {
     match position(sql, token.span.start) {
         Some(position) => error.with_position(position),
@@ -236,7 +236,8 @@ fn error_at_token(sql: &str, token: &TokenWithSpan, error: Error) -> Error {
     }
 }
 
-/// The error of a statement that ends too early, at the semicolon or at the end of the string.
+/// The error for a statement that ends too early. The position is that of the semicolon, or the end
+/// of the string.
 fn at_end(sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
     if let Some(semicolon) = semicolon {
         return at_token(sql, semicolon);
@@ -245,7 +246,7 @@ fn at_end(sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
     Error::new(ErrorKind::SyntaxError, END_OF_INPUT).with_position(position)
 }
 
-/// Adds the place to an error of the parser at the end of a statement.
+/// Adds the position to an error of the parser about an unexpected end of the statement.
 fn at_its_end(error: Error, sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
     if error.message() != END_OF_INPUT || error.position().is_some() {
         return error;
@@ -270,10 +271,10 @@ fn mentioned_system_columns(tokens: &[TokenWithSpan]) -> Vec<usize> {
         .collect()
 }
 
-/// Byte offsets of places in a text, for ascending lookups.
+/// Converts lines and columns to byte offsets in a text. Ascending lookups are fast.
 struct LineStarts {
     starts: Vec<usize>,
-    /// The last place: line and column, from 0, and offset.
+    /// The last lookup: line and column, counted from 0, and the byte offset.
     last: (usize, usize, usize),
 }
 
@@ -286,7 +287,8 @@ impl LineStarts {
     fn offset(&mut self, sql: &str, location: Location) -> usize {
         let line = usize::try_from(location.line).unwrap_or(1).saturating_sub(1);
         let column = usize::try_from(location.column).unwrap_or(1).saturating_sub(1);
-        // Continues from the last place: a long line is not walked from the beginning each time.
+        // Continues from the last lookup, so that repeated lookups in a long line do not start at
+        // its beginning.
         let (skipped, start) = match self.last {
             (last, before, offset) if last == line && before <= column => (before, offset),
             _ => (0, self.starts.get(line).copied().unwrap_or(sql.len())),

@@ -1,4 +1,4 @@
-//! Logical plans of queries, with PostgreSQL's joins, arrays and types of CASE.
+//! Logical plans of queries, with PostgreSQL's joins, arrays and types of CASE expressions.
 
 pub mod nested;
 
@@ -21,8 +21,8 @@ use crate::{
     },
 };
 
-/// The logical plan of a query. The future is boxed: otherwise each crate that awaits the future
-/// would compile DataFusion's planner again.
+/// Plans a query. The future is boxed, because otherwise each crate that awaits the future would
+/// compile DataFusion's planner again.
 ///
 /// # Errors
 /// The errors of the query; `FeatureNotSupported` if the statement is not a query.
@@ -45,8 +45,8 @@ pub fn logical<'a>(
     })
 }
 
-/// Plans a query. If the planner reports an ambiguous column, plans again with the merged
-/// columns of joins written out: the planner takes a merged column in a condition for
+/// Plans a query. If the planner reports an ambiguous column, plans the query again with the merged
+/// columns of joins written out, because the planner sometimes reports a merged column as
 /// ambiguous.
 async fn with_merged_columns(state: &SessionState, statement: &Statement) -> Result<LogicalPlan> {
     match logical_as_written(state, statement).await {
@@ -62,7 +62,7 @@ async fn with_merged_columns(state: &SessionState, statement: &Statement) -> Res
     }
 }
 
-/// The logical plan of a query whose joins merge columns like PostgreSQL's joins.
+/// Plans a query whose joins already merge columns like PostgreSQL's joins.
 ///
 /// # Errors
 /// The errors of [`logical`].
@@ -87,8 +87,7 @@ pub fn logical_as_written<'a>(
     })
 }
 
-/// The planner's plan, with PostgreSQL's type of CASE in all places in which the type already
-/// matters.
+/// The planner's plan, in which a CASE has PostgreSQL's type wherever the type affects the plan.
 async fn typed_plan(state: &SessionState, statement: &Statement) -> Result<LogicalPlan> {
     let mut statement = statement.clone();
     array_calls::as_calls(&mut statement);
@@ -103,7 +102,7 @@ async fn typed_plan(state: &SessionState, statement: &Statement) -> Result<Logic
     }
     cases::as_calls(&mut statement);
     let typed = first_plan(state, statement).await;
-    // If both forms fail, report the error of the written form.
+    // If both plans fail, report the error for the query as written.
     if typed.is_err() && planned.is_err() { planned } else { typed }
 }
 
@@ -114,8 +113,9 @@ async fn first_plan(state: &SessionState, statement: Statement) -> Result<Logica
     with_exact_values(plan).map_err(from_datafusion)
 }
 
-/// The planner's plan, with the VALUES of floats and numerics in double precision. Checks recursive
-/// queries. Both need the casts of the planner, which later become functions.
+/// Corrects the planner's plan: columns of VALUES with floats and numerics become double precision.
+/// Also checks recursive queries. Both steps need the casts that the planner added, and later rules
+/// replace these casts by functions.
 fn with_exact_values(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
     let mut has_values = false;
     plan.each_with_subqueries(|node| {
@@ -136,7 +136,7 @@ fn with_exact_values(plan: LogicalPlan) -> datafusion::common::Result<LogicalPla
             changed |= values.transformed;
             Ok(values)
         }
-        // Types of the nodes below have changed.
+        // The types of the nodes below have changed.
         other if changed => other.recompute_schema().map(Transformed::yes),
         other => Ok(Transformed::no(other)),
     })?;

@@ -1,4 +1,5 @@
-//! Rules over plans and layers over functions, by subject: DataFusion then gives PostgreSQL's answers.
+//! Rules over plans, and layers around functions, which make DataFusion return PostgreSQL's
+//! results. The modules are ordered by subject.
 //!
 //! [`state`](crate::state) registers the rules in their order.
 

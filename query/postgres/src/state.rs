@@ -1,4 +1,4 @@
-//! The state shared by all sessions: DataFusion's functions under layers, and all rules in their
+//! The DataFusion state that all sessions share: functions in their layers, and all rules in their
 //! order.
 
 use std::{collections::HashSet, sync::Arc};
@@ -95,19 +95,20 @@ use crate::{
     types::SqlTypes,
 };
 
-/// Omitted scalar functions of DataFusion: their arguments alone decide the length of one array,
-/// beyond any budget. As table functions the same names stream.
+/// Scalar functions of DataFusion that are not registered. Their arguments determine the length of
+/// an array, which could exceed any memory budget. The table functions with these names produce
+/// their rows in batches, and stay.
 const LEFT_OUT: &[&str] = &["range", "generate_series"];
 
-/// The parts of a state that the query engine supplies.
+/// The parts of the state that the query engine provides.
 pub struct EngineParts {
-    /// The number and the size of streams and batches.
+    /// The DataFusion settings, for example the number of partitions and the batch size.
     pub config: SessionConfig,
-    /// Budgets of memory and disk.
+    /// The memory and disk budgets.
     pub runtime: Arc<RuntimeEnv>,
-    /// Plans the nodes of the engine.
+    /// The planner for the engine's own plan nodes.
     pub query_planner: Arc<dyn QueryPlanner + Send + Sync>,
-    /// The rules over physical plans, in their order.
+    /// The rules for physical plans, in the order of execution.
     pub physical_rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 }
 
@@ -117,10 +118,10 @@ impl std::fmt::Debug for EngineParts {
     }
 }
 
-/// The base state of every session.
+/// Builds the state from which every session starts.
 ///
 /// # Errors
-/// DataFusion refuses a function or a rule.
+/// An error if DataFusion refuses a function or a rule.
 pub fn build(engine: EngineParts) -> Result<SessionState> {
     governor::install();
     let mut config = engine
@@ -132,11 +133,11 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.recursion_limit =
         datafusion::common::config::ConfigNonZeroUsize::try_new(1000).map_err(from_datafusion)?;
-    // DataFusion's top-k aggregation allocates one group for each row of the LIMIT, beyond any
-    // budget.
+    // DataFusion's top-k aggregation allocates a group for each row of the LIMIT, which could
+    // exceed any budget.
     options.optimizer.enable_topk_aggregation = false;
     options.execution.time_zone = Some("UTC".to_string());
-    // The check compares the nullability of columns; the logical and the physical plan derive
+    // This check compares the nullability of columns. The logical and the physical plan derive
     // nullability by different rules.
     options.execution.skip_physical_aggregate_schema_check = true;
     // Functions of this project replace DataFusion's functions with the same name or alias.
@@ -270,7 +271,7 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
     state.register_udf(frames::offset_function()).map_err(from_datafusion)?;
     state.register_udf(cases::function()).map_err(from_datafusion)?;
     state.register_udf(array_calls::function()).map_err(from_datafusion)?;
-    // After the literals have their types.
+    // Runs after literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(DateShifts)).map_err(from_datafusion)?;
@@ -287,14 +288,15 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
     state.register_function_rewrite(Arc::new(bins)).map_err(from_datafusion)?;
     let lengths = IntervalComparisons::default();
     state.register_function_rewrite(Arc::new(lengths)).map_err(from_datafusion)?;
-    // Type coercion adds casts. Such casts depend on the session's time zone like written casts.
+    // Type coercion adds casts, which depend on the session's time zone like the casts of the
+    // statement.
     let mut rewrites = state.analyzer().function_rewrites().to_vec();
     rewrites.insert(0, Arc::new(OverloadResolution { widths_are_known: true }));
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
     state.add_analyzer_rule(Arc::new(common_types::ValuesTypes));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
     state.add_analyzer_rule(Arc::new(Frames));
-    // Before the next rule: a subquery can tell equal values of jsonb apart.
+    // Runs before the next rule, because a subquery can distinguish equal values of jsonb.
     state.add_analyzer_rule(Arc::new(JsonbKeys::new(jsonb_key)));
     state.add_analyzer_rule(Arc::new(Decorrelation));
     state.add_analyzer_rule(Arc::new(MarkJoins));
@@ -305,13 +307,13 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(UnionNames));
     let array_agg = state.udaf("array_agg").map_err(from_datafusion)?;
     state.add_analyzer_rule(Arc::new(AggregateOrders::new(array_agg)));
-    // The last rule: no later rule adds calls.
+    // This rule must be the last, so that no later rule adds calls.
     let metering = vec![Arc::new(Metering::default()) as Arc<dyn FunctionRewrite + Send + Sync>];
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(metering)));
     Ok(state)
 }
 
-/// DataFusion's optimizer rules, with this project's rules among them.
+/// DataFusion's optimizer rules, together with this project's rules.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let having = HavingFilters(PushDownFilter::new());
     let having: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(having);

@@ -19,17 +19,18 @@ pub mod source;
 
 pub use crate::rules::types::numeric_results::round_as_numerics;
 
-/// The decimal digits of a second for a timestamp type without a precision.
+/// The precision of a timestamp type without an explicit precision, in decimal digits of the
+/// seconds.
 ///
-/// PostgreSQL keeps 6 digits. A chronicle's default granularity is the nanosecond, and the default
-/// precision of timestamps matches.
+/// PostgreSQL uses 6 digits. The default granularity of a chronicle is the nanosecond, and the
+/// default precision of timestamps is therefore 9.
 pub const TIMESTAMP_PRECISION_DEFAULT: u8 = 9;
 
-/// The column type of a SQL type name.
+/// The column type for the name of an SQL type.
 ///
 /// # Errors
-/// `FeatureNotSupported` for known types without support, `UndefinedObject` for unknown types,
-/// `InvalidParameterValue` for bad modifiers.
+/// `FeatureNotSupported` for known but unsupported types, `UndefinedObject` for unknown types,
+/// `InvalidParameterValue` for an invalid precision, scale or length.
 pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
     let column_type = match sql_type {
         DataType::Boolean | DataType::Bool => ColumnType::Boolean,
@@ -92,15 +93,16 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
     Ok(column_type)
 }
 
-/// The type and the name for a parameter with a cast to one of PostgreSQL's own types; `None` for
-/// column types.
+/// The column type and the type name for a parameter that is cast to a type that only PostgreSQL
+/// has, for example oid; `None` for other types.
 pub fn parameter_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
     const TAKEN: [&str; 8] =
         ["oid", "name", "char", "json", "varchar", "oid[]", "name[]", "char[]"];
     catalog_type(sql_type).filter(|(_, name)| TAKEN.contains(name))
 }
 
-/// The types of casts: equal to the column types for every type that [`column_type`] knows.
+/// Provides the types of casts to the planner: the column type of every type name that
+/// [`column_type`] knows.
 #[derive(Debug)]
 pub struct SqlTypes;
 
@@ -114,7 +116,7 @@ impl TypePlanner for SqlTypes {
             Err(error) if is_ours(sql_type) || is_refused_array(sql_type, &error) => {
                 Err(crate::errors::to_datafusion(error))
             }
-            // Types that only DataFusion has, such as unsigned integers.
+            // DataFusion handles types that only it has, for example unsigned integers.
             Err(_) => Ok(None),
         }
     }
@@ -146,7 +148,7 @@ fn lower(sql_type: &DataType) -> String {
     sql_type.to_string().to_ascii_lowercase()
 }
 
-/// A type's name with quotes only where the quotes matter.
+/// The name of a type, with quotes only if they change the meaning.
 fn unquoted(name: &ObjectName) -> String {
     let part = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(ident) if ident.value == ident.value.to_lowercase() => {

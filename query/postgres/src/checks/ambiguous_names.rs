@@ -1,5 +1,6 @@
-//! Names of two different columns of a select list in ORDER BY and DISTINCT ON, for which the
-//! planner takes one of the columns; and expressions in ORDER BY of a set operation.
+//! Refuses ambiguous names in ORDER BY and DISTINCT ON: names that two different columns of the
+//! select list share. The planner would silently use one of the columns. Also refuses expressions
+//! in the ORDER BY of a set operation.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +26,8 @@ pub fn check(tree: &Query) -> Result<()> {
     names.0.map_or(Ok(()), Err)
 }
 
-/// Refuses names of two different columns if a wildcard stands for one of the columns.
+/// Refuses a name in ORDER BY or DISTINCT ON that two different columns share, if a wildcard (`*`)
+/// returns one of the columns.
 ///
 /// # Errors
 /// `AmbiguousColumn`.
@@ -34,7 +36,7 @@ pub async fn check_wildcards(state: &SessionState, statement: &Statement) -> Res
     let mut starred = StarredSelects(Vec::new());
     let _ = walk::look(query, &mut starred);
     for SortedSelect { mut select, keys, is_set } in starred.0 {
-        // A subquery with columns of an enclosing query has no plan of its own.
+        // A correlated subquery cannot be planned alone; the check skips the subquery.
         if wildcards::expand(state, &mut select, None).await.is_ok() {
             check_keys(&keys, &select.projection, is_set)?;
         }
@@ -42,10 +44,10 @@ pub async fn check_wildcards(state: &SessionState, statement: &Statement) -> Res
     Ok(())
 }
 
-/// A name in a clause that sorts.
+/// A name in ORDER BY or DISTINCT ON: the clause, and the name.
 type SortKey = (&'static str, Ident);
 
-/// A select list with wildcards, and the names in the clauses that sort the query.
+/// A SELECT with wildcards, and the names in the ORDER BY and DISTINCT ON of its query.
 struct SortedSelect {
     select: Select,
     keys: Vec<SortKey>,
@@ -56,7 +58,8 @@ struct StarredSelects(Vec<SortedSelect>);
 
 impl Look for StarredSelects {
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
-        // A name of a WITH query hides a table only in a part of the statement.
+        // A WITH query hides a table of the same name, but only in a part of the statement. The
+        // check therefore skips statements with WITH.
         if query.with.is_some() {
             self.0.clear();
             return ControlFlow::Break(());
@@ -82,14 +85,15 @@ impl Look for StarredSelects {
     }
 }
 
-/// True for a select of a single table or subquery.
+/// True for a select that reads a single table or subquery.
 fn is_of_one_table(select: &Select) -> bool {
     let [table] = select.from.as_slice() else { return false };
     table.joins.is_empty()
         && matches!(table.relation, TableFactor::Table { .. } | TableFactor::Derived { .. })
 }
 
-/// True for a join with USING, or for a NATURAL join: the tables name a merged column in two ways.
+/// True for a join with USING, or for a NATURAL join: a merged column has one name on each side of
+/// the join.
 fn merges_columns(select: &Select) -> bool {
     select.from.iter().any(joins_by_name)
 }
@@ -144,7 +148,8 @@ impl Look for AmbiguousNames {
     }
 }
 
-/// The select list that names the columns of a body, and true for a set operation.
+/// The SELECT that names the result columns of a query body: for a set operation, the first SELECT.
+/// The flag is true for a set operation.
 fn naming_select(body: &SetExpr) -> Option<(&Select, bool)> {
     match body {
         SetExpr::Select(select) => Some((select, false)),
@@ -162,7 +167,8 @@ fn order_keys(query: &Query) -> impl Iterator<Item = &Expr> {
     keys.iter().map(|key| &key.expr)
 }
 
-/// The names in ORDER BY and DISTINCT ON. PostgreSQL reads ORDER BY first.
+/// The names in ORDER BY and DISTINCT ON. The names of ORDER BY come first, because PostgreSQL also
+/// resolves ORDER BY first.
 fn named_keys(query: &Query, select: &Select) -> Vec<SortKey> {
     let chosen = match (&select.distinct, query.body.as_ref()) {
         (Some(Distinct::On(keys)), SetExpr::Select(_)) => keys.as_slice(),
@@ -205,8 +211,8 @@ fn check_expressions(query: &Query) -> Result<()> {
         ))
 }
 
-/// True if two different items of a select list have a name. The columns of a set operation are
-/// always different.
+/// True if two different items of a select list have the name `name`. In a set operation
+/// (`is_set`), any two items with the name count as different.
 fn is_ambiguous(name: &str, items: &[SelectItem], is_set: bool) -> bool {
     let mut named = items.iter().filter_map(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
@@ -218,8 +224,8 @@ fn is_ambiguous(name: &str, items: &[SelectItem], is_set: bool) -> bool {
     named.any(|other| is_set || !is_same(first, other))
 }
 
-/// True if two expressions may have the same value. A column has the same name with and without a
-/// schema or a table; casts have several spellings.
+/// True if two expressions are the same column or the same expression in another spelling: a column
+/// name may have a schema and a table in front, and a cast has several spellings.
 pub(super) fn is_same(one: &Expr, other: &Expr) -> bool {
     match (one, other) {
         (Expr::Nested(one), other) => is_same(one, other),
@@ -248,7 +254,7 @@ fn has_cast(expr: &Expr) -> bool {
     walk::expressions(expr, is_cast).is_break()
 }
 
-/// The expression without the tables of its columns, and without parentheses.
+/// The expression without parentheses, and with column names without their table.
 fn unqualified(expr: &Expr) -> Expr {
     let mut plain = expr.clone();
     let _ = walk::expressions_mut(&mut plain, |expr| {
@@ -268,7 +274,7 @@ fn unqualified(expr: &Expr) -> Expr {
     plain
 }
 
-/// The parts of the name of a column.
+/// The parts of a column name, for example `["t", "v"]` for `t.v`; `None` for other expressions.
 pub fn column_of(expr: &Expr) -> Option<&[Ident]> {
     match expr {
         Expr::Identifier(name) => Some(std::slice::from_ref(name)),

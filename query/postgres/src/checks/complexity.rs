@@ -1,4 +1,4 @@
-//! Limits for statements with a small text and a large plan.
+//! Refuses statements whose text is small but whose plan would be too large.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -10,21 +10,21 @@ use crate::{
     walk::{self, Flow, Look},
 };
 
-/// Maximum number of columns of one select list, as in PostgreSQL.
+/// Maximum number of columns of a select list, like in PostgreSQL.
 const COLUMNS_MAX: usize = 1664;
 
-/// Maximum number of table reads of a query in WITH. Each mention of the query is planned
-/// separately.
+/// Maximum number of table reads that a query causes through its WITH queries. The planner plans a
+/// WITH query again for each mention.
 const RELATIONS_MAX: usize = 10_000;
 
-/// Maximum number of entries of one FROM. Each entry makes the plan one level deeper.
+/// Maximum number of items in a FROM clause. Each item makes the plan one level deeper.
 const ENTRIES_MAX: usize = 400;
 
-/// Maximum number of WITH clauses in each other. DataFusion visits a WITH query twice for each
-/// enclosing WITH query.
+/// Maximum nesting depth of queries that have a WITH clause. DataFusion visits a WITH query twice
+/// for each enclosing query with WITH.
 const WITH_DEPTH_MAX: usize = 14;
 
-/// Maximum number of dimensions of an array, as in PostgreSQL.
+/// Maximum number of dimensions of an array, like in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
 /// Checks that the plan of a tree does not grow too large.
@@ -38,9 +38,9 @@ pub fn check(tree: &Query) -> Result<()> {
 }
 
 struct ComplexityCheck {
-    /// The number of the enclosing arrays.
+    /// The number of ARRAY constructors around the visited expression.
     dimensions: usize,
-    /// The number of the enclosing queries with WITH.
+    /// The number of queries with WITH around the visited query.
     with_depth: usize,
     error: Option<Error>,
 }
@@ -139,7 +139,8 @@ impl Look for ComplexityCheck {
     }
 }
 
-/// The number of tables that a query reads; `weights` has the numbers of the queries in WITH.
+/// The number of table reads of a query. `weights` maps the name of each WITH query to the number
+/// of its table reads.
 fn weigh(query: &Query, weights: &HashMap<String, usize>) -> usize {
     let mut weight = 1_usize;
     let _ = walk::relations(query, |relation| {

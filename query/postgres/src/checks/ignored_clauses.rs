@@ -1,5 +1,5 @@
-//! Clauses that the planner ignores: clauses of a call for aggregates and window functions, and
-//! collations.
+//! Refuses clauses that the planner would ignore: collations, and clauses in calls of aggregates
+//! and window functions.
 
 use std::ops::ControlFlow;
 
@@ -17,10 +17,10 @@ use crate::{
     walk::{self, Flow, Look},
 };
 
-/// Collations with our order of text, by bytes.
+/// Collations that sort text by bytes, the only order of text in this database.
 const BY_BYTES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
 
-/// Refuses clauses without effect.
+/// Refuses clauses that the planner would ignore.
 ///
 /// # Errors
 /// `WrongObjectType`, like PostgreSQL, and `FeatureNotSupported`.
@@ -40,8 +40,9 @@ pub fn check(tree: &Query, names: &dyn NameResolver) -> Result<()> {
     groups.0.map_or(Ok(()), Err)
 }
 
-/// Refuses ROLLUP and similar clauses over one of two names of an expression: DataFusion has one
-/// column for both names, and cannot give NULL for only one name.
+/// Refuses ROLLUP, CUBE and GROUPING SETS of an expression that the select list contains under two
+/// names, if the GROUP BY also has the other name as a plain group. DataFusion has one column for
+/// both names, and cannot give NULL for only one name.
 struct GroupingSetCheck(Option<Error>);
 
 impl Look for GroupingSetCheck {
@@ -93,7 +94,7 @@ impl Look for GroupingSetCheck {
     }
 }
 
-/// The error of a collation with another order.
+/// The error for a collation with another order than by bytes; `None` for a supported collation.
 fn foreign(collation: &ObjectName) -> Option<Error> {
     if let Some(ObjectNamePart::Identifier(name)) = collation.0.last()
         && BY_BYTES.contains(&name.value.as_str())
@@ -168,7 +169,7 @@ fn overlooked(call: &Function, names: &dyn NameResolver) -> Option<Error> {
     None
 }
 
-/// The error of `*` as the argument of another function than `count`, and of `count` without an
+/// The error for `*` as the argument of a function other than `count`, and for `count` without an
 /// argument.
 fn starred(name: &str, call: &Function) -> Option<Error> {
     let FunctionArguments::List(list) = &call.args else { return None };
@@ -186,7 +187,7 @@ fn starred(name: &str, call: &Function) -> Option<Error> {
     }
 }
 
-/// The error of an ORDER BY in a call with DISTINCT, unless an argument repeats each key.
+/// The error for a call with DISTINCT whose ORDER BY has a key that is not an argument of the call.
 fn order_beside_distinct(call: &Function) -> Option<Error> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let is_argument = |key: &Expr| {

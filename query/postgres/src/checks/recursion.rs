@@ -1,5 +1,5 @@
-//! The rules of WITH RECURSIVE: a query reads itself once, and each round only adds rows. Any other
-//! query would run without end, or give a wrong result.
+//! The rules of WITH RECURSIVE: a recursive query reads itself once, and each round only adds rows.
+//! A query that breaks the rules would run without end, or give a wrong result.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use crate::{
     walk::{self, Flow, Look, Tree},
 };
 
-/// Checks the recursive queries of a tree; `is_aggregate` is true for the name of an aggregate.
+/// Checks the recursive queries of a tree. `is_aggregate` is true for the name of an aggregate.
 ///
 /// # Errors
 /// `InvalidRecursion`, and `FeatureNotSupported` for ORDER BY and LIMIT of a recursive query.
@@ -76,11 +76,11 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidRecursion, message)
 }
 
-/// The recursive term of one query.
+/// Checks the recursive term of a WITH RECURSIVE query with the name `name`.
 struct Term<'a> {
     name: &'a str,
     is_aggregate: &'a dyn Fn(&str) -> bool,
-    /// The number of reads of the query.
+    /// The number of reads of the recursive query in FROM clauses.
     found: usize,
 }
 
@@ -148,14 +148,14 @@ impl Term<'_> {
             reads += usize::from(self.is_name(relation));
             ControlFlow::Continue(())
         });
-        // The other reads are in expressions.
+        // The reads that FROM does not contain are in subqueries of expressions.
         if reads > self.found - before {
             return Err(self.misplaced("within a subquery"));
         }
         Ok(())
     }
 
-    /// True if the query itself is among the tables.
+    /// True if the joined tables include the recursive query.
     fn check_tables(&mut self, tables: &TableWithJoins) -> Result<bool> {
         let mut direct = self.check_table(&tables.relation)?;
         let mut so_far = self.is_read_in(&tables.relation);
@@ -191,7 +191,7 @@ impl Term<'_> {
         }
     }
 
-    /// True if the select itself aggregates; subqueries may aggregate.
+    /// True if the SELECT contains an aggregate outside of its subqueries.
     fn has_aggregate(&self, select: &Select) -> bool {
         let calls = |expr: &Expr| {
             let Expr::Function(Function { name, over: None, .. }) = expr else {

@@ -1,4 +1,4 @@
-//! Statements that the parser accepts and the database refuses.
+//! Errors for statements that the parser accepts and the database refuses.
 
 use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::{Error, ErrorKind};
@@ -7,36 +7,37 @@ fn not_supported(message: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, message)
 }
 
-/// UPDATE.
+/// The error for UPDATE.
 pub fn update() -> Error {
     not_supported("UPDATE is not supported: events never change")
         .with_hint("insert a new event; the new event replaces the event with the same key and time in a table with collision = 'last', and only the given columns with 'merge'")
 }
 
-/// MERGE.
+/// The error for MERGE.
 pub fn merge() -> Error {
     not_supported("MERGE is not supported: events never change").with_hint(
         "use INSERT … ON CONFLICT DO NOTHING, or a table with collision = 'last' or 'merge'",
     )
 }
 
-/// DO.
+/// The error for DO.
 pub fn block() -> Error {
     not_supported("DO is not supported: the database has no procedural language")
 }
 
-/// CREATE, ALTER or DROP of an object of PostgreSQL.
+/// The error for CREATE, ALTER or DROP of a kind of object that only PostgreSQL has. `statement`
+/// names the statement.
 pub fn object(statement: &str) -> Error {
     not_supported(&format!("{} is not supported", statement.to_uppercase()))
 }
 
-/// CREATE UNLOGGED TABLE.
+/// The error for CREATE UNLOGGED TABLE.
 pub fn unlogged() -> Error {
     not_supported("an unlogged table is not supported: events are stored in the journal")
         .with_hint("WITH (durability = 'relaxed') acknowledges events before the sync to disk")
 }
 
-/// PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED.
+/// The error for PREPARE TRANSACTION, COMMIT PREPARED and ROLLBACK PREPARED.
 pub fn two_phases() -> Error {
     not_supported(
         "a transaction in two phases is not supported: prepared transactions are disabled",
@@ -46,7 +47,7 @@ pub fn two_phases() -> Error {
     )
 }
 
-/// The error of a statement that no part of the session executes.
+/// The error for a statement that the database does not support.
 pub fn error(statement: &Statement) -> Error {
     match statement {
         Statement::Update(_) => update(),

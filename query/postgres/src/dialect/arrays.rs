@@ -1,5 +1,5 @@
-//! ANY and ALL of arrays: rewrites a literal array as a list. A membership test in an array column
-//! can be unknown, where the planner says false.
+//! ANY and ALL with arrays. A literal array becomes a list. For an array column, the rewrite adds
+//! the unknown result (NULL): the planner would return false.
 
 use std::ops::ControlFlow;
 
@@ -12,12 +12,12 @@ use stratalog_text::parse_array;
 
 use crate::{names::fold, parse, walk};
 
-/// `x = ANY (SELECT …)` means `x IN (SELECT …)`, `x <> ALL (SELECT …)` means NOT IN. `ARRAY[…]`, or
-/// the text of an array, becomes a list in the same way. Other operators compare with each element
-/// of the array.
+/// `x = ANY (SELECT …)` becomes `x IN (SELECT …)`, and `x <> ALL (SELECT …)` becomes NOT IN. With
+/// `ARRAY[…]`, or a quoted array, the elements become the list of the IN. For other operators, the
+/// result combines one comparison for each element.
 ///
 /// # Errors
-/// An error in the text.
+/// An error in the quoted array.
 pub fn membership(expr: &mut Expr) -> Result<()> {
     let (left, op, right, all) = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
@@ -36,7 +36,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         *expr = match (list.is_empty(), is_list) {
             (false, true) => Expr::InList { expr: left, list, negated: all },
             (false, false) => comparison_with_each(&left, op, &list, all),
-            // No value is in an empty list, not even NULL.
+            // Membership in an empty list is false, even for NULL.
             (true, _) => Expr::Nested(Box::new(Expr::BinaryOp {
                 left: Box::new(Expr::IsNull(left)),
                 op: if all { BinaryOperator::Or } else { BinaryOperator::And },
@@ -54,7 +54,7 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
         }
         return Ok(());
     }
-    // `ARRAY(SELECT …)` has the rows of the subquery as elements.
+    // An `ARRAY(SELECT …)` has the rows of its subquery as elements.
     if let Expr::Function(function) = right.as_ref()
         && let FunctionArguments::Subquery(query) = &function.args
         && function.name.to_string().eq_ignore_ascii_case("array")
@@ -79,24 +79,24 @@ pub fn membership(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Maximum number of types among the elements of a typed array.
+/// Maximum number of different types among the elements of an array that gets a common type.
 const TYPES_MAX: usize = 64;
 
-/// Maximum number of branches of the CASEs of a typed array. Elements of a larger array keep their
-/// own types.
+/// Maximum number of CASE branches that give an array a common type. The elements of a larger array
+/// keep their own types.
 const BRANCHES_MAX: usize = 20_000;
 
-/// The elements of an array in the type of the array, PostgreSQL's common type of the elements.
-/// Each element becomes a CASE with the element as result; branches that never apply name the
-/// other elements. Elements without a type of their own, and elements of one type, stay as they
-/// are.
+/// Gives the elements of an array PostgreSQL's common type. Each element becomes a CASE that
+/// returns the element; branches that never apply name one element of every type in the array, and
+/// thus determine the type of the CASE. Elements without a type, and casts to one type, stay
+/// unchanged.
 fn in_array_type(list: Vec<Expr>) -> Vec<Expr> {
     if list.iter().all(is_untyped)
         || list.windows(2).all(|pair| matches!(pair, [one, other] if same_cast(one, other)))
     {
         return list;
     }
-    // One element of each type is enough, as far as the syntax shows the type.
+    // One element of each type is enough, if the syntax shows the types.
     let mut others: Vec<Expr> = Vec::new();
     for element in &list {
         let is_known = |other: &Expr| *other == *element || same_type(other, element);
@@ -123,8 +123,8 @@ fn in_array_type(list: Vec<Expr>) -> Vec<Expr> {
     list.into_iter().map(typed).collect()
 }
 
-/// Whether two elements have one type for certain: casts to one type, whole numbers within the
-/// range of integer, texts, or NULL.
+/// Whether two elements certainly have the same type: casts to one type, numbers of the same
+/// integer or numeric type, quoted constants, or NULL.
 fn same_type(one: &Expr, other: &Expr) -> bool {
     let kind = |expr: &Expr| match expr {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) => Some("text"),
@@ -139,7 +139,7 @@ fn same_type(one: &Expr, other: &Expr) -> bool {
     kinds.0.is_some() && kinds.0 == kinds.1 || same_cast(one, other)
 }
 
-/// A constant without a cast, or a parameter.
+/// Whether an expression is a constant without a cast, or a parameter.
 fn is_untyped(expr: &Expr) -> bool {
     match expr {
         Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => is_untyped(expr),
@@ -148,13 +148,13 @@ fn is_untyped(expr: &Expr) -> bool {
     }
 }
 
-/// Whether two expressions are casts to one type.
+/// Whether two expressions are casts to the same type.
 fn same_cast(one: &Expr, other: &Expr) -> bool {
     let target = cast_target(one);
     target.is_some() && target == cast_target(other)
 }
 
-/// The type of a cast.
+/// The target type of a cast; `None` for other expressions.
 fn cast_target(expr: &Expr) -> Option<&DataType> {
     match expr {
         Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
@@ -164,8 +164,9 @@ fn cast_target(expr: &Expr) -> Option<&DataType> {
     }
 }
 
-/// `ARRAY[…]::type[]` casts each element directly to the type, as PostgreSQL does, without a cast
-/// to the common type of the elements. An array of constants needs no cast: constants lose no type.
+/// Casts each element of `ARRAY[…]::type[]` directly to the type, like PostgreSQL: a cast to the
+/// common type of the elements first could lose digits. An array of constants stays unchanged,
+/// because the cast of the array gives the same result.
 pub fn cast_elements(expr: &mut Expr) {
     let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } =
         expr
@@ -212,8 +213,9 @@ fn is_number(expr: &Expr) -> bool {
     number(expr).is_some()
 }
 
-/// True for a numeric, and for a whole number that real rounds. ANY compares a real with an array of such numbers
-/// in double precision, IN in real.
+/// True for a number with decimal places or an exponent, and for a whole number that the type real
+/// rounds. ANY compares a real with an array of such numbers in double precision; IN compares in
+/// real.
 fn differs_in_real(expr: &Expr) -> bool {
     number(expr).is_some_and(|text| {
         let exact = text.parse::<f64>().is_ok_and(|value| f64::from(value as f32) == value);
@@ -234,7 +236,8 @@ fn elements(text: &str) -> Result<Vec<Expr>> {
     Ok(list)
 }
 
-/// Compares a value with each element of a list. The tree of comparisons is as flat as possible.
+/// Compares a value with each element of a list. Joins the comparisons by OR, or by AND if `all`,
+/// in a tree with the least possible depth.
 fn comparison_with_each(left: &Expr, op: &BinaryOperator, list: &[Expr], all: bool) -> Expr {
     let binary = |left: Expr, op: BinaryOperator, right: Expr| {
         let (left, right) = (Box::new(left), Box::new(right));
@@ -259,8 +262,9 @@ fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-/// `x = ANY (a)` for a column of arrays, without an equal element: the result is unknown if `x` or
-/// an element of the array is NULL, unless the array is empty.
+/// Gives `x = ANY (a)`, for an expression `a` with a column, PostgreSQL's result if no element
+/// equals `x`: NULL if `x` or an element of the array is NULL and the array is not empty, else
+/// false.
 pub fn in_array(expr: &mut Expr) {
     let (left, op, right, all) = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op.clone(), right, false),
@@ -285,7 +289,7 @@ pub fn in_array(expr: &mut Expr) {
     }
 }
 
-/// The operator with the opposite truth value.
+/// The operator that is true where `op` is false; `None` without an opposite operator.
 fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
     Some(match op {
         BinaryOperator::Eq => BinaryOperator::NotEq,
@@ -311,10 +315,10 @@ fn not_if(negated: bool, expr: Expr) -> Expr {
     if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: nested } } else { *nested }
 }
 
-/// An expression with other expressions in place of the quoted names.
+/// Parses `sql`, and replaces each quoted name in `parts` with its expression.
 fn fill_placeholders(sql: &str, parts: &[(&str, Expr)]) -> Option<Expr> {
     let mut expr = parse::expression(sql).ok()?;
-    // On the way out: the walk does not visit the inserted expressions.
+    // After the visit of an expression: the walk does not visit the inserted expressions.
     let _ = walk::expressions_mut(&mut expr, |expr| {
         if let Expr::Identifier(ident @ Ident { quote_style: Some(_), .. }) = expr
             && let Some((_, part)) = parts.iter().find(|(name, _)| *name == fold(ident))

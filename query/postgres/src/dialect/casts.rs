@@ -1,13 +1,13 @@
-//! Casts that a query groups by. The planner names a cast after the inner expression. The planner
-//! then confuses `v::text` with `v`, or with `v::bigint`, but columns need distinct names:
+//! Casts in GROUP BY. The planner names a cast after the inner expression, and therefore confuses
+//! `v::text` with `v` or with `v::bigint`. Columns need distinct names:
 //!
 //! ```text
 //!   SELECT v, v::text FROM t            SELECT v, $cast(v::text, 'text') FROM t
 //!   GROUP BY v, v::text           ─►    GROUP BY v, $cast(v::text, 'text')
 //! ```
 //!
-//! The called function only has another name (`rules::named_casts`). A call for a cast that does
-//! not need the function changes no answer.
+//! The function `$cast` only gives the cast another name (`rules::types::named_casts`). An
+//! unnecessary call does not change a result.
 
 use std::ops::ControlFlow;
 
@@ -23,8 +23,7 @@ use crate::{
     walk::{self, Tree},
 };
 
-/// Gives distinct names to casts that a SELECT groups by, if another group or column has the same
-/// name.
+/// Gives casts in a SELECT distinct names, if two groups of its GROUP BY would have the same name.
 pub fn tell_apart(select: &mut Select, mut order_by: Option<&mut OrderBy>) {
     let names = taken_names(select);
     if names.is_empty() {
@@ -47,7 +46,7 @@ pub fn tell_apart(select: &mut Select, mut order_by: Option<&mut OrderBy>) {
     }
 }
 
-/// The names of groups that are casts, or contain casts, and share a name with another group.
+/// The inner names of the casts in groups that share the planner's name with another group.
 fn taken_names(select: &Select) -> Vec<String> {
     let GroupByExpr::Expressions(groups, _) = &select.group_by else { return Vec::new() };
     let (mut written, mut in_sets) = (Vec::new(), false);
@@ -65,7 +64,7 @@ fn taken_names(select: &Select) -> Vec<String> {
         all.push(group);
         all.extend(item_of(group, &select.projection));
     }
-    // A previous pass has named the casts.
+    // The casts already have names from an earlier call of `tell_apart`.
     if all.iter().any(|group| holds(group, is_named)) {
         return Vec::new();
     }
@@ -85,7 +84,7 @@ fn taken_names(select: &Select) -> Vec<String> {
     names
 }
 
-/// The item of a select list for a position or a name.
+/// The select-list expression that a group refers to by its position or by its alias.
 fn item_of<'a>(group: &Expr, projection: &'a [SelectItem]) -> Option<&'a Expr> {
     let item = match group {
         Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
@@ -114,8 +113,8 @@ fn holds(expr: &Expr, what: fn(&Expr) -> bool) -> bool {
     found.is_break()
 }
 
-/// The planner's name of an expression: the expression without casts. The name has no qualifiers,
-/// since a column has the same name with and without qualifiers.
+/// The planner's name of an expression: the text of the expression without casts and qualifiers. A
+/// column has the same name with and without qualifiers.
 fn bare(expr: &Expr) -> String {
     let mut bare = expr.clone();
     let _ = walk::own_expressions_mut(&mut bare, |expr| {
@@ -159,7 +158,8 @@ fn first_argument(function: &Function) -> Option<&Expr> {
     }
 }
 
-/// Names the casts whose inner expression has a name in `names`. Returns true if a cast changed.
+/// Replaces the casts whose inner expression has a name in `names` by calls of `$cast`. Returns
+/// true if a cast changed.
 fn name_casts(tree: &mut impl Tree, names: &[String]) -> bool {
     let mut changed = false;
     let _ = walk::own_expressions_mut(tree, |expr| {

@@ -1,4 +1,5 @@
-//! Reads texts in the place of conditions as booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a = 1`.
+//! Reads quoted constants in place of conditions as booleans: `WHERE 't'`, `NOT 'f'`, `'f' OR a =
+//! 1`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, JoinConstraint, Select, TableFactor, TableWithJoins, UnaryOperator,
@@ -10,10 +11,11 @@ use stratalog_model::{ColumnType, Result};
 use super::merged_columns;
 use crate::errors::from_datafusion;
 
-/// Reads texts in operands of AND, OR, NOT and IS TRUE, and in conditions of CASE and FILTER.
+/// Reads quoted constants as booleans in the operands of AND, OR, NOT and IS TRUE, and in the
+/// conditions of CASE and FILTER.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` for a text that is no boolean.
+/// `InvalidTextRepresentation` for a non-boolean constant.
 pub fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -38,16 +40,16 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     }
 }
 
-/// Reads texts in the conditions of a SELECT.
+/// Reads quoted constants in the conditions of a SELECT as booleans.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` for a text that is no boolean.
+/// `InvalidTextRepresentation` for a non-boolean constant.
 pub fn of_select(select: &mut Select) -> Result<()> {
     select.selection.iter_mut().chain(&mut select.having).try_for_each(boolean)?;
     select.from.iter_mut().try_for_each(of_joins)
 }
 
-/// Reads texts in the conditions of joins.
+/// Reads quoted constants in the ON conditions of joins as booleans.
 fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
     for join in &mut tables.joins {
         if let Some((JoinConstraint::On(condition), _)) =
@@ -59,10 +61,10 @@ fn of_joins(tables: &mut TableWithJoins) -> Result<()> {
     Ok(())
 }
 
-/// Reads texts in the conditions of joins in parentheses.
+/// Reads quoted constants in the ON conditions of parenthesized joins as booleans.
 ///
 /// # Errors
-/// `InvalidTextRepresentation` for a text that is no boolean.
+/// `InvalidTextRepresentation` for a non-boolean constant.
 pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     match factor {
         TableFactor::NestedJoin { table_with_joins, .. } => of_joins(table_with_joins),

@@ -1,5 +1,5 @@
-//! Queries without columns: the planner has neither INTERSECT and EXCEPT of such queries, nor
-//! `a.*` of such a query.
+//! Queries whose result has no columns. For such queries, the planner supports neither INTERSECT
+//! and EXCEPT nor a wildcard `a.*`. The rewrite turns the left form into the right form:
 //!
 //! ```text
 //!   SELECT EXCEPT SELECT          SELECT FROM (SELECT 1 AS row EXCEPT SELECT 1 AS row) AS row
@@ -13,11 +13,12 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::{names::fold, parse};
 
-/// The name of the column of the branches, and of the table of the branches. No statement writes
-/// the name.
+/// The name of the added column, and of the table around the set operation. No statement can write
+/// this name.
 const ROW: &str = "\u{1}row";
 
-/// Gives the branches of a set operation without columns a constant column.
+/// Adds a constant column to the branches of an INTERSECT or EXCEPT without columns. `named` lists
+/// the WITH queries without columns.
 pub fn of_sets(query: &mut Query, named: &[String]) {
     if !intersects(&query.body) || !is_body_empty(&query.body, named) {
         return;
@@ -36,13 +37,14 @@ pub fn of_sets(query: &mut Query, named: &[String]) {
     *query.body = SetExpr::Select(Box::new(outer));
 }
 
-/// Removes `a.*` from a select list if the table `a` has no columns.
+/// Removes `a.*` from a select list if the table `a` has no columns. `named` lists the WITH queries
+/// without columns.
 pub fn without_wildcards(select: &mut Select, named: &[String]) {
     let Select { projection, from, .. } = select;
     projection.retain(|item| !is_item_empty(item, from, named) || is_unqualified(item));
 }
 
-/// The names of the WITH queries without columns, in addition to `named`.
+/// Adds to `named` the names of the query's WITH queries that return no columns.
 pub fn name_queries(query: &Query, named: &mut Vec<String>) {
     for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
         if is_empty(&cte.query, named) {
@@ -51,7 +53,7 @@ pub fn name_queries(query: &Query, named: &mut Vec<String>) {
     }
 }
 
-/// `SELECT FROM (SELECT 1) AS row`
+/// The query `SELECT FROM (SELECT 1) AS row`.
 fn select_of_rows() -> Option<Select> {
     let sql = format!("SELECT FROM (SELECT 1) AS \"{ROW}\"");
     let parsed = parse::statements(&sql, usize::MAX).ok()?.pop()?;
@@ -110,7 +112,7 @@ fn is_unqualified(item: &SelectItem) -> bool {
     matches!(item, SelectItem::Wildcard(_))
 }
 
-/// True for a wildcard without columns.
+/// True for a wildcard that stands for no columns.
 fn is_item_empty(item: &SelectItem, from: &[TableWithJoins], named: &[String]) -> bool {
     let mut factors = from.iter().flat_map(|table| {
         std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))

@@ -1,4 +1,4 @@
-//! Expressions that the planner reads in another way than PostgreSQL.
+//! Rewrites expressions to which the planner gives another meaning than PostgreSQL.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, CharacterLength, DataType, Expr, Subscript,
@@ -10,7 +10,7 @@ use stratalog_functions::with_backslashes;
 use crate::names::fold;
 use crate::parse::call;
 
-/// Maximum number of decimal digits of a constant numeric; a longer constant is a float.
+/// Maximum number of decimal digits of a numeric constant; a longer constant becomes a float.
 const DIGITS_MAX: usize = 76;
 
 /// Rewrites one expression.
@@ -39,14 +39,15 @@ pub fn respell(expr: &mut Expr) {
             for access in access_chain {
                 match access {
                     AccessExpr::Subscript(Subscript::Index { .. }) => {}
-                    // The planner expects the name of a field as a text.
+                    // The planner expects the field name as a string constant.
                     AccessExpr::Dot(part) => {
                         if let (true, Expr::Identifier(name)) = (of_value, &*part) {
                             let name = Value::SingleQuotedString(fold(name));
                             *part = Expr::Value(name.into());
                         }
                     }
-                    // A missing lower bound is the first element, a missing upper bound the last.
+                    // A missing lower bound means the first element, and a missing upper bound the
+                    // last element.
                     AccessExpr::Subscript(Subscript::Slice {
                         lower_bound, upper_bound, ..
                     }) => {
@@ -62,8 +63,8 @@ pub fn respell(expr: &mut Expr) {
     }
 }
 
-/// Replaces a chain of subscripts with a slice by an empty slice: `a[1:2][1:2]` is empty, because
-/// arrays have one dimension.
+/// Replaces several subscripts that include a slice by one empty slice: `a[1:2][1:2]` is empty,
+/// because arrays have one dimension.
 fn empty_of_dimensions(access_chain: &mut Vec<AccessExpr>) {
     let is_slice =
         |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }));
@@ -78,7 +79,8 @@ fn empty_of_dimensions(access_chain: &mut Vec<AccessExpr>) {
     *access_chain = vec![AccessExpr::Subscript(nothing)];
 }
 
-/// `ARRAY[]::int[]`: only the cast tells the type.
+/// Rewrites `ARRAY[]::int[]` to `'{}'::int[]`, because only the cast shows the type of the empty
+/// array.
 fn type_empty_array(expr: &mut Expr) {
     if let Expr::Cast { expr: inner, .. } = expr
         && let Expr::Array(array) = inner.as_ref()
@@ -88,8 +90,8 @@ fn type_empty_array(expr: &mut Expr) {
     }
 }
 
-/// A cast to `varchar(n)` keeps n characters, and a cast to `char` keeps the first. A cast to
-/// `char(n)` would also append blanks, and is not rewritten.
+/// Shortens the operand of a cast to `varchar(n)` to n characters, and of a cast to `char` to one
+/// character. A cast to `char(n)` would also append blanks; the rewrite leaves it unchanged.
 fn cut_to_length(expr: &mut Expr) {
     let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } =
         expr
@@ -120,8 +122,8 @@ fn cut_to_length(expr: &mut Expr) {
     }
 }
 
-/// A constant `"char"` is one byte: the first byte of a text, or the byte of `\ooo`. A byte outside
-/// of ASCII is written as `\ooo`.
+/// Reduces the constant of a cast to `"char"` to one byte: its first byte, or the byte of an octal
+/// escape `\ooo`. The rewrite writes a byte outside of ASCII as `\ooo`.
 fn read_byte(expr: &mut Expr) {
     let Expr::Cast { expr: inner, data_type: DataType::Custom(name, _), .. } = expr else {
         return;
@@ -148,8 +150,8 @@ fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// `-(-2147483648)` is the constant 2147483648, and no negated integer: the signs before a constant
-/// belong to the constant, also through parentheses.
+/// Moves the signs before a number, also through parentheses, into the constant: `-(-2147483648)`
+/// is the constant 2147483648, and not a negated integer.
 fn fold_signs(expr: &mut Expr) {
     let (mut signs, mut inner) = (0_u32, &*expr);
     let value = loop {
@@ -170,7 +172,8 @@ fn fold_signs(expr: &mut Expr) {
     };
 }
 
-/// The smallest bigint is a bigint, although the number without the sign is out of range.
+/// Makes the smallest bigint, -9223372036854775808, a bigint, although the number without the sign
+/// is out of range.
 fn keep_smallest(expr: &mut Expr) {
     if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } = expr
         && let Expr::Value(ValueWithSpan { value: Value::Number(text, settled), .. }) =
@@ -180,8 +183,8 @@ fn keep_smallest(expr: &mut Expr) {
     }
 }
 
-/// A constant outside of the range of numeric is a float; a whole constant outside of bigint is a
-/// numeric.
+/// Makes a constant outside of the range of numeric a float, and a whole number outside of the
+/// range of bigint a numeric.
 fn number(expr: &mut Expr) {
     let Expr::Value(ValueWithSpan { value: Value::Number(text, settled), .. }) = expr else {
         return;
@@ -210,7 +213,8 @@ fn number(expr: &mut Expr) {
     }
 }
 
-/// A row is null if all values are null, and not null if no value is null.
+/// Rewrites IS NULL and IS NOT NULL of a row: a row is null if all values are null, and not null if
+/// no value is null.
 fn null_row(expr: &mut Expr) {
     let (inner, is_null) = match expr {
         Expr::IsNull(inner) => (inner, true),
@@ -234,7 +238,7 @@ fn null_row(expr: &mut Expr) {
     }
 }
 
-/// `LIKE 'a#%' ESCAPE '#'` means `LIKE 'a\%'`.
+/// Rewrites a pattern for the usual escape character: `LIKE 'a#%' ESCAPE '#'` becomes `LIKE 'a\%'`.
 fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
     let Some(ValueWithSpan { value: Value::SingleQuotedString(escape), .. }) = &*escape_char else {
         return;

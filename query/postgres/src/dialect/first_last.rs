@@ -7,8 +7,9 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::names::fold;
 
-/// `last(v, t)` means `first_value(v ORDER BY t DESC NULLS LAST)`, `first(v, t)` the same in the
-/// other direction: the value of the row with the greatest, or the least, `t`. FILTER stays.
+/// Rewrites `last(v, t)` to `first_value(v ORDER BY t DESC NULLS LAST)`: the value of the row with
+/// the greatest `t`. `first(v, t)` becomes the same call in ascending order, for the least `t`. A
+/// FILTER stays.
 pub fn respell(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let Some(name) = function.name.0.last().and_then(|part| part.as_ident()).map(fold) else {

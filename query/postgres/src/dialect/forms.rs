@@ -1,4 +1,4 @@
-//! Clauses that PostgreSQL reads and DataFusion does not read.
+//! Rewrites clauses of PostgreSQL that DataFusion does not support.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use crate::{
     walk,
 };
 
-/// `x BETWEEN SYMMETRIC a AND b` means `x BETWEEN a AND b OR x BETWEEN b AND a`.
+/// Rewrites `x BETWEEN SYMMETRIC a AND b` to `x BETWEEN a AND b OR x BETWEEN b AND a`.
 pub fn between(expr: &mut Expr) {
     let Expr::Between { expr: value, negated, low, high } = expr else { return };
     if !take_mark(low) {
@@ -42,8 +42,8 @@ pub fn between(expr: &mut Expr) {
     };
 }
 
-/// Removes the mark of BETWEEN SYMMETRIC, the first operand of an expression. Returns true if the
-/// expression had the mark.
+/// Removes the marker that the parser's rewrite puts in front of the lower bound of BETWEEN
+/// SYMMETRIC. Returns true if the expression had the marker.
 fn take_mark(expr: &mut Expr) -> bool {
     let Expr::BinaryOp { left, right, .. } = expr else { return false };
     match left.as_ref() {
@@ -57,7 +57,8 @@ fn take_mark(expr: &mut Expr) -> bool {
     }
 }
 
-/// HAVING, or `GROUP BY ()`, makes one group of all rows, even without an aggregate.
+/// Makes a select with HAVING or `GROUP BY ()` aggregate all rows as one group, even without an
+/// aggregate.
 pub fn group_all(select: &mut Select) {
     let GroupByExpr::Expressions(groups, modifiers) = &mut select.group_by else { return };
     let had_groups = !groups.is_empty();
@@ -86,8 +87,8 @@ pub fn group_all(select: &mut Select) {
     });
 }
 
-/// `VALUES ((SELECT …)), (2)` means `SELECT (SELECT …) AS column1 UNION ALL SELECT 2`: DataFusion
-/// accepts no subquery in VALUES.
+/// Rewrites `VALUES ((SELECT …)), (2)` to `SELECT (SELECT …) AS column1 UNION ALL SELECT 2`:
+/// DataFusion accepts no subquery in VALUES.
 pub fn values(query: &mut Query) {
     let SetExpr::Values(values) = query.body.as_ref() else { return };
     let asks = |expr: &Expr| match expr {
@@ -132,7 +133,8 @@ fn select_one() -> Option<Select> {
     }
 }
 
-/// Writes IS [NOT] DISTINCT FROM with a text as an operator that reads the text.
+/// Writes IS [NOT] DISTINCT FROM with a quoted constant as an operator: the operator gives the
+/// constant the type of the other operand.
 pub fn distinct_from(expr: &mut Expr) {
     let is_text = |expr: &Expr| matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
     let (left, right, name) = match expr {
@@ -148,7 +150,7 @@ pub fn distinct_from(expr: &mut Expr) {
     *expr = Expr::BinaryOp { left, op: BinaryOperator::Custom(name.to_string()), right };
 }
 
-/// `EXISTS (SELECT FROM …)` becomes `EXISTS (SELECT 1 FROM …)`: the planner needs a column.
+/// Rewrites `EXISTS (SELECT FROM …)` to `EXISTS (SELECT 1 FROM …)`: the planner needs a column.
 ///
 /// # Errors
 /// `SyntaxError` for any other subquery without a column.

@@ -1,5 +1,6 @@
-//! Grouping sets that the planner does not read: positions in grouping sets, and groups of several
-//! expressions in ROLLUP and CUBE. GROUPING in a subquery without tables.
+//! Rewrites grouping sets that the planner does not support: positions in grouping sets, and
+//! several expressions in one element of ROLLUP or CUBE. Also rewrites GROUPING in a subquery
+//! without tables.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +11,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{names::fold, walk};
 
-/// Maximum number of grouping sets of one GROUP BY, as in PostgreSQL.
+/// Maximum number of grouping sets of a GROUP BY, like in PostgreSQL.
 const SETS_MAX: usize = 4_096;
 
 /// Rewrites the grouping sets of a SELECT.
@@ -47,8 +48,8 @@ pub fn write_out(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// `(SELECT GROUPING(a))` becomes `(GROUPING(a))`: the groups of the enclosing query number the
-/// call.
+/// Replaces `(SELECT GROUPING(a))`, a subquery without tables, with `(GROUPING(a))`: the call
+/// refers to the groups of the enclosing query.
 pub fn lift_grouping(expr: &mut Expr) {
     let Expr::Subquery(query) = expr else { return };
     let (None, None, None) = (&query.with, &query.order_by, &query.limit_clause) else { return };
@@ -78,7 +79,7 @@ pub fn lift_grouping(expr: &mut Expr) {
     }
 }
 
-/// Removes repeated expressions from a set.
+/// Removes repeated expressions from a grouping set.
 fn keep_first(set: &mut Vec<Expr>) {
     let mut kept: Vec<Expr> = Vec::with_capacity(set.len());
     for expr in set.drain(..) {
@@ -89,7 +90,7 @@ fn keep_first(set: &mut Vec<Expr>) {
     *set = kept;
 }
 
-/// Replaces a position with the expression at the position of the select list.
+/// Replaces a position (`GROUP BY ROLLUP (1)`) with the select-list expression at this position.
 fn at_position(expr: &mut Expr, projection: &[SelectItem]) -> Result<()> {
     let Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) = &*expr else {
         return Ok(());
@@ -113,7 +114,7 @@ fn at_position(expr: &mut Expr, projection: &[SelectItem]) -> Result<()> {
     }
 }
 
-/// Each subset of the elements, the full set first.
+/// The grouping sets of a CUBE: each subset of the elements, the full set first.
 fn cube(elements: &[Vec<Expr>]) -> Result<Vec<Vec<Expr>>> {
     let count = u32::try_from(elements.len()).ok().and_then(|count| 1_usize.checked_shl(count));
     let count = count.filter(|count| *count <= SETS_MAX).ok_or_else(|| {

@@ -1,6 +1,6 @@
-//! Constant intervals. Our own parser reads an interval, with the fields and the digits of the
-//! constant (`interval '1-2' YEAR TO MONTH`, `'1.23 s'::interval(1)`). The rewritten interval uses
-//! the units of the planner's parser.
+//! Rewrites constant intervals. This project's own parser reads the interval, with the fields and
+//! the precision of the constant (`interval '1-2' YEAR TO MONTH`, `'1.23 s'::interval(1)`). The
+//! rewritten interval uses units that the planner's parser knows.
 
 use arrow::{
     array::AsArray,
@@ -55,7 +55,7 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     Ok(())
 }
 
-/// Fields of an interval, from the longest.
+/// A field of an interval, in order from the longest to the shortest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum IntervalPart {
     Year,
@@ -66,11 +66,11 @@ enum IntervalPart {
     Second,
 }
 
-/// The fields and digits that a constant keeps.
+/// The fields and the decimal digits to which a constant interval is cut.
 #[derive(Debug, Clone, Copy, Default)]
 struct IntervalPrecision {
     fields: Option<(IntervalPart, IntervalPart)>,
-    /// Digits of the seconds after the decimal point.
+    /// Decimal digits of the seconds.
     digits: Option<u64>,
 }
 
@@ -122,7 +122,7 @@ fn constant(interval: &mut Interval, negative: bool, style: &TextStyle) -> Resul
         }
     };
     let digits = interval.fractional_seconds_precision.or(interval.leading_precision);
-    // The parser also reads the number of rows in a window's frame as an interval.
+    // The parser also reads the row count of a window frame as an interval.
     let is_count = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_count && !negative && fields.is_none() {
         return Ok(());
@@ -134,7 +134,7 @@ fn constant(interval: &mut Interval, negative: bool, style: &TextStyle) -> Resul
     Ok(())
 }
 
-/// The interval of a text.
+/// Reads `text` as an interval, cuts it to `limits`, and returns it as an expression.
 fn read(text: &str, limits: IntervalPrecision, negative: bool, style: &TextStyle) -> Result<Expr> {
     let text = limits.fields.map_or_else(|| text.to_string(), |fields| with_unit(text, fields));
     let array = parse_value(Some(&text), &ColumnType::Interval, style)?;
@@ -168,11 +168,11 @@ fn read(text: &str, limits: IntervalPrecision, negative: bool, style: &TextStyle
     }))
 }
 
-/// A bare number counts the last field. Under MINUTE TO SECOND, two numbers with a colon are
-/// minutes and seconds.
+/// Adds the unit to a bare number: the number counts the last of the given fields. Under MINUTE TO
+/// SECOND, two numbers with a colon are minutes and seconds.
 fn with_unit(text: &str, (first, last): (IntervalPart, IntervalPart)) -> String {
     let trimmed = text.trim();
-    // `5 day 1`: the number follows another unit.
+    // In `5 day 1`, the number follows another unit.
     let number = match trimmed.rsplit_once(' ') {
         Some((before, number)) if before.ends_with(|last: char| last.is_ascii_alphabetic()) => {
             number

@@ -1,4 +1,5 @@
-//! Aggregates that make one JSON document of many rows. The rewrite builds the document as text.
+//! Rewrites aggregates that combine many rows into one JSON document. The rewritten aggregate
+//! builds the document as text.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -8,9 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 use crate::names::fold;
 use crate::parse::call;
 
-/// `jsonb_agg(v)` means `('[' || string_agg(to_jsonb(v)::text, ', ') || ']')::jsonb`, with null for
-/// NULL. `jsonb_object_agg(k, v)` does the same with the members of `jsonb_build_object(k, v)`.
-/// DISTINCT, ORDER BY, FILTER and OVER stay with the aggregate.
+/// Rewrites `jsonb_agg(v)` to `('[' || string_agg(to_jsonb(v)::text, ', ') || ']')::jsonb`, with
+/// `null` for a NULL. `jsonb_object_agg(k, v)` is rewritten in the same way, with the member text
+/// of `jsonb_build_object(k, v)`. DISTINCT, ORDER BY, FILTER and OVER stay with the aggregate.
 pub fn respell(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let Some(name) = function.name.0.last().and_then(|part| part.as_ident()).map(fold) else {
@@ -43,7 +44,8 @@ fn element(value: Expr) -> Option<Expr> {
     call("coalesce", vec![json, string("null")])
 }
 
-/// The text between the braces of an object.
+/// The text of one member of a JSON object: the text of `jsonb_build_object(key, value)` without
+/// the braces.
 fn member(key: Expr, value: Expr) -> Option<Expr> {
     let object = cast(call("jsonb_build_object", vec![key, value])?, DataType::Text);
     let number = |number: &str| Expr::Value(Value::Number(number.to_string(), false).into());

@@ -1,5 +1,5 @@
-//! The names of a LATERAL subquery's columns that come from tables before the subquery: the planner
-//! names such a column after the reference, not after the column.
+//! Names the columns of a LATERAL subquery that come from earlier tables. The planner names such a
+//! column after the whole reference (`t.v`), and PostgreSQL after the column (`v`).
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::names::fold;
 
-/// Names the columns of other tables in a LATERAL subquery: `LATERAL (SELECT t.v)` has a column
-/// `v`.
+/// Gives an alias to each column of another table in a LATERAL subquery: `LATERAL (SELECT t.v)`
+/// becomes `LATERAL (SELECT t.v AS v)`.
 pub fn name_columns(factor: &mut TableFactor) {
     if let TableFactor::Derived { lateral: true, subquery, .. } = factor
         && let SetExpr::Select(select) = subquery.body.as_mut()

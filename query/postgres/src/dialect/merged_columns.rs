@@ -1,8 +1,8 @@
-//! The columns that RIGHT and FULL JOIN … USING and NATURAL merge. In PostgreSQL a merged column
-//! has the value of the side with a row; in the planner a merged column always has the left value.
-//! The rewrite therefore writes the join with ON, and replaces the names of merged columns with
-//! expressions. For other joins the rewrite happens only if the planner takes a merged column for
-//! an ambiguous name.
+//! Rewrites RIGHT and FULL joins with USING or NATURAL, which merge a column of each side into one
+//! column. In PostgreSQL the merged column has the value of the side that has a row; in the planner
+//! it always has the left value. The rewrite therefore writes the join with ON, and replaces the
+//! names of merged columns with expressions. It rewrites other joins only if the planner reports
+//! the name of a merged column as ambiguous. The first query becomes the second query:
 //!
 //! ```text
 //!   SELECT x FROM a FULL JOIN b USING (x)
@@ -27,16 +27,16 @@ mod scope;
 
 pub use columns::Columns;
 
-/// The joins to rewrite.
+/// Selects the joins to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinSelection {
-    /// RIGHT and FULL.
+    /// RIGHT and FULL joins.
     Right,
-    /// All joins.
+    /// Joins of every kind.
     All,
 }
 
-/// Rewrites every select over a join of the kind `which`.
+/// Rewrites the joins that `which` selects, and the names of their merged columns.
 ///
 /// # Errors
 /// An error in the joined tables, or in the merged names.
@@ -46,7 +46,8 @@ pub async fn write_out(
     which: JoinSelection,
 ) -> Result<()> {
     let _ = walk::change(statement, &mut NestedAliases(which));
-    // Inner selects first: each step then sees the correct columns.
+    // Rewrites the inner selects first, so that the planning of the outer select sees the correct
+    // columns.
     loop {
         let mut finder = JoinFinder::of(which);
         let _ = walk::change(statement, &mut finder);
@@ -58,7 +59,7 @@ pub async fn write_out(
     }
 }
 
-/// True if a statement has a join of the kind `which`.
+/// True if a statement has a join that `which` selects.
 pub fn mentions(statement: &Statement, which: JoinSelection) -> bool {
     struct JoinSearch(JoinSelection);
     impl Look for JoinSearch {
@@ -72,7 +73,8 @@ pub fn mentions(statement: &Statement, which: JoinSelection) -> bool {
     walk::look(statement, &mut JoinSearch(which)).is_break()
 }
 
-/// True if a statement has a `*` over a merging join. The merged columns of the join come first.
+/// True if a statement has a `*` over a join with merged columns. A `*` returns the merged columns
+/// before the other columns.
 pub fn shows_all(statement: &Statement) -> bool {
     struct WildcardSearch;
     impl Look for WildcardSearch {
@@ -88,7 +90,8 @@ pub fn shows_all(statement: &Statement) -> bool {
     walk::look(statement, &mut WildcardSearch).is_break()
 }
 
-/// The constraint of a join, if the kind of join allows merged columns.
+/// The constraint of a join, and the side that gives the value of a merged column; `None` for kinds
+/// of joins without merged columns.
 pub(super) fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, MergedSide)> {
     let found = match operator {
         JoinOperator::Join(constraint)
@@ -104,7 +107,7 @@ pub(super) fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstr
     Some(found)
 }
 
-/// The side of the join with the value of a merged column.
+/// The side of a join that gives the value of a merged column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MergedSide {
     Left,
@@ -112,7 +115,7 @@ pub(super) enum MergedSide {
     Either,
 }
 
-/// True if the item has a join to rewrite.
+/// True if an item of FROM contains a join that `which` selects.
 fn merges(item: &TableWithJoins, which: JoinSelection) -> bool {
     let by_itself = item.joins.iter().any(|join| match &join.join_operator {
         JoinOperator::Right(constraint)
@@ -137,7 +140,8 @@ fn is_merging(constraint: &JoinConstraint) -> bool {
     matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
 }
 
-/// `(a FULL JOIN b USING (x)) AS j` means `(SELECT * FROM a FULL JOIN b USING (x)) AS j`.
+/// Rewrites a join with an alias, `(a FULL JOIN b USING (x)) AS j`, as a subquery, `(SELECT * FROM
+/// a FULL JOIN b USING (x)) AS j`.
 struct NestedAliases(JoinSelection);
 
 impl Change for NestedAliases {
@@ -155,13 +159,14 @@ impl Change for NestedAliases {
     }
 }
 
-/// The CTEs of one query, and the number of visited CTEs.
+/// The WITH queries of a query, and the number of WITH queries that the walk has visited.
 struct WithScope {
     with: Option<With>,
     visited: usize,
 }
 
-/// Finds the first select to rewrite. With the columns of the select's tables, rewrites the select.
+/// Finds the first select to rewrite, and stores its tables in `found`. If `columns` already has
+/// the columns of these tables, rewrites the select instead.
 struct JoinFinder {
     which: JoinSelection,
     frames: Vec<WithScope>,
@@ -183,7 +188,7 @@ impl Change for JoinFinder {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        // ORDER BY reaches the tables of a lone select, but not the tables of a UNION.
+        // ORDER BY can name the tables of a single select, but not the tables of a UNION.
         let alone = matches!(query.body.as_ref(), SetExpr::Select(_));
         if let Some(select) = first_select(&mut query.body, self.which) {
             let order_by = if alone { query.order_by.as_mut() } else { None };
@@ -204,7 +209,7 @@ impl Change for JoinFinder {
 }
 
 impl JoinFinder {
-    /// The CTEs in scope of the visited query.
+    /// The WITH queries that the visited query can name.
     fn visible(&self) -> Option<With> {
         let mut ctes: Vec<Cte> = Vec::new();
         let mut recursive = false;
@@ -222,7 +227,7 @@ impl JoinFinder {
     }
 }
 
-/// The first select of a body with a join to rewrite.
+/// The first select in a query body that has a join to rewrite.
 fn first_select(body: &mut SetExpr, which: JoinSelection) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => {
@@ -249,7 +254,7 @@ fn rewrite(
     scope::replace(select, order_by, items)
 }
 
-/// A name for an unnamed subquery in FROM.
+/// An alias for the unnamed subquery with the number `at` in FROM.
 fn unnamed(at: usize) -> TableAlias {
     let name = Ident::with_quote('"', format!("$joined{at}"));
     TableAlias { explicit: true, name, columns: Vec::new(), at: None }

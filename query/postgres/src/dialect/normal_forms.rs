@@ -1,5 +1,5 @@
-//! The normal forms of Unicode. The grammar has the names as keywords: `normalize(s, NFD)`, `s IS
-//! NFD NORMALIZED`.
+//! Rewrites the normal forms of Unicode. The SQL grammar has their names as keywords: `normalize(s,
+//! NFD)`, `s IS NFD NORMALIZED`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, NormalizationForm, Value,
@@ -8,7 +8,8 @@ use datafusion::sql::sqlparser::ast::{
 use crate::names::fold;
 use crate::parse::call;
 
-/// Writes the name of a normal form as text, and the test for a normal form as a comparison.
+/// Writes the name of a normal form as a string constant, and the test `s IS NFD NORMALIZED` as a
+/// comparison.
 pub fn respell(expr: &mut Expr) {
     match expr {
         Expr::Function(function) => {

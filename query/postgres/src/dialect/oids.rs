@@ -1,10 +1,10 @@
-//! Constants of type oid: PostgreSQL's oid has 32 bits, and reads a negative number as the number
-//! with the same bits. The planner's oid is a bigint.
+//! Constants of type oid. An oid of PostgreSQL has 32 bits; a negative number means the unsigned
+//! number with the same bits. The planner's oid is a bigint.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, UnaryOperator, Value, ValueWithSpan};
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Writes the constant of a cast to oid in the range of an oid.
+/// Converts the constant in a cast to oid to a number in the range of an oid.
 ///
 /// # Errors
 /// `NumericOutOfRange`.
@@ -34,7 +34,7 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The number of a constant, and true for a text.
+/// The value of a constant; the flag is true for a quoted constant. `None` for other expressions.
 fn constant(expr: &Expr) -> Option<(i64, bool)> {
     match expr {
         Expr::Nested(inner) => constant(inner),

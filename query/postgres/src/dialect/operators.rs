@@ -1,5 +1,5 @@
-//! Rewrites SIMILAR TO and the names of the clock as calls that the planner knows, and operators
-//! before constants without a type.
+//! Rewrites SIMILAR TO and names such as CURRENT_TIMESTAMP as calls that the planner knows, and
+//! operators in front of constants without a type.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -72,7 +72,7 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// True for a text or a NULL without a type.
+/// True for a quoted constant or NULL without a cast.
 fn is_untyped(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_untyped(inner),
@@ -83,7 +83,8 @@ fn is_untyped(expr: &Expr) -> bool {
     }
 }
 
-/// `array_replace` replaces every equal element, and not only the first.
+/// Renames `array_replace` to `array_replace_all`: PostgreSQL's function replaces every equal
+/// element, and DataFusion's only the first.
 fn remove_all(function: &mut Function) {
     let Some(ObjectNamePart::Identifier(name)) = function.name.0.last_mut() else { return };
     let all = match fold(name).as_str() {
@@ -97,7 +98,8 @@ fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// `make_interval(days => 3)` means `make_interval(0, 0, 0, 3)`.
+/// Orders the named arguments of `make_interval`: `make_interval(days => 3)` becomes
+/// `make_interval(0, 0, 0, 3)`.
 fn order_interval_parts(function: &mut Function) -> Result<()> {
     const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
     let name = function.name.0.last().and_then(|part| part.as_ident()).map(fold);
@@ -138,8 +140,9 @@ fn order_interval_parts(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
-/// The casts of `now()`, in order, for LOCALTIMESTAMP and LOCALTIME, and for CURRENT_TIMESTAMP and
-/// CURRENT_TIME with a precision.
+/// The types to which the rewrite casts `now()`, in order, in place of LOCALTIMESTAMP and
+/// LOCALTIME, and of CURRENT_TIMESTAMP and CURRENT_TIME with a precision. `None` for other
+/// functions.
 fn clock(function: &Function) -> Result<Option<Vec<DataType>>> {
     let [part] = function.name.0.as_slice() else { return Ok(None) };
     let name = match part.as_ident() {
@@ -174,7 +177,8 @@ fn clock(function: &Function) -> Result<Option<Vec<DataType>>> {
     let time = DataType::Time(None, TimezoneInfo::None);
     Ok(Some(match (name.as_str(), precision) {
         ("localtime" | "current_time", None | Some(6)) => vec![time],
-        // A time keeps microseconds: the timestamp before the time has the precision.
+        // The type time always keeps microseconds; a first cast to timestamp therefore applies the
+        // precision.
         ("localtime" | "current_time", _) => vec![DataType::Timestamp(precision, zone), time],
         _ => vec![DataType::Timestamp(Some(precision.unwrap_or(6)), zone)],
     }))

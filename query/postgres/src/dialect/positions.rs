@@ -1,4 +1,5 @@
-//! Functions in FROM that read a table by position: replaces a call with a subquery.
+//! Replaces the function `read_record(gsn, table)` in FROM with a subquery. The function reads the
+//! record at one position (gsn) of the log.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName,
@@ -8,18 +9,18 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{names::fold, parse};
 
-/// The planner's name for the table of a call of `read_record`.
+/// The planner's name for the table function that replaces `read_record`.
 pub const RECORD_FUNCTION: &str = "$record";
 
-/// The column for the comparison with the position.
+/// The column of the replaced function that has the position of each record.
 pub const RECORD_POSITION: &str = "$gsn";
 
-/// True if the function with the name, in lower case, reads a table.
+/// True if the function with the name `name`, in lower case, reads a table.
 pub fn reads_table(name: &str) -> bool {
     name == "read_record"
 }
 
-/// The table in place of a call; `None` for other functions.
+/// The subquery that replaces a call of `read_record`; `None` for other functions.
 ///
 /// # Errors
 /// `UndefinedFunction` for wrong arguments.
@@ -51,7 +52,7 @@ fn function_alias(function: &Ident) -> TableAlias {
     TableAlias { explicit: true, name: function.clone(), columns: Vec::new(), at: None }
 }
 
-/// `(SELECT * EXCLUDE ("$gsn") FROM $record(table) WHERE compared) AS called`.
+/// Builds `(SELECT * EXCLUDE ("$gsn") FROM $record(table) WHERE compared) AS called`.
 fn record_of(table: &Expr, compared: Expr, called: TableAlias) -> Result<TableFactor> {
     let parsed = parse::statements("SELECT * FROM records()", usize::MAX)?.into_iter().next();
     let Some(datafusion::sql::sqlparser::ast::Statement::Query(mut subquery)) =
@@ -69,7 +70,8 @@ fn record_of(table: &Expr, compared: Expr, called: TableAlias) -> Result<TableFa
         if let Some(from) = select.from.first_mut()
             && let TableFactor::Table { name, args, .. } = &mut from.relation
         {
-            // The planner finds a function by the written form: a quoted name is another function.
+            // The planner finds a function by its name as written, with quotes: a quoted name would
+            // be another function.
             *name = ObjectName::from(vec![Ident::new(RECORD_FUNCTION)]);
             let table = FunctionArg::Unnamed(FunctionArgExpr::Expr(table.clone()));
             *args = Some(TableFunctionArgs { args: vec![table], settings: None });

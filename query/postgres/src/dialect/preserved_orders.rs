@@ -1,4 +1,5 @@
-//! Orders that matter, although the planner drops the orders.
+//! Preserves the row order of subqueries if the result depends on it: the planner would drop the
+//! ORDER BY.
 
 use std::ops::ControlFlow;
 
@@ -13,17 +14,17 @@ use crate::{
     walk::{self, Change},
 };
 
-/// The LIMIT that no result reaches, of subqueries whose order is kept.
+/// A LIMIT larger than any result. A subquery with this LIMIT keeps its ORDER BY.
 pub const ENDLESS: i64 = i64::MAX / 2;
 
-/// Aggregates with a result that depends on the order of the rows.
+/// Aggregates whose result depends on the order of the rows.
 const COLLECTING: &[&str] = &["array_agg", "string_agg"];
 
-/// Aggregates that a rewrite turns into order-dependent aggregates.
+/// Aggregates that a later rewrite turns into order-dependent aggregates.
 const DOCUMENTS: &[&str] = &["jsonb_agg", "json_agg", "jsonb_object_agg", "json_object_agg"];
 
-/// Makes the planner keep the orders that the rows of a query depend on: orders of subqueries with
-/// an OFFSET or DISTINCT, of subqueries with rows that pass through unchanged, and of
+/// Makes the planner keep each ORDER BY that the result of a query depends on: in subqueries with
+/// an OFFSET or DISTINCT, in subqueries whose rows the outer query returns in their order, and in
 /// `array_agg(DISTINCT v)`. `is_aggregate` is true for the name of an aggregate.
 pub fn keep(query: &mut Query, is_aggregate: impl Fn(&str) -> bool) {
     let _ = walk::change(query, &mut PreservedOrders { depth: 0, is_aggregate: &is_aggregate });
@@ -68,7 +69,8 @@ impl Change for PreservedOrders<'_> {
 }
 
 impl PreservedOrders<'_> {
-    /// Keeps the order of the single subquery that `query` reads row by row.
+    /// Keeps the ORDER BY of the subquery or WITH query that `query` reads, if the result of
+    /// `query` depends on the row order.
     fn keep_source(&self, query: &mut Query) {
         let SetExpr::Select(select) = query.body.as_ref() else { return };
         if !self.shows_order(select) {
@@ -89,7 +91,7 @@ impl PreservedOrders<'_> {
         }
     }
 
-    /// True if the result of a select depends on the row order of the select's only table.
+    /// True if a select reads a single table, and its result depends on the row order of the table.
     fn shows_order(&self, select: &Select) -> bool {
         if !matches!(select.from.as_slice(), [from] if from.joins.is_empty()) {
             return false;
@@ -112,14 +114,14 @@ impl PreservedOrders<'_> {
     }
 }
 
-/// The name of the called function.
+/// The name of the function that an expression calls; `None` for other expressions.
 fn called_name(expr: &Expr) -> Option<String> {
     let Expr::Function(call) = expr else { return None };
     call.name.0.last()?.as_ident().map(names::fold)
 }
 
-/// Gives an ordered query without a LIMIT an unreachable LIMIT: the planner would drop the order of
-/// a query without LIMIT.
+/// Adds the LIMIT [`ENDLESS`] to an ordered query without a LIMIT: the planner would drop the order
+/// of a query without LIMIT.
 fn make_endless(query: &mut Query) {
     if query.order_by.is_none() || query.fetch.is_some() {
         return;
@@ -135,8 +137,9 @@ fn make_endless(query: &mut Query) {
     }
 }
 
-/// `array_agg(DISTINCT v)` becomes `array_agg(DISTINCT v ORDER BY v)`. The elements of a document
-/// would have another order as text.
+/// Rewrites `array_agg(DISTINCT v)` to `array_agg(DISTINCT v ORDER BY v)`. Does the same for
+/// aggregates that build a JSON document, before a later rewrite turns their elements into text:
+/// text would sort in another order.
 fn sort_distinct(expr: &mut Expr) {
     let Expr::Function(call) = expr else { return };
     let [part] = call.name.0.as_slice() else { return };
@@ -150,7 +153,7 @@ fn sort_distinct(expr: &mut Expr) {
     let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first() else {
         return;
     };
-    // The order of a constant means nothing, and a number would be a position.
+    // An ORDER BY of a constant sorts nothing, and a number in it would mean a position.
     if list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
         || is_constant(first)
     {

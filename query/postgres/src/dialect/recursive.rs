@@ -1,5 +1,6 @@
-//! The types of recursive queries. The first term determines the types for the second term: integer
-//! constants in the first term have the type integer, although the planner would choose bigint.
+//! Determines the column types of recursive queries. The first term determines the types: an
+//! integer constant in the first term has the type integer, although the planner would choose
+//! bigint.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, Query, Select, SelectItem, SetExpr, UnaryOperator, Value,
@@ -18,7 +19,7 @@ pub fn type_constants(query: &mut Query) {
 }
 
 fn in_term(term: &mut SetExpr, has_names: bool) {
-    // The parser limits the depth of a statement.
+    // Recursion is safe here, because the parser limits the depth of a statement.
     match term {
         SetExpr::Select(select) => in_select(select, has_names),
         SetExpr::Query(query) => in_term(query.body.as_mut(), has_names),
@@ -37,7 +38,7 @@ fn in_select(select: &mut Select, has_names: bool) {
     for item in &mut select.projection {
         match item {
             SelectItem::ExprWithAlias { expr, .. } => as_integer(expr),
-            // Without a name, a cast would rename the column.
+            // The cast would rename a column without an alias.
             SelectItem::UnnamedExpr(expr) if is_integer(expr) => {
                 as_integer(expr);
                 if !has_names {

@@ -1,5 +1,5 @@
-//! Functions that return rows: `generate_series` in a select list, `jsonb_array_elements` in a
-//! select list and in FROM, and LATERAL before functions.
+//! Rewrites functions that return rows: `generate_series` in a select list, `jsonb_array_elements`
+//! in a select list and in FROM, and functions after LATERAL.
 
 use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
@@ -21,13 +21,14 @@ use crate::{
     walk,
 };
 
-/// The name of the table, and of the column, of a series from a select list.
+/// The name of the table, and of its column, that replaces a series in a select list.
 const SERIES: &str = "$series";
 
-/// The column of `jsonb_array_elements` in FROM.
+/// The column name of `jsonb_array_elements` in FROM.
 const VALUE: &str = "value";
 
-/// The list function behind a function with rows, and true if the elements are jsonb.
+/// The function that returns the rows of the set-returning function `name` as one list. The flag is
+/// true if the elements are jsonb.
 fn list_of(name: &str) -> Option<(&'static str, bool)> {
     Some(match name {
         "jsonb_array_elements" | "json_array_elements" => ("jsonb_elements_list", true),
@@ -44,12 +45,13 @@ fn list_of(name: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// True if the single column of a function in FROM has the name `value`, under any alias.
+/// True if the single column of a function in FROM keeps the name `value`, even under an alias.
 fn has_value(name: &str) -> bool {
     list_of(name).is_some_and(|(list, _)| list.starts_with("jsonb_elements"))
 }
 
-/// The list function behind a function with pairs as rows, and true if the values are jsonb.
+/// The function that returns the key-value pairs of the set-returning function `name` as one list.
+/// The flag is true if the values are jsonb.
 fn pairs_of(name: &str) -> Option<(&'static str, bool)> {
     Some(match name {
         "jsonb_each" | "json_each" => ("jsonb_each_list", true),
@@ -58,7 +60,7 @@ fn pairs_of(name: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// A subquery with the columns `key` and `value` from a list of pairs.
+/// A subquery that returns a list of pairs as rows with the columns `key` and `value`.
 fn pairs(
     list: &str,
     is_json: bool,
@@ -93,7 +95,7 @@ fn pairs(
     Some(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 
-/// Functions in FROM that the planner itself reads.
+/// Set-returning functions that the planner supports in FROM without a rewrite.
 const TABLES: [&str; 3] = ["generate_series", "range", "unnest"];
 
 fn name_of(function: &Function) -> Option<String> {
@@ -110,7 +112,7 @@ fn unnamed(arguments: &[FunctionArg]) -> Option<Vec<Expr>> {
         .collect()
 }
 
-/// `unnest(list(argument))`, with a cast to jsonb for jsonb elements.
+/// Builds `unnest(list(argument))`, with a cast to jsonb if the elements are jsonb.
 fn elements(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
     let (list, is_json) = list_of(name)?;
     let rows = call("unnest", vec![call(list, arguments)?])?;
@@ -131,10 +133,10 @@ fn as_json(rows: Expr, is_json: bool) -> Expr {
     }
 }
 
-/// In expressions: unnests the elements of an array, and refuses other series.
+/// Rewrites a call of a set-returning function in an expression as `unnest` of a list.
 ///
 /// # Errors
-/// `FeatureNotSupported`.
+/// `FeatureNotSupported` for a `generate_series` with unsupported arguments.
 pub fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = expr else { return Ok(()) };
     let Some(name) = name_of(function) else { return Ok(()) };
@@ -156,7 +158,7 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// `unnest(series_list(from, to, step))`, with bounds for each row.
+/// Builds `unnest(series_list(from, to, step))`, whose bounds may differ from row to row.
 fn series(arguments: Vec<Expr>) -> Option<Expr> {
     call("unnest", vec![call("series_list", arguments)?])
 }
@@ -166,10 +168,12 @@ fn misplaced_rows_error() -> Error {
         .with_hint("call the function in FROM: SELECT … FROM generate_series(…) AS x")
 }
 
-/// `SELECT generate_series(1, 3)` means `SELECT x FROM …, generate_series(1, 3) AS x`.
+/// Moves a series from the select list to FROM: `SELECT generate_series(1, 3)` becomes `SELECT x
+/// FROM …, generate_series(1, 3) AS x`.
 ///
 /// # Errors
-/// `FeatureNotSupported` for two series, which would advance side by side.
+/// `FeatureNotSupported` for two series, which PostgreSQL would advance in parallel, and for a
+/// series with DISTINCT ON that cannot move to FROM.
 pub fn join_series(select: &mut Select) -> Result<()> {
     let first_rows = matches!(select.distinct, Some(Distinct::On(_)));
     let (count, late) = rows_in_list(select);
@@ -208,7 +212,7 @@ pub fn join_series(select: &mut Select) -> Result<()> {
         if first_rows {
             return Err(first_of_rows());
         }
-        // Keeps the series as a list in each row.
+        // Leaves the series in the select list; a later rewrite unnests it as a list in each row.
         select.projection = before;
         return Ok(());
     }
@@ -241,9 +245,10 @@ pub fn join_series(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// The number of functions with rows in a select list, and true if the rows come after the rest of
-/// the query. Several series advance side by side, and aggregates and windows do not see the rows
-/// of a series. In both cases the series is a list in each row.
+/// The number of set-returning calls in a select list. The flag is true if the calls must produce
+/// their rows after the rest of the query: several series advance in parallel, and aggregates and
+/// window functions do not see the rows of a series. In both cases the series becomes a list in
+/// each row.
 fn rows_in_list(select: &Select) -> (usize, bool) {
     let (mut series, mut others) = (0_usize, false);
     let _ = walk::own_expressions(&select.projection, |expr| {
@@ -258,12 +263,12 @@ fn rows_in_list(select: &Select) -> (usize, bool) {
     (series, series > 1 || series > 0 && others)
 }
 
-/// Checks DISTINCT ON beside a function with rows. PostgreSQL chooses among the rows of the
-/// function if ORDER BY mentions the function. Otherwise PostgreSQL chooses first, and calls the
-/// function for the chosen rows.
+/// Checks DISTINCT ON together with a set-returning function in the select list. PostgreSQL applies
+/// DISTINCT ON to the rows of the function if ORDER BY mentions the function. Otherwise PostgreSQL
+/// applies DISTINCT ON first, and calls the function for the remaining rows.
 ///
 /// # Errors
-/// `FeatureNotSupported` for a call after the choice.
+/// `FeatureNotSupported` for a call that PostgreSQL would make after DISTINCT ON.
 pub fn distinct_rows(select: &Select, order_by: Option<&OrderBy>) -> Result<()> {
     let Some(OrderByKind::Expressions(order)) = order_by.map(|order_by| &order_by.kind) else {
         return Ok(());
@@ -303,7 +308,7 @@ fn first_of_rows() -> Error {
     .with_hint("select the first rows in a subquery in FROM, and call the function outside")
 }
 
-/// True if an expression calls a set-returning function, outside of subqueries.
+/// True if an expression calls a set-returning function. Subqueries do not count.
 pub fn returns_rows(expr: &Expr) -> bool {
     let found = walk::own_expressions(expr, |expr| match expr {
         Expr::Function(function) if name_of(function).is_some_and(|name| gives_rows(&name)) => {
@@ -314,12 +319,12 @@ pub fn returns_rows(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// True if a function in a select list returns one row for each value.
+/// True for the name of a set-returning function.
 fn gives_rows(name: &str) -> bool {
     TABLES.contains(&name) || list_of(name).is_some()
 }
 
-/// True if a function is an aggregate.
+/// True for the name of an aggregate.
 fn aggregates(name: &str) -> bool {
     const OURS: [&str; 6] =
         ["every", "json_agg", "json_object_agg", "jsonb_agg", "jsonb_object_agg", "variance"];
@@ -331,7 +336,8 @@ fn aggregates(name: &str) -> bool {
     ALL.contains(name)
 }
 
-/// Takes the single series out of an expression. Returns true if the expression had a series.
+/// Replaces the series in an expression with a column, and moves the arguments of the series to
+/// `series`. Returns true if the expression had a series.
 fn take_series(expr: &mut Expr, series: &mut Option<Vec<Expr>>) -> Result<bool> {
     match expr {
         Expr::Function(function)
@@ -346,7 +352,7 @@ fn take_series(expr: &mut Expr, series: &mut Option<Vec<Expr>>) -> Result<bool> 
                 }
                 _ => None,
             };
-            // Two series would advance side by side.
+            // PostgreSQL would advance two series in parallel.
             if series.is_some() {
                 return Err(misplaced_rows_error());
             }
@@ -377,8 +383,8 @@ fn names_column(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// In FROM: `jsonb_array_elements(x)`, and any function with one value, becomes a lateral subquery.
-/// LATERAL before a function changes nothing.
+/// Rewrites functions in FROM: `jsonb_array_elements(x)`, and any function that returns one value,
+/// becomes a lateral subquery. LATERAL in front of a function has no effect.
 ///
 /// # Errors
 /// `FeatureNotSupported` for an unsupported WITH ORDINALITY.
@@ -482,10 +488,11 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// Rows with numbers: `FROM unnest(x) WITH ORDINALITY AS u (u, k)`.
+/// Rewrites a function WITH ORDINALITY, which numbers its rows, as a subquery: `FROM unnest(x) WITH
+/// ORDINALITY AS u (u, k)`.
 ///
 /// # Errors
-/// `FeatureNotSupported` for functions without a list of rows.
+/// `FeatureNotSupported` for a function whose rows are not available as a list.
 fn with_numbers(
     function: &Ident,
     arguments: Vec<Expr>,
@@ -511,7 +518,7 @@ fn with_numbers(
     };
     let lengths: Option<Vec<Expr>> =
         lists.iter().map(|list| call("cardinality", vec![list.clone()])).collect();
-    // NULL fills up the shorter lists.
+    // Shorter lists continue with NULL up to the length of the longest list.
     let length = match lists.len() {
         1 => lengths.and_then(|mut lengths| lengths.pop()),
         _ => lengths.and_then(|lengths| call("greatest", lengths)),
@@ -528,7 +535,7 @@ fn with_numbers(
         Some(alias) if values.len() == 2 => fold(&alias.name),
         _ => called,
     };
-    // For equal names, clients do not see the part after the mark.
+    // The suffix makes equal names distinct. Clients see only the name before the \u{1}.
     let last = values.len() - 1;
     let names: Vec<Ident> = (0..=last)
         .map(|at| match at {
@@ -559,8 +566,8 @@ fn with_numbers(
     Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 
-/// `generate_series(1, '3')` means `generate_series(1, 3)`: a quoted constant beside a number is a
-/// number.
+/// Removes the quotes of a constant if another argument is a number: `generate_series(1, '3')`
+/// becomes `generate_series(1, 3)`.
 fn numbers_in_quotes(arguments: &mut [FunctionArg]) {
     let constant = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => {
@@ -588,8 +595,9 @@ fn numbers_in_quotes(arguments: &mut [FunctionArg]) {
     }
 }
 
-/// The planner reads only series of bigint. A series with a constant that fits an integer is a
-/// series of integers, unless a cast says bigint.
+/// Adapts the cast of a series argument for the planner, which supports only series of bigint.
+/// Removes a cast of a small constant to smallint or integer, so that the series still returns
+/// integers. Other casts to these types become casts to bigint.
 fn as_bigint(argument: &mut FunctionArg) {
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return };
     let Expr::Cast { data_type, expr: inner, .. } = &mut *expr else { return };
@@ -607,7 +615,7 @@ fn as_bigint(argument: &mut FunctionArg) {
     }
 }
 
-/// A call of the function with the name `name`.
+/// A call of the function `name` with `arguments`.
 fn call_of(name: &ObjectName, arguments: Vec<Expr>) -> Option<Expr> {
     let Expr::Function(mut function) = call("f", arguments)? else { return None };
     function.name = name.clone();
@@ -621,7 +629,8 @@ fn query(sql: &str) -> Option<Box<Query>> {
     }
 }
 
-/// `FROM jsonb_array_elements(…) AS e`: the bare name `e` is the element.
+/// For `FROM jsonb_array_elements(…) AS e`, replaces the bare name `e` with the element column,
+/// `e.value`.
 pub fn name_elements(query: &mut Query) {
     let mut aliases = Vec::new();
     if let SetExpr::Select(select) = query.body.as_ref() {
@@ -655,7 +664,8 @@ pub fn name_elements(query: &mut Query) {
     });
 }
 
-/// The alias of a function whose single column has a fixed name.
+/// The alias of a function in FROM whose single column is always named `value`; `None` for other
+/// items.
 fn alias_of(factor: &TableFactor) -> Option<String> {
     let (name, alias) = match factor {
         TableFactor::Table { name, alias: Some(alias), args: Some(_), .. }

@@ -1,6 +1,7 @@
-//! `generate_series` in FROM. A series of constants streams: the planner reads the bounds at
-//! planning time. Every other series is a list. The bounds of a list are ordinary expressions: the
-//! session's rules apply, parameters are allowed, and each row may have other bounds.
+//! `generate_series` in FROM. A series between constants produces its rows one batch at a time; the
+//! planner reads its bounds during planning. Every other series is first built as a list. The
+//! bounds of a list are ordinary expressions: parameters are allowed, and each row of the query may
+//! have other bounds.
 
 use std::ops::ControlFlow;
 
@@ -23,12 +24,12 @@ use crate::{
     walk,
 };
 
-/// True if the arguments of a series are constants that [`settle`] or the planner reads.
+/// True if [`settle`] or the planner can read all arguments of a series as constants.
 pub fn is_constant(arguments: &[Expr]) -> bool {
     arguments.iter().all(is_whole_constant) || is_of_constant_times(arguments)
 }
 
-/// True for a type of whole numbers.
+/// True for smallint, integer and bigint.
 pub fn is_whole(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -98,8 +99,8 @@ fn is_step(expr: &Expr) -> bool {
     }
 }
 
-/// Names the function for a series of constants, and writes the constants as arguments of the
-/// function.
+/// Renames `generate_series` to [`OF_TIMES`] for constant times, and to [`OF_BIGINTS`] for integers
+/// that include a bigint. Also writes constant times as the arguments that [`OF_TIMES`] reads.
 ///
 /// # Errors
 /// An error in a time or an interval.
@@ -138,7 +139,7 @@ fn expr_of(argument: &FunctionArg) -> Option<Expr> {
     }
 }
 
-/// True if an expression of whole numbers is a bigint.
+/// True if an integer expression contains a cast to bigint.
 fn says_bigint(expr: &Expr) -> bool {
     let found = walk::expressions(expr, |expr| match expr {
         Expr::Cast { data_type: DataType::BigInt(_) | DataType::Int8(_), .. } => {
@@ -154,8 +155,8 @@ fn says_bigint(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// The arguments of [`OF_TIMES`]: bounds in units since 1970, months, days and nanoseconds of the
-/// step, the unit in nanoseconds, and the zone of a series of `timestamptz`.
+/// The arguments of [`OF_TIMES`]: the bounds in units since 1970; the months, days and nanoseconds
+/// of the step; the length of a unit in nanoseconds; and the time zone, empty for `timestamp`.
 fn times(first: &Expr, last: &Expr, step: &Expr, style: &TextStyle) -> Result<[String; 7]> {
     let types: Vec<ColumnType> =
         [first, last].into_iter().filter_map(time_of).map(|(_, column_type)| column_type).collect();
@@ -188,7 +189,8 @@ fn times(first: &Expr, last: &Expr, step: &Expr, style: &TextStyle) -> Result<[S
     ])
 }
 
-/// The text of a bound, written in the bound's own type: a date has no time, a `timestamp` no zone.
+/// The text of a bound in the format of its own type: a date has no time of day, and a `timestamp`
+/// no time zone.
 fn plain(bound: &Expr, style: &TextStyle) -> Result<String> {
     let Some((text, column_type)) = time_of(bound) else {
         return Ok(text_of(bound).unwrap_or_default().to_string());

@@ -1,5 +1,5 @@
-//! Constants of ORDER BY and DISTINCT ON. PostgreSQL takes a constant for a position in the select
-//! list; the planner does not.
+//! Replaces positions in ORDER BY and DISTINCT ON. PostgreSQL reads a constant there as a position
+//! in the select list; the planner does not:
 //!
 //! ```text
 //!   SELECT DISTINCT ON (2) lower(s), h FROM t   ─►   SELECT DISTINCT ON (h) lower(s), h FROM t
@@ -14,10 +14,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::names::{fold, name_of_item};
 
-/// Rewrites the positions of a query for the planner.
+/// Replaces the positions in the ORDER BY and DISTINCT ON of a query with expressions.
 ///
 /// # Errors
-/// `SyntaxError` for a constant that is no position, `InvalidColumnReference` for a position
+/// `SyntaxError` for a constant that is not a position, `InvalidColumnReference` for a position
 /// outside of the select list.
 pub fn write_out(query: &mut Query) -> Result<()> {
     let order_by = query.order_by.as_mut();
@@ -70,13 +70,13 @@ fn keys(order_by: &mut OrderBy) -> Option<impl Iterator<Item = &mut Expr>> {
     }
 }
 
-/// GROUP BY also has positions, and no other constants.
+/// Checks the constants of GROUP BY: only positions are allowed.
 fn of_groups(select: &mut Select) -> Result<()> {
     let GroupByExpr::Expressions(groups, _) = &mut select.group_by else { return Ok(()) };
     groups.iter_mut().try_for_each(|group| at_position(group, "GROUP BY"))
 }
 
-/// Removes the parentheses around a position.
+/// Removes the parentheses around a position. Other constants are an error.
 fn at_position(expr: &mut Expr, clause: &str) -> Result<()> {
     let (mut bare, mut is_negative) = (&*expr, false);
     loop {
@@ -125,7 +125,7 @@ fn not_in_list(clause: &str, position: &str) -> Error {
     )
 }
 
-/// Replaces a position with the expression of the select list.
+/// Replaces a position with the select-list expression at this position.
 fn take_item(expr: &mut Expr, items: &[SelectItem], clause: &str) -> Result<()> {
     let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = &*expr else {
         return Ok(());
@@ -144,7 +144,8 @@ fn take_item(expr: &mut Expr, items: &[SelectItem], clause: &str) -> Result<()> 
     }
 }
 
-/// Names the casts of a select list like PostgreSQL, if DISTINCT ON or ORDER BY names the column.
+/// Gives a cast in the select list PostgreSQL's column name as an alias, if DISTINCT ON or ORDER BY
+/// mentions this name. Applies only to a SELECT with DISTINCT ON.
 fn name_casts(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let Some(Distinct::On(told_apart)) = &select.distinct else { return };
     let mut mentioned: Vec<String> = Vec::new();
@@ -167,7 +168,8 @@ fn name_casts(select: &mut Select, order_by: Option<&mut OrderBy>) {
     }
 }
 
-/// Sorts the expressions of DISTINCT ON in the order of ORDER BY: the planner expects equal lists.
+/// Orders the expressions of DISTINCT ON (`told_apart`) like the keys of ORDER BY (`sorted`): the
+/// planner expects the same order in both lists.
 fn in_order(told_apart: &mut [Expr], sorted: &[Expr]) {
     let place = |expr: &Expr| {
         let place = sorted.iter().position(|key| are_same(key, expr));

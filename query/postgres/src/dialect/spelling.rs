@@ -1,4 +1,4 @@
-//! Expressions with another spelling in PostgreSQL than in the planner.
+//! Rewrites expressions that PostgreSQL and the planner write differently.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
@@ -12,7 +12,7 @@ use crate::{
     parse::{self, call},
 };
 
-/// Maximum number of digits in an expanded number: the digits of a numeric.
+/// Maximum number of digits of a number written without its exponent: the digits of a numeric.
 const DIGITS_MAX: usize = 76;
 
 /// Rewrites one expression.
@@ -31,13 +31,13 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
         Expr::Cast {
             kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, ..
         } if is_floating(data_type) => {
-            // Parses the text directly in the wanted type: a numeric in between would round twice.
+            // Parses the text directly as the target type: a numeric in between would round twice.
             if let Some(text) = number_of(inner) {
                 **inner = Expr::Value(Value::SingleQuotedString(text).into());
             }
         }
         Expr::Cast { expr: inner, data_type, .. } if is_any_numeric(data_type) => {
-            // Keeps all written digits.
+            // Keeps all digits of the number as written.
             if let Some(text) = number_of(inner).filter(|text| !text.contains(['e', 'E'])) {
                 let point = if text.contains('.') { "" } else { "." };
                 *expr = Expr::Value(Value::Number(format!("{text}{point}"), false).into());
@@ -85,8 +85,9 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     Ok(())
 }
 
-/// SUBSTRING, OVERLAY and POSITION become function calls. The functions also accept bytes.
-/// SUBSTRING FROM a text returns the part that matches the text as a pattern.
+/// Rewrites SUBSTRING, OVERLAY and POSITION as function calls, which also accept bytes.
+/// `SUBSTRING(s FROM pattern)`, with text after FROM, returns the part of `s` that matches the
+/// pattern.
 fn parts(expr: &mut Expr) {
     let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Value(Value::Null.into()));
     let called = match expr {
@@ -101,7 +102,7 @@ fn parts(expr: &mut Expr) {
             Expr::Value(ValueWithSpan { value: Value::Number(..), .. })
         ) =>
         {
-            // The type of a computed argument decides between pattern and position.
+            // For a computed argument, its type decides whether it is a pattern or a position.
             call("regexp_substring", vec![take(whole), take(pattern)])
         }
         Expr::Substring {
@@ -137,7 +138,7 @@ fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }))
 }
 
-/// True for a constant number below one.
+/// True for a constant number less than one.
 fn is_below_one(expr: &Expr) -> bool {
     number_of(expr).and_then(|text| text.parse::<i64>().ok()).is_some_and(|number| number < 1)
 }
@@ -168,7 +169,7 @@ fn number_of(expr: &Expr) -> Option<String> {
         Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) => Some(text.clone()),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
             let positive = number_of(expr)?;
-            // A numeric has no negative zero.
+            // Drops the sign of a zero, because a numeric has no negative zero.
             let zero = !positive.contains(|digit: char| ('1'..='9').contains(&digit));
             Some(match positive.strip_prefix('-') {
                 Some(twice_negated) => twice_negated.to_string(),
@@ -181,7 +182,7 @@ fn number_of(expr: &Expr) -> Option<String> {
     }
 }
 
-/// `1.5e3` is `1500.`: a numeric without exponent.
+/// Writes a number without its exponent: `1.5e3` becomes `1500.`, a numeric.
 fn without_exponent(text: &str) -> Option<String> {
     let (mantissa, exponent) = text.split_once(['e', 'E'])?;
     let exponent: i32 = exponent.parse().ok()?;
@@ -246,7 +247,7 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
                 format: None,
             };
         }
-        // The age today, counted from midnight.
+        // With one argument, `age` counts up to midnight of the current day.
         ("age", [_]) => {
             if let (Some(today), FunctionArguments::List(list)) =
                 (call("current_date", Vec::new()), &mut called.args)
@@ -265,8 +266,8 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
                         ..
                     }))) = list.args.first_mut()
                 {
-                    // The planner's own name of the function: the rewrite does not meet the name
-                    // again.
+                    // Uses the planner's own name of the function, so that this rewrite does not
+                    // apply to the result again.
                     let mut inner = inner;
                     if let Expr::Function(call) = &mut inner {
                         call.name =
@@ -282,7 +283,7 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// `'yesterday'`, `'now'` and similar words mean the time of the statement.
+/// Replaces `'yesterday'`, `'now'` and similar words in a constant with the time of the statement.
 fn settle_now(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     let (value, data_type) = match expr {
         Expr::TypedString(typed) => (&mut typed.value.value, &typed.data_type),
@@ -315,8 +316,8 @@ fn settle_now(expr: &mut Expr, style: &TextStyle) -> Result<()> {
     Ok(())
 }
 
-/// Gives a constant time outside of the range of nanoseconds a precision of microseconds, unless
-/// the constant names a precision.
+/// Gives a constant time outside of the range of nanoseconds a precision of microseconds. Constants
+/// with an explicit precision stay unchanged.
 fn reach_far(expr: &mut Expr, style: &TextStyle) {
     let (value, data_type) = match expr {
         Expr::TypedString(typed) => (&typed.value.value, &mut typed.data_type),

@@ -1,4 +1,4 @@
-//! Comparisons of rows: the planner compares columns.
+//! Rewrites comparisons of rows as comparisons of columns, the only form that the planner supports.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::volatile;
 use crate::{names::is_wildcard, parse};
 
-/// Writes the compared rows of an expression as tuples: `ROW(1, 2) = …` means `(1, 2) = …`.
+/// Writes `ROW(…)` in a comparison as a tuple: `ROW(1, 2) = …` becomes `(1, 2) = …`.
 pub fn of_rows(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op, right } if is_comparison(op) => {
@@ -74,11 +74,11 @@ fn as_tuple(expr: &mut Expr) {
     }
 }
 
-/// Replaces a comparison of a row with a subquery, for example `(a, b) = (SELECT x, y …)`, by one
-/// subquery that makes the comparison itself.
+/// Replaces a comparison of a row with a subquery, for example `(a, b) = (SELECT x, y …)`, with a
+/// subquery that returns the result of the comparison.
 ///
 /// # Errors
-/// An error if the subquery has more or fewer columns.
+/// `SyntaxError` if the subquery has more or fewer columns than the row.
 pub fn with_subquery(expr: &mut Expr) -> Result<()> {
     let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
     let (row, op, query) = match (left.as_ref(), right.as_ref()) {
@@ -92,7 +92,7 @@ pub fn with_subquery(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The operator for swapped operands.
+/// The operator after an exchange of its operands: `<` becomes `>`.
 fn mirrored_operator(op: &BinaryOperator) -> BinaryOperator {
     match op {
         BinaryOperator::Lt => BinaryOperator::Gt,
@@ -103,8 +103,8 @@ fn mirrored_operator(op: &BinaryOperator) -> BinaryOperator {
     }
 }
 
-/// Writes a comparison of rows as comparisons of columns. A comparison that would call a volatile
-/// function more than once stays as written.
+/// Writes a comparison of rows as comparisons of their columns. A comparison that would then call a
+/// volatile function more than once stays unchanged.
 pub fn respell(expr: &mut Expr) {
     if copies_columns(expr) && volatile::call_in(&*expr).is_some() {
         return;
@@ -137,7 +137,7 @@ pub fn respell(expr: &mut Expr) {
     }
 }
 
-/// Whether the comparison of a row has several copies of a column.
+/// Whether the rewritten comparison of rows contains a column more than once.
 fn copies_columns(expr: &Expr) -> bool {
     use BinaryOperator::{Gt, GtEq, Lt, LtEq};
     let is_row = |expr: &Expr| tuple(expr).or_else(|| row(expr)).is_some_and(|row| row.len() > 1);
@@ -156,11 +156,11 @@ fn negated_if(negated: bool, condition: Expr) -> Expr {
     }
 }
 
-/// In a condition, `(a, b) IN (SELECT x, y …)` is true if a row equals `(a, b)`. NOT IN is true if
-/// for every row the equality with `(a, b)` is false.
+/// Rewrites `(a, b) IN (SELECT x, y …)` in a condition as EXISTS: true if a row of the subquery
+/// equals `(a, b)`. NOT IN is true if the comparison with every row is false, and not NULL.
 ///
 /// # Errors
-/// An error if the subquery has more or fewer columns.
+/// `SyntaxError` if the subquery has more or fewer columns than the row.
 pub fn in_condition(condition: &mut Expr) -> Result<()> {
     match condition {
         Expr::Nested(inner) => in_condition(inner)?,
@@ -182,8 +182,9 @@ pub fn in_condition(condition: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Outside of conditions, `(a, b) IN (SELECT x, y …)` is true if a row equals `(a, b)`, unknown if
-/// the equality is unknown for a row, and false otherwise.
+/// Rewrites `(a, b) IN (SELECT x, y …)` outside of conditions, where NULL and false differ: the
+/// result is true if a row of the subquery equals `(a, b)`, else NULL if the comparison with a row
+/// is NULL, else false.
 ///
 /// # Errors
 /// See [`in_condition`].
@@ -191,7 +192,7 @@ pub fn in_subquery(expr: &mut Expr) -> Result<()> {
     let Expr::InSubquery { expr: left, subquery, negated } = expr else { return Ok(()) };
     let compared = compared_rows(left, &BinaryOperator::Eq, subquery)?;
     if compared.is_none() && matches!(subquery.body.as_ref(), SetExpr::Values(_)) {
-        // The planner compares with the first column of a select list.
+        // The planner compares with the first column of a select list, and VALUES has none.
         let column = "$value".to_string();
         let value = Expr::Identifier(Ident::with_quote('"', &column));
         *subquery = select_over(subquery, &[column], value, None);
@@ -204,8 +205,8 @@ pub fn in_subquery(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The comparison of a row with a row of a subquery; `columns` are the names of the subquery's
-/// columns.
+/// The comparison (`test`) of a row with the columns of a subquery, and the names (`columns`) that
+/// the comparison uses for these columns.
 struct RowComparison {
     columns: Vec<String>,
     test: Expr,
@@ -230,7 +231,7 @@ fn compared_rows(
     Ok(compare_rows(&left, op, &right).map(|test| RowComparison { columns, test }))
 }
 
-/// `SELECT value FROM (query) AS "$set" (columns) WHERE test`
+/// Builds `SELECT value FROM (query) AS "$set" (columns) WHERE test`.
 fn select_over(query: &Query, columns: &[String], value: Expr, test: Option<Expr>) -> Box<Query> {
     let columns = columns.join("\", \"");
     let sql = format!("SELECT 1 FROM (SELECT 1) AS \"$set\" (\"{columns}\")");
@@ -254,7 +255,7 @@ fn select_over(query: &Query, columns: &[String], value: Expr, test: Option<Expr
     outer
 }
 
-/// The number of columns of a query, if the query lists all columns.
+/// The number of columns of a query; `None` if a wildcard hides the number.
 fn columns_of(query: &Query) -> Option<usize> {
     match query.body.as_ref() {
         SetExpr::Select(select) if !select.projection.iter().any(is_wildcard) => {
@@ -272,7 +273,7 @@ fn tuple(expr: &Expr) -> Option<Cow<'_, [Expr]>> {
     }
 }
 
-/// The values of `ROW(…)`.
+/// The values of a `ROW(…)` call; `None` for other expressions.
 fn row(expr: &Expr) -> Option<Cow<'_, [Expr]>> {
     let Expr::Function(call) = expr else { return None };
     let FunctionArguments::List(list) = &call.args else { return None };
@@ -290,7 +291,7 @@ fn nested(expr: Expr) -> Expr {
     Expr::Nested(Box::new(expr))
 }
 
-/// The disjunction of conditions, in a tree with the least possible depth.
+/// Joins conditions by OR in a tree with the least possible depth.
 fn any_of(mut conditions: Vec<Expr>) -> Option<Expr> {
     if conditions.len() < 2 {
         return conditions.pop();
@@ -300,7 +301,8 @@ fn any_of(mut conditions: Vec<Expr>) -> Option<Expr> {
     Some(nested(Expr::BinaryOp { left, op: BinaryOperator::Or, right }))
 }
 
-/// `(a, b) >= (c, d)` means `a > c OR a = c AND b >= d`.
+/// Writes a comparison of rows as comparisons of columns: `(a, b) >= (c, d)` becomes `a > c OR a =
+/// c AND b >= d`.
 fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
     if left.len() != right.len() {
         return None;

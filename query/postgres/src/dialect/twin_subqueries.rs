@@ -1,5 +1,5 @@
-//! SubqueryConditions with subqueries in the arguments of functions. The planner names every such condition
-//! `EXISTS` or `IN`, and two aggregates of conditions would have one name:
+//! EXISTS and IN conditions in the arguments of functions. The planner names every such condition
+//! `EXISTS` or `IN`; two aggregates of such conditions would have the same name:
 //!
 //! ```text
 //!   SELECT every(EXISTS (a)), every(EXISTS (b))  ─►  SELECT every(EXISTS (a)), every((EXISTS (b) AND 1 = 1))
@@ -18,8 +18,8 @@ use crate::{
     walk::{self, Tree},
 };
 
-/// Gives distinct names to the conditions of a SELECT. A first condition keeps the planner's name,
-/// and equal conditions share a name.
+/// Gives distinct names to the EXISTS and IN conditions of a SELECT. The first condition keeps the
+/// planner's name, and equal conditions share one name.
 pub fn tell_apart(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let mut conditions = SubqueryConditions::default();
     for item in &select.projection {
@@ -43,11 +43,11 @@ pub fn tell_apart(select: &mut Select, order_by: Option<&mut OrderBy>) {
     }
 }
 
-/// The distinct conditions of a SELECT, in the order of the text.
+/// The texts of the different EXISTS and IN conditions of a SELECT, in the order of the statement.
 #[derive(Default)]
 struct SubqueryConditions {
     texts: Vec<String>,
-    /// True if a previous pass has given distinct names.
+    /// True if an earlier call has already made the names distinct.
     are_apart: bool,
 }
 
@@ -70,8 +70,8 @@ impl SubqueryConditions {
         });
     }
 
-    /// Adds the number of each condition except for the first one. Returns true if a condition
-    /// changed.
+    /// Adds `AND number = number` to each condition in `tree`, except to equals of the first
+    /// condition. Returns true if a condition changed.
     fn number(&self, tree: &mut impl Tree) -> bool {
         let mut changed = false;
         let _ = walk::own_expressions_mut(tree, |expr| {
@@ -91,7 +91,7 @@ fn is_condition(expr: &Expr) -> bool {
     matches!(expr, Expr::Exists { .. } | Expr::InSubquery { .. })
 }
 
-/// `(condition AND number = number)`.
+/// Builds `(condition AND number = number)`.
 fn numbered(condition: Expr, number: usize) -> Expr {
     let truth = binary(constant(number), BinaryOperator::Eq, constant(number));
     Expr::Nested(Box::new(binary(condition, BinaryOperator::And, truth)))

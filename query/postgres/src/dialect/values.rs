@@ -1,5 +1,6 @@
-//! VALUES with cells of different types: literals and NULL take the type of a typed cell in the
-//! same column, as in PostgreSQL. The planner requires equal types, or converts floats to numerics.
+//! VALUES with cells of different types. Like in PostgreSQL, literals and NULL take the type of a
+//! cell in the same column that names a type. The planner requires equal types, or converts floats
+//! to numerics.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, TimezoneInfo, UnaryOperator,
@@ -8,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_functions::literal::numeric_type;
 use stratalog_model::ColumnType;
 
-/// Casts literals in a column of VALUES to the type of another cell of the column, without the
-/// digits or the length of the other cell.
+/// Casts the literals in each column of VALUES to the type that another cell of the column names,
+/// without its precision or length.
 pub fn align(values: &mut Values) {
     let columns = values.rows.first().map_or(0, |row| row.content.len());
     if values.rows.len() < 2 {
@@ -40,7 +41,7 @@ pub fn align(values: &mut Values) {
             let is_numeric = matches!(wanted, DataType::Numeric(_));
             let data_type = match text_of(cell) {
                 Some(text) if is_numeric => numeric_of(text).unwrap_or_else(|| wanted.clone()),
-                // The planner gives NULL the digits of the other cells.
+                // The planner gives NULL the precision and scale of the other cells.
                 None if is_numeric && is_untyped(cell) => continue,
                 _ => wanted.clone(),
             };
@@ -58,10 +59,10 @@ pub fn align(values: &mut Values) {
     }
 }
 
-/// A type without digits or length; a timestamp gets the precision `time`.
+/// The type without a precision or a length; a timestamp gets the precision `time`.
 fn unmodified(data_type: &DataType, time: Option<u64>) -> DataType {
     match data_type {
-        // The planner treats a text of limited length as a text.
+        // The planner treats a `varchar(n)` like text.
         DataType::Varchar(Some(_))
         | DataType::CharacterVarying(Some(_))
         | DataType::CharVarying(Some(_)) => DataType::Text,
@@ -77,8 +78,8 @@ fn unmodified(data_type: &DataType, time: Option<u64>) -> DataType {
     }
 }
 
-/// The precision of a column with timestamps of the given types and literals with up to `digits`
-/// digits; `None` if a type names no precision.
+/// The precision of a column of timestamps with the given types, and with literals of up to
+/// `digits` decimal digits; `None` if a type has no explicit precision.
 fn time_precision(types: &[&DataType], digits: u64) -> Option<u64> {
     let mut precisions = types.iter().filter_map(|data_type| match data_type {
         DataType::Timestamp(precision, _) => Some(*precision),
@@ -88,7 +89,7 @@ fn time_precision(types: &[&DataType], digits: u64) -> Option<u64> {
     Some(if digits > named { named.max(TIME_DIGITS) } else { named })
 }
 
-/// Digits of the second in PostgreSQL's times without a precision.
+/// Decimal digits of the seconds in a PostgreSQL time without an explicit precision.
 const TIME_DIGITS: u64 = 6;
 
 fn digits_of_second(text: &str) -> u64 {
@@ -96,7 +97,8 @@ fn digits_of_second(text: &str) -> u64 {
     fraction.bytes().take_while(u8::is_ascii_digit).map(|_| 1).sum()
 }
 
-/// The type of a numeric with the digits of a text.
+/// The numeric type with the precision and scale of the number in `text`; `None` if `text` is not a
+/// number.
 fn numeric_of(text: &str) -> Option<DataType> {
     match numeric_type(text)? {
         ColumnType::Numeric { precision, scale } => Some(DataType::Numeric(
@@ -115,7 +117,7 @@ fn text_of(cell: &Expr) -> Option<&str> {
     }
 }
 
-/// The type in the text of a cell.
+/// The type that a cell names by a cast or a typed constant (`date '…'`); `None` for other cells.
 fn named_type(cell: &Expr) -> Option<&DataType> {
     const INTERVAL: &DataType = &DataType::Interval { fields: None, precision: None };
     const NUMERIC: &DataType = &DataType::Numeric(ExactNumberInfo::None);
@@ -136,7 +138,7 @@ fn named_type(cell: &Expr) -> Option<&DataType> {
     }
 }
 
-/// The position of a time in PostgreSQL's order of implicit casts; 0 for other types.
+/// The rank of a time type in PostgreSQL's implicit casts, from the narrowest; 0 for other types.
 fn time_rank(data_type: &DataType) -> u8 {
     match data_type {
         DataType::Date => 1,
@@ -146,7 +148,7 @@ fn time_rank(data_type: &DataType) -> u8 {
     }
 }
 
-/// The position of a number in PostgreSQL's order of implicit casts; 0 for other types.
+/// The rank of a number type in PostgreSQL's implicit casts, from the narrowest; 0 for other types.
 fn number_rank(data_type: &DataType) -> u8 {
     match data_type {
         DataType::SmallInt(_) | DataType::Int2(_) => 1,
@@ -167,8 +169,8 @@ fn is_floating(data_type: &DataType) -> bool {
     number_rank(data_type) >= 5
 }
 
-/// True for a text literal or NULL. The planner also needs a type for NULL if the type has
-/// metadata, for example uuid.
+/// True for a quoted constant or NULL. A NULL needs a cast, because some types, for example uuid,
+/// have metadata that the planner would not give the NULL.
 fn is_untyped(cell: &Expr) -> bool {
     match cell {
         Expr::Value(ValueWithSpan { value, .. }) => {

@@ -1,5 +1,6 @@
-//! Volatile WITH queries with several readers, `WITH q AS (SELECT random()) SELECT … FROM q a, q
-//! b`: the planner would compute the WITH query again for each reader, with other results.
+//! Refuses volatile WITH queries that a query reads several times, for example `WITH q AS (SELECT
+//! random()) SELECT … FROM q a, q b`. The planner would compute the WITH query again for each read,
+//! with other results.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -11,10 +12,10 @@ use crate::{
     walk::{self, Tree},
 };
 
-/// Functions with a new value for each call.
+/// Functions whose calls return different values.
 const VOLATILE: &[&str] = &["random", "gen_random_uuid", "clock_timestamp", "timeofday"];
 
-/// Refuses a volatile WITH query with several readers.
+/// Refuses a volatile WITH query that is read more than once.
 ///
 /// # Errors
 /// `FeatureNotSupported`.
@@ -46,7 +47,7 @@ pub fn read_once(query: &Query) -> Result<()> {
     Ok(())
 }
 
-/// The first call of a volatile function.
+/// The name of the first volatile function that `tree` calls; `None` without such a call.
 pub(super) fn call_in(tree: &impl Tree) -> Option<String> {
     let mut found = None;
     let _ = walk::expressions(tree, |expr| {
@@ -62,7 +63,7 @@ pub(super) fn call_in(tree: &impl Tree) -> Option<String> {
     found
 }
 
-/// The number of mentions of a query.
+/// The number of times that `tree` reads the WITH query `name`.
 fn reads(tree: &impl Tree, name: &str) -> usize {
     let mut count = 0;
     let _ = walk::relations(tree, |relation: &ObjectName| {

@@ -1,5 +1,5 @@
-//! Windows that extend a named window, `OVER (w ROWS 3 PRECEDING)`: the planner would ignore the
-//! name. The module also rewrites computed offsets of frames.
+//! Expands windows that extend a named window, `OVER (w ROWS 3 PRECEDING)`, because the planner
+//! would ignore the name. Also rewrites the computed offsets of window frames.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -15,14 +15,15 @@ use crate::{
 
 mod offsets;
 
-/// Copies named windows into the windows of a select, and of the ORDER BY.
+/// Replaces the names of windows in a select, and in its ORDER BY, with the clauses of these
+/// windows.
 ///
 /// # Errors
 /// PostgreSQL's error for a window that does not exist or cannot be copied.
 pub fn write_out(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<()> {
     let mut named: HashMap<String, WindowSpec> = HashMap::new();
     for NamedWindowDefinition(name, window) in &mut select.named_window {
-        // The planner resolves a definition that is only another name.
+        // The planner itself resolves a window that is only another name (`WINDOW a AS b`).
         if let NamedWindowExpr::WindowSpec(spec) = window {
             copy(spec, &named)?;
             offsets::write_out(spec)?;
@@ -44,7 +45,7 @@ fn in_tree(tree: &mut impl Tree, named: &HashMap<String, WindowSpec>) -> Result<
                 Some(WindowType::WindowSpec(spec)) => {
                     outcome = copy(spec, named).and_then(|()| offsets::write_out(spec));
                 }
-                // The planner would also search the enclosing query for the name.
+                // The planner would also look for the name in the enclosing query.
                 Some(over @ WindowType::NamedWindow(_)) => outcome = write_in(over, named),
                 None => {}
             }
@@ -54,7 +55,7 @@ fn in_tree(tree: &mut impl Tree, named: &HashMap<String, WindowSpec>) -> Result<
     outcome
 }
 
-/// Replaces the name of a window with the window.
+/// Replaces the window name in `OVER name` with the window's definition.
 fn write_in(over: &mut WindowType, named: &HashMap<String, WindowSpec>) -> Result<()> {
     let WindowType::NamedWindow(name) = over else { return Ok(()) };
     let name = fold(name);
@@ -68,7 +69,7 @@ fn write_in(over: &mut WindowType, named: &HashMap<String, WindowSpec>) -> Resul
     Ok(())
 }
 
-/// Copies the clauses of the window that `spec` names.
+/// Copies the clauses of the named window that `spec` extends into `spec`.
 fn copy(spec: &mut WindowSpec, named: &HashMap<String, WindowSpec>) -> Result<()> {
     let Some(name) = spec.window_name.take() else { return Ok(()) };
     let name = fold(&name);

@@ -1,4 +1,4 @@
-//! Tells DataFusion's errors apart by their text, because most errors have no other mark.
+//! Recognizes DataFusion's errors by their text, because most errors have no other identification.
 
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 use stratalog_model::{Error, ErrorKind};
@@ -6,7 +6,8 @@ use stratalog_model::{Error, ErrorKind};
 use super::names::sql_type;
 use crate::SEARCH_PATH_SCHEMA;
 
-/// The text without DataFusion's own framing: backtrace, issue-tracker advice, prefixes.
+/// Removes DataFusion's additions from an error text: backtrace, advice about the issue tracker,
+/// and prefixes.
 pub fn without_decoration(text: &str) -> String {
     let text = text.split("\n\nbacktrace:").next().unwrap_or(text);
     let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or(text);
@@ -27,7 +28,7 @@ pub fn without_decoration(text: &str) -> String {
     text.to_string()
 }
 
-/// A planning error.
+/// Maps the text of a planning error to this project's error.
 pub fn from_plan(text: &str) -> Error {
     let text = without_decoration(text);
     let known = [no_such_overload, ordered_set, open_series, super::plan::planner_error];
@@ -143,7 +144,8 @@ pub fn shows_syntax_tree(text: &str) -> bool {
     ["Span(", "Ident {", "ValueWithSpan", "ObjectName("].iter().any(|node| text.contains(node))
 }
 
-/// An expression that the planner could not move out of its place.
+/// The error for an expression that the planner cannot execute in its place in the statement, for
+/// example an aggregate in WHERE.
 pub fn unplannable(text: &str) -> Error {
     let what = if text.contains("WindowFunction") || text.contains("row_number") {
         return Error::new(ErrorKind::WindowingError, "window functions are not allowed here")
@@ -160,7 +162,7 @@ pub fn unplannable(text: &str) -> Error {
         .with_hint("write a condition of WHERE, or a join")
 }
 
-/// Maps an execution error by its text alone.
+/// Maps an execution error by its text, because no other information is available.
 pub fn from_execution(text: &str) -> Error {
     let text = without_decoration(text);
     if text.contains("Cannot access field at argument") {
@@ -202,7 +204,7 @@ pub fn from_execution(text: &str) -> Error {
     Error::new(kind, text)
 }
 
-/// An exhausted memory or disk budget.
+/// Maps the text of an error about an exhausted memory or disk budget.
 pub fn from_resources(text: &str) -> Error {
     let text = without_decoration(text);
     if is_spill_limit(&text) {
@@ -215,12 +217,12 @@ pub fn from_resources(text: &str) -> Error {
         .with_hint("raise query_memory_bytes_max, or process fewer rows in one statement")
 }
 
-/// True if the text says that spilled bytes reached their limit.
+/// True if the error text says that the spilled bytes exceed their limit.
 pub fn is_spill_limit(text: &str) -> bool {
     text.contains("disk space during the spilling")
 }
 
-/// An error of an Arrow kernel.
+/// Maps the text of an error of an Arrow kernel.
 pub fn from_arrow_text(text: &str) -> Error {
     let lower = text.to_ascii_lowercase();
     let plain = strip_arrow_prefix(text);
@@ -299,7 +301,8 @@ pub fn from_arrow_text(text: &str) -> Error {
     Error::internal(plain)
 }
 
-/// An overflow in an arithmetic kernel. The message names the stored operands, or the array.
+/// The error for an overflow in an arithmetic kernel; `None` for other texts. The kernel's text
+/// contains the operands in their stored form, or the whole array.
 fn arithmetic_overflow(text: &str) -> Option<Error> {
     let (data_type, operation) = match text.strip_prefix("Overflow happened on: ") {
         Some(operation) => {
@@ -332,9 +335,10 @@ fn too_many_digits() -> Error {
         .with_hint("cast an operand to a numeric with fewer digits, or to double precision")
 }
 
-/// A function's own message about arguments of unsupported types.
+/// The error for a function call with unsupported argument types, from the text of the function
+/// itself; `None` for other texts.
 fn no_such_overload(text: &str) -> Option<Error> {
-    // In nested messages, the last message states the fault.
+    // In nested messages, the last message describes the fault.
     let (_, said) = text.rsplit_once("user-defined coercion failed with: ")?;
     let said = without_decoration(said.split(". No function matches the given").next()?);
     if let Some(known) = super::plan::planner_error(&said) {
@@ -345,7 +349,7 @@ fn no_such_overload(text: &str) -> Option<Error> {
     }
     let (message, hint) = match said.split_once("; there is ") {
         Some((message, others)) => {
-            // DataFusion appends a signature that is not part of the statement.
+            // DataFusion appends a signature that the statement does not contain.
             let others = others.split(",Error during planning").next().unwrap_or(others);
             (message, Some(format!("There is {others}.")))
         }
@@ -365,7 +369,7 @@ fn no_such_overload(text: &str) -> Option<Error> {
     })
 }
 
-/// Faults of an aggregate WITHIN GROUP.
+/// The error for a wrong call of an aggregate with WITHIN GROUP; `None` for other texts.
 fn ordered_set(text: &str) -> Option<Error> {
     if text.starts_with("OVER and WITHIN GROUP clause cannot be used together") {
         let message = "OVER is not supported for ordered-set aggregates";
@@ -385,7 +389,8 @@ fn ordered_set(text: &str) -> Option<Error> {
     Some(Error::new(ErrorKind::NumericOutOfRange, message))
 }
 
-/// A function in FROM that the planner calls with arguments unknown until execution.
+/// The error for a series in FROM whose bounds are columns or untyped parameters: the planner needs
+/// constants. `None` for other texts.
 fn open_series(text: &str) -> Option<Error> {
     let (wanted, given) = text.split_once(" or NULL, got ")?;
     let open = ["Column(", "OuterReferenceColumn(", "Placeholder("];
@@ -397,12 +402,13 @@ fn open_series(text: &str) -> Option<Error> {
     ))
 }
 
-/// An error of unknown kind.
+/// The error for a text that no rule recognizes.
 pub fn from_unknown(text: &str) -> Error {
     regular_expression(text).unwrap_or_else(|| Error::internal(text))
 }
 
-/// A regular expression with a syntax error; the last line of the text gives the reason.
+/// The error for a syntax error in a regular expression; `None` for other texts. The last line of
+/// the text has the reason.
 fn regular_expression(text: &str) -> Option<Error> {
     if !text.contains("egular expression did not compile") && !text.contains("regex parse error") {
         return None;
@@ -415,14 +421,16 @@ fn regular_expression(text: &str) -> Option<Error> {
     Some(Error::new(ErrorKind::InvalidRegularExpression, message))
 }
 
-/// True if a text of a cast or of arithmetic reports a time out of the unit's range.
+/// True if the error text of a cast or of arithmetic reports a time outside of the range of its
+/// unit. `lower` is the text in lower case.
 fn is_time_out_of_range(lower: &str) -> bool {
     lower.contains("timestamp out of range")
         || lower.contains("exceeds the representable")
             && (lower.contains("timestamp") || lower.contains("date"))
 }
 
-/// The candidate with a small edit distance to `name`, if any.
+/// The candidate that `name` is probably a misspelling of: the one with the smallest edit distance,
+/// if the distance is small enough.
 pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = name.chars().count().div_ceil(3).min(3);
     candidates
@@ -432,7 +440,8 @@ pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// The edit distance of two names; names are short, so quadratic time is acceptable.
+/// The edit distance of two names. The time is quadratic in the length, which is acceptable for
+/// short names.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -478,7 +487,7 @@ fn undefined_function(name: &str, text: &str) -> Error {
     }
 }
 
-/// True if `name` may be a typing error for `other`: the edit distance is at most a quarter of the
+/// True if `name` may be a misspelling of `other`: the edit distance is at most a quarter of the
 /// longer name's length.
 fn is_near(name: &str, other: &str) -> bool {
     let letters = name.chars().count().max(other.chars().count());

@@ -1,4 +1,4 @@
-//! SQL names for the types in DataFusion's messages.
+//! Converts Arrow type names in DataFusion's messages to SQL type names.
 
 /// The SQL name of an Arrow type; other words stay unchanged.
 pub fn sql_type(arrow: &str) -> String {
@@ -33,7 +33,7 @@ pub fn sql_type(arrow: &str) -> String {
     name.to_string()
 }
 
-/// Splits a text at separators outside of brackets and quotes.
+/// Splits a text at each `separator` that is outside of brackets and quotes.
 pub fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut depth, mut quoted) = (0_usize, false);

@@ -1,5 +1,5 @@
-//! Finds the position in the statement's text of the name in a planning error, because the planner
-//! does not report the position.
+//! Finds the position of an error in the text of the statement. The planner does not report
+//! positions; the search therefore looks for the name or the constant that the message contains.
 
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,
@@ -9,8 +9,8 @@ use stratalog_model::{Error, ErrorKind};
 
 use super::signature;
 
-/// The error with its position in the statement: characters from 1, plus `before`, the number of
-/// characters of the string in front of the statement.
+/// Adds the position in the SQL string to an error. Positions count characters from 1. `text` is
+/// the statement, and `before` the number of characters of the string in front of the statement.
 pub fn place(error: Error, text: &str, before: u32) -> Error {
     if error.position().is_some() {
         return error;
@@ -60,8 +60,7 @@ pub fn place(error: Error, text: &str, before: u32) -> Error {
     }
     let found = subject(error.message()).and_then(|name| {
         let whole = find(text, &name, called);
-        // The message of a grouping error always qualifies the column, even if the statement does
-        // not.
+        // A grouping error always qualifies the column, even if the statement does not.
         let last = name.last().filter(|_| error.kind() == ErrorKind::GroupingError);
         whole.or_else(|| find(text, std::slice::from_ref(last?), called))
     });
@@ -75,7 +74,7 @@ fn at(error: Error, found: Option<u32>, before: u32) -> Error {
     }
 }
 
-/// The constant that the message quotes: at the end, or in `value "…" is out of range`.
+/// The constant that a message quotes: at its end, or in `value "…" is out of range`.
 fn constant(message: &str) -> Option<&str> {
     match message.strip_prefix("value \"") {
         Some(rest) => rest.split_once("\" is out of range").map(|(value, _)| value),
@@ -83,7 +82,7 @@ fn constant(message: &str) -> Option<&str> {
     }
 }
 
-/// The parts of the name at the start of a message: `column t.x does not exist`, `function
+/// The parts of the name that a message begins with, as in `column t.x does not exist`, `function
 /// f(integer) does not exist`, `relation "s.t" does not exist`.
 fn subject(message: &str) -> Option<Vec<String>> {
     let rest = ["column reference ", "column ", "relation ", "function ", "table ", "type "]
@@ -98,8 +97,8 @@ fn subject(message: &str) -> Option<Vec<String>> {
     parts.iter().all(|part| !part.is_empty()).then_some(parts)
 }
 
-/// The function of `window function f requires an OVER clause`, `OVER specified, but f is not …`
-/// or `f(*) must be used …`.
+/// The function name in the messages `window function f requires an OVER clause`, `OVER specified,
+/// but f is not …` and `f(*) must be used …`.
 fn function_of(message: &str) -> Option<String> {
     let rest = message
         .strip_prefix("window function ")
@@ -108,14 +107,15 @@ fn function_of(message: &str) -> Option<String> {
     rest.split([' ', '(']).next().map(str::to_string)
 }
 
-/// The clause and the name of `ORDER BY "x" is ambiguous`.
+/// The clause and the name in a message such as `ORDER BY "x" is ambiguous`.
 fn key(message: &str) -> Option<(&str, &str)> {
     let (clause, rest) = message.split_once(" \"")?;
     let name = rest.strip_suffix("\" is ambiguous")?;
     ["ORDER BY", "GROUP BY", "DISTINCT ON"].contains(&clause).then_some((clause, name))
 }
 
-/// The position of a key in a clause.
+/// The position of the name `name` in a clause, for example in ORDER BY. Positions count characters
+/// from 1.
 fn find_key(text: &str, clause: &str, name: &str) -> Option<u32> {
     let tokens = words(text)?;
     let token = |at: usize| tokens.get(at).map(|token| &token.token);
@@ -141,8 +141,8 @@ fn find_key(text: &str, clause: &str, name: &str) -> Option<u32> {
     None
 }
 
-/// The number of the first token of a call of a function, with its schema, and the number of the
-/// parenthesis.
+/// Finds a call of the function `name`. Returns the indexes of the first token of its name, or of
+/// its schema, and of the opening parenthesis.
 pub fn called_at(tokens: &[TokenWithSpan], name: &str) -> Option<(usize, usize)> {
     let token = |at: usize| tokens.get(at).map(|token| &token.token);
     let calls =
@@ -164,7 +164,7 @@ pub fn words(text: &str) -> Option<Vec<TokenWithSpan>> {
     Some(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
 }
 
-/// True if a token is a word, in any case unless quoted.
+/// True if a token is the word `name`. Only an unquoted word matches in any case.
 pub fn is_word(token: &Token, name: &str) -> bool {
     match token {
         Token::Word(Word { value, quote_style: None, .. }) => value.eq_ignore_ascii_case(name),
@@ -173,7 +173,8 @@ pub fn is_word(token: &Token, name: &str) -> bool {
     }
 }
 
-/// The position of a name in the text; for a function, the position of its call.
+/// The position of a name in the text, or with `called` of a call of the function with this name.
+/// Positions count characters from 1.
 fn find(text: &str, name: &[String], called: bool) -> Option<u32> {
     let tokens = words(text)?;
     let last = name.last()?;
@@ -181,9 +182,9 @@ fn find(text: &str, name: &[String], called: bool) -> Option<u32> {
     let stands = |at: &usize| {
         is_word_at(&tokens, *at, last)
             && (token(at + 1) == Some(&Token::LParen)) == called
-            // Not the definition of an alias.
+            // The definition of an alias does not count.
             && !at.checked_sub(1).and_then(token).is_some_and(|before| is_word(before, "as"))
-            // With its qualifier, if the message contains the qualifier.
+            // If the message contains a qualifier, the statement must have the qualifier too.
             && (name.len() < 2
                 || at.checked_sub(2).is_some_and(|at| {
                     is_word_at(&tokens, at, name.get(name.len() - 2).map_or("", String::as_str))
@@ -203,7 +204,7 @@ fn is_word_at(tokens: &[TokenWithSpan], at: usize, name: &str) -> bool {
     tokens.get(at).is_some_and(|token| is_word(&token.token, name))
 }
 
-/// The position of a constant in the text.
+/// The position of a constant in the text, in characters from 1.
 fn find_literal(text: &str, value: &str) -> Option<u32> {
     let tokens = words(text)?;
     let found = tokens.iter().find(|token| match &token.token {
@@ -214,7 +215,7 @@ fn find_literal(text: &str, value: &str) -> Option<u32> {
     characters(text, found.span.start)
 }
 
-/// The position in characters, from 1.
+/// Converts a line and a column of the parser to a position in the text, in characters from 1.
 pub fn characters(text: &str, location: Location) -> Option<u32> {
     let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
     let before: usize =

@@ -1,4 +1,4 @@
-//! Translates messages of DataFusion's planner to PostgreSQL's wording.
+//! Translates messages of DataFusion's planner to PostgreSQL's messages.
 
 use stratalog_model::{Error, ErrorKind};
 
@@ -7,7 +7,7 @@ use super::names::{split, sql_type};
 const NO_FUNCTION: &str = "No function matches the given name and argument types. You might need to add explicit type casts.";
 const NO_OPERATOR: &str = "No operator matches the given name and argument types. You might need to add explicit type casts.";
 
-/// The error for a known message of the planner.
+/// The error for a message of the planner; `None` for an unknown message.
 pub fn planner_error(text: &str) -> Option<Error> {
     [
         grouping, intervals, coercions, functions, numerics, operators, booleans, casts, widths,
@@ -23,7 +23,7 @@ pub fn is_window_function(name: &str) -> bool {
     names.contains(&name) || ["lag", "lead", "nth_value"].contains(&name)
 }
 
-/// Intervals that are not a constant in quotes.
+/// The error for an interval without quotes; `None` for other messages.
 fn intervals(text: &str) -> Option<Error> {
     let starts = ["INTERVAL expression cannot be", "Unsupported interval argument"];
     starts.iter().any(|start| text.starts_with(start)).then(|| {
@@ -32,7 +32,7 @@ fn intervals(text: &str) -> Option<Error> {
     })
 }
 
-/// Columns and aggregates that cannot be combined.
+/// The error for columns and aggregates that a query cannot combine; `None` for other messages.
 fn grouping(text: &str) -> Option<Error> {
     let error = |message: &str| Some(Error::new(ErrorKind::GroupingError, message));
     if let Some(column) = between(text, "column \"", "\" must appear in the GROUP BY clause") {
@@ -73,7 +73,8 @@ fn ungrouped(what: &str) -> Error {
     Error::new(ErrorKind::GroupingError, message)
 }
 
-/// Arguments that DataFusion cannot convert for a function, an operator or a set operation.
+/// The error for values that DataFusion cannot convert for a function, an operator or a set
+/// operation; `None` for other messages.
 fn coercions(text: &str) -> Option<Error> {
     if let Some(call) = text.split("to satisfy a call to '").nth(1)
         && let Some((name, rest)) = call.split_once("' function: coercion from ")
@@ -158,7 +159,7 @@ fn coercions(text: &str) -> Option<Error> {
     None
 }
 
-/// Functions with arguments of unsupported types.
+/// The error for a function call with unsupported argument types; `None` for other messages.
 fn functions(text: &str) -> Option<Error> {
     if let Some(types) = text.strip_prefix("Failed to unify argument types of make_array: ") {
         return Some(mismatch("ARRAY", &list(types)));
@@ -205,7 +206,7 @@ fn functions(text: &str) -> Option<Error> {
             "the second argument of nth_value must be an integer constant",
         ));
     }
-    // For nested calls, the text of the innermost function states the fault.
+    // In nested calls, the text of the innermost function describes the fault.
     let marks = ["' failed to match any signature", "' user-defined coercion failed with"];
     let fault = marks.iter().filter_map(|mark| text.rfind(mark)).max()?;
     let (_, name) = text.get(..fault)?.rsplit_once("Function '")?;
@@ -222,13 +223,14 @@ fn functions(text: &str) -> Option<Error> {
     })
 }
 
-/// The error for a call that matches no function.
+/// The error for a call that no function matches. `call` is the name with the argument types.
 pub fn no_function(call: &str) -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("function {call} does not exist"))
         .with_hint(NO_FUNCTION)
 }
 
-/// Arithmetic of numerics with more digits in the result than a numeric can hold here.
+/// The error for arithmetic of numerics whose result needs more digits than the 38 digits of a
+/// numeric; `None` for other messages.
 fn numerics(text: &str) -> Option<Error> {
     let (_, rest) = text.split_once("Cannot get result type for decimal operation ")?;
     let (operation, reason) = rest.split_once(": ")?;
@@ -248,7 +250,7 @@ fn numerics(text: &str) -> Option<Error> {
     )
 }
 
-/// The SQL name of a type, with the digits of a numeric.
+/// The SQL name of a type, for a numeric with its precision and scale.
 fn with_digits(arrow: &str) -> String {
     let name = sql_type(arrow);
     match between(arrow, "(", ")").filter(|_| name == "numeric") {
@@ -257,7 +259,8 @@ fn with_digits(arrow: &str) -> String {
     }
 }
 
-/// Operators that do not exist for their operands' types.
+/// The error for an operator that does not exist for the types of its operands; `None` for other
+/// messages.
 fn operators(text: &str) -> Option<Error> {
     let sides = [
         ("Cannot infer common argument type for comparison operation ", ""),
@@ -304,7 +307,8 @@ fn operators(text: &str) -> Option<Error> {
     None
 }
 
-/// The error for an operator that no pair of operands of these types has.
+/// The error for an operator that does not exist for the types of its operands. `what` is the
+/// operator with these types.
 pub fn no_operator(what: &str) -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("operator does not exist: {what}"))
         .with_hint(NO_OPERATOR)
@@ -314,7 +318,7 @@ fn is_number(name: &str) -> bool {
     matches!(name, "smallint" | "integer" | "bigint" | "real" | "double precision" | "numeric")
 }
 
-/// Places that accept only boolean values.
+/// The error for a value of another type where SQL requires a boolean; `None` for other messages.
 fn booleans(text: &str) -> Option<Error> {
     if let Some(given) =
         text.strip_prefix("Unary operator 'NOT' requires a boolean expression, got ")
@@ -342,7 +346,7 @@ fn not_boolean(place: &str, given: &str) -> Error {
     )
 }
 
-/// Pairs of types without a cast.
+/// The error for two types without a cast between them; `None` for other messages.
 fn casts(text: &str) -> Option<Error> {
     let (_, types) = text.split_once("Unsupported CAST from ")?;
     let (from, to) = types.lines().next()?.split_once(" to ")?;
@@ -350,7 +354,7 @@ fn casts(text: &str) -> Option<Error> {
     Some(Error::new(ErrorKind::CannotCoerce, message))
 }
 
-/// Set operations on queries with different columns.
+/// The error for a set operation of queries with different columns; `None` for other messages.
 fn widths(text: &str) -> Option<Error> {
     let error = |message: &str| Some(Error::new(ErrorKind::SyntaxError, message));
     if let Some(set) = text.strip_suffix(" queries have different number of columns") {
@@ -399,7 +403,7 @@ fn mismatch(place: &str, types: &[String]) -> Error {
     Error::new(ErrorKind::DatatypeMismatch, message)
 }
 
-/// LIMIT and OFFSET with an operand that is no number.
+/// The error for a non-numeric LIMIT or OFFSET; `None` for other messages.
 fn limits(text: &str) -> Option<Error> {
     for place in ["LIMIT", "OFFSET"] {
         if let Some(rest) = text.strip_prefix(&format!("Expected {place} to be an integer or null"))
@@ -427,7 +431,7 @@ fn limits(text: &str) -> Option<Error> {
     None
 }
 
-/// Invalid windows.
+/// The error for an invalid window definition; `None` for other messages.
 fn windows(text: &str) -> Option<Error> {
     let error = |message: &str| Some(Error::new(ErrorKind::WindowingError, message));
     if let Some(name) = between(text, "The window ", " is not defined") {
@@ -454,7 +458,7 @@ fn windows(text: &str) -> Option<Error> {
     })
 }
 
-/// The error of a field access on a value without fields.
+/// The error for a field access, `(v).f`, on a value without fields.
 pub fn not_composite() -> Error {
     Error::new(
         ErrorKind::WrongObjectType,
@@ -462,7 +466,7 @@ pub fn not_composite() -> Error {
     )
 }
 
-/// Clauses in places that do not allow them.
+/// The error for a clause in a place that does not allow the clause; `None` for other messages.
 fn clauses(text: &str) -> Option<Error> {
     if let Some(name) = text.strip_prefix("Invalid qualifier ") {
         let message = format!("missing FROM-clause entry for table \"{name}\"");
@@ -560,7 +564,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
 }
 
 fn before_outside<'a>(text: &'a str, after: &str) -> &'a str {
-    // Names of record types contain colons too, inside of brackets.
+    // The names of record types contain colons too, but inside of brackets.
     match after {
         ": " => split(text, ':').first().copied().unwrap_or(text),
         _ => text.split_once(after).map_or(text, |(before, _)| before),

@@ -1,6 +1,7 @@
-//! Functions and operators that do not exist for their operands: PostgreSQL's names and types in
-//! place of the planner's, and the position of the call or operator. The planner's error shows an
-//! operator as the function behind the operator, and each whole constant as a bigint.
+//! Restates errors about functions and operators that do not exist for their operands: with
+//! PostgreSQL's names and types in place of the planner's, and with the position in the statement.
+//! The planner's error shows an operator as the function that implements it, and each whole-number
+//! constant as a bigint.
 //!
 //! ```text
 //!   SELECT j || 1       function jsonb_concat(text, integer) does not exist
@@ -18,7 +19,7 @@ use super::{
     plan::{no_function, no_operator},
 };
 
-/// Operators with a function behind them.
+/// The functions that implement operators, each with its operators.
 const OPERATORS: [(&str, &[&str]); 22] = [
     ("jsonb_concat", &["||"]),
     ("jsonb_delete", &["-"]),
@@ -44,7 +45,7 @@ const OPERATORS: [(&str, &[&str]); 22] = [
     ("cbrt", &["||/"]),
 ];
 
-/// Functions of ours behind PostgreSQL's functions.
+/// This project's functions that implement PostgreSQL's functions, each with PostgreSQL's names.
 const FUNCTIONS: [(&str, &[&str]); 6] = [
     ("series_list", &["generate_series"]),
     ("regexp_matches_list", &["regexp_matches"]),
@@ -54,7 +55,7 @@ const FUNCTIONS: [(&str, &[&str]); 6] = [
     ("jsonb_keys_list", &["jsonb_object_keys"]),
 ];
 
-/// The spelling in a statement of an operator in a message.
+/// The operator in a message, and its possible spellings in a statement.
 const SPELLINGS: [(&str, &[&str]); 9] = [
     ("~~", &["like"]),
     ("!~~", &["like"]),
@@ -67,7 +68,8 @@ const SPELLINGS: [(&str, &[&str]); 9] = [
     ("=", &["in", "is"]),
 ];
 
-/// The error in PostgreSQL's words, and the position of the call or operator in `text`.
+/// Restates an error in PostgreSQL's words. Also returns the position of the call or operator in
+/// `text`, in characters from 1.
 pub fn restate(error: Error, text: &str) -> (Error, Option<u32>) {
     let Some(tokens) = words(text) else { return (error, None) };
     let restated = match error.message().strip_prefix("operator does not exist: ") {
@@ -85,14 +87,14 @@ pub fn restate(error: Error, text: &str) -> (Error, Option<u32>) {
     }
 }
 
-/// The name and the types of `function name(type, type) does not exist`.
+/// The name and the types in a message `function name(type, type) does not exist`.
 fn call(message: &str) -> Option<(&str, Vec<&str>)> {
     let called = message.strip_prefix("function ")?.strip_suffix(" does not exist")?;
     let (name, types) = called.split_once('(')?;
     Some((name.trim_matches('\''), split(types.strip_suffix(')')?, ',')))
 }
 
-/// A restated error, and the number of the token of the call or operator.
+/// A restated error, and the index of the token at which the call or the operator begins.
 type RestatedError = Option<(Error, usize)>;
 
 fn of_call(name: &str, types: &[&str], error: &Error, tokens: &[TokenWithSpan]) -> RestatedError {
@@ -110,7 +112,7 @@ fn of_call(name: &str, types: &[&str], error: &Error, tokens: &[TokenWithSpan]) 
         false => types.iter().map(|of| without_digits(of)).collect(),
     };
     let restated = no_function(&format!("{called}({})", types.join(", ")));
-    // A hint with the functions of ours would not help.
+    // A hint that lists this project's internal functions would not help the user.
     let restated = match error.hint() {
         Some(hint) if known.is_none() => restated.with_hint(hint),
         _ => restated,
@@ -118,7 +120,7 @@ fn of_call(name: &str, types: &[&str], error: &Error, tokens: &[TokenWithSpan]) 
     Some((restated, first))
 }
 
-/// The error of an operator with the function `name` behind it.
+/// The error for an operator that the function `name` implements.
 fn of_function(
     name: &str,
     types: &[&str],
@@ -127,7 +129,7 @@ fn of_function(
 ) -> RestatedError {
     let is_operator = |token: &TokenWithSpan| token.token.to_string() == operator;
     let at = tokens.iter().position(is_operator)?;
-    // A text may be a jsonb for the planner.
+    // The planner's text may be PostgreSQL's jsonb.
     let jsonb = |of: &str| match of {
         "text" if name.starts_with("jsonb_") => "jsonb".to_string(),
         of => without_digits(of),
@@ -186,7 +188,7 @@ fn of_operator(operation: &str, tokens: &[TokenWithSpan]) -> RestatedError {
             let right = beside(right, right_of(tokens, *at));
             Some((no_operator(&format!("{left} {shown} {right}")), first))
         }
-        // The complement of a number, `~ x`, is a difference of bits for the planner.
+        // The planner replaces the complement of a number, `~ x`, with an exclusive or.
         [] if shown == "#" => {
             let at = tokens.iter().position(|token| token.token == Token::Tilde)?;
             let operand = beside(left, right_of(tokens, at));
@@ -200,7 +202,8 @@ fn word_at(tokens: &[TokenWithSpan], at: usize, word: &str) -> bool {
     tokens.get(at).is_some_and(|token| is_word(&token.token, word))
 }
 
-/// The constant in front of the operator at `at`, if the constant is the whole operand.
+/// The constant to the left of the operator with the index `at`; `None` if the left operand is more
+/// than one token.
 fn left_of(tokens: &[TokenWithSpan], at: usize) -> Option<&Token> {
     let constant = at.checked_sub(1).and_then(|at| tokens.get(at)).map(|token| &token.token)?;
     let before = at.checked_sub(2).and_then(|at| tokens.get(at)).map(|token| &token.token);
@@ -212,18 +215,19 @@ fn left_of(tokens: &[TokenWithSpan], at: usize) -> Option<&Token> {
     begins.then_some(constant)
 }
 
-/// Words in front of an operand.
+/// Words that can stand directly in front of an operand.
 const BEFORE: [&str; 12] =
     ["select", "where", "and", "or", "on", "not", "when", "then", "else", "case", "by", "having"];
 
-/// The constant behind the operator at `at`, if the constant is the whole operand.
+/// The constant to the right of the operator with the index `at`; `None` if a cast follows.
 fn right_of(tokens: &[TokenWithSpan], at: usize) -> Option<&Token> {
     let constant = tokens.get(at + 1).map(|token| &token.token)?;
     let is_cast = tokens.get(at + 2).is_some_and(|token| token.token == Token::DoubleColon);
     (!is_cast).then_some(constant)
 }
 
-/// The type of an operand, and of the constant if the operand is a constant.
+/// The type name of an operand in the message: the type of the constant if the operand is a
+/// constant, else the planner's type `of` without digits.
 fn beside(of: &str, constant: Option<&Token>) -> String {
     match constant {
         Some(constant) => of_token(of, constant).unwrap_or_else(|| without_digits(of)),
@@ -231,7 +235,8 @@ fn beside(of: &str, constant: Option<&Token>) -> String {
     }
 }
 
-/// PostgreSQL's type of a constant with the planner's type `of`.
+/// PostgreSQL's type of a constant to which the planner gives the type `of`; `None` if both types
+/// are the same.
 fn of_token(of: &str, constant: &Token) -> Option<String> {
     match (of, constant) {
         ("bigint", Token::Number(digits, _)) if digits.parse::<i32>().is_ok() => {
@@ -244,7 +249,8 @@ fn of_token(of: &str, constant: &Token) -> Option<String> {
     }
 }
 
-/// The type of an argument with the tokens `given`.
+/// The type name of an argument in the message. `of` is the planner's type, `given` are the tokens
+/// of the argument.
 fn of_constant(of: &str, given: &[TokenWithSpan]) -> String {
     let constant = match given {
         [constant] => Some(constant),
@@ -254,7 +260,7 @@ fn of_constant(of: &str, given: &[TokenWithSpan]) -> String {
     beside(of, constant.map(|constant| &constant.token))
 }
 
-/// The tokens of each argument of the call with the parenthesis at `open`.
+/// The tokens of each argument of the call whose opening parenthesis has the index `open`.
 fn arguments(tokens: &[TokenWithSpan], open: usize) -> Vec<&[TokenWithSpan]> {
     let (mut depth, mut start) = (0_usize, open + 1);
     let mut found = Vec::new();
@@ -276,7 +282,7 @@ fn arguments(tokens: &[TokenWithSpan], open: usize) -> Vec<&[TokenWithSpan]> {
     found
 }
 
-/// A type without digits: `numeric` for `numeric(2,1)`.
+/// The type name without precision and scale: `numeric` for `numeric(2,1)`.
 fn without_digits(of: &str) -> String {
     let Some((name, rest)) = of.split_once('(') else { return of.to_string() };
     match rest.split_once(')') {
@@ -287,7 +293,7 @@ fn without_digits(of: &str) -> String {
     }
 }
 
-/// The position of an operator that a statement has once.
+/// The position of an operator that the statement contains exactly once, in characters from 1.
 pub fn only_place(text: &str, operator: &str) -> Option<u32> {
     let tokens = words(text)?;
     let mut found = tokens.iter().filter(|token| token.token.to_string() == operator);
@@ -297,8 +303,9 @@ pub fn only_place(text: &str, operator: &str) -> Option<u32> {
     }
 }
 
-/// The error of a condition that is not boolean, `argument of WHERE must be type boolean`: the
-/// clause of the statement, and the type and the position of a condition of one token.
+/// Restates the error of a condition that is not boolean, `argument of WHERE must be type boolean`.
+/// Inserts the clause of the statement, and for a condition of one token the type of the condition
+/// and its position.
 pub fn restate_condition(error: Error, text: &str) -> (Error, Option<u32>) {
     let parts = error.message().strip_prefix("argument of ").and_then(|rest| {
         let (clause, given) = rest.split_once(" must be type boolean, not type ")?;
@@ -324,7 +331,7 @@ pub fn restate_condition(error: Error, text: &str) -> (Error, Option<u32>) {
     (Error::new(error.kind(), message), position)
 }
 
-/// The words in front of the condition of a clause.
+/// The words that stand in front of the condition of a clause.
 fn condition_words(clause: &str) -> Option<&'static [&'static str]> {
     match clause {
         "WHERE or HAVING" => Some(&["where", "having"]),
@@ -336,7 +343,7 @@ fn condition_words(clause: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// True for an error that [`restate`] may restate.
+/// True for the kinds of errors that [`restate`] can restate.
 pub fn is_signature(kind: ErrorKind) -> bool {
     kind == ErrorKind::UndefinedFunction
 }

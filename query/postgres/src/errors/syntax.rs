@@ -1,4 +1,4 @@
-//! PostgreSQL's syntax errors, from the messages of the parser.
+//! Converts messages of the parser to PostgreSQL's syntax errors.
 
 use datafusion::sql::sqlparser::tokenizer::Location;
 use stratalog_model::{Error, ErrorKind};
@@ -20,7 +20,7 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
         Some((wanted, "EOF")) => {
             Error::new(ErrorKind::SyntaxError, END_OF_INPUT).with_detail(wanted.to_string())
         }
-        // Only COPY expects a semicolon.
+        // The parser expects a semicolon only after COPY.
         Some(("Expected: ;", found)) if found.eq_ignore_ascii_case("where") => {
             Error::not_yet("COPY … WHERE")
                 .with_hint("copy into another table and use INSERT … SELECT … WHERE")
@@ -42,7 +42,7 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
     }
 }
 
-/// The expectation of the parser, without statements of other databases.
+/// The parser's list of expected tokens, without the statements of other databases.
 fn expected(wanted: &str) -> &str {
     match wanted.rsplit_once(" after ") {
         Some((_, "ALTER TABLE")) => {
@@ -53,7 +53,7 @@ fn expected(wanted: &str) -> &str {
     }
 }
 
-/// Maximum characters of the statement in an error for an unterminated text.
+/// Maximum number of characters of the statement that the error for an unterminated text shows.
 const UNTERMINATED_SHOWN: usize = 40;
 
 /// The error for a string, a name or a comment without an end, as PostgreSQL words it.
@@ -89,7 +89,8 @@ fn parse_location(place: &str) -> Option<Location> {
     Some(Location { line: line.trim().parse().ok()?, column: digits.parse().ok()? })
 }
 
-/// Characters from 1, as PostgreSQL counts positions in a statement.
+/// Converts a line and a column of the parser to a position as PostgreSQL counts: in characters
+/// from 1.
 pub(crate) fn position(sql: &str, location: Location) -> Option<u32> {
     if sql.is_empty() || location.line == 0 {
         return None;

@@ -1,10 +1,10 @@
-//! Times in messages.
+//! Formats times in error messages.
 
 use arrow::{array::Int64Array, compute::cast};
 use stratalog_model::ColumnType;
 use stratalog_text::{TextStyle, write_value};
 
-/// A time in nanoseconds since 1970, in the session's format for timestamptz.
+/// Formats a time, in nanoseconds since 1970, as a timestamptz in the session's style.
 pub fn shown_time(ns: i64, style: &TextStyle) -> String {
     let field = ColumnType::TimestampTz { precision: 6 }.arrow_field("time", false);
     let microseconds = Int64Array::from(vec![ns.div_euclid(1_000)]);

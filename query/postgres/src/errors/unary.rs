@@ -1,4 +1,4 @@
-//! Errors of operators before one operand, and of aggregates over a value without a type.
+//! Errors for prefix operators, and for aggregates of a value without a type.
 
 use stratalog_model::{Error, ErrorKind};
 
@@ -7,7 +7,8 @@ use super::{
     plan::{no_function, no_operator},
 };
 
-/// An operator of the parser without an implementation, and a sum of a value without a type.
+/// The error for a prefix operator that only the parser knows, and for an aggregate that does not
+/// accept the type of its argument; `None` for other messages.
 pub fn unknown_operator(text: &str) -> Option<Error> {
     if let Some(name) = text.strip_prefix("Unsupported SQL unary operator ") {
         let operator = match name {
@@ -37,7 +38,8 @@ pub fn unknown_operator(text: &str) -> Option<Error> {
     }
 }
 
-/// The error of a sign before a value without signs. Only the planner's note names the type.
+/// The error for a sign in front of a value that is not a number. `note` is the planner's note, the
+/// only text with the type of the value.
 pub fn no_sign(note: &str) -> Option<Error> {
     let (sign, given) = note.split_once(" cannot be used with ")?;
     ["-", "+"].contains(&sign).then(|| no_operator(&format!("{sign} {}", sql_type(given))))

@@ -1,10 +1,10 @@
-//! Unicode escapes in strings, `E'\u0061'`. The tokenizer reports a wrong escape as a string without
-//! an end.
+//! Errors for wrong Unicode escapes in strings, `E'\u0061'`. The tokenizer reports such a string as
+//! unterminated.
 
 use stratalog_model::{Error, ErrorKind};
 
-/// The error of a wrong Unicode escape in the string at the beginning of `text`. `before` is the
-/// number of characters in front of `text`.
+/// The error for a wrong Unicode escape in the string at the start of `text`; `None` without a
+/// wrong escape. `before` is the number of characters in front of `text`.
 pub(super) fn error(text: &str, before: usize) -> Option<Error> {
     let position = u32::try_from(before + invalid_escape(text)? + 1).ok()?;
     let error = Error::new(ErrorKind::InvalidEscape, "invalid Unicode escape")
@@ -12,7 +12,7 @@ pub(super) fn error(text: &str, before: usize) -> Option<Error> {
     Some(error.with_position(position))
 }
 
-/// The place of the backslash of the first wrong Unicode escape, in characters.
+/// The offset of the backslash of the first wrong Unicode escape, in characters.
 fn invalid_escape(text: &str) -> Option<usize> {
     let letters: Vec<char> = text.chars().collect();
     let ['E' | 'e', '\'', rest @ ..] = letters.as_slice() else { return None };

@@ -1,12 +1,13 @@
-//! Functions that a rewrite turns into casts.
+//! Functions that a later rewrite turns into casts.
 
 use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, TimezoneInfo};
 
-/// The functions of the clock that become casts of `now()`.
+/// The functions of the current time that become casts of `now()`.
 pub const CLOCK_FUNCTIONS: [&str; 4] =
     ["current_time", "current_timestamp", "localtime", "localtimestamp"];
 
-/// The type that the function with the type's name casts to.
+/// The target type of a function that only casts and has the name of a type, for example `text(v)`;
+/// `None` for other functions.
 pub fn type_of_function(name: &str) -> Option<DataType> {
     Some(match name {
         "bool" => DataType::Boolean,

@@ -1,5 +1,5 @@
-//! Names of computed columns with references from other places: `ORDER BY rank`, and `max` outside
-//! of `(SELECT max(v) FROM t)`. The planner knows only columns and aliases.
+//! Makes computed columns accessible by PostgreSQL's names, as in `ORDER BY rank`, and in `max`
+//! outside of `(SELECT max(v) FROM t)`. The planner knows only the names of columns and aliases.
 
 use std::ops::ControlFlow;
 
@@ -11,15 +11,16 @@ use datafusion::sql::sqlparser::ast::{
 use super::{alias, fold, is_column, is_wildcard, name_of_item};
 use crate::walk::{self, Change};
 
-/// Gives aliases to computed columns, wherever a query uses their names.
+/// Gives aliases to computed columns wherever a query refers to PostgreSQL's names of these
+/// columns.
 pub fn make_reachable(query: &mut Query) {
     let _ = walk::change(query, &mut ComputedNames);
 }
 
-/// In an expression of ORDER BY, a name denotes a column of the tables, even if a column of the
-/// result has the same name; so does a qualified name: `ORDER BY t.v`. The planner would choose the
-/// column of the result, or refuse the name as ambiguous. The rewrite therefore hides the name of
-/// the result's column, unless another clause needs the name.
+/// Hides the alias of a result column that shadows a table column in ORDER BY. Inside an expression
+/// of ORDER BY, a name means a column of the tables, even if a result column has the same name; a
+/// qualified name (`t.v`) always does. The planner would use the result column, or refuse the name
+/// as ambiguous. The alias stays if another clause needs it.
 pub fn hide_shadowing(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let Some(order_by) = &mut query.order_by else { return };
@@ -55,7 +56,7 @@ pub fn hide_shadowing(query: &mut Query) {
     }
 }
 
-/// The names in an expression.
+/// The unqualified names in an expression.
 fn mentioned(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();
     let _ = walk::expressions(expr, |expr| {
@@ -67,7 +68,7 @@ fn mentioned(expr: &Expr) -> Vec<String> {
     names
 }
 
-/// The columns of the qualified names in an expression.
+/// The column names of the qualified references in an expression: `v` for `t.v`.
 fn qualified(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();
     let _ = walk::expressions(expr, |expr| {
@@ -83,7 +84,8 @@ struct ComputedNames;
 
 impl Change for ComputedNames {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        // The planner refuses two equal columns here, too: `EXISTS (SELECT 1, 1)`.
+        // The planner refuses equal columns in a condition with a subquery, too: `EXISTS (SELECT 1,
+        // 1)`.
         if let Expr::Exists { subquery, .. } | Expr::InSubquery { subquery, .. } = expr
             && selects_several(subquery)
         {
@@ -114,7 +116,8 @@ impl Change for ComputedNames {
     }
 }
 
-/// The select list that names the columns of a body, and true if the body is only the one SELECT.
+/// The SELECT that names the result columns of a query body. The flag is true if the body is a
+/// single SELECT.
 fn naming_select(body: &SetExpr) -> Option<(&Select, bool)> {
     match body {
         SetExpr::Select(select) => Some((select, true)),
@@ -125,9 +128,9 @@ fn naming_select(body: &SetExpr) -> Option<(&Select, bool)> {
     }
 }
 
-/// `ORDER BY name` with the name of a computed column becomes the position of the column. The
-/// rewrite uses the expression instead if a `*` hides the position, or with DISTINCT ON. An
-/// expression repeated from the select list becomes a position, too.
+/// Replaces the name of a computed column in ORDER BY with the position of the column. After a `*`,
+/// which hides the position, and with DISTINCT ON, the rewrite inserts the expression instead. A
+/// key that repeats an expression of the select list also becomes a position.
 fn order_by_output(query: &mut Query) {
     let Some((select, whole)) = naming_select(&query.body) else { return };
     let Some(order_by) = &mut query.order_by else { return };
@@ -155,7 +158,7 @@ fn order_by_output(query: &mut Query) {
             .enumerate()
             .filter(|(_, item)| !is_wildcard(item) && name_of_item(item) == name);
         let Some((at, item)) = named.next() else { continue };
-        // Two different columns with the same name: the name is ambiguous, and the planner refuses
+        // If two different columns have the name, the name is ambiguous, and the planner refuses
         // the query.
         if is_column(item) || named.any(|(_, other)| other != item) {
             continue;
@@ -169,8 +172,8 @@ fn order_by_output(query: &mut Query) {
     }
 }
 
-/// Gives aliases to the computed columns that ORDER BY names by position: DataFusion finds the
-/// column by name, and the name of an unnamed column is the text of the expression.
+/// Gives aliases to the computed columns whose position ORDER BY names. DataFusion turns the
+/// position into a name, and without an alias the name would be the text of the expression.
 fn name_ordered(query: &mut Query) {
     let Some(order_by) = &query.order_by else { return };
     let OrderByKind::Expressions(orders) = &order_by.kind else { return };
@@ -179,7 +182,8 @@ fn name_ordered(query: &mut Query) {
     let Some(select) = naming_select_mut(&mut query.body) else { return };
     match select.distinct {
         None | Some(Distinct::All) => {}
-        // The other expressions must repeat the select list, and aliases would hide the list.
+        // With DISTINCT, the other ORDER BY expressions must equal expressions of the select list,
+        // and aliases would prevent this.
         Some(Distinct::Distinct) if positions.iter().all(Option::is_some) => {}
         Some(_) => return,
     }
@@ -198,7 +202,7 @@ fn selects_several(query: &Query) -> bool {
     naming_select(&query.body).is_some_and(|(select, _)| select.projection.len() > 1)
 }
 
-/// The position, counted from 0, in an expression of ORDER BY.
+/// The position that an ORDER BY key names, counted from 0; `None` for other keys.
 fn position_of(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
@@ -208,7 +212,7 @@ fn position_of(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// See [`naming_select`].
+/// The mutable version of [`naming_select`], without the flag.
 fn naming_select_mut(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -221,13 +225,13 @@ fn position(at: usize) -> Expr {
     Expr::value(Value::Number((at + 1).to_string(), false))
 }
 
-/// True for more than a name or a constant.
+/// True for an expression that is more than a name or a constant.
 fn is_compound(expr: &Expr) -> bool {
     !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_))
 }
 
-/// If GROUP BY names a computed column (`GROUP BY upper`), the column gets this name as an alias.
-/// The planner uses the alias if the tables have no column with the name.
+/// Gives an alias to a computed column whose name GROUP BY mentions (`GROUP BY upper`). The planner
+/// uses the alias unless the tables have a column with this name.
 fn group_by_output(select: &mut Select) {
     let GroupByExpr::Expressions(groups, _) = &select.group_by else { return };
     let wanted: Vec<String> = groups.iter().flat_map(mentioned).collect();
@@ -243,7 +247,7 @@ fn group_by_output(select: &mut Select) {
         let Some(item) = named.next() else { continue };
         let expr = match &*item {
             SelectItem::UnnamedExpr(expr) => Some(expr),
-            // The statement cannot name an alias of a duplicate column.
+            // An alias with \u{1} comes from a rewrite, and the statement cannot name it.
             SelectItem::ExprWithAlias { expr, alias } => {
                 Some(expr).filter(|_| alias.value.contains('\u{1}'))
             }
@@ -260,7 +264,7 @@ fn group_by_output(select: &mut Select) {
     }
 }
 
-/// Gives aliases to the computed columns of a subquery.
+/// Gives PostgreSQL's names as aliases to the computed columns of a subquery.
 fn name_computed(query: &mut Query) {
     order_by_output(query);
     let ordered = query.order_by.is_some();
@@ -280,7 +284,8 @@ fn name_body(body: &mut SetExpr, ordered: bool) {
 }
 
 fn name_select(select: &mut Select, ordered: bool) {
-    // ORDER BY of a DISTINCT must repeat the select list, and aliases would hide the list.
+    // With DISTINCT, the ORDER BY expressions must equal expressions of the select list, and
+    // aliases would prevent this.
     if ordered && matches!(select.distinct, Some(Distinct::Distinct)) {
         return;
     }
@@ -300,13 +305,14 @@ fn name_select(select: &mut Select, ordered: bool) {
         if alone && !taken.contains(name) {
             alias(item, name);
         } else {
-            // Not reachable by name, but distinct.
+            // The suffix makes the name distinct; no statement can refer to the column.
             alias(item, &format!("{name}\u{1}{at}"));
         }
     }
 }
 
-/// Names in HAVING and QUALIFY: the planner chooses an alias, and PostgreSQL the column.
+/// The names in HAVING and QUALIFY. For such a name the planner uses an alias, and PostgreSQL the
+/// column of a table.
 fn filtered_names(select: &Select) -> Vec<String> {
     select.having.iter().chain(&select.qualify).flat_map(mentioned).collect()
 }

@@ -1,5 +1,6 @@
-//! Nested WITH queries: DataFusion refuses an inner WITH query with the name of an outer WITH
-//! query. In PostgreSQL the inner query hides the outer query.
+//! Renames nested WITH queries. DataFusion refuses an inner WITH query with the name of an outer
+//! WITH query; in PostgreSQL the inner query hides the outer query. The first query
+//! becomes the second query:
 //!
 //! ```text
 //!   WITH q AS (…) SELECT * FROM (WITH q AS (SELECT … FROM q) SELECT * FROM q) z
@@ -15,7 +16,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::fold;
 use crate::walk::{self, Change, Flow, Look};
 
-/// Gives new names to WITH queries that hide outer WITH queries.
+/// Gives new names to WITH queries that hide an outer WITH query, and to the references to these
+/// queries.
 pub fn tell_apart(query: &mut Query) {
     let mut repeated = RepeatedName::default();
     if walk::look(&*query, &mut repeated).is_break() {
@@ -23,7 +25,7 @@ pub fn tell_apart(query: &mut Query) {
     }
 }
 
-/// Breaks at the second WITH query with the same name.
+/// Stops the walk at the second WITH query with the same name.
 #[derive(Default)]
 struct RepeatedName(HashSet<String>);
 
@@ -37,11 +39,11 @@ impl Look for RepeatedName {
     }
 }
 
-/// The WITH of one query.
+/// The WITH queries of a query.
 struct WithLevel {
-    /// The written names, and the new names.
+    /// For each WITH query, its name in the statement, and its new name if it has one.
     ctes: Vec<(String, Option<String>)>,
-    /// The number of visited WITH queries.
+    /// The number of WITH queries that the walk has visited.
     visited: usize,
     recursive: bool,
 }

@@ -1,4 +1,5 @@
-//! The calls of `replay` and `playback` in FROM: functions of ours with a table as their result.
+//! Calls of `replay` and `playback` in FROM, functions of this project that return the rows of a
+//! table.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, TableFactor, Value, ValueWithSpan,
@@ -7,13 +8,13 @@ use stratalog_model::{Error, ErrorKind};
 
 use super::fold;
 
-/// True for the name, in lower case, of `replay` or `playback`.
+/// True for the names `replay` and `playback`, in lower case.
 pub fn is_replay(name: &str) -> bool {
     matches!(name, "replay" | "playback")
 }
 
-/// The table of a call in FROM: `None` for other items of FROM, `Some(None)` for a call without a
-/// constant name.
+/// The table name in a call of `replay` or `playback` in FROM: `None` for other items of FROM,
+/// `Some(None)` for a call whose table name is not a constant.
 pub fn table_of(factor: &TableFactor) -> Option<Option<&str>> {
     let (name, args) = match factor {
         TableFactor::Table { name, args: Some(args), .. } => (name, &args.args),
@@ -27,7 +28,7 @@ pub fn table_of(factor: &TableFactor) -> Option<Option<&str>> {
     })
 }
 
-/// The text of a constant text.
+/// The value of a quoted constant; `None` for other expressions.
 pub fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
@@ -35,7 +36,7 @@ pub fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The error of WITH ORDINALITY.
+/// The error for WITH ORDINALITY after the function `called`.
 pub fn no_ordinality(called: &str) -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,

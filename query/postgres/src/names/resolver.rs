@@ -1,4 +1,4 @@
-//! The tables and functions of a session, by their names.
+//! Looks up the tables and functions of a session by their names.
 
 use std::sync::Arc;
 
@@ -6,17 +6,18 @@ use stratalog_model::{ChronicleDefinition, Result};
 
 /// Resolves the names of a statement in the scope of a session.
 pub trait NameResolver: Sync {
-    /// The table of events named by a text.
+    /// The table of events that a string names.
     ///
     /// # Errors
     /// `UndefinedTable`, `WrongObjectType`.
     fn table_named(&self, name: &str) -> Result<Arc<ChronicleDefinition>>;
 
-    /// The schema and the name of the table meant by a name with these parts. A table named with
-    /// its schema need not exist.
+    /// The schema and the name of the table that the name parts denote. With an explicit schema,
+    /// the table need not exist.
     fn identity(&self, parts: &[String]) -> Option<(String, String)>;
 
-    /// The tick column of a table, never NULL; `None` for other tables than tables of events.
+    /// The column of a table with the tick of each event, which is never NULL; `None` for tables
+    /// that do not store events.
     fn tick_column(&self, parts: &[String]) -> Option<String>;
 
     /// Whether `name` is the name of the session's database.

@@ -1,5 +1,5 @@
-//! `count(t.*)`: counts the rows of a table, without the rows of NULLs from an outer join.
-//! DataFusion counts all rows.
+//! Rewrites `count(t.*)`, which counts the rows of a table. The count excludes the rows of NULLs
+//! that an outer join adds for missing partners; DataFusion would count these rows too.
 
 use std::{collections::HashSet, ops::ControlFlow};
 
@@ -44,7 +44,7 @@ impl Look for Ctes {
     }
 }
 
-/// The table of `count(t.*)`.
+/// The table name in `count(t.*)`; `None` for other expressions.
 fn counts(expr: &Expr) -> Option<&ObjectName> {
     let Expr::Function(call) = expr else { return None };
     let called = call.name.0.last().and_then(|part| part.as_ident()).map(fold)?;
@@ -58,12 +58,12 @@ fn counts(expr: &Expr) -> Option<&ObjectName> {
     }
 }
 
-/// An entry of FROM.
+/// A table in FROM.
 struct Entry {
     name: String,
-    /// True if an outer join may add rows of NULLs.
+    /// True if an outer join may add rows with NULL in every column of the table.
     nullable: bool,
-    /// A column of the table that is never NULL.
+    /// A column of the table that is never NULL in stored rows; `None` if no such column is known.
     present: Option<String>,
 }
 

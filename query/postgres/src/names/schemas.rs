@@ -1,8 +1,9 @@
-//! Tables with the same name in several schemas, and column names that include a schema.
+//! Resolves tables with the same name in several schemas, and column names that include a schema.
 //!
 //! DataFusion ignores the schema when comparing `public.tq.v` with a table that FROM names without
 //! a schema. The pass resolves the names like PostgreSQL, before DataFusion sees the statement:
-//! every table with an ambiguous name gets an alias, and column references use the alias.
+//! every table with an ambiguous name gets an alias, and column references use the alias. The first
+//! query becomes the second query:
 //!
 //! ```text
 //!   SELECT public.tq.v, s1.tq.v FROM tq, s1.tq
@@ -24,14 +25,15 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::{NameResolver, fold, replays};
 use crate::walk::{self, Change, Flow, Look, Tree};
 
-/// Schema and name of a table.
+/// The schema and the name of a table.
 type Identity = (String, String);
 
-/// Resolves the qualified names of a statement.
+/// Resolves the names of tables, and of columns with a table or schema, in a statement.
 ///
 /// # Errors
-/// `UndefinedTable` for a column of a table outside of FROM, `AmbiguousColumn` for a table name
-/// with two tables in FROM, `DuplicateAlias`, and `FeatureNotSupported` for another database.
+/// `UndefinedTable` for a column of a table that FROM does not contain, `AmbiguousColumn` for a
+/// table name that denotes two tables in FROM, `DuplicateAlias`, and `FeatureNotSupported` for a
+/// name in another database.
 pub fn resolve(tree: &mut impl Tree, resolver: &dyn NameResolver) -> Result<()> {
     let mut mentions = Mentions::default();
     let _ = walk::look(&*tree, &mut mentions);
@@ -45,8 +47,9 @@ pub fn resolve(tree: &mut impl Tree, resolver: &dyn NameResolver) -> Result<()> 
     resolver.error.map_or(Ok(()), Err)
 }
 
-/// Resolves the qualified names in the RETURNING of an INSERT into a table. The statement calls the
-/// table `shown`; `is_named` is true if `shown` is the table's own name.
+/// Resolves the qualified names in the RETURNING of an INSERT into `schema.table`. `shown` is the
+/// name that the statement uses for the table; `is_named` is true if `shown` is the table's name
+/// and not an alias.
 ///
 /// # Errors
 /// `UndefinedTable` for a column of another table.
@@ -72,19 +75,20 @@ pub fn resolve_returning(
     outcome
 }
 
-/// The names of a statement.
+/// The names that a statement mentions.
 #[derive(Default)]
 struct Mentions {
-    /// True if a column or a wildcard names a schema.
+    /// True if a column name or a wildcard includes a table or a schema.
     has_qualified: bool,
-    /// The tables without an alias, by the last part of their names.
+    /// The tables that have no alias: for the last part of each name, all spellings of the name.
     tables: HashMap<String, HashSet<Vec<String>>>,
-    /// Aliases, and the names of WITH queries.
+    /// The aliases of tables, and the names of WITH queries.
     others: HashSet<String>,
 }
 
 impl Mentions {
-    /// True if one name may denote two tables of the statement.
+    /// True if one name may denote two tables of the statement, so that the pass has to resolve
+    /// names.
     fn is_relevant(&self) -> bool {
         let repeated = |(name, spellings): (&String, &HashSet<Vec<String>>)| {
             let uses = spellings.len() + usize::from(self.others.contains(name));
@@ -93,7 +97,7 @@ impl Mentions {
         self.has_qualified || self.tables.iter().any(repeated)
     }
 
-    /// An alias for each table whose name has another meaning elsewhere in the statement.
+    /// A new alias for each table whose name has several meanings in the statement.
     fn aliases(&self, resolver: &dyn NameResolver) -> HashMap<Identity, String> {
         let mut aliases = HashMap::new();
         for (name, spellings) in &self.tables {
@@ -159,7 +163,7 @@ impl Look for Mentions {
     }
 }
 
-/// The folded parts of a name; `None` for a name with a call in it.
+/// The parts of a name, folded to lower case unless quoted; `None` for a name that contains a call.
 fn parts(name: &ObjectName) -> Option<Vec<String>> {
     name.0.iter().map(|part| part.as_ident().map(fold)).collect()
 }
@@ -176,7 +180,7 @@ fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
     }
 }
 
-/// The tables of `count(t.*)`.
+/// The table names in the `t.*` arguments of a call, as in `count(t.*)`.
 fn wildcards_of(arguments: &FunctionArguments) -> impl Iterator<Item = &ObjectName> {
     let list = match arguments {
         FunctionArguments::List(list) => list.args.as_slice(),
@@ -199,30 +203,31 @@ fn wildcards_of_mut(arguments: &mut FunctionArguments) -> impl Iterator<Item = &
     })
 }
 
-/// One entry of FROM.
+/// One table or subquery in FROM.
 struct FromEntry {
-    /// The name of the entry in column references.
+    /// The name by which column references denote the entry.
     name: String,
-    /// The table of an entry without an alias.
+    /// The table, if the entry is a table without an alias.
     table: Option<Identity>,
     /// The alias that the pass gives to the entry.
     new_alias: Option<String>,
-    /// The parts of the name in FROM.
+    /// The parts of the table name as written in FROM.
     name_parts: Vec<String>,
-    /// True if a join in parentheses with an alias hides the entry.
+    /// True if the entry is part of a parenthesized join with an alias: only the alias is visible.
     hidden: bool,
 }
 
-/// The names that one query or SELECT adds.
+/// The names that one query or SELECT defines.
 struct NameScope {
     relations: Vec<FromEntry>,
-    /// The WITH queries, and the number of visited WITH queries.
+    /// The names of the WITH queries. `visited` counts the WITH queries that the walk has visited.
     ctes: Vec<String>,
     visited: usize,
     recursive: bool,
-    /// True if the body of the query is one SELECT. ORDER BY may name the tables of the SELECT.
+    /// True if the query body is a single SELECT. Only then can ORDER BY name the tables of the
+    /// SELECT.
     is_plain: bool,
-    /// The enclosing level.
+    /// The index of the enclosing scope.
     parent: Option<usize>,
 }
 
@@ -230,7 +235,8 @@ struct Resolver<'a> {
     resolver: &'a dyn NameResolver,
     aliases: HashMap<Identity, String>,
     levels: Vec<NameScope>,
-    /// True if the next query is a derived table. A derived table cannot name the neighbours.
+    /// True if the next visited query is a derived table, which cannot name the other tables of its
+    /// FROM.
     next_is_apart: bool,
     error: Option<Error>,
 }
@@ -241,7 +247,7 @@ impl Resolver<'_> {
         if self.error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// The levels of a name lookup, the innermost first.
+    /// The scopes in which a name lookup searches, the innermost first.
     fn visible(&self) -> impl Iterator<Item = &NameScope> {
         let innermost = self.levels.last();
         std::iter::successors(innermost, |level| self.levels.get(level.parent?))
@@ -254,8 +260,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// The names in the arguments of `replay` and `playback`: conditions name the replayed table,
-    /// and not the neighbours of the replayed table in FROM.
+    /// The scope for the arguments of `replay` and `playback`: a condition names columns of the
+    /// replayed table, and not of other tables in FROM.
     fn replayed(&self, table: Option<&str>) -> Result<NameScope> {
         let table = table.map(|name| self.resolver.table_named(name)).transpose()?;
         let relation = table.map(|table| FromEntry {
@@ -275,7 +281,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Collects the entries of FROM, and gives aliases to tables with ambiguous names.
+    /// Collects the tables of FROM, and gives aliases to tables whose names have several meanings.
     fn relations(&self, from: &mut [TableWithJoins]) -> Result<Vec<FromEntry>> {
         let mut found = Vec::new();
         for item in from {
@@ -335,8 +341,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The new name of the table in `schema.table.column`, or in `table.column`; `None` to keep the
-    /// name.
+    /// The new qualifier of a column name `schema.table.column` or `table.column`; `None` if the
+    /// name stays.
     fn qualifier(&self, parts: &[String]) -> Result<Option<Ident>> {
         let Some(relation) = self.relation(parts)? else { return Ok(None) };
         let new_alias = relation.new_alias.as_ref();
@@ -344,8 +350,8 @@ impl Resolver<'_> {
         Ok(name.map(|name| Ident::with_quote('"', name)))
     }
 
-    /// The entry of FROM for `schema.table` or `table`; `None` for an entry outside of the visible
-    /// levels.
+    /// The entry of FROM that `schema.table` or `table` denotes; `None` if no visible scope has the
+    /// entry.
     fn relation(&self, parts: &[String]) -> Result<Option<&FromEntry>> {
         let (schema, table) = match parts {
             [table] => return self.by_name(table),
@@ -412,7 +418,7 @@ impl Resolver<'_> {
     fn wildcard(&self, name: &mut ObjectName) -> Result<()> {
         let Some(parts) = parts(name) else { return Ok(()) };
         let Some(relation) = self.relation(&parts)? else { return Ok(()) };
-        // The planner compares all parts with the name in FROM.
+        // The planner compares all parts of a column's qualifier with the name in FROM.
         let parts = match &relation.new_alias {
             Some(new_alias) => std::slice::from_ref(new_alias),
             None => relation.name_parts.as_slice(),

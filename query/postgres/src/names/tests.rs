@@ -51,7 +51,7 @@ fn columns_are_named_as_postgresql_names_them() {
     }
 }
 
-/// The query for the planner.
+/// The SQL text of the query after the rewrites for the planner.
 fn planned(sql: &str) -> String {
     let tree = crate::parse::statements(sql, 1 << 20).unwrap().remove(0);
     let Statement::Query(mut query) = tree.statement else { panic!("{sql}") };
@@ -109,7 +109,7 @@ fn computed_columns_of_subqueries_are_seen_by_name() {
             "SELECT * FROM (SELECT max(a), max(b), 1 FROM t) s",
             "SELECT * FROM (SELECT max(a) AS \"max#0\", max(b) AS \"max#1\", 1 AS \"?column?\" FROM t) s",
         ),
-        // The planner would take the alias for the column inside of HAVING.
+        // Inside HAVING, the planner would read the name as the alias, and not as the column.
         (
             "SELECT * FROM (SELECT max(max) FROM t HAVING max(max) > 1) s",
             "SELECT * FROM (SELECT max(max) AS \"max#0\" FROM t HAVING max(max) > 1) s",

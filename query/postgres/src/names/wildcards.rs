@@ -1,5 +1,5 @@
-//! `SELECT t.*, t.*` and `SELECT *, v` in a subquery: the planner refuses repeated columns. The
-//! pass expands the wildcards, and gives distinct names to the columns.
+//! Expands wildcards next to other columns, as in `SELECT t.*, t.*` and `SELECT *, v` in a
+//! subquery. The planner refuses repeated columns; the expanded columns get distinct names.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use crate::{
     walk::{self, Change},
 };
 
-/// Expands the wildcards of a statement that stand beside other columns.
+/// Expands each wildcard that is not the only item of its select list.
 ///
 /// # Errors
 /// An error in the tables of a wildcard.
@@ -35,14 +35,15 @@ pub async fn write_out(state: &SessionState, statement: &mut Statement) -> Resul
     Ok(())
 }
 
-/// Copies the selects with wildcards out, or puts expanded selects back in the same order.
+/// Copies the selects with wildcards to `copies`, or replaces the select lists by the expanded
+/// lists of `put`, in the same order.
 struct Selects {
     copies: Vec<Select>,
     put: Option<Vec<Select>>,
 }
 
 impl Change for Selects {
-    // After the inner selects: the inner wildcards are already expanded.
+    // Runs after the inner selects, whose wildcards are then already expanded.
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if select.projection.len() < 2 || !select.projection.iter().any(is_wildcard) {
             return ControlFlow::Continue(());
@@ -59,7 +60,7 @@ impl Change for Selects {
     }
 }
 
-/// Writes the columns of the wildcards into a select list.
+/// Replaces the wildcards of a select list with their columns.
 ///
 /// # Errors
 /// An error in the tables of a wildcard.
@@ -104,7 +105,7 @@ pub async fn expand(state: &SessionState, select: &mut Select, with: Option<&Wit
     Ok(())
 }
 
-/// Removes the suffix from names without a duplicate.
+/// Removes the suffix from names that have no duplicate.
 fn reveal(columns: &mut [SelectItem]) {
     let shown = |item: &SelectItem| match item {
         SelectItem::ExprWithAlias { alias, .. } => {
@@ -123,7 +124,7 @@ fn reveal(columns: &mut [SelectItem]) {
     }
 }
 
-/// The columns of one wildcard, with the planner's qualification.
+/// The names of the columns that a wildcard stands for, each with the planner's qualifier.
 async fn columns_of(
     state: &SessionState,
     select: &Select,

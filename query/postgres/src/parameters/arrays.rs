@@ -1,4 +1,5 @@
-//! Arrays with a type from the context: `x = ANY ($1)` takes an array of the type of `x`.
+//! Derives the types of array parameters: in `x = ANY ($1)`, the parameter is an array of the type
+//! of `x`.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,13 +15,13 @@ use crate::{
     rules::types::{common_types::ValueType, jsonb_arrays},
 };
 
-/// The planner's function for ANY and ALL: `array_has(array, element)`.
+/// The planner's function for ANY and ALL; its arguments are the array and the element.
 const MEMBERSHIP: &str = "array_has";
 
-/// The types of the parameters on the right of `= ANY` and `<> ALL`, by name.
+/// The types of the parameters on the right of `= ANY` and `<> ALL`, by parameter name.
 ///
 /// # Errors
-/// `FeatureNotSupported` for arrays of jsonb; when the plan cannot be walked.
+/// `FeatureNotSupported` for arrays of jsonb; errors of the plan traversal.
 pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
     let mut found = HashMap::new();
     plan.each_with_subqueries(|node| {
@@ -45,7 +46,8 @@ pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
     Ok(found)
 }
 
-/// The parameter and the element of a membership test.
+/// The parameter name and the element in a membership test `array_has(parameter, element)`; `None`
+/// for other expressions.
 fn membership(expr: &Expr) -> Option<(&str, &Expr)> {
     let Expr::ScalarFunction(call) = expr else { return None };
     match call.args.as_slice() {
@@ -56,7 +58,7 @@ fn membership(expr: &Expr) -> Option<(&str, &Expr)> {
     }
 }
 
-/// The columns in scope of the expressions of a node.
+/// The columns available to the expressions of a plan node.
 pub fn input_schema(node: &LogicalPlan) -> DFSchemaRef {
     match node.inputs().as_slice() {
         [] => Arc::clone(node.schema()),

@@ -1,4 +1,4 @@
-//! Parameters in the columns of VALUES and of set operations.
+//! The types and names of parameters in the columns of VALUES and of set operations.
 
 use std::ops::ControlFlow;
 
@@ -11,8 +11,8 @@ use stratalog_model::ColumnType;
 use super::{cast, number};
 use crate::walk::{self, Change, Look};
 
-/// Casts the parameters and the constants in a column of VALUES to integer if the column has only
-/// integers: `VALUES ($1), (2)`. The planner would take the constants for bigints.
+/// Casts the parameters and constants of a VALUES column to integer if the column contains only
+/// integers: `VALUES ($1), (2)`. The planner would give the constants the type bigint.
 pub fn cast_in_values(query: &mut Query, declared_types: &[Option<ColumnType>]) {
     let _ = walk::change(query, &mut IntegerColumns { declared_types });
 }
@@ -48,7 +48,7 @@ impl IntegerColumns<'_> {
         }
     }
 
-    /// True for a value of type integer, and for a parameter that may have the type.
+    /// True for a constant of type integer, and for a parameter that may be an integer.
     fn fits(&self, cell: &Expr) -> bool {
         match cell {
             Expr::Cast { data_type, .. } => matches!(
@@ -66,7 +66,7 @@ impl IntegerColumns<'_> {
     }
 }
 
-/// The number of the parameter in a cell, also below a cast.
+/// The number of a parameter in a cell, also inside of a cast.
 fn parameter(cell: &Expr) -> Option<usize> {
     match cell {
         Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) => number(name),
@@ -86,8 +86,8 @@ fn is_integer(cell: &Expr) -> bool {
     }
 }
 
-/// Names the columns of parameters. The cast to the type of a parameter would name the column after
-/// the type.
+/// Gives a parameter in the select list the column name `?column?`. Otherwise the cast that is
+/// added later would name the column after its type.
 pub fn name_items(select: &mut Select) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) = item
@@ -104,8 +104,8 @@ fn is_bare(expr: &Expr) -> bool {
     !matches!(expr, Expr::Cast { .. }) && parameter(expr).is_some()
 }
 
-/// True if a query has a set operation of set operations, with a parameter as a column. The planner
-/// has no types for the columns of the inner operation.
+/// True if a query has a set operation inside of a set operation, and a parameter as a column. The
+/// planner does not determine column types for the inner operation.
 pub fn is_in_nested_sets(query: &Query) -> bool {
     walk::look(query, &mut NestedSets).is_break()
 }

@@ -1,5 +1,6 @@
-//! Parameters beside other values: in `coalesce(v, $1)` a parameter has the type of the other
-//! values. As the argument of a function, a parameter has a type that the function accepts.
+//! Derives the types of parameters from their context: in `coalesce(v, $1)`, a parameter has the
+//! type of the other values. As the argument of a function, a parameter has a type that the
+//! function accepts.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,7 +34,7 @@ use crate::{
     },
 };
 
-/// The types to try for an argument of a function, in order.
+/// The types to try for a parameter as the argument of a function, in order of preference.
 const CANDIDATES: [ColumnType; 4] =
     [ColumnType::Text, ColumnType::Double, ColumnType::BigInt, ColumnType::Interval];
 
@@ -41,31 +42,31 @@ const CANDIDATES: [ColumnType; 4] =
 #[derive(Debug, Default)]
 pub struct ParameterTypes {
     types: HashMap<String, ColumnType>,
-    /// Arguments of functions with several possible types.
+    /// The parameters whose type is only a guess: arguments of functions that accept several types.
     guesses: HashSet<String>,
-    /// For parameters with the planner's type bigint, the number of uses, and the number of uses
-    /// beside constants of type integer.
+    /// For each parameter to which the planner gives the type bigint: the number of its uses, and
+    /// the number of uses in which all other values are constants of type integer.
     bigints: HashMap<String, (usize, usize)>,
 }
 
 impl ParameterTypes {
-    /// The type of a parameter.
+    /// The type of a parameter; `None` if the context does not determine the type.
     pub fn get(&self, name: &str) -> Option<&ColumnType> {
         self.types.get(name)
     }
 
-    /// True if the parameter is an argument of a function with several possible types.
+    /// True if the type of the parameter is a guess, from a function that accepts several types.
     pub fn is_guess(&self, name: &str) -> bool {
         self.guesses.contains(name)
     }
 
-    /// True if a parameter has the planner's type bigint, and each use is beside constants of type
-    /// integer.
+    /// True if the planner gives a parameter the type bigint, but all values used together with the
+    /// parameter are constants of type integer.
     pub fn is_integer(&self, name: &str) -> bool {
         self.bigints.get(name).is_some_and(|(uses, beside_integers)| uses == beside_integers)
     }
 
-    /// Keeps the first type other than a guess.
+    /// Stores a type, unless the parameter already has a type that is not a guess.
     fn insert(&mut self, name: &str, found: &ColumnType) {
         if self.guesses.remove(name) || !self.types.contains_key(name) {
             self.types.insert(name.to_string(), found.clone());
@@ -80,10 +81,11 @@ impl ParameterTypes {
     }
 }
 
-/// The types of parameters beside other values.
+/// The types of parameters that a plan uses together with other values.
 ///
 /// # Errors
-/// An error if the plan cannot be walked, or if neighbouring values have types of different kinds.
+/// Errors of the plan traversal, and an error if values that must have one type have types of
+/// different kinds.
 pub fn found(plan: &LogicalPlan) -> Result<ParameterTypes> {
     let mut found = ParameterTypes::default();
     plan.each_with_subqueries(|node| {
@@ -133,7 +135,7 @@ fn of_expression(
             of_values(&values.map(|value| (value, schema)).collect::<Vec<_>>(), found)
         }
         Expr::Between(between) => {
-            // Two comparisons: the first comparison determines the type.
+            // BETWEEN is two comparisons; the first comparison determines the type.
             of_values(&[(&between.expr, schema), (&between.low, schema)], found)?;
             of_values(&[(&between.expr, schema), (&between.high, schema)], found)
         }
@@ -191,7 +193,7 @@ fn of_union(union: &Union, found: &mut ParameterTypes) -> datafusion::error::Res
     of_branches(&branches, union.schema.fields().len(), found)
 }
 
-/// The columns of a branch of set operations, and the input of the columns.
+/// One branch of a set operation: the expressions of its columns, and their input.
 type Branch = (Vec<Expr>, Arc<LogicalPlan>);
 
 fn of_branches(
@@ -209,7 +211,7 @@ fn of_branches(
     Ok(())
 }
 
-/// The branches below the set operations of a plan.
+/// The branches of nested set operations at the top of a plan.
 fn branches_of(plan: &Arc<LogicalPlan>) -> Vec<Branch> {
     match plan.as_ref() {
         LogicalPlan::Union(union) => union.inputs.iter().flat_map(branches_of).collect(),
@@ -242,7 +244,7 @@ fn of_sides(join: &Join, found: &mut ParameterTypes) -> datafusion::error::Resul
 fn of_rows(values: &Values, found: &mut ParameterTypes) -> datafusion::error::Result<()> {
     for at in 0..values.schema.fields().len() {
         let cells = values.values.iter().filter_map(|row| row.get(at));
-        // The planner gives a NULL the type bigint beside whole numbers.
+        // The planner gives a NULL in a column of whole numbers the type bigint.
         let cells = cells.map(|cell| uncast(unaliased(cell))).filter(|cell| !is_null(cell));
         let cells: Vec<(&Expr, &DFSchema)> =
             cells.map(|cell| (cell, values.schema.as_ref())).collect();
@@ -262,7 +264,8 @@ fn open(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The name of a parameter with the type bigint, which the planner gives beside a whole number.
+/// The name of a parameter to which the planner gave the type bigint because of a whole number;
+/// `None` for other expressions.
 fn bigint(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Placeholder(Placeholder { id, field: Some(field) })
@@ -274,8 +277,8 @@ fn bigint(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Counts parameters with the planner's type bigint if all other values are constants of type
-/// integer.
+/// Counts a use of each parameter with the planner's type bigint, if all other values are constants
+/// of type integer.
 fn beside_integers(values: &[&Expr], found: &mut ParameterTypes) {
     let integer = ValueType::Typed(ColumnType::Integer, true);
     let is_integer = |value: &Expr| match value {
@@ -325,7 +328,8 @@ fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut ParameterTy
     if let Some(wanted) = wanted_types(call.name(), &given) {
         for (argument, wanted) in call.args.iter().zip(wanted) {
             let (Some(name), Some(wanted)) = (open(argument), wanted) else { continue };
-            // Without a type, the parameter is a double precision, as in PostgreSQL.
+            // Like in PostgreSQL, an untyped parameter is a double precision if the function
+            // accepts one.
             let is_double = wanted == ColumnType::Double;
             match is_double && takes(&call.func, &call.args, &ColumnType::NUMERIC, schema) {
                 true => found.guess(name, &wanted),
@@ -341,7 +345,7 @@ fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut ParameterTy
     }
 }
 
-/// True if a function accepts a parameter of type `candidate` beside the other arguments.
+/// True if a function accepts a parameter of type `candidate` together with its other arguments.
 fn takes(
     function: &ScalarUDF,
     arguments: &[Expr],

@@ -1,6 +1,6 @@
-//! Types for numerics with more digits than the parameter's type: `n + $1` must not round the value
-//! to the ten digits of `numeric`. A comparison takes the value with all digits, and a compared
-//! parameter therefore keeps the type.
+//! Chooses parameter types that keep all digits of numeric values: `n + $1` must not round a value
+//! to the ten decimal places of the default numeric. A comparison accepts a value with more digits
+//! than its type, and a parameter that is only compared therefore keeps its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +18,8 @@ use stratalog_model::{ColumnType, Result, types::NUMERIC_PRECISION_MAX};
 
 use crate::{errors::from_datafusion, rules::types::cases};
 
-/// Maximum number of digits after the decimal point of a computed parameter: products and sums with
-/// columns have room within 38 digits.
+/// Maximum number of decimal places of a parameter in arithmetic, so that products and sums with
+/// columns fit in 38 digits.
 const COMPUTED_SCALE_MAX: u8 = 18;
 
 const COMPARISONS: [Operator; 8] = [
@@ -33,22 +33,24 @@ const COMPARISONS: [Operator; 8] = [
     Operator::IsNotDistinctFrom,
 ];
 
-/// The places of parameters in a plan, by number from 0.
+/// The uses of the parameters in a plan. Parameters are counted from 0.
 #[derive(Debug)]
 struct ParameterPlaces<'a> {
-    /// The types from the client. The plan has parameters with these types under a cast.
+    /// The types from the client. In the plan, a parameter with such a type is the operand of a
+    /// cast.
     declared_types: &'a [Option<ColumnType>],
     compared: BTreeSet<usize>,
-    /// Compared parameters under a cast. The cast rounds.
+    /// The compared parameters that are operands of a cast, which may round.
     cast: BTreeSet<usize>,
     computed: BTreeSet<usize>,
 }
 
-/// The types under which `plan` loses no digit of the values: new types for computed numerics, and
-/// the `declared_types` of the client. `None` if all values fit.
+/// The parameter types with which `plan` keeps all digits of the values: new types for numerics
+/// that a cast or arithmetic would round, and `declared_types` for the other parameters. `None` if
+/// no type has to change.
 ///
 /// # Errors
-/// When the plan cannot be walked.
+/// Errors of the plan traversal.
 pub fn exact(
     plan: &LogicalPlan,
     types: &[ColumnType],
@@ -79,7 +81,7 @@ pub fn exact(
     Ok(changed.then_some(exact))
 }
 
-/// True if a type holds numerics of `digits` digits, with `scale` digits after the decimal point.
+/// True if a type can hold numerics of `digits` digits, of which `scale` are decimal places.
 pub fn holds(known: &ColumnType, digits: u8, scale: u8) -> bool {
     match known {
         ColumnType::Numeric { precision, scale: known } => {
@@ -90,7 +92,8 @@ pub fn holds(known: &ColumnType, digits: u8, scale: u8) -> bool {
     }
 }
 
-/// The type of a numeric, or of an array of numerics, if the known type cannot hold the value.
+/// The numeric type, or the array type, that holds the value; `None` if the known type already
+/// holds the value.
 fn own_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
     match (known, value) {
         (known, ScalarValue::Decimal128(Some(value), _, scale)) => {
@@ -109,8 +112,9 @@ fn own_type(known: &ColumnType, value: &ScalarValue) -> Option<ColumnType> {
     }
 }
 
-/// A numeric with `scale` digits after the decimal point, and with room before the point. The plan
-/// cache uses the type as a key, and the type therefore has 38 digits for every value.
+/// A numeric type with `scale` decimal places and at least `whole` digits before them. The type
+/// always has 38 digits: the plan cache uses the type as a key, and one type should serve many
+/// values.
 fn of_digits(whole: u8, scale: u8) -> ColumnType {
     let scale = scale.min(NUMERIC_PRECISION_MAX.saturating_sub(whole));
     ColumnType::Numeric { precision: NUMERIC_PRECISION_MAX, scale }
@@ -146,7 +150,7 @@ impl<'a> ParameterPlaces<'a> {
         Ok(places)
     }
 
-    /// Notes the parameters among the operands of an expression.
+    /// Records the parameters among the operands of an expression, by their use.
     fn look(&mut self, expr: &Expr) {
         match expr {
             Expr::BinaryExpr(both) if COMPARISONS.contains(&both.op) => {
@@ -177,7 +181,7 @@ impl<'a> ParameterPlaces<'a> {
                 }
                 self.compute(parts.otherwise);
             }
-            // A cast in the statement rounds, like the cast of a constant.
+            // A cast in the statement rounds on purpose, like the cast of a constant.
             Expr::Cast(_) | Expr::TryCast(_) => {}
             other => {
                 let _ = other.apply_children(|child| {
@@ -202,7 +206,8 @@ impl<'a> ParameterPlaces<'a> {
         self.computed.extend(self.parameter(expr));
     }
 
-    /// The number of a parameter, from 0, also under the cast to the client's type.
+    /// The number of a parameter, counted from 0, also inside of the cast to the client's type;
+    /// `None` for other expressions.
     fn parameter(&self, expr: &Expr) -> Option<usize> {
         match expr {
             Expr::Placeholder(Placeholder { id, .. }) => Some(super::number(id)? - 1),

@@ -1,4 +1,4 @@
-//! ACQUIRE and RELEASE of chronicles: the parser knows neither statement.
+//! Parses ACQUIRE and RELEASE of chronicles, which the parser does not know.
 //!
 //! ```text
 //!   ACQUIRE {CHRONICLE | TABLE} name [EXCLUSIVE | SHARED]
@@ -17,39 +17,39 @@ use datafusion::sql::sqlparser::{
 
 use super::{position::Beginning, rewrite::is_keyword};
 
-/// A statement of ours without a place in the parser's tree.
+/// A statement of this project for which the parser's tree has no place.
 #[derive(Debug, Clone)]
 pub enum OwnStatement {
-    /// ACQUIRE; the tree is a query with the expressions as columns.
+    /// ACQUIRE. The parser's tree is a query that has the expressions of the ACQUIRE as columns.
     Acquire(AcquireSyntax),
     /// RELEASE of a chronicle.
     Release(ObjectName),
-    /// SUBSCRIBE, alone or in COPY or DECLARE, and the beginning. The tree is the query of the
-    /// SUBSCRIBE.
+    /// SUBSCRIBE, alone or in COPY or DECLARE, and the position at which it begins. The parser's
+    /// tree is the query of the SUBSCRIBE.
     Subscribe(Beginning),
-    /// TRIM; the tree is the equivalent DELETE.
+    /// TRIM. The parser's tree is the equivalent DELETE.
     Trim,
 }
 
-/// An ACQUIRE without the expressions.
+/// An ACQUIRE without its expressions, which are the columns of the parser's tree.
 #[derive(Debug, Clone)]
 pub struct AcquireSyntax {
     /// The name of the chronicle.
     pub name: ObjectName,
-    /// EXCLUSIVE.
+    /// True for EXCLUSIVE.
     pub exclusive: bool,
-    /// True if the first expression is the beginning of the events.
+    /// True if the first expression is the beginning of the range of events.
     pub begins: bool,
-    /// True if the next expression is the end of the events.
+    /// True if the next expression is the end of the range of events.
     pub ends: bool,
-    /// True if the next expression is the duration of the acquisition.
+    /// True if the next expression is the duration of the acquisition, from FOR.
     pub expires: bool,
-    /// NOWAIT.
+    /// True for NOWAIT.
     pub nowait: bool,
 }
 
-/// True for ACQUIRE, and for RELEASE of a chronicle. RELEASE of a savepoint is another statement,
-/// even for a savepoint with the name `chronicle`.
+/// True if the tokens are an ACQUIRE, or a RELEASE of a chronicle. RELEASE of a savepoint is
+/// another statement, even for a savepoint with the name `chronicle`.
 pub fn is_own(tokens: &[TokenWithSpan]) -> bool {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let Some(first) = words.next() else { return false };
@@ -73,8 +73,8 @@ fn names_chronicle(token: &Token) -> bool {
     is(token, "chronicle") || is(token, "table")
 }
 
-/// `RANGE FROM interval '1 h' TO …`: the parser would read the TO as a part of the interval. The
-/// rewrite replaces the TO with a comma.
+/// Replaces the TO in `RANGE FROM interval '1 h' TO …` with a comma: the parser would read the TO
+/// as part of the interval.
 pub fn separate(tokens: &mut [TokenWithSpan]) {
     const FIELDS: [Keyword; 6] = [
         Keyword::YEAR,
@@ -113,7 +113,7 @@ pub fn separate(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// Parses ACQUIRE or RELEASE, and the query of the expressions.
+/// Parses ACQUIRE or RELEASE. The returned statement is the query of its expressions.
 ///
 /// # Errors
 /// An error of the parser.
@@ -157,7 +157,8 @@ pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, OwnStatement), Parse
     Ok((selected(expressions)?, OwnStatement::Acquire(acquire)))
 }
 
-/// Takes a word outside of the parser's keywords, if the next token is the word.
+/// Consumes the next token and returns true if the token is `word`, which is not a keyword of the
+/// parser.
 fn take(parser: &mut Parser<'_>, word: &str) -> bool {
     let comes = is(&parser.peek_token_ref().token, word);
     if comes {
@@ -166,7 +167,7 @@ fn take(parser: &mut Parser<'_>, word: &str) -> bool {
     comes
 }
 
-/// `SELECT expressions`; `SELECT NULL` for an empty list.
+/// Builds `SELECT expressions`, or `SELECT NULL` for an empty list.
 fn selected(expressions: Vec<Expr>) -> Result<Statement, ParserError> {
     let dialect = super::ParserDialect;
     let mut query = Parser::new(&dialect).try_with_sql("SELECT NULL")?.parse_query()?;

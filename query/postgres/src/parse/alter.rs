@@ -1,4 +1,4 @@
-//! Rewrites forms of ALTER TABLE that the parser does not know.
+//! Rewrites forms of ALTER TABLE (left) that the parser does not know to known forms (right):
 //!
 //! ```text
 //!   ALTER TABLE t RESET (a, b)                        ALTER TABLE t SET (a = 'default', b = 'default')
@@ -49,7 +49,8 @@ fn is_keyword_before(token: Option<&Token>) -> bool {
     token.is_some_and(|token| keywords.into_iter().any(|keyword| is_keyword(token, keyword)))
 }
 
-/// Rewrites RESET at the place `at`, with names up to the place `end`.
+/// Rewrites RESET as SET. `at` and `end` are indexes in `places`: of RESET, and of the end of its
+/// names.
 fn reset(tokens: &mut Vec<TokenWithSpan>, places: &[usize], at: usize, end: usize) {
     let names: Vec<usize> = places.get(at + 2..end).unwrap_or_default().to_vec();
     for name in names.into_iter().rev() {
@@ -65,7 +66,7 @@ fn reset(tokens: &mut Vec<TokenWithSpan>, places: &[usize], at: usize, end: usiz
     }
 }
 
-/// Rewrites WITH after a key as another action.
+/// Turns the WITH clause of an added key into a separate SET action of the ALTER TABLE.
 fn separate_action(tokens: &mut Vec<TokenWithSpan>, with: usize) {
     let Some(span) = tokens.get(with).map(|token| token.span) else { return };
     let action = [Token::Comma, Token::make_keyword("SET")];

@@ -1,5 +1,5 @@
-//! Long chains of AND, OR and set operations as balanced trees: the parser makes a tree with the
-//! depth of the chain's length.
+//! Turns long chains of AND, OR and set operations into balanced trees. The parser builds a tree as
+//! deep as the chain is long.
 //!
 //! ```text
 //!   ((a OR b) OR c) OR d               ─►     (a OR b) OR (c OR d)
@@ -14,14 +14,16 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::walk::{self, Change, Flow, Tree};
 
-/// Maximum number of operands of a chain that stays unbalanced.
+/// Maximum number of operands in a chain of AND or OR that stays unbalanced.
 const SHORT_MAX: usize = 64;
 
-/// Maximum number of EXCEPT or INTERSECT in a chain that stays unbalanced. The limit is higher,
-/// because another tree may give another type to a column of untyped constants.
+/// Maximum number of EXCEPT or INTERSECT operations in a chain that stays unbalanced. The limit is
+/// higher than for AND and OR, because a balanced tree may give a column of untyped constants
+/// another type.
 pub(super) const UNBALANCED_SETS_MAX: usize = 200;
 
-/// Balances the chains of a statement with `links` links.
+/// Balances the chains in a statement. `links` is the number of AND, OR and set operations in the
+/// statement.
 pub(super) fn balance(tree: &mut impl Tree, links: usize) {
     if links >= SHORT_MAX {
         let _ = walk::change(tree, &mut Balance);
@@ -87,8 +89,8 @@ fn balance_operands(expr: &mut Expr, operator: &BinaryOperator) {
     }
 }
 
-/// Balances the chains of a body. The chains of different operations are each the first operand of
-/// the next chain; a chain of INTERSECT may also be another operand.
+/// Balances the chains of set operations in a query body. A chain of one operation can be the first
+/// operand of a chain of another operation; a chain of INTERSECT can be any operand.
 fn balance_sets(body: &mut SetExpr) {
     let mut rest = body;
     while matches!(rest, SetExpr::SetOperation { .. }) {
@@ -98,7 +100,8 @@ fn balance_sets(body: &mut SetExpr) {
     }
 }
 
-/// The first operand of the chain of `operation` in `body`.
+/// The first operand of a chain of set operations. `body` is the last operation of the chain, and
+/// `chain` its kind; for `None`, the chain is a single operation.
 fn first_operand(body: &mut SetExpr, chain: Option<(SetOperator, SetQuantifier)>) -> &mut SetExpr {
     let mut first = body;
     loop {
@@ -161,7 +164,7 @@ fn balance_chain(body: &mut SetExpr) {
     }
 }
 
-/// The operation at the root of a body, if a chain of the operation can become another tree.
+/// The operation at the root of a query body, if its chain may be rearranged.
 fn operation(body: &SetExpr) -> Option<(SetOperator, SetQuantifier)> {
     let SetExpr::SetOperation { op, set_quantifier, .. } = body else { return None };
     let quantifier = match set_quantifier {
@@ -172,7 +175,7 @@ fn operation(body: &SetExpr) -> Option<(SetOperator, SetQuantifier)> {
     (*op != SetOperator::Minus).then_some((*op, quantifier))
 }
 
-/// A query with a body and no further clause.
+/// A query that consists of a body only, without further clauses.
 pub fn query_of(body: SetExpr) -> Query {
     Query {
         with: None,
@@ -188,7 +191,7 @@ pub fn query_of(body: SetExpr) -> Query {
     }
 }
 
-/// A balanced tree over items, in order; `None` for an empty list.
+/// Joins items pairwise into a balanced tree that keeps their order; `None` for an empty list.
 pub fn joined<T>(mut items: Vec<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     while items.len() > 1 {
         let mut pairs = Vec::with_capacity(items.len().div_ceil(2));

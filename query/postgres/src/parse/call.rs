@@ -1,8 +1,8 @@
-//! Calls of functions as nodes of the parser's tree.
+//! Builds function calls as nodes of the parser's tree.
 
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 
-/// A call of one of our functions.
+/// A call of the function `name` with unnamed arguments.
 pub fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
     let mut call = super::expression(&format!("{name}()")).ok()?;
     if let Expr::Function(function) = &mut call

@@ -1,9 +1,9 @@
-//! Operators that PostgreSQL does not chain: the parser groups `a < b < c` from the left, and
-//! PostgreSQL refuses the second operator.
+//! Refuses chains of operators that PostgreSQL does not allow: the parser groups `a < b < c` from
+//! the left, and PostgreSQL reports an error at the second operator.
 //!
 //! ```text
 //!   comparisons     a < b = c                     also a = b = ANY (c)
-//!   patterns        a LIKE b LIKE c               also BETWEEN, and IN behind LIKE
+//!   patterns        a LIKE b LIKE c               also BETWEEN, and IN after LIKE
 //!   IS              a IS DISTINCT FROM b IS NULL
 //! ```
 
@@ -17,24 +17,25 @@ use datafusion::sql::sqlparser::{
 use super::rewrite::significant;
 use crate::walk::{self, Tree};
 
-/// Words that end an operand.
+/// Keywords after which a new operand begins, so that no operator chain continues.
 const ENDS: [&str; 17] = [
     "or", "where", "on", "from", "select", "having", "when", "then", "else", "join", "group",
     "order", "limit", "union", "using", "set", "values",
 ];
 
-/// The open operators of one pair of parentheses.
+/// The operators since the last opening parenthesis that a second operator could continue to a
+/// chain.
 #[derive(Debug, Default)]
 struct OpenOperators {
     compares: bool,
     matches: bool,
     is_distinct: bool,
-    /// The number of BETWEEN without an AND.
+    /// The number of BETWEEN operators whose AND has not followed yet.
     ranges: usize,
 }
 
-/// The operators of a statement that may continue a chain. Only a few other operators are among
-/// them.
+/// Collects, from the tokens, the operators that may continue a chain. The result is a superset: it
+/// may include a few operators that do not continue a chain.
 pub(super) fn continuations(tokens: &[TokenWithSpan]) -> Vec<&TokenWithSpan> {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at));
@@ -86,7 +87,7 @@ pub(super) fn continuations(tokens: &[TokenWithSpan]) -> Vec<&TokenWithSpan> {
                 open.matches = !is(place, "in");
                 open.ranges += usize::from(is(place, "between"));
             }
-            // A part of the operator, as in IS DISTINCT FROM.
+            // The word is part of an operator, as in IS DISTINCT FROM.
             Token::Word(_)
                 if is(place, "from")
                     && place.checked_sub(1).is_some_and(|before| is(before, "distinct")) => {}
@@ -103,7 +104,8 @@ fn is_pattern(word: &str) -> bool {
     ["like", "ilike", "similar", "between", "in"].iter().any(|one| word.eq_ignore_ascii_case(one))
 }
 
-/// The operator that continues a chain of the tree, among `continuations`.
+/// The operator that continues a forbidden chain in the parser's tree, chosen from `continuations`;
+/// `None` if the tree has no such chain.
 pub(super) fn continuation<'a>(
     tree: &impl Tree,
     continuations: &[&'a TokenWithSpan],
@@ -121,7 +123,8 @@ pub(super) fn continuation<'a>(
     before.or_else(|| continuations.first()).copied()
 }
 
-/// The operand of the second operator of a chain, behind the operator.
+/// The right operand of the second operator in a forbidden chain; `None` if the expression is not
+/// such a chain.
 fn second_operand(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::BinaryOp { left, op, right } if is_comparison(op) && compares(left) => Some(right),
@@ -151,7 +154,7 @@ fn compares(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op, .. } if is_comparison(op))
 }
 
-/// True for a pattern without parentheses at its end.
+/// True for a pattern match (LIKE and similar) that does not end with a closing parenthesis.
 fn matches_pattern(expr: &Expr) -> bool {
     matches!(
         expr,
@@ -159,7 +162,7 @@ fn matches_pattern(expr: &Expr) -> bool {
     )
 }
 
-/// The last operand of a test with IS.
+/// The last operand of an IS test; `None` for other expressions.
 fn is_test(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => Some(right),

@@ -1,5 +1,5 @@
-//! The options of COPY, in both of PostgreSQL's forms. The parser knows only some options, and
-//! refuses the other options. The parser therefore gets the statement without options.
+//! Parses the options of COPY, in both of PostgreSQL's forms. The parser knows only some of the
+//! options and refuses the others; it therefore gets the statement without options.
 //!
 //! ```text
 //!   COPY t FROM STDIN WITH (FORMAT csv, HEADER match, FORCE_NULL (a, b), ON_ERROR ignore)
@@ -20,10 +20,11 @@ use super::{
 
 type Options = Vec<(String, CopyOptionValue)>;
 
-/// Cuts the options of a COPY off the tokens; other statements stay unchanged.
+/// Removes the options of a COPY from the tokens, and returns the options. Other statements stay
+/// unchanged.
 ///
 /// # Errors
-/// The token that is no option.
+/// The token that is not an option.
 pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, UnexpectedToken> {
     let places = significant(tokens);
     let token = |at: usize| places.get(at).and_then(|place| tokens.get(*place));
@@ -34,7 +35,7 @@ pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, Unexpected
     let mut reader = Reader { tokens: (first..places.len()).filter_map(token).collect(), next: 0 };
     let of_query = token(1).is_some_and(|source| source.token == Token::LParen);
     let options = reader.options(of_query)?;
-    // The parser would read other words as options.
+    // The parser would read any other word here as an option.
     if reader.peek().is_some() && !reader.is_word("where") {
         return reader.wrong();
     }
@@ -45,7 +46,7 @@ pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, Unexpected
     Ok(options)
 }
 
-/// Number of the significant token after STDIN, STDOUT or the name of a file.
+/// The index of the significant token after STDIN, STDOUT or the file name.
 fn behind_target(places: &[usize], tokens: &[TokenWithSpan]) -> Option<usize> {
     let token = |at: usize| places.get(at).and_then(|place| tokens.get(*place)).map(|t| &t.token);
     let mut depth = 0_usize;
@@ -92,7 +93,7 @@ impl Reader<'_> {
         if self.take(wanted) { Ok(()) } else { self.wrong() }
     }
 
-    /// True if the next token is the word, unquoted and in any case.
+    /// True if the next token is the unquoted word `wanted`, in any case.
     fn is_word(&self, wanted: &str) -> bool {
         matches!(self.peek(), Some(Token::Word(word))
             if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
@@ -104,7 +105,7 @@ impl Reader<'_> {
         found
     }
 
-    /// A name, folded unless quoted.
+    /// Reads a name, folded to lower case unless quoted.
     fn name(&mut self) -> Result<String, UnexpectedToken> {
         let name = match self.peek() {
             Some(Token::Word(word)) if word.quote_style.is_some() => word.value.clone(),
@@ -146,7 +147,7 @@ impl Reader<'_> {
             }
             options.push(("delimiter".to_string(), self.string()?));
         }
-        // PostgreSQL accepts a lone WITH.
+        // PostgreSQL accepts a WITH without an option.
         self.take_word("with");
         if self.take(&Token::LParen) {
             loop {
@@ -164,7 +165,7 @@ impl Reader<'_> {
         Ok(options)
     }
 
-    /// The value of an option in parentheses.
+    /// Reads the value of an option inside of parentheses.
     fn value(&mut self) -> Result<CopyOptionValue, UnexpectedToken> {
         match self.peek() {
             None | Some(Token::Comma | Token::RParen) => Ok(CopyOptionValue::Absent),
@@ -195,7 +196,7 @@ impl Reader<'_> {
         Ok(CopyOptionValue::Text(number))
     }
 
-    /// An option of the form without parentheses; `None` if no option follows.
+    /// Reads an option outside of parentheses; `None` if no option follows.
     fn bare(&mut self) -> Result<Option<(String, CopyOptionValue)>, UnexpectedToken> {
         for (word, name) in [("binary", "format"), ("csv", "format")] {
             if self.take_word(word) {

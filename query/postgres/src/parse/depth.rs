@@ -1,5 +1,5 @@
-//! The depth of the trees of a statement, computed from the tokens before the parser builds the
-//! trees.
+//! Limits the depth of the parser's trees. The depth is computed from the tokens, before the parser
+//! builds the trees.
 
 use datafusion::sql::sqlparser::{
     keywords::Keyword,
@@ -9,7 +9,8 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{balance::UNBALANCED_SETS_MAX, rewrite::is_keyword};
 
-/// Maximum recursion of the parser. A level of parentheses takes one step, a subquery two or three.
+/// Maximum recursion depth of the parser. One pair of parentheses takes one level, a subquery two
+/// or three.
 pub(super) const DEPTH_MAX: usize = 1_000;
 
 /// Maximum nesting of parentheses and CASE.
@@ -18,25 +19,25 @@ const NESTED_MAX: usize = 300;
 /// Maximum nesting of brackets: arrays have six dimensions.
 const BRACKETS_MAX: usize = 16;
 
-/// Maximum number of arithmetic and other operators in an expression, equal to the depth of the
-/// tree. Planning time grows with the third power of the depth: each level asks for the names and
-/// types of all levels below.
+/// Maximum number of operators that nest in an expression, for example arithmetic; AND, OR, IS and
+/// LIKE count separately. The number equals the depth of the tree. Planning time grows with the
+/// third power of the depth, because each level asks for the names and types of all levels below.
 const OPERATORS_MAX: usize = 250;
 
-/// The number of operators that a call counts as.
+/// The number of operators for which a function call counts.
 const CALL_OPERATORS: usize = 2;
 
-/// Maximum number of IS, LIKE and similar operators in one chain; a JOIN, a NOT and a set operation
-/// that is a level of the tree count four times.
+/// Maximum number of IS, LIKE and similar operators in a chain. A JOIN, a NOT, and a set operation
+/// that adds a level to the tree, each count as four.
 const CONNECTIVES_MAX: usize = 1_000;
 
-/// Maximum number of AND, OR and set operations in one statement. A chain of equal operators becomes
-/// a balanced tree ([`super::balance`]), and the limit therefore bounds time and memory rather than
+/// Maximum number of AND, OR and set operations in a statement. A chain of equal operators becomes
+/// a balanced tree ([`super::balance`]); the limit therefore bounds time and memory, and not the
 /// depth.
 const CHAINED_MAX: usize = 3_000;
 
-/// Maximum number of set operations in one statement: each branch is a plan. An INTERSECT counts
-/// twice.
+/// Maximum number of set operations in a statement, because each branch is a separate plan. An
+/// INTERSECT counts twice.
 const UNIONS_MAX: usize = 600;
 
 pub(super) fn too_complex(how: &str) -> Error {
@@ -51,19 +52,21 @@ pub(super) fn too_complex(how: &str) -> Error {
         .with_hint("use IN (…) or = ANY (…) instead of long OR chains, or split the statement")
 }
 
-/// A set operation; the flag marks ALL.
+/// A set operation; the flag is true for ALL.
 type SetOperation = (Keyword, bool);
 
-/// The depth of the trees within one pair of parentheses.
+/// Counts that bound the depth of the trees within one pair of parentheses.
 #[derive(Default, Clone, Copy)]
 struct Depth {
     operators: usize,
     connectives: usize,
-    /// The highest counts of siblings, between two commas or between two ANDs.
+    /// The highest counts of operators and connectives in any completed sibling: the text between
+    /// two commas, or between two ANDs.
     most: (usize, usize),
-    /// The weight of the chains of set operations before the last chain.
+    /// The total weight of all chains of set operations except the last chain. A weight of four
+    /// stands for a level of the tree.
     sets: usize,
-    /// The operation of the last chain, and the length of the chain.
+    /// The operation of the last chain of set operations, and its number of operations.
     last_sets: Option<(SetOperation, usize)>,
 }
 
@@ -93,7 +96,8 @@ impl Depth {
         };
     }
 
-    /// The weight of the last chain of set operations: a balanced tree has few levels.
+    /// The weight of the last chain of set operations. A chain that becomes a balanced tree counts
+    /// as one operation.
     fn last_weight(&self) -> usize {
         match self.last_sets {
             None => 0,
@@ -104,13 +108,13 @@ impl Depth {
     }
 }
 
-/// Refuses statements with too deep trees. Returns the number of AND, OR and set operations in the
-/// statement.
+/// Refuses statements whose trees would be too deep. Returns the number of AND, OR and set
+/// operations in the statement.
 ///
 /// # Errors
 /// `StatementTooComplex`.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
-    // The enclosing parentheses; the flag marks CASE.
+    // The counts of the enclosing parentheses and CASEs; the flag is true for a CASE.
     let mut outer: Vec<(Depth, bool)> = Vec::new();
     let mut here = Depth::default();
     let mut brackets = 0_usize;
@@ -138,7 +142,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
             | Token::EOF => {}
             open @ (Token::LParen | Token::LBracket) => {
                 let is_bracket = *open == Token::LBracket;
-                // Each subscript of a chain is a level.
+                // Each subscript in `a[1][2]` adds a level to the tree.
                 let weight = if is_call { CALL_OPERATORS } else { usize::from(is_bracket) };
                 here.operators = here.operators.saturating_add(weight);
                 outer.push((here, false));
@@ -166,7 +170,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
                     let all = next.is_some_and(|next| is_keyword(&next.token, Keyword::ALL));
                     here.set_operation((set, all));
                 }
-                // One level takes several times the stack of a Boolean level.
+                // A JOIN or NOT takes several times the stack of an AND or OR.
                 Keyword::JOIN | Keyword::NOT => {
                     here.connectives = here.connectives.saturating_add(4);
                 }
@@ -180,7 +184,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize> {
                 | Keyword::BETWEEN
                 | Keyword::COLLATE
                 | Keyword::AT => here.connectives = here.connectives.saturating_add(1),
-                // The arms of a CASE lie beside each other.
+                // The branches of a CASE are siblings in the tree.
                 Keyword::CASE => {
                     here.connectives = here.connectives.saturating_add(1);
                     outer.push((here, true));

@@ -1,4 +1,4 @@
-//! The parser's dialect.
+//! The SQL dialect that configures the parser.
 
 use std::any::TypeId;
 
@@ -17,7 +17,8 @@ use datafusion::sql::sqlparser::{
 #[derive(Debug)]
 pub struct ParserDialect;
 
-/// Keywords that name a column only after AS, in addition to the parser's list.
+/// Keywords that can name a column only after AS, in addition to the keywords of the parser's own
+/// list.
 const NAMES_WITH_AS: &[Keyword] = &[
     Keyword::ARRAY,
     Keyword::CHAR,
@@ -44,7 +45,7 @@ const NAMES_WITH_AS: &[Keyword] = &[
     Keyword::YEAR,
 ];
 
-/// Keywords that the parser reserves behind a table, and PostgreSQL does not.
+/// Keywords that the parser does not accept as an alias of a table, but PostgreSQL does.
 const TABLE_NAMES: &[Keyword] = &[
     Keyword::ANTI,
     Keyword::ASOF,
@@ -73,7 +74,8 @@ const TABLE_NAMES: &[Keyword] = &[
 ];
 
 impl Dialect for ParserDialect {
-    // The parser asks for PostgreSQL's syntax by the type of the dialect.
+    // Returns PostgreSQL's type, because the parser enables PostgreSQL's syntax by the type of the
+    // dialect.
     fn dialect(&self) -> TypeId {
         TypeId::of::<PostgreSqlDialect>()
     }
@@ -115,7 +117,7 @@ impl Dialect for ParserDialect {
             return !keywords::RESERVED_FOR_TABLE_ALIAS.contains(kw);
         }
         let joins = matches!(kw, Keyword::ANTI | Keyword::ASOF | Keyword::GLOBAL | Keyword::SEMI);
-        // Behind a table, the keyword begins a clause of another database.
+        // After a table, the keyword begins a clause of another database.
         match &parser.peek_token_ref().token {
             Token::LParen | Token::Number(_, _) => false,
             Token::Word(next) => match next.keyword {
@@ -144,7 +146,8 @@ impl Dialect for ParserDialect {
             Token::Word(word) => word.keyword == Keyword::OPERATOR && word.quote_style.is_none(),
             _ => false,
         };
-        // The parser reads these operators as comparisons; they bind tighter in PostgreSQL.
+        // Gives these operators PostgreSQL's precedence. The parser would give them the lower
+        // precedence of comparisons.
         match is_operator {
             true => Some(Ok(self.prec_value(Precedence::PgOther))),
             false => PostgreSqlDialect {}.get_next_precedence(parser),
@@ -215,7 +218,7 @@ impl Dialect for ParserDialect {
         PostgreSqlDialect {}.supports_string_escape_constant()
     }
 
-    // PostgreSQL 15 reads no underscores in numbers.
+    // PostgreSQL 15 does not accept underscores in numbers.
     fn supports_numeric_literal_underscores(&self) -> bool {
         false
     }

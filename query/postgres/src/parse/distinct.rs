@@ -1,5 +1,5 @@
-//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser reads the whole rest
-//! as the second operand.
+//! Corrects the grouping of IS DISTINCT FROM: `a IS DISTINCT FROM b AND c` means `(a IS DISTINCT
+//! FROM b) AND c`, but the parser reads `b AND c` as the second operand.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOper
 
 use crate::walk::{self, Change};
 
-/// Ends operands of IS [NOT] DISTINCT FROM before AND and OR.
+/// Ends the second operand of each IS [NOT] DISTINCT FROM before an AND or OR.
 pub fn end_operands(statement: &mut Statement) {
     let _ = walk::change(statement, &mut Operands);
 }
@@ -37,8 +37,9 @@ fn joined(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-/// An expression without the trailing ANDs and ORs, and the trailing operands. Chains are long, and
-/// the function therefore uses a loop instead of recursion.
+/// Splits a chain `a AND b OR c …` into its first operand and the rest: each further operand with
+/// the AND or OR in front. Chains can be long; the function therefore uses a loop and not
+/// recursion.
 fn unchained(mut expr: Expr) -> (Expr, Rest) {
     let mut rest = Rest::new();
     loop {
@@ -55,7 +56,8 @@ fn unchained(mut expr: Expr) -> (Expr, Rest) {
     }
 }
 
-/// The first part of an expression, and the following operands that the parser added to the part.
+/// Splits an expression into the part that belongs together, and the further operands that the
+/// parser wrongly put inside of an IS DISTINCT FROM.
 fn split_operands(expr: Expr) -> (Expr, Rest) {
     let (first, chain) = unchained(expr);
     let (mut whole, mut kept) = match first {
@@ -76,7 +78,7 @@ fn split_operands(expr: Expr) -> (Expr, Rest) {
     for (op, right) in chain {
         let (right, rest) = split_operands(right);
         for (op, right) in [(op, right)].into_iter().chain(rest) {
-            // AND binds to the previous operand; OR stays for the enclosing expression.
+            // AND binds to the previous operand; OR is left for the enclosing expression.
             match (op, kept.pop()) {
                 (BinaryOperator::And, Some((before, last))) => {
                     kept.push((before, joined(last, BinaryOperator::And, right)));
@@ -92,7 +94,7 @@ fn split_operands(expr: Expr) -> (Expr, Rest) {
     (whole, kept)
 }
 
-/// The first operand of an expression of ANDs and ORs, and the other operands.
+/// The first operand in a chain of ANDs and ORs, and the further operands, each with its AND or OR.
 fn first_operand(expr: Expr) -> (Expr, Rest) {
     let (first, chain) = unchained(expr);
     let (first, mut rest) = split_operands(first);

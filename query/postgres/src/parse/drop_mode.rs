@@ -1,5 +1,5 @@
-//! The last word of a DROP TABLE, which tells the behavior if other sessions have acquired the
-//! table. The parser does not know the word.
+//! Parses the last word of a DROP TABLE, ASYNC or FORCE, which the parser does not know. The word
+//! says what happens if other sessions have acquired the table.
 //!
 //! ```text
 //!   DROP {TABLE | CHRONICLE} [IF EXISTS] name, … [CASCADE | RESTRICT] [ASYNC | FORCE]
@@ -12,19 +12,19 @@ use datafusion::sql::sqlparser::{
 
 use super::rewrite::{is_keyword, significant};
 
-/// The behavior of a DROP if other sessions have acquired the table (F7).
+/// How a DROP behaves if other sessions have acquired the table (F7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DropMode {
-    /// The DROP fails.
+    /// Without a word: the DROP fails.
     #[default]
     IfReleased,
     /// ASYNC: drops the table after the last release.
     Async,
-    /// FORCE: drops the table at once.
+    /// FORCE: drops the table immediately.
     Force,
 }
 
-/// Cuts the word off, unless the word is a name.
+/// Removes the word from the tokens and returns its mode; `None` if the last word is a name.
 pub fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<DropMode> {
     let places: Vec<usize> = significant(tokens)
         .into_iter()
@@ -43,7 +43,7 @@ pub fn cut(tokens: &mut Vec<TokenWithSpan>) -> Option<DropMode> {
         "force" => DropMode::Force,
         _ => return None,
     };
-    // A name follows TABLE and EXISTS.
+    // After TABLE or EXISTS, the word is the name of the table.
     let before = last.checked_sub(1)?;
     let names_follow = is(before, Keyword::TABLE) || is(before, Keyword::EXISTS);
     if names_follow || !matches!(token(before), Some(Token::Word(_))) {

@@ -1,5 +1,5 @@
-//! `v LIKE p ESCAPE $1`: the parser keeps the escape character as a constant, and constants have no
-//! parameters.
+//! Supports a parameter after ESCAPE, `v LIKE p ESCAPE $1`: the parser stores the escape character
+//! as a constant, which cannot be a parameter.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use crate::{
     walk::{self, Change, Flow},
 };
 
-/// True if a parameter follows ESCAPE.
+/// True if the tokens contain a parameter directly after ESCAPE.
 pub(super) fn has_parameter(tokens: &[TokenWithSpan]) -> bool {
     let places = significant(tokens);
     let pairs = places.iter().zip(places.iter().skip(1));
@@ -27,7 +27,8 @@ pub(super) fn has_parameter(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// Rewrites the pattern for the usual escape character.
+/// Moves the escape character into the pattern, which then uses the usual escape character, a
+/// backslash.
 pub(super) fn into_patterns(statement: &mut Statement) {
     let _ = walk::change(statement, &mut Escapes);
 }

@@ -1,4 +1,4 @@
-//! Expressions with a plan that grows with each level of nesting.
+//! Limits expressions whose plan grows exponentially with each level of nesting.
 //!
 //! DataFusion writes some operands twice: `coalesce(a, b)` becomes `CASE WHEN a IS NOT NULL THEN a
 //! ELSE b END`. DataFusion also asks some operands for their types more than once. The copies
@@ -14,13 +14,14 @@ use crate::{
     walk::{self, Flow, Look, Tree},
 };
 
-/// Maximum of the copies of one operand, as a logarithm to base 2.
+/// Maximum number of copies of one operand in a plan, as a logarithm to base 2.
 const DOUBLINGS_MAX: f32 = 13.0;
 
-/// A list up to this length becomes comparisons, each with a copy of the operand.
+/// Maximum length of an IN list that the planner turns into comparisons, each with a copy of the
+/// operand.
 const SHORT_LIST: usize = 3;
 
-/// Refuses a tree with an operand that planning would copy too often.
+/// Refuses a tree in which planning would copy an operand too often.
 ///
 /// # Errors
 /// `StatementTooComplex`.
@@ -41,7 +42,7 @@ pub(super) fn check(tree: &impl Tree) -> Result<()> {
 }
 
 struct Doublings {
-    /// The number of copies of the visited expression, as a logarithm.
+    /// The number of copies of the visited expression, as a logarithm to base 2.
     here: f32,
 }
 
@@ -60,7 +61,8 @@ impl Look for Doublings {
     }
 }
 
-/// The measured number of doublings of the operands of `expr` in planning.
+/// How often planning doubles the operands of `expr`: the logarithm to base 2 of the measured
+/// number of copies.
 fn doublings(expr: &Expr) -> f32 {
     match expr {
         Expr::Function(Function { name, .. }) => {
@@ -69,7 +71,7 @@ fn doublings(expr: &Expr) -> f32 {
                 _ => 0.0,
             }
         }
-        // The comparison of a row copies all columns but the last.
+        // The comparison of a row copies all columns except the last.
         Expr::Between { expr, .. } if is_row(expr) => 2.0,
         Expr::Between { .. } => 1.0,
         Expr::BinaryOp { left, .. } if is_row(left) => 1.0,
@@ -89,8 +91,8 @@ fn is_row(expr: &Expr) -> bool {
     }
 }
 
-/// True if `expr` compares operands. The physical plan asks the cast of a comparison for its type
-/// and for its nullability; both questions go through the operands.
+/// True if `expr` is a comparison. The physical plan asks the cast of a comparison for its type and
+/// for its nullability; each question visits the operands.
 fn is_comparison(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_comparison(inner),

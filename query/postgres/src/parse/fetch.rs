@@ -1,4 +1,4 @@
-//! FETCH and MOVE: the parser knows only some forms.
+//! Parses FETCH and MOVE, of which the parser supports only some forms.
 
 use datafusion::sql::sqlparser::{
     ast::{FetchDirection, FetchPosition, ObjectName, Statement, Value, ValueWithSpan},
@@ -18,7 +18,7 @@ pub fn is_fetch(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// Parses FETCH, and MOVE as a FETCH INTO an empty name.
+/// Parses FETCH and MOVE. In the parser's tree, a MOVE is a FETCH INTO an empty name.
 ///
 /// # Errors
 /// An error of the parser.
@@ -37,7 +37,7 @@ pub fn parse(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
 }
 
 fn direction(parser: &mut Parser<'_>) -> Result<FetchDirection, ParserError> {
-    // A cursor may have the name of a direction.
+    // A cursor may have the name of a direction, for example `next`.
     if is_name(parser) {
         return Ok(FetchDirection::Next);
     }
@@ -71,13 +71,13 @@ fn direction(parser: &mut Parser<'_>) -> Result<FetchDirection, ParserError> {
     })
 }
 
-/// True if the rest is only the name of a cursor.
+/// True if only the name of a cursor follows.
 fn is_name(parser: &Parser<'_>) -> bool {
     matches!(parser.peek_nth_token(0).token, Token::Word(_))
         && matches!(parser.peek_nth_token(1).token, Token::EOF)
 }
 
-/// A number, if the next token begins a number.
+/// Reads a number if one follows; `None` otherwise.
 fn limit(parser: &mut Parser<'_>) -> Result<Option<ValueWithSpan>, ParserError> {
     match parser.peek_token_ref().token {
         Token::Number(_, _) | Token::Minus | Token::Plus => number(parser).map(Some),

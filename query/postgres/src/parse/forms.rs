@@ -1,4 +1,4 @@
-//! Rewrites forms of PostgreSQL that the parser does not know.
+//! Rewrites syntax of PostgreSQL that the parser does not know.
 
 use datafusion::sql::sqlparser::{
     keywords::Keyword,
@@ -7,16 +7,16 @@ use datafusion::sql::sqlparser::{
 
 use super::rewrite::{is_keyword, significant};
 
-/// Marks the lower bound of BETWEEN SYMMETRIC.
+/// A string constant that marks the lower bound of a BETWEEN SYMMETRIC.
 pub const SYMMETRIC: &str = "\u{1}symmetric";
 
-/// Stands for `OPERATOR(-)` in front of an operand.
+/// The token that replaces `OPERATOR(-)` in front of an operand.
 const PREFIX_MINUS: Token = Token::QuestionMarkDash;
 
-/// Stands for `OPERATOR(+)` in front of an operand.
+/// The token that replaces `OPERATOR(+)` in front of an operand.
 const PREFIX_PLUS: Token = Token::AtDashAt;
 
-/// Rewrites the tokens of a statement.
+/// Rewrites the tokens of a statement into syntax that the parser knows.
 pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let has = |word: &str| tokens.iter().any(|token| is_word(&token.token, word));
     let (likes, between) = (has("like") || has("ilike"), has("between"));
@@ -48,14 +48,14 @@ fn is_word(token: &Token, wanted: &str) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
 
-/// A replacement of `removed` tokens at the position `at` with `inserted`.
+/// Replaces `removed` tokens from the index `at` on with the tokens `inserted`.
 pub(super) struct Edit {
     pub(super) at: usize,
     pub(super) removed: usize,
     pub(super) inserted: Vec<Token>,
 }
 
-/// Applies edits without overlaps.
+/// Applies edits that do not overlap.
 pub(super) fn apply(tokens: &mut Vec<TokenWithSpan>, mut edits: Vec<Edit>) {
     edits.sort_by_key(|edit| edit.at);
     for Edit { at, removed, inserted } in edits.into_iter().rev() {
@@ -67,8 +67,8 @@ pub(super) fn apply(tokens: &mut Vec<TokenWithSpan>, mut edits: Vec<Edit>) {
     }
 }
 
-/// Removes `[NOT] DEFERRABLE` from the modes of a block: only SERIALIZABLE, which is not supported,
-/// gives the mode an effect.
+/// Removes `[NOT] DEFERRABLE` from the transaction modes of BEGIN and similar statements. The mode
+/// has an effect only with SERIALIZABLE, which is not supported.
 fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
@@ -83,7 +83,7 @@ fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
         let negated = place > first_mode && is(place - 1, "not");
         let mut from = if negated { place - 1 } else { place };
         let mut to = place + 1;
-        // Removes a comma together with the mode.
+        // Removes the mode together with a comma in front of it.
         if from > first_mode && token(from - 1) == Some(&Token::Comma) {
             from -= 1;
         } else if from == first_mode && token(to) == Some(&Token::Comma) && token(to + 1).is_some()
@@ -97,7 +97,8 @@ fn modes_without_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// The place of the first mode in a statement that begins a block or sets modes.
+/// The index of the first transaction mode; `None` for other statements than BEGIN, START
+/// TRANSACTION, SET TRANSACTION and SET SESSION CHARACTERISTICS.
 fn first_mode(is: &impl Fn(usize, &str) -> bool) -> Option<usize> {
     if is(0, "begin") {
         return Some(if is(1, "transaction") || is(1, "work") { 2 } else { 1 });
@@ -109,7 +110,7 @@ fn first_mode(is: &impl Fn(usize, &str) -> bool) -> Option<usize> {
     of_session.iter().enumerate().all(|(at, word)| is(at, word)).then_some(of_session.len())
 }
 
-/// Words in front of an operand.
+/// Words that can stand directly in front of an operand.
 const BEFORE_OPERANDS: [&str; 17] = [
     "select",
     "all",
@@ -130,13 +131,13 @@ const BEFORE_OPERANDS: [&str; 17] = [
     "returning",
 ];
 
-/// `OPERATOR(pg_catalog.@) x` becomes `@ x`. A sign becomes an operator that binds like the other
-/// operators, [`PREFIX_MINUS`] or [`PREFIX_PLUS`]: `OPERATOR(-) 1 + 2` is -3.
+/// Rewrites `OPERATOR(pg_catalog.@) x` to `@ x`. A sign in OPERATOR becomes [`PREFIX_MINUS`] or
+/// [`PREFIX_PLUS`], which bind less tightly than a plain sign: `OPERATOR(-) 1 + 2` is -3.
 fn prefix_operators(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
     let mut edits = Vec::new();
-    // The parenthesis that closes the last OPERATOR.
+    // The index of the parenthesis that closes the last OPERATOR.
     let mut last_close = None;
     for place in 0..places.len() {
         if !token(place).is_some_and(|token| is_word(token, "operator"))
@@ -186,7 +187,7 @@ fn prefix_operators(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// `x NOT LIKE ALL (…)` becomes `x !~~ ALL (…)`.
+/// Rewrites `x NOT LIKE ALL (…)` to `x !~~ ALL (…)`.
 fn patterns_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
@@ -213,7 +214,8 @@ fn patterns_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// `x BETWEEN SYMMETRIC a AND b` becomes `x BETWEEN mark || a AND b`.
+/// Rewrites `x BETWEEN SYMMETRIC a AND b` to `x BETWEEN marker || a AND b`, with [`SYMMETRIC`] as
+/// the marker. Also removes ASYMMETRIC, the default.
 fn bounds_in_any_order(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut edits = Vec::new();
@@ -234,7 +236,8 @@ fn bounds_in_any_order(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// The closing parenthesis of the parenthesis `open`, as numbers among the significant tokens.
+/// The parenthesis that closes the parenthesis `open`. Both are indexes in `places`, the list of
+/// tokens that are not blank.
 fn closing(tokens: &[TokenWithSpan], places: &[usize], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, at) in places.iter().enumerate().skip(open) {
@@ -252,7 +255,8 @@ fn closing(tokens: &[TokenWithSpan], places: &[usize], open: usize) -> Option<us
     None
 }
 
-/// `INSERT INTO t (VALUES (1))` becomes `INSERT INTO t VALUES (1)`.
+/// Removes the parentheses around the VALUES of an INSERT: `INSERT INTO t (VALUES (1))` becomes
+/// `INSERT INTO t VALUES (1)`.
 fn values_without_parentheses(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |place: usize| places.get(place).and_then(|at| tokens.get(*at)).map(|t| &t.token);
@@ -263,7 +267,7 @@ fn values_without_parentheses(tokens: &mut Vec<TokenWithSpan>) {
         token(*place) == Some(&Token::LParen)
             && token(*place + 1).is_some_and(|token| is_keyword(token, Keyword::VALUES))
     };
-    // At most the list of columns precedes the source.
+    // Only the table name, and a list of columns, can stand in front of the VALUES.
     let mut first = 2;
     while matches!(token(first), Some(Token::Word(_) | Token::Period)) {
         first += 1;
@@ -283,8 +287,8 @@ fn values_without_parentheses(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// `(VALUES (1), (2))` as a value becomes `(SELECT * FROM (VALUES (1), (2)) AS "values")`, and with
-/// a single row `(SELECT 1 AS column1)`.
+/// Rewrites `(VALUES (1), (2))` in an expression as `(SELECT * FROM (VALUES (1), (2)) AS
+/// "values")`, or for a single row as `(SELECT 1 AS column1)`.
 fn values_as_values(tokens: &mut Vec<TokenWithSpan>) {
     const BEFORE: [Keyword; 17] = [
         Keyword::SELECT,
@@ -366,10 +370,10 @@ fn values_as_values(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// Names of types that the parser reads as columns.
+/// Type names that the parser would read as column names.
 const TYPES: [&str; 3] = ["name", "oid", "regclass"];
 
-/// `name 'x'` becomes `'x'::name`.
+/// Rewrites `name 'x'` to `'x'::name`, for the types in [`TYPES`].
 fn types_before_constants(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut edits = Vec::new();

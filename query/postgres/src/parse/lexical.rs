@@ -1,4 +1,4 @@
-//! Tokens with another meaning in PostgreSQL than in the tokenizer.
+//! Corrects tokens that the tokenizer reads differently from PostgreSQL.
 
 mod keywords;
 
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::{Error, ErrorKind};
 
-/// The names of types in PostgreSQL's catalog. Quotes do not change the names.
+/// The type names of PostgreSQL's catalog. They mean the same type with and without quotes.
 const CATALOG_TYPES: [&str; 19] = [
     "bool",
     "bytea",
@@ -37,24 +37,24 @@ fn is_blank(token: &TokenWithSpan) -> bool {
     matches!(token.token, Token::Whitespace(Space | Newline | Tab))
 }
 
-/// The tokens of a statement in PostgreSQL's reading.
+/// Converts the tokens of a statement to the tokens that PostgreSQL would read.
 ///
 /// # Errors
-/// `SyntaxError` with the token, for a number with letters after the digits, and for two strings on
-/// one line.
+/// The token and a `SyntaxError`, for a number that is directly followed by letters, and for two
+/// strings on one line.
 pub(super) fn as_postgresql(
     tokens: Vec<TokenWithSpan>,
 ) -> Result<Vec<TokenWithSpan>, Box<(TokenWithSpan, Error)>> {
     let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    // True if a line ends between the last string and the next token.
+    // True if a line break follows the last string.
     let mut breaks_line = false;
-    // Number of blanks after the last token other than a blank.
+    // Number of blanks after the last token that is not blank.
     let mut blanks = 0;
     for token in tokens {
         if let Token::Whitespace(whitespace) = &token.token {
             breaks_line |=
                 matches!(whitespace, Whitespace::Newline | Whitespace::SingleLineComment { .. });
-            // One blank of a run is enough: all later steps walk over all tokens.
+            // Keeps one blank of several, because all later steps visit all tokens.
             if !(is_blank(&token) && read.last().is_some_and(is_blank)) {
                 blanks += 1;
                 read.push(token);
@@ -85,7 +85,8 @@ pub(super) fn as_postgresql(
                 first.push_str(&more);
                 read.truncate(last_at.map_or(0, |at| at + 1));
             }
-            // A bit string has quotes, `x'10'`: one character more.
+            // A hexadecimal number is invalid here; a bit string `x'10'` is valid, and one
+            // character longer because of its quotes.
             (_, Token::HexStringLiteral(digits)) if length(&token.span) == digits.len() + 2 => {
                 let junk = format!("trailing junk after numeric literal at or near \"0x{digits}\"");
                 let token = TokenWithSpan::new(Token::HexStringLiteral(digits), token.span);
@@ -102,13 +103,14 @@ pub(super) fn as_postgresql(
     Ok(read)
 }
 
-/// The number of characters of a token on one line.
+/// The number of characters of a token that lies within one line.
 fn length(span: &Span) -> usize {
     usize::try_from(span.end.column.saturating_sub(span.start.column)).unwrap_or(usize::MAX)
 }
 
-/// The tokens of an operator. Signs at the end belong to the operand, unless the operator has a
-/// character outside of the SQL standard's operators.
+/// Splits an operator from the signs at its end, which belong to the operand. Like in PostgreSQL,
+/// an operator that contains a character other than the operators of the SQL standard keeps the
+/// signs.
 fn without_signs(operator: &str, span: &Span) -> Vec<TokenWithSpan> {
     let kept = match operator.contains(['~', '!', '@', '#', '%', '^', '&', '|', '`', '?']) {
         true => operator,
@@ -135,7 +137,8 @@ fn without_signs(operator: &str, span: &Span) -> Vec<TokenWithSpan> {
     std::iter::once(first).chain(signs).collect()
 }
 
-/// `'null'::"jsonb"` becomes `'null'::jsonb`: the parser knows types only by unquoted names.
+/// Removes the quotes of type names, `'null'::"jsonb"` becomes `'null'::jsonb`: the parser knows
+/// types only by unquoted names.
 fn types_in_quotes(tokens: &mut [TokenWithSpan]) {
     let mut before: [Option<(Role, usize)>; 3] = [None; 3];
     for at in 0..tokens.len() {
@@ -174,7 +177,7 @@ fn types_in_quotes(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// The role of a token in a cast.
+/// The role that a token plays in a cast to a quoted type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Cast,

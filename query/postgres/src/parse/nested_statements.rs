@@ -1,12 +1,13 @@
-//! Refuses our own statements within a statement of PostgreSQL: EXPLAIN and PREPARE accept none of
-//! our statements.
+//! Refuses the statements that only this project has, for example SUBSCRIBE, inside of EXPLAIN and
+//! PREPARE.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use stratalog_model::{Error, ErrorKind};
 
 use super::words::Words;
 
-/// The place of our own statement in EXPLAIN or PREPARE, and the error.
+/// The first token of a project-specific statement, for example SUBSCRIBE, in an EXPLAIN or
+/// PREPARE, and the error.
 pub(super) fn nested_statement_error(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))?;
     let is = |word: &str| {
@@ -36,7 +37,7 @@ pub(super) fn nested_statement_error(tokens: &[TokenWithSpan]) -> Option<(&Token
     Some((words.get(at)?, error))
 }
 
-/// Number of the word after EXPLAIN and the options.
+/// The index of the word after EXPLAIN and its options.
 pub(super) fn explained(words: &Words<'_>) -> usize {
     let mut at = 1;
     if words.is_token(at, &Token::LParen) {
@@ -48,12 +49,13 @@ pub(super) fn explained(words: &Words<'_>) -> usize {
     at
 }
 
-/// Number of the word after PREPARE, a name, the types, and AS.
+/// The index of the word after PREPARE, the name, the types, and AS.
 pub(super) fn prepared(words: &Words<'_>) -> usize {
     words.find(2, |at| words.is(at, "as")) + 1
 }
 
-/// Our own statement at a word.
+/// The name of the project's own statement that begins at the word with the index `at`; `None` for
+/// other statements.
 fn own_statement(words: &Words<'_>, at: usize) -> Option<&'static str> {
     let names_chronicle = words.is(at + 1, "chronicle") || words.is(at + 1, "table");
     match () {

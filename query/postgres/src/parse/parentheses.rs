@@ -1,14 +1,15 @@
-//! Parentheses around parentheses: generated statements have hundreds, and each pair is a level of
-//! recursion.
+//! Removes repeated parentheses. Generated statements can have hundreds around each other, and the
+//! parser needs a level of recursion for each pair.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The tokens with at most two parentheses directly around each other. Wherever PostgreSQL accepts
-/// both, `((x))` means the same as `(((x)))`. `(x)` may differ: `f((1, 2))` has one argument.
+/// Reduces several parentheses directly around each other to two pairs. `((x))` means the same as
+/// `(((x)))` wherever PostgreSQL accepts both, but a single pair may differ: `f((1, 2))` has one
+/// argument.
 pub(super) fn without_repeated(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
-    // The pair that the last token closed.
+    // The index of the pair that the last token closed.
     let mut last_closed: Option<usize> = None;
     let mut last_opened: Option<usize> = None;
     for (at, token) in tokens.iter().enumerate() {
@@ -24,8 +25,8 @@ pub(super) fn without_repeated(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
             Token::RParen => {
                 let Some(number) = open.pop() else { return tokens };
                 let inner = last_closed.and_then(|inner| pairs.get(inner));
-                // Another pair directly inside: the pair begins at the next token, and ends at the
-                // previous token.
+                // The pair contains only another pair: the inner pair begins directly after this
+                // pair begins, and ends directly before this pair ends.
                 let around = inner
                     .filter(|inner| inner.after_open && last_closed == Some(number + 1))
                     .map_or(0, |inner| inner.around + 1);
@@ -50,11 +51,11 @@ pub(super) fn without_repeated(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
     kept.map(|(_, token)| token).collect()
 }
 
-/// A pair of parentheses.
+/// A pair of parentheses, as indexes of its tokens.
 struct Pair {
     from: usize,
     to: usize,
-    /// The number of pairs inside, each directly around the next.
+    /// The number of pairs that this pair directly surrounds, each directly inside of the other.
     around: usize,
     /// True if the previous token is an opening parenthesis.
     after_open: bool,

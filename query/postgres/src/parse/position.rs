@@ -1,10 +1,10 @@
-//! Statements with a position in the log: rewrites the statements in words of the parser. SUBSCRIBE
-//! also occurs in COPY and DECLARE, and TRIM is a DELETE under another name. For both reasons, the
-//! statements need no parser of ours.
+//! Rewrites statements with a position in the log (GSN) into statements that the parser knows. A
+//! separate parser is not necessary: SUBSCRIBE also occurs inside of COPY and DECLARE, and TRIM is
+//! equivalent to a DELETE. Left is the statement, right the rewritten statement:
 //!
 //! ```text
 //!   TRIM t BEFORE GSN 100                     DELETE FROM t WHERE _gsn < (100)
-//!   INSERT INTO t VALUES (1) AFTER GSN 100    INSERT INTO t VALUES (1), and the 100 beside it
+//!   INSERT INTO t VALUES (1) AFTER GSN 100    INSERT INTO t VALUES (1), with 100 as a setting
 //!   SUBSCRIBE t FROM GSN 100 WHERE a > 1      SELECT _gsn, *, CAST(100 AS BIGINT) FROM t WHERE a > 1
 //! ```
 
@@ -24,35 +24,35 @@ use super::{
     words::{UnexpectedToken, Words},
 };
 
-/// The name of the position setting in an INSERT.
+/// The name of the setting in the parser's tree of an INSERT that holds the position of AFTER GSN.
 pub const AFTER: &str = "after_gsn";
 
-/// The beginning of a SUBSCRIBE.
+/// The position at which a SUBSCRIBE begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
     /// The first event of the log.
     All,
-    /// A gsn, in the last column of the query.
+    /// A gsn, which is the last column of the rewritten query.
     Gsn,
-    /// A time, in the last column of the query.
+    /// A time, which is the last column of the rewritten query.
     Time,
-    /// The next new event.
+    /// The next event that is stored.
     Live,
 }
 
-/// The positions in a statement.
+/// The log positions that a statement contains, removed from its tokens.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    /// Our own statement, if the parser sees another statement.
+    /// The statement as the client wrote it, if the parser gets another statement.
     pub own: Option<OwnStatement>,
     after: Option<Vec<TokenWithSpan>>,
 }
 
 impl Positions {
-    /// Cuts the unknown words out of the tokens.
+    /// Removes the words that the parser does not know from the tokens.
     ///
     /// # Errors
-    /// The misplaced token.
+    /// The token in a wrong place.
     pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Self, UnexpectedToken> {
         let words = Words::new(tokens);
         if words.is(0, "trim") && !words.is_token(1, &Token::LParen) {
@@ -74,7 +74,7 @@ impl Positions {
         Ok(Self::default())
     }
 
-    /// Puts the position of an INSERT into the tree.
+    /// Stores the position of AFTER GSN in the parser's tree of the INSERT.
     ///
     /// # Errors
     /// An error of the parser about the position.
@@ -99,7 +99,7 @@ impl Positions {
     }
 }
 
-/// The INSERT of a statement, after a WITH.
+/// The INSERT of a statement, also after a WITH; `None` for other statements.
 fn inserted(statement: &mut Statement) -> Option<&mut Insert> {
     match statement {
         Statement::Insert(insert) => Some(insert),
@@ -108,8 +108,9 @@ fn inserted(statement: &mut Statement) -> Option<&mut Insert> {
     }
 }
 
-/// Parses the statement of a PREPARE separately. The text of the statement has no position; the
-/// tree keeps the position.
+/// Parses the statement inside of a PREPARE again, as a separate statement. The text of the
+/// statement does not contain the position of AFTER GSN; the position is copied from the old tree
+/// to the new tree.
 ///
 /// # Errors
 /// See [`super::statements`].
@@ -124,13 +125,13 @@ pub fn parsed_again(statement: &Statement, bytes_max: usize) -> Result<Option<Tr
     Ok(Some(tree))
 }
 
-/// The position that the events of an INSERT must follow.
+/// The position in `AFTER GSN`: the events of the INSERT must have later positions.
 pub fn after(insert: &Insert) -> Option<&Expr> {
     let mut settings = insert.settings.iter().flatten();
     settings.find(|setting| setting.key.value == AFTER).map(|setting| &setting.value)
 }
 
-/// The place of a SUBSCRIBE: alone, in COPY, or as the query of a cursor.
+/// The index of the word SUBSCRIBE: alone, in COPY, or as the query of a cursor.
 fn subscribe_at(words: &Words<'_>) -> Option<usize> {
     if words.is(0, "subscribe") {
         return Some(0);
@@ -154,8 +155,8 @@ fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, UnexpectedToken> {
         return words.wrong(before + 1);
     }
     let value = before + 2;
-    // The value goes into parentheses: a closing parenthesis in the value would extend the
-    // condition.
+    // The value is inserted between parentheses; a closing parenthesis in the value would therefore
+    // change the condition.
     let behind = words.find(value, |_| false);
     if behind == value || behind < words.len() {
         return words.wrong(behind);
@@ -170,7 +171,8 @@ fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, UnexpectedToken> {
     Ok(out)
 }
 
-/// An INSERT without the AFTER GSN, and the number or parameter of the AFTER GSN.
+/// The tokens of an INSERT without AFTER GSN, and the tokens of the position, a number or a
+/// parameter. `None` if the statement has no AFTER GSN.
 fn insert(
     words: &Words<'_>,
 ) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWithSpan>>), UnexpectedToken> {
@@ -189,9 +191,9 @@ fn insert(
         let at = words.find(0, misses);
         return if misses(at) { words.wrong(at + 2) } else { Ok((Vec::new(), None)) };
     }
-    // AFTER GSN ends the source, or the statement.
+    // AFTER GSN must follow the inserted rows, or stand at the end of the statement.
     let follows = words.get(at + 3).map(|token| &token.token);
-    // The ON of a join cannot follow.
+    // ON must begin ON CONFLICT here; the ON of a join cannot follow.
     let ends = |token: &Token| {
         is_keyword(token, Keyword::ON) && words.is(at + 4, "conflict")
             || is_keyword(token, Keyword::RETURNING)
@@ -204,8 +206,8 @@ fn insert(
     Ok((rest, Some(words.tokens(at + 2..at + 3).collect())))
 }
 
-/// True if the text after AFTER GSN is meant as a position, but is neither a number nor a
-/// parameter. (A column `after` may have the alias `gsn`.)
+/// True if the token at `at`, after AFTER GSN, is meant as a position, but is neither a number nor
+/// a parameter. Otherwise `after gsn` is a column `after` with the alias `gsn`.
 fn is_no_position(words: &Words<'_>, at: usize) -> bool {
     match words.get(at).map(|token| &token.token) {
         Some(Token::Minus | Token::Plus | Token::LParen | Token::SingleQuotedString(_)) => true,
@@ -260,14 +262,14 @@ fn subscribe(
     }
     out.push(word("FROM", span));
     out.extend(words.tokens(name));
-    // A condition, or the parenthesis after the SUBSCRIBE and the rest; a later check refuses AS OF
-    // SEALED.
+    // Only WHERE, AS OF SEALED or the closing parenthesis of the SUBSCRIBE may follow. A later
+    // check refuses AS OF SEALED.
     let rest = words.get(value.end).map(|token| &token.token);
     let is_behind = rest.is_some_and(|token| *token != Token::RParen);
     if is_behind && !is_where(value.end) && !is_sealed(value.end) {
         return words.wrong(value.end);
     }
-    // The parser would drop LIMIT ALL.
+    // Refuses LIMIT ALL here, because the parser's tree would not contain it.
     let limit = words.find(value.end, |at| words.is(at, "limit") && words.is(at + 1, "all"));
     if words.is(limit, "limit") {
         return words.wrong(limit);

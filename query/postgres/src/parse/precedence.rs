@@ -1,4 +1,4 @@
-//! Groups of operators: the parser groups some operators in another way than PostgreSQL.
+//! Regroups operators that the parser groups in another way than PostgreSQL:
 //!
 //! ```text
 //!   text           parser            PostgreSQL
@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::{
 use super::rewrite::is_keyword;
 use crate::walk::{self, Tree};
 
-/// True if a statement has an operator that the parser may group in another way.
+/// True if a statement has an operator that the parser may group wrongly.
 pub(super) fn has_operator(tokens: &[TokenWithSpan]) -> bool {
     tokens.iter().any(|token| {
         matches!(
@@ -56,7 +56,8 @@ pub(super) fn regroup(tree: &mut impl Tree) {
     });
 }
 
-/// The sign of an OPERATOR in front of an operand.
+/// The plain sign for the token that replaces OPERATOR(+) or OPERATOR(-); `None` for other
+/// operators.
 fn named_sign(op: UnaryOperator) -> Option<UnaryOperator> {
     match op {
         UnaryOperator::QuestionDash => Some(UnaryOperator::Minus),
@@ -74,7 +75,7 @@ fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// The operand of a sign, and the right operand of arithmetic.
+/// The operand of a sign, or the right operand of an arithmetic operator.
 fn last_operand(expr: &mut Expr) -> Option<&mut Expr> {
     match expr {
         Expr::BinaryOp { op, right, .. } if is_arithmetic(op) => Some(right),
@@ -83,7 +84,7 @@ fn last_operand(expr: &mut Expr) -> Option<&mut Expr> {
     }
 }
 
-/// `@ a - b` becomes `@ (a - b)`.
+/// Regroups `(@ a) - b` as `@ (a - b)`.
 fn bind_prefix(expr: &mut Expr) {
     let Expr::BinaryOp { left, op, right } = expr else { return };
     let Some(operand) = prefix_operand(left) else { return };
@@ -93,7 +94,7 @@ fn bind_prefix(expr: &mut Expr) {
     *expr = take(left);
 }
 
-/// The operand of the prefix operator at the end of an expression.
+/// The operand of the prefix operator at the end of an expression; `None` without such an operator.
 fn prefix_operand(expr: &mut Expr) -> Option<&mut Expr> {
     use UnaryOperator::{AtDashAt, BitwiseNot, PGAbs, PGCubeRoot, PGSquareRoot, QuestionDash};
     match expr {
@@ -105,7 +106,7 @@ fn prefix_operand(expr: &mut Expr) -> Option<&mut Expr> {
     }
 }
 
-/// `-2 ^ 2` means `(-2) ^ 2`.
+/// Regroups `- (2 ^ 2)` as `(-2) ^ 2`.
 fn bind_sign(expr: &mut Expr) {
     let Expr::UnaryOp { op, expr: inner } = expr else { return };
     if !matches!(**inner, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
@@ -117,7 +118,7 @@ fn bind_sign(expr: &mut Expr) {
     *expr = power;
 }
 
-/// `a ^ -b ^ c` means `(a ^ -b) ^ c`.
+/// Regroups `a ^ (- (b ^ c))` as `(a ^ (-b)) ^ c`.
 fn regroup_power(expr: &mut Expr) {
     let Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr else { return };
     if !matches!(**right, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
@@ -130,7 +131,7 @@ fn regroup_power(expr: &mut Expr) {
     *expr = power;
 }
 
-/// The base of the first power in a chain of powers.
+/// The base of the first power in a chain of powers `a ^ b ^ c`.
 fn first_base(power: &mut Expr) -> &mut Expr {
     match power {
         Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } => first_base(left),
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    /// The expression with all parentheses.
+    /// The text of an expression with parentheses around each operation.
     fn grouped(expr: &Expr) -> String {
         match expr {
             Expr::BinaryOp { left, op, right } => {

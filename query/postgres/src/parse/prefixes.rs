@@ -1,11 +1,12 @@
-//! Long runs of one prefix operator: each operator is a level of recursion, and two operators of
-//! NOT, `-` or `~` cancel each other.
+//! Shortens long runs of a prefix operator. Each operator would be a level of recursion, and two
+//! operators of NOT, `-` or `~` cancel each other.
 //!
 //! ```text
 //!   NOT NOT NOT NOT NOT NOT NOT NOT NOT x     ─►     NOT NOT NOT x
 //! ```
 //!
-//! The text of a tree has no blank between two signs, and `--` begins a comment.
+//! Also puts parentheses between two signs: the text of a tree has no blank between two signs, and
+//! `--` would begin a comment.
 
 use std::ops::ControlFlow;
 
@@ -18,12 +19,12 @@ use datafusion::sql::sqlparser::{
 use super::rewrite::is_keyword;
 use crate::walk::{self, Tree};
 
-/// Maximum length of an unchanged run.
+/// Maximum length of a run that stays unchanged.
 const RUN_MAX: usize = 8;
 
-/// The tokens with three or four operators in place of a long run. A remaining run of three
-/// operators has the errors of the long run: the first `-` may subtract, and the smallest integer
-/// has no opposite.
+/// Replaces a long run of operators with three or four operators, an odd or even number as before.
+/// Three operators cause the same errors as the long run: the first `-` may be a subtraction, and
+/// the smallest integer cannot be negated.
 pub(super) fn without_long_runs(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut dropped: Vec<usize> = Vec::new();
     let (mut run, mut of) = (Vec::new(), None);
@@ -50,7 +51,7 @@ pub(super) fn without_long_runs(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan
     kept.map(|(_, token)| token).collect()
 }
 
-/// True if one sign directly follows another sign.
+/// True if the tokens contain two signs in a row.
 pub(super) fn has_adjacent_signs(tokens: &[TokenWithSpan]) -> bool {
     let is_sign =
         |token: &&TokenWithSpan| matches!(token.token, Token::Minus | Token::Plus | Token::Tilde);
@@ -58,7 +59,8 @@ pub(super) fn has_adjacent_signs(tokens: &[TokenWithSpan]) -> bool {
     tokens.clone().zip(tokens.skip(1)).any(|(sign, next)| is_sign(&sign) && is_sign(&next))
 }
 
-/// `- - x` becomes `- (- x)`.
+/// Puts parentheses between two signs: `- - x` becomes `- (- x)`. Otherwise the text of the tree
+/// would contain `--`, a comment.
 pub(super) fn separate_signs(tree: &mut impl Tree) {
     let is_sign = |op: &UnaryOperator| *op != UnaryOperator::Not;
     let _ = walk::expressions_mut(tree, |expr| {
@@ -73,7 +75,7 @@ pub(super) fn separate_signs(tree: &mut impl Tree) {
     });
 }
 
-/// The places of superfluous operators: pairs without effect.
+/// The indexes of the operators that cancel each other and can be removed.
 fn surplus(run: &[usize]) -> &[usize] {
     let kept = match run.len() {
         length if length <= RUN_MAX => length,
@@ -82,7 +84,7 @@ fn surplus(run: &[usize]) -> &[usize] {
     run.get(kept..).unwrap_or(&[])
 }
 
-/// The prefix operator of a token.
+/// The prefix operator that a token can be; `None` for other tokens.
 fn prefix(token: &Token) -> Option<&'static str> {
     match token {
         Token::Minus => Some("-"),

@@ -1,5 +1,6 @@
-//! Queries in forms that the parser does not know: TABLE, and SELECT without a select list. The
-//! parser also accepts clauses behind TABLE, and DISTINCT without a select list.
+//! Rewrites queries that the parser does not know: TABLE, and SELECT without a select list. Also
+//! refuses clauses after TABLE, and DISTINCT without a select list, which only the parser accepts.
+//! Left is the statement, right the rewritten statement:
 //!
 //! ```text
 //!   INSERT INTO t TABLE s         INSERT INTO t SELECT * FROM s
@@ -20,10 +21,11 @@ use super::{
     words::{UnexpectedToken, Words},
 };
 
-/// The table of a SELECT with neither a select list nor a table. No statement writes the name.
+/// The name of the table that a SELECT with neither a select list nor a table gets. No statement
+/// can write this name.
 const ROW: &str = "\u{1}row";
 
-/// The words behind a select list. PostgreSQL reserves each word.
+/// The keywords that can follow a select list. PostgreSQL reserves all of them.
 const CLAUSES: [&str; 14] = [
     "where",
     "group",
@@ -41,14 +43,15 @@ const CLAUSES: [&str; 14] = [
     "returning",
 ];
 
-/// The words behind TABLE and its name.
+/// The keywords that can follow `TABLE name`.
 const TABLE_CLAUSES: [&str; 10] =
     ["union", "except", "intersect", "order", "limit", "offset", "fetch", "for", "returning", "on"];
 
-/// Refuses other clauses behind TABLE, and SELECT DISTINCT without a select list.
+/// Refuses clauses after TABLE that PostgreSQL does not allow, and SELECT DISTINCT without a select
+/// list.
 ///
 /// # Errors
-/// The misplaced token.
+/// The token in a wrong place.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
     check_tables(tokens)?;
     let is_written = |keyword| tokens.iter().any(|token| is_keyword(&token.token, keyword));
@@ -62,7 +65,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
     for at in beginnings {
         if words.is(at, "table") {
             let end = table(&words, at + 1)?;
-            // AS OF SEALED and AFTER GSN are clauses of ours.
+            // AS OF SEALED and AFTER GSN are clauses that only this project has.
             let is_own = words.is(end, "as") && words.is(end + 1, "of")
                 || words.is(end, "after") && words.is(end + 1, "gsn");
             if !is_end(end) && !is_own && !TABLE_CLAUSES.iter().any(|word| words.is(end, word)) {
@@ -82,9 +85,9 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
     Ok(())
 }
 
-/// Refuses FROM and JOIN without a table.
+/// Refuses FROM and JOIN if no table follows.
 fn check_tables(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
-    // The two tokens in front: behind a point or AS, FROM and JOIN are names.
+    // The two previous tokens: after a period or AS, the words FROM and JOIN are names.
     let (mut earlier, mut before): (Option<&TokenWithSpan>, Option<&TokenWithSpan>) = (None, None);
     for token in tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))) {
         let is_name = earlier.is_some_and(|earlier| {
@@ -105,7 +108,7 @@ fn check_tables(tokens: &[TokenWithSpan]) -> Result<(), UnexpectedToken> {
     Ok(())
 }
 
-/// The number of the token after a table: `t`, `ONLY t`, `ONLY (t)` or `t *`.
+/// The index of the token after a table: `t`, `ONLY t`, `ONLY (t)` or `t *`.
 fn table(words: &Words<'_>, at: usize) -> Result<usize, UnexpectedToken> {
     if !words.is(at, "only") || words.is_token(at + 1, &Token::Period) {
         let end = words.name(at)?;
@@ -121,7 +124,7 @@ fn table(words: &Words<'_>, at: usize) -> Result<usize, UnexpectedToken> {
     }
 }
 
-/// Rewrites the queries of a statement.
+/// Rewrites TABLE, and SELECT without a select list, in the tokens of a statement.
 pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let is_written = |keyword| tokens.iter().any(|token| is_keyword(&token.token, keyword));
     if !is_written(Keyword::TABLE) && !is_written(Keyword::SELECT) {
@@ -150,7 +153,7 @@ pub(super) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     apply(tokens, edits);
 }
 
-/// `FROM (SELECT 1) AS "row"`
+/// The tokens of `FROM (SELECT 1) AS "row"`.
 fn from_row() -> Vec<Token> {
     vec![
         Token::make_keyword("FROM"),
@@ -163,10 +166,10 @@ fn from_row() -> Vec<Token> {
     ]
 }
 
-/// The numbers of the words that may begin a query.
+/// The indexes of the words at which a query can begin.
 fn beginnings(words: &Words<'_>) -> HashSet<usize> {
     let mut found = HashSet::from([first(words)]);
-    // The open parentheses; true for the query of a WITH.
+    // For each open parenthesis, true if it encloses the query of a WITH.
     let mut open = Vec::new();
     for at in 0..words.len() {
         let before = |word| at.checked_sub(1).is_some_and(|before| words.is(before, word));
@@ -187,8 +190,8 @@ fn beginnings(words: &Words<'_>) -> HashSet<usize> {
     found
 }
 
-/// The number of the first word of the statement, or of the statement in EXPLAIN, PREPARE or
-/// DECLARE.
+/// The index of the first word of the statement, or of the statement inside of an EXPLAIN, PREPARE
+/// or DECLARE.
 fn first(words: &Words<'_>) -> usize {
     match () {
         () if words.is(0, "explain") => explained(words),
@@ -198,8 +201,7 @@ fn first(words: &Words<'_>) -> usize {
     }
 }
 
-/// The number of the first word of the source of an INSERT. `table` is the number of the name of
-/// the table.
+/// The index of the first word of the query of an INSERT. `table` is the index of the table name.
 fn source(words: &Words<'_>, table: usize) -> usize {
     let Ok(mut at) = words.name(table) else { return table };
     if words.is(at, "as") {

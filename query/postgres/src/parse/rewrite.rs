@@ -1,4 +1,4 @@
-//! Rewrites words of PostgreSQL and of ours that the parser does not know.
+//! Rewrites words of PostgreSQL and of this project that the parser does not know.
 
 use datafusion::sql::sqlparser::{
     keywords::Keyword,
@@ -9,7 +9,7 @@ use stratalog_model::Error;
 use super::sealed;
 use crate::checks::unsupported_statements;
 
-/// The tokens of a statement, in words of the parser.
+/// Rewrites the tokens of a statement into tokens that the parser knows.
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut rewritten = chronicle_means_table(tokens);
     texts_in_quotes(&mut rewritten);
@@ -30,9 +30,9 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     rewritten
 }
 
-/// `$$text$$` and `E'text'` become `'text'`: for some constants, for example intervals, the parser
-/// accepts only the plain form. The tokens already have the unescaped text. A text with certain
-/// quotes stays unchanged, because the written statement would not reproduce the text.
+/// Rewrites `$$text$$` and `E'text'` to `'text'`: for some constants, for example intervals, the
+/// parser accepts only the plain form. The tokenizer has already resolved the escapes. A text with
+/// certain quotes stays unchanged, because the parser's tree would not print it correctly.
 fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         let text = match &mut token.token {
@@ -46,7 +46,8 @@ fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `FROM ONLY t` and `FROM ONLY (t)` become `FROM t`: no table has child tables.
+/// Rewrites `FROM ONLY t` and `FROM ONLY (t)` to `FROM t`, because tables have no child tables
+/// here.
 fn only_means_the_table(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |at: usize| places.get(at).and_then(|at| tokens.get(*at)).map(|found| &found.token);
@@ -74,8 +75,8 @@ fn only_means_the_table(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `interval(2) '1.234 s'` becomes `'1.234 s'::interval(2)`: the parser reads the digits, but does
-/// not keep the digits.
+/// Rewrites `interval(2) '1.234 s'` to `'1.234 s'::interval(2)`: the parser accepts the precision
+/// in the first form, but drops it.
 fn digits_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut found = Vec::new();
@@ -99,8 +100,8 @@ fn digits_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `'1 day'::interval PRECEDING` becomes `'1 day' PRECEDING`: the parser accepts no cast in a
-/// frame.
+/// Rewrites `'1 day'::interval PRECEDING` to `'1 day' PRECEDING`: the parser accepts no cast in a
+/// window frame.
 fn frames_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut found = Vec::new();
@@ -121,8 +122,8 @@ fn frames_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `pg_catalog.substring(…)` becomes `substring(…)`: the parser knows the functions only by the
-/// bare names.
+/// Rewrites `pg_catalog.substring(…)` to `substring(…)`: the parser knows functions with special
+/// syntax only by their unqualified names.
 fn functions_with_a_form(tokens: &mut Vec<TokenWithSpan>) {
     const FUNCTIONS: [&str; 4] = ["overlay", "position", "substring", "trim"];
     let places = significant(tokens);
@@ -148,7 +149,8 @@ fn functions_with_a_form(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `OPERATOR(pg_catalog.=) ANY` becomes `= ANY`: the parser knows no other form before a set.
+/// Rewrites `OPERATOR(pg_catalog.=) ANY` to `= ANY`: before ANY and ALL, the parser accepts only
+/// the plain operator.
 fn operators_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let mut found = Vec::new();
@@ -175,7 +177,7 @@ fn operators_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `f(name := value)` becomes `f(name => value)`.
+/// Writes a named argument `f(name := value)` as `f(name => value)`.
 fn assignment_means_arrow(tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         if token.token == Token::Assignment {
@@ -184,7 +186,7 @@ fn assignment_means_arrow(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// The last words of types.
+/// The last words of type names.
 const TYPES: [&str; 24] = [
     "bigint",
     "bool",
@@ -212,7 +214,7 @@ const TYPES: [&str; 24] = [
     "varchar",
 ];
 
-/// `text ARRAY` becomes `text[]`.
+/// Writes the array type `text ARRAY` as `text[]`.
 fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
     let significant = significant(tokens);
     let mut found = Vec::new();
@@ -245,7 +247,7 @@ fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Objects of PostgreSQL without a statement in the parser.
+/// PostgreSQL's kinds of objects that the parser does not know in CREATE, ALTER and DROP.
 const OBJECTS: [&str; 12] = [
     "access",
     "aggregate",
@@ -261,8 +263,8 @@ const OBJECTS: [&str; 12] = [
     "tablespace",
 ];
 
-/// The place and the error of a statement of PostgreSQL that the parser does not know. The first
-/// two words identify the statement.
+/// The first token of a PostgreSQL statement that the parser does not know, and the error. The
+/// first two words identify the statement.
 pub(super) fn unsupported_statement(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let (first, second) = (words.next()?, words.next()?);
@@ -293,7 +295,7 @@ pub(super) fn unsupported_statement(tokens: &[TokenWithSpan]) -> Option<(&TokenW
     of_two_phases.then(|| (first, unsupported_statements::two_phases()))
 }
 
-/// `RESET TIME ZONE` and similar forms, each as a single name.
+/// Writes the setting in `RESET TIME ZONE` and similar statements as a single name.
 fn reset_names_a_setting(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let word = |at: usize| match places.get(at).and_then(|at| tokens.get(*at)).map(|t| &t.token) {
@@ -317,7 +319,7 @@ fn reset_names_a_setting(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(*first..=*last, [name]);
 }
 
-/// True if the tokens contain IS [NOT] DISTINCT FROM.
+/// True if the tokens contain IS DISTINCT FROM or IS NOT DISTINCT FROM.
 pub(super) fn compares_distinct(tokens: &[TokenWithSpan]) -> bool {
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     words.clone().zip(words.skip(1)).any(|(distinct, from)| {
@@ -330,7 +332,7 @@ pub fn is_keyword(token: &Token, keyword: Keyword) -> bool {
     matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
 }
 
-/// Positions of all tokens except blanks.
+/// The indexes of all tokens except blanks.
 pub fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let all = tokens.iter().enumerate();
     all.filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
@@ -338,7 +340,7 @@ pub fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> {
         .collect()
 }
 
-/// `CREATE | DROP | ALTER CHRONICLE` and `COMMENT ON CHRONICLE` become the forms with TABLE.
+/// Replaces CHRONICLE with TABLE in `CREATE | DROP | ALTER CHRONICLE` and `COMMENT ON CHRONICLE`.
 fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut words = 0usize;
     let mut previous = Keyword::NoKeyword;
@@ -378,7 +380,7 @@ fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         .collect()
 }
 
-/// `= ANY (VALUES …)` becomes `= ANY (SELECT * FROM (VALUES …))`, and ALL and SOME likewise.
+/// Rewrites `= ANY (VALUES …)` to `= ANY (SELECT * FROM (VALUES …))`, also for ALL and SOME.
 fn compared_values(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |at: usize| places.get(at).and_then(|at| tokens.get(*at)).map(|found| &found.token);
@@ -395,7 +397,8 @@ fn compared_values(tokens: &mut Vec<TokenWithSpan>) {
             _ => {}
         }
     }
-    // Ends and beginnings, from the last to the first: earlier positions stay valid.
+    // The places of insertions, from the last to the first, so that earlier indexes stay valid. The
+    // flag distinguishes the end and the beginning of a VALUES.
     let mut inserted: Vec<(usize, bool)> =
         values.into_iter().flat_map(|(first, close)| [(first, true), (close, false)]).collect();
     inserted.sort_unstable_by(|a, b| b.cmp(a));
@@ -415,7 +418,7 @@ fn compared_values(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `trim(TRAILING FROM …)` becomes `trim(TRAILING ' ' FROM …)`.
+/// Adds the default character to TRIM: `trim(TRAILING FROM …)` becomes `trim(TRAILING ' ' FROM …)`.
 fn trim_takes_spaces(tokens: &mut Vec<TokenWithSpan>) {
     let significant = significant(tokens);
     let is =
@@ -441,7 +444,7 @@ fn trim_takes_spaces(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `ABORT` is PostgreSQL's other word for ROLLBACK.
+/// Replaces ABORT with its synonym ROLLBACK.
 fn abort_means_rollback(tokens: &mut [TokenWithSpan]) {
     let first = tokens.iter_mut().find(|token| !matches!(token.token, Token::Whitespace(_)));
     if let Some(token) = first

@@ -1,8 +1,8 @@
-//! AS OF SEALED at the end of a query, as a lock that the parser knows.
+//! Rewrites AS OF SEALED at the end of a query as a lock clause, which the parser knows.
 //!
 //! ```text
-//!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► taken off when the query is planned
-//!     (tokens)         (the parser knows that)
+//!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► removed when the query is planned
+//!     (tokens)         (the parser knows this clause)
 //! ```
 
 use datafusion::sql::sqlparser::{
@@ -15,10 +15,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 use super::rewrite::{is_keyword, significant};
 use crate::walk::{self, Flow, Look};
 
-/// The name of the lock's table.
+/// The table name in the lock clause that stands for AS OF SEALED.
 const MARK: &str = "\u{1}sealed";
 
-/// Rewrites AS OF SEALED, at the end of a query, as a lock for the parser.
+/// Rewrites AS OF SEALED at the end of a query as a FOR SHARE clause, which the parser knows.
 pub fn as_a_lock(tokens: &mut Vec<TokenWithSpan>) {
     let places = significant(tokens);
     let token = |at: Option<&usize>| at.and_then(|at| tokens.get(*at)).map(|found| &found.token);
@@ -42,7 +42,7 @@ pub fn as_a_lock(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(first..=first, [word("FOR"), word("SHARE")]);
 }
 
-/// True if a token is the rewritten AS OF SEALED.
+/// True if a token is the table name of the FOR SHARE clause that stands for AS OF SEALED.
 pub fn is_mark(token: &Token) -> bool {
     matches!(token, Token::Word(word) if word.value == MARK)
 }
@@ -52,7 +52,7 @@ fn marks(lock: &LockClause) -> bool {
     name.is_some_and(|name| name.value == MARK)
 }
 
-/// Takes AS OF SEALED off a query. Returns true if the query had the clause.
+/// Removes AS OF SEALED from a query. Returns true if the query had the clause.
 ///
 /// # Errors
 /// `SyntaxError` for AS OF SEALED in a subquery.

@@ -52,7 +52,7 @@ fn a_drop_says_what_it_does_where_others_have_acquired() {
         ("drop table a, b cascade force", anyhow, "DROP TABLE a, b CASCADE"),
         ("drop table \"force\" async", later, "DROP TABLE \"force\""),
         ("drop table force force", anyhow, "DROP TABLE force"),
-        // Names.
+        // Table names that are also words of a mode.
         ("drop table force", released, "DROP TABLE force"),
         ("drop table if exists async", released, "DROP TABLE IF EXISTS async"),
         ("drop table s.force", released, "DROP TABLE s.force"),
@@ -118,7 +118,7 @@ fn positions_are_said_in_words_that_the_parser_knows() {
         "trim t",
         "trim t before 7",
         "trim before gsn 7",
-        // The text after the position does not extend the condition.
+        // The text after the position must not extend the condition.
         "trim t before gsn 7) or (true",
         "trim t before gsn 7)",
         "trim t before gsn )",
@@ -186,7 +186,7 @@ fn words_of_postgresql_that_the_parser_lacks_are_understood() {
     assert!(statements("create table unlogged (a int)", 1 << 20).is_ok());
 }
 
-/// The error of a long statement. A failed test shows only the beginning of the statement.
+/// The error for a statement. A failed test shows only the beginning of a long statement.
 fn refused(sql: &str) -> Error {
     match statements(sql, 1 << 20) {
         Err(error) => error,
@@ -205,7 +205,7 @@ fn too_much_is_an_error() {
         let nested = format!("select {}1{}", "(1+".repeat(depth), ")".repeat(depth));
         assert_eq!(refused(&nested).kind(), ErrorKind::StatementTooComplex, "{depth}");
     }
-    // A parser without the limit tries every level twice before the failure.
+    // Without the limit, the parser would try every level twice before it fails.
     for (open, close) in [("array[", "]"), ("cast(", " as int)"), ("a[", "]"), ("f(", ")")] {
         for depth in [126, 200, 1000] {
             let nested = format!("select {}1{}", open.repeat(depth), close.repeat(depth));

@@ -1,4 +1,4 @@
-//! The words of a statement, for the code before the parser.
+//! Access to the words of a statement by index, for the code that runs before the parser.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use super::rewrite::significant;
 
-/// The unexpected token; `None` at the end.
+/// The unexpected token; `None` if the statement ends too early.
 pub(super) type UnexpectedToken = Option<TokenWithSpan>;
 
-/// The tokens except blanks, by number.
+/// The tokens of a statement without blanks, accessed by index from 0.
 pub(super) struct Words<'a>(Vec<&'a TokenWithSpan>);
 
 impl<'a> Words<'a> {
@@ -27,7 +27,7 @@ impl<'a> Words<'a> {
         self.0.get(at).copied()
     }
 
-    /// True if the token is the word, unquoted and in any case.
+    /// True if the token with the index `at` is the unquoted word `wanted`, in any case.
     pub(super) fn is(&self, at: usize, wanted: &str) -> bool {
         self.get(at).is_some_and(|token| match &token.token {
             Token::Word(word) => {
@@ -41,7 +41,7 @@ impl<'a> Words<'a> {
         self.get(at).is_some_and(|token| token.token == *wanted)
     }
 
-    /// The error of the token at `at`.
+    /// Fails with the token at the index `at` as the unexpected token.
     pub(super) fn wrong<T>(&self, at: usize) -> Result<T, UnexpectedToken> {
         Err(self.get(at).cloned())
     }
@@ -54,8 +54,9 @@ impl<'a> Words<'a> {
         self.0.get(range).unwrap_or(&[]).iter().map(|token| (*token).clone())
     }
 
-    /// The first token from `start` on, outside of parentheses, with `found` true. Without a match,
-    /// the number of a closing parenthesis of an outer pair, or the number of tokens.
+    /// The index of the first token, from `start` on and outside of inner parentheses, for which
+    /// `found` is true. Otherwise the index of the parenthesis that closes the surrounding pair, or
+    /// the number of tokens.
     pub(super) fn find(&self, start: usize, found: impl Fn(usize) -> bool) -> usize {
         let mut depth = 0_usize;
         for at in start..self.0.len() {
@@ -72,7 +73,11 @@ impl<'a> Words<'a> {
         self.0.len()
     }
 
-    /// The number of the token after the name at `start`.
+    /// The index of the token after the name that begins at `start`. The name may have several
+    /// parts.
+    ///
+    /// # Errors
+    /// The token that is not part of a name.
     pub(super) fn name(&self, start: usize) -> Result<usize, UnexpectedToken> {
         let mut at = start;
         loop {

@@ -2,8 +2,8 @@
 //!
 //! DataFusion checks a plan before and after its rules. The checks visit the subquery of an
 //! expression once for each level around the subquery and once by itself: the time doubles with
-//! each level. Plans with many levels run the same rules here, without these checks. The checks run
-//! after the rules of the analyzer, which replace most subqueries by joins.
+//! each level. Plans with many levels run the same rules here, without these checks. The rules of
+//! the analyzer replace most subqueries by joins; DataFusion's checks then run once on the result.
 
 use datafusion::{
     common::{
@@ -24,13 +24,14 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-/// Maximum number of levels for DataFusion's checks.
+/// Maximum number of nested subqueries for which DataFusion's checks run.
 const LEVELS_CHECKED: usize = 4;
 
-/// The plan after the rules of the analyzer.
+/// Applies the rules of the analyzer to a plan.
 ///
 /// # Errors
-/// The errors of rules and checks; `StatementTooComplex` for many levels of correlated subqueries.
+/// The errors of rules and checks; `StatementTooComplex` for too many levels of correlated
+/// subqueries.
 pub fn analyzed(
     analyzer: &Analyzer,
     plan: LogicalPlan,
@@ -60,7 +61,7 @@ pub fn analyzed(
     Ok(plan)
 }
 
-/// The plan after the rules of the analyzer and of the optimizer.
+/// Applies the rules of the analyzer and then of the optimizer to a plan.
 ///
 /// # Errors
 /// The errors of [`analyzed`].
@@ -90,7 +91,7 @@ pub fn optimized(state: &SessionState, plan: &LogicalPlan) -> Result<LogicalPlan
     Ok(plan)
 }
 
-/// The number of nested subqueries in expressions.
+/// The maximum nesting depth of subqueries in the expressions of a plan.
 fn levels(plan: &LogicalPlan) -> Result<usize> {
     let mut most = 0;
     plan.each(|node| {
@@ -103,7 +104,7 @@ fn levels(plan: &LogicalPlan) -> Result<usize> {
     Ok(most)
 }
 
-/// Whether a subquery refers to a table of the query around the subquery.
+/// Whether a subquery refers to a table of an enclosing query.
 fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.each_with_subqueries(|node| {
@@ -114,7 +115,7 @@ fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// A rule of the optimizer, at each node of a plan and of the plan's subqueries.
+/// Applies an optimizer rule to each node of a plan and of its subqueries.
 struct Rewriter<'a> {
     order: ApplyOrder,
     rule: &'a dyn OptimizerRule,

@@ -1,4 +1,4 @@
-//! Aggregates: result types, orders, precision, and the values NULL, NaN and infinity.
+//! Aggregates: their result types, row orders, precision, and results for NULL, NaN and infinity.
 
 pub(crate) mod aggregate_inputs;
 pub(crate) mod aggregate_orders;

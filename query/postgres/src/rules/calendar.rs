@@ -1,4 +1,4 @@
-//! Dates, times and intervals: arithmetic, comparisons, truncation and bins.
+//! Dates, times and intervals: arithmetic, comparisons, truncation, and bins of equal length.
 
 pub(crate) mod aligned_times;
 pub(crate) mod bins;

@@ -1,4 +1,4 @@
-//! Rules over physical plans that change a single node at a time.
+//! Rules over physical plans that change each node separately.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use stratalog_functions::plan_walk::TreeWalk;
 /// A shared physical plan.
 pub type PlanRef = Arc<dyn ExecutionPlan>;
 
-/// Applies a function to each node of a plan, from the leaves up.
+/// A rule that applies a function to each node of a physical plan, from the leaves to the root.
 #[derive(Debug)]
 pub struct EachNode {
     name: &'static str,
@@ -20,8 +20,8 @@ pub struct EachNode {
 }
 
 impl EachNode {
-    /// A rule with this name. `change` returns the replacement of a node, with the same columns;
-    /// `None` keeps the node.
+    /// Creates a rule with this name. `change` returns a replacement with the same columns for a
+    /// node, or `None` to keep the node.
     pub const fn new(name: &'static str, change: fn(&PlanRef) -> Result<Option<PlanRef>>) -> Self {
         Self { name, change }
     }

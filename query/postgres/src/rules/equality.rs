@@ -1,5 +1,5 @@
-//! Equality and order of values: floats, jsonb, arrays, intervals and records as keys of sorts, groups,
-//! joins and sets.
+//! Equality and order of floats, jsonb, arrays, intervals and records, in sorts, groups, joins and
+//! set operations.
 
 pub(crate) mod by_length;
 pub mod float_keys;

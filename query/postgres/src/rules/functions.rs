@@ -1,5 +1,5 @@
-//! Scalar functions and functions in FROM: PostgreSQL's names, choices between signatures, domains and
-//! results.
+//! Scalar functions and functions in FROM: PostgreSQL's names, the choice between several
+//! signatures, the valid arguments, and the results.
 
 pub(crate) mod aliases;
 pub(crate) mod bytes;

@@ -1,5 +1,5 @@
-//! Layers over functions of DataFusion: the function below provides each property that a layer does
-//! not override.
+//! Layers that wrap functions of DataFusion. A layer overrides some properties of the wrapped
+//! function; the wrapped function (`inner`) provides all other properties.
 
 use std::{fmt::Debug, hash::Hash, sync::Arc};
 
@@ -25,14 +25,14 @@ mod window;
 pub use converted::Converted;
 pub use window::{WindowLayer, window};
 
-/// The properties of a scalar function that a layer may override.
+/// A layer around a scalar function, with the overridable properties.
 pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
-    /// The accepted arguments.
+    /// The number and types of the accepted arguments.
     fn signature<'a>(&'a self, inner: &'a ScalarUDF) -> &'a Signature {
         inner.signature()
     }
 
-    /// The target types of the arguments, if the signature leaves the types open.
+    /// The types to which arguments are cast, if the signature does not determine the types.
     fn coerce_types(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
         inner.coerce_types(arguments)
     }
@@ -42,35 +42,35 @@ pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
         inner.return_type(arguments)
     }
 
-    /// The field of the result.
+    /// The Arrow field of the result: its type, nullability and metadata.
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         inner.return_field_from_args(arguments)
     }
 
-    /// Computes the result.
+    /// Computes the results for the rows of a batch.
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         inner.invoke_with_args(arguments)
     }
 }
 
-/// A layer without overrides. As with every layer, the order of the results is unknown if the
-/// function reports an error for the bounds of its arguments.
+/// A layer that overrides nothing. Like every layer, it reports an unknown order of the results if
+/// the wrapped function fails to compute the bounds of its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UnchangedLayer;
 
 impl ScalarLayer for UnchangedLayer {}
 
-/// `function` under `layer`.
+/// Wraps `function` in `layer`.
 pub fn scalar(function: Arc<ScalarUDF>, layer: impl ScalarLayer) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(LayeredScalar { inner: function, layer }))
 }
 
-/// The function below a layer of type `L`; `None` for other functions.
+/// The function that a layer of type `L` wraps; `None` without such a layer.
 pub fn below<L: ScalarLayer>(function: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
     function.inner().downcast_ref::<LayeredScalar<L>>().map(|scalar| Arc::clone(&scalar.inner))
 }
 
-/// The function below a layer of type `L`, and the layer; `None` for other functions.
+/// The function that a layer of type `L` wraps, and the layer; `None` without such a layer.
 pub fn layer<L: ScalarLayer>(function: &ScalarUDF) -> Option<(&Arc<ScalarUDF>, &L)> {
     let scalar = function.inner().downcast_ref::<LayeredScalar<L>>()?;
     Some((&scalar.inner, &scalar.layer))
@@ -104,7 +104,8 @@ impl<L: ScalarLayer> ScalarUDFImpl for LayeredScalar<L> {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        // Called repeatedly for each level of a deep expression.
+        // The planner calls this method repeatedly for each level of a deep expression, and the
+        // statement must remain stoppable.
         governor::check()?;
         self.layer.return_field(&self.inner, arguments)
     }
@@ -125,7 +126,7 @@ impl<L: ScalarLayer> ScalarUDFImpl for LayeredScalar<L> {
     }
 
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        // Some functions report an error for a type accepted by the layer.
+        // Some functions fail for a type that only the layer accepts.
         self.inner.evaluate_bounds(inputs).or_else(|_| {
             let types: Vec<DataType> = inputs.iter().map(|input| input.data_type()).collect();
             let given = types.first().cloned().unwrap_or(DataType::Null);
@@ -134,8 +135,8 @@ impl<L: ScalarLayer> ScalarUDFImpl for LayeredScalar<L> {
     }
 
     fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
-        // Some functions report an error for arguments outside of their domain. The error would
-        // make a sort by the function look unsorted.
+        // Some functions fail for arguments outside of their domain. Because of the error, a
+        // correct sort by the function would seem unsorted.
         Ok(self.inner.inner().output_ordering(input).unwrap_or(SortProperties::Unordered))
     }
 
@@ -144,14 +145,14 @@ impl<L: ScalarLayer> ScalarUDFImpl for LayeredScalar<L> {
     }
 }
 
-/// The properties of an aggregate that a layer may override.
+/// A layer around an aggregate, with the overridable properties.
 pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
-    /// The accepted arguments.
+    /// The number and types of the accepted arguments.
     fn signature<'a>(&'a self, inner: &'a AggregateUDF) -> &'a Signature {
         inner.signature()
     }
 
-    /// The target types of the arguments, if the signature leaves the types open.
+    /// The types to which arguments are cast, if the signature does not determine the types.
     fn coerce_types(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
         inner.coerce_types(arguments)
     }
@@ -161,7 +162,7 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.return_type(arguments)
     }
 
-    /// The fields of a partial result.
+    /// The fields of a partial result, the state of an accumulator.
     fn state_fields(
         &self,
         inner: &AggregateUDF,
@@ -170,7 +171,7 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.state_fields(arguments)
     }
 
-    /// Aggregates one group.
+    /// Creates an accumulator for one group.
     fn accumulator(
         &self,
         inner: &AggregateUDF,
@@ -179,7 +180,7 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.accumulator(arguments)
     }
 
-    /// Aggregates a sliding window.
+    /// Creates an accumulator for a sliding window.
     fn sliding_accumulator(
         &self,
         inner: &AggregateUDF,
@@ -197,7 +198,7 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.groups_accumulator_supported(arguments)
     }
 
-    /// Aggregates many groups.
+    /// Creates an accumulator for many groups.
     fn groups_accumulator(
         &self,
         inner: &AggregateUDF,
@@ -206,17 +207,17 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.create_groups_accumulator(arguments)
     }
 
-    /// Whether the optimizer may reverse the order of the rows.
+    /// Whether the optimizer may replace the aggregate to process the rows in reverse order.
     fn is_reversible(&self) -> bool {
         true
     }
 
-    /// The result without rows.
+    /// The result for an input without rows.
     fn default_value(&self, inner: &AggregateUDF, data_type: &DataType) -> Result<ScalarValue> {
         inner.default_value(data_type)
     }
 
-    /// The result determined by the statistics of the input, without its rows.
+    /// The result, if the statistics of the input determine it without reading rows.
     fn value_from_stats(
         &self,
         inner: &AggregateUDF,
@@ -226,12 +227,12 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
     }
 }
 
-/// `function` under `layer`.
+/// Wraps `function` in `layer`.
 pub fn aggregate(function: Arc<AggregateUDF>, layer: impl AggregateLayer) -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::new_from_impl(LayeredAggregate { inner: function, layer }))
 }
 
-/// Whether the topmost layer of `function` is of type `L`.
+/// Whether the outermost layer of `function` has the type `L`.
 pub fn is_under<L: AggregateLayer>(function: &AggregateUDF) -> bool {
     function.inner().is::<LayeredAggregate<L>>()
 }
@@ -270,7 +271,7 @@ impl<L: AggregateLayer> AggregateUDFImpl for LayeredAggregate<L> {
         match (self.layer.return_type(&self.inner, &types), field) {
             (Ok(of), Ok(field)) if of == *field.data_type() => Ok(field),
             (Ok(of), _) => Ok(Arc::new(Field::new(self.name(), of, self.is_nullable()))),
-            // Some functions define only the field.
+            // Some functions define only the result field, and not the result type.
             (Err(_), field) => field,
         }
     }
@@ -361,10 +362,10 @@ impl<L: AggregateLayer> AggregateUDFImpl for LayeredAggregate<L> {
     }
 }
 
-/// The target types of arguments of the given types, chosen by `function` itself.
+/// The types to which `function` itself casts arguments of the given types.
 ///
 /// # Errors
-/// Fails if `function` does not take the arguments.
+/// An error if `function` does not accept the arguments.
 pub fn types_fitted(
     function: &impl UDFCoercionExt,
     arguments: &[DataType],

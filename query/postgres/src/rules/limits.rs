@@ -1,5 +1,5 @@
-//! Limits of functions, aggregates and planning: memory is charged before the allocation, and a stop of
-//! the statement ends the planning.
+//! Limits of functions, aggregates and planning: memory is reserved before its allocation, and a
+//! cancelled statement also stops during planning.
 
 pub(crate) mod bounded_results;
 pub(crate) mod charged_aggregates;

@@ -1,4 +1,5 @@
-//! Operators: PostgreSQL's operators between types, overflow, patterns, and unknown results.
+//! Operators: PostgreSQL's operators between types, overflow errors, patterns, and unknown results
+//! (NULL).
 
 pub(crate) mod array_membership;
 pub(crate) mod checked_arithmetic;

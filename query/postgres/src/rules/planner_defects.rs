@@ -1,4 +1,5 @@
-//! Corrections of plans: rules of DataFusion that lose rows, orders, names or unknown results.
+//! Corrects defects of DataFusion's planner: rules that lose rows, orders, names or unknown results
+//! (NULL).
 
 pub(crate) mod cast_nulls;
 pub(crate) mod counted_sets;

@@ -1,4 +1,4 @@
-//! Subqueries: correlated and LATERAL subqueries, EXISTS and IN, become joins.
+//! Turns subqueries into joins: correlated and LATERAL subqueries, EXISTS and IN.
 
 pub mod as_of;
 pub mod decorrelation;

@@ -1,4 +1,4 @@
-//! Types of expressions: literals and parameters without a type, common types, casts, and the types of
+//! Types of expressions: untyped literals and parameters, common types, casts, and the types of
 //! arithmetic results.
 
 pub(crate) mod array_calls;

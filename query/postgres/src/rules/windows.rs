@@ -1,4 +1,4 @@
-//! Window functions: frames, offsets, peers and sliding aggregates.
+//! Window functions: frames, offsets, peer rows, and aggregates over sliding windows.
 
 pub(crate) mod frames;
 pub(crate) mod peers;

@@ -1,5 +1,5 @@
-//! PostgreSQL's own types of the columns of a result: `oid`, `name`, `varchar` … Types of ours
-//! stand for these types.
+//! Determines which columns of a result have a type that only PostgreSQL has, for example `oid`,
+//! `name` or `varchar`. The database represents these types by its own types.
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::{
@@ -12,18 +12,18 @@ use stratalog_pg_catalog::stands_for;
 use super::source::{ColumnSource, source, unaliased};
 use crate::rules::types::cases;
 
-/// The known facts about a type.
+/// What is known about the type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OriginType {
-    /// NULL, or a quoted constant: takes the type of the other value.
+    /// NULL or a quoted constant, which takes the type of another value.
     Unknown,
-    /// PostgreSQL's own type with the given name.
+    /// A type that only PostgreSQL has, with this name.
     Named(String),
-    /// A type of ours.
+    /// A type of this database.
     Plain,
 }
 
-/// True if the values of a field can have PostgreSQL's type with the given name.
+/// True if a field can represent values of PostgreSQL's type with the given name.
 pub fn fits(name: &str, field: &Field) -> bool {
     let plain = Field::new("", field.data_type().clone(), true);
     let found = ColumnType::from_arrow_field(field);
@@ -33,7 +33,7 @@ pub fn fits(name: &str, field: &Field) -> bool {
         || matches!(field.data_type(), DataType::Null)
 }
 
-/// The known facts about the type of a column of a plan.
+/// The type of the column at the index `at` of a plan.
 pub fn of_column(plan: &LogicalPlan, at: usize) -> OriginType {
     match source(plan, at) {
         Some((ColumnSource::Table(scan), at)) => scan
@@ -60,12 +60,12 @@ fn type_of_field(field: &Field) -> OriginType {
     }
 }
 
-/// The common type of two alternative values, for example of the branches of a CASE.
+/// The common type of two alternatives, for example of two branches of a CASE.
 fn common_origin(left: OriginType, right: OriginType) -> OriginType {
     match (left, right) {
         (OriginType::Unknown, other) | (other, OriginType::Unknown) => other,
         (left, right) if left == right => left,
-        // Among numbers, PostgreSQL prefers an oid.
+        // Like PostgreSQL, prefers oid to other number types.
         (OriginType::Named(name), OriginType::Plain)
         | (OriginType::Plain, OriginType::Named(name))
             if name == "oid" =>
@@ -122,7 +122,7 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> OriginType {
         }
         Expr::Cast(cast) => match type_of_field(&cast.field) {
             OriginType::Plain if cast.field.name().is_empty() => {
-                // A cast that the planner added to unify types.
+                // The planner added this cast to give values a common type.
                 match of_expression(input, &cast.expr) {
                     OriginType::Named(name) if !fits(&name, &cast.field) => OriginType::Plain,
                     known => known,
@@ -160,7 +160,7 @@ fn of_expression(input: &LogicalPlan, expression: &Expr) -> OriginType {
     }
 }
 
-/// The type of an aggregate over values of a type.
+/// The result type of an aggregate, given the type of its argument.
 fn of_aggregate(name: &str, value: OriginType) -> OriginType {
     match (name, value) {
         ("array_agg", value) => array_of(value),

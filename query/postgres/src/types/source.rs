@@ -1,29 +1,29 @@
-//! The origin of a column of a plan.
+//! Finds the table column or the expression from which a column of a plan comes.
 
 use datafusion::{
     common::Column,
     logical_expr::{Distinct, Expr, LogicalPlan, TableScan},
 };
 
-/// The source of a column.
+/// Where a column of a plan comes from.
 pub enum ColumnSource<'a> {
     /// A column of a table.
     Table(&'a TableScan),
-    /// An expression over an input.
+    /// An expression over the columns of a plan.
     Computed(&'a LogicalPlan, &'a Expr),
-    /// An element of a column of an input.
+    /// The elements of an array column of a plan, by `unnest`.
     Element(&'a LogicalPlan),
-    /// A column of several inputs at once.
+    /// A column that combines a column of several plans, for example in a UNION.
     Mixed(Vec<&'a LogicalPlan>),
 }
 
-/// The source of a column of a plan, through all nodes that pass columns on, and the position of
-/// the column in the source.
+/// Follows a column of a plan through all nodes that only pass the column on. Returns its source,
+/// and the index of the column in the source.
 pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(ColumnSource<'_>, usize)> {
     loop {
         let (input, expression) = match plan {
             LogicalPlan::Projection(projection) => (&projection.input, projection.expr.get(at)?),
-            // The columns of grouping sets differ from the columns of the expressions.
+            // With grouping sets, the columns do not correspond to the expressions.
             LogicalPlan::Aggregate(aggregate)
                 if aggregate.group_expr.iter().any(|by| matches!(by, Expr::GroupingSet(_))) =>
             {
@@ -97,7 +97,7 @@ pub fn unaliased(mut expression: &Expr) -> &Expr {
     expression
 }
 
-/// The position of a column in a plan, most often `at`.
+/// The index of a column in the schema of a plan. Tries the index `at` first.
 fn place(plan: &LogicalPlan, column: &Column, at: usize) -> Option<usize> {
     let schema = plan.schema();
     let here = (at < schema.fields().len()).then(|| schema.qualified_field(at));

@@ -1,4 +1,4 @@
-//! The planner's columns of the tables of a FROM clause.
+//! The columns that the planner finds for the tables of a FROM clause.
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
@@ -8,21 +8,21 @@ use stratalog_model::Result;
 
 use crate::{names::fold, parse, planning};
 
-/// A column that a name without a table can reach.
+/// A column that an unqualified name can denote.
 #[derive(Debug, Clone)]
 pub struct Column {
     /// The name of the column.
     pub name: String,
-    /// The expression behind the name.
+    /// The expression that replaces the name.
     pub expr: Expr,
-    /// True if the column merges a column of each side of a join.
+    /// True if the column merges one column from each side of a join.
     pub merged: bool,
 }
 
 /// The columns of a table or of a join, in order.
 pub type Columns = Vec<Column>;
 
-/// `SELECT *`
+/// The query `SELECT *`.
 pub fn select_all() -> Option<Query> {
     match parse::statements("SELECT *", usize::MAX).ok()?.pop()?.statement {
         Statement::Query(query) => Some(*query),
@@ -30,7 +30,7 @@ pub fn select_all() -> Option<Query> {
     }
 }
 
-/// The tables of a select, in order. Unnamed subqueries get a name.
+/// The tables of a select, in the order of FROM. Gives an alias to each unnamed subquery.
 pub fn factors(select: &mut Select) -> Vec<TableFactor> {
     let mut found = Vec::new();
     for item in &mut select.from {
@@ -55,7 +55,8 @@ fn of_item(item: &mut TableWithJoins, found: &mut Vec<TableFactor>) {
     }
 }
 
-/// The columns of each table; `None` if the columns depend on other tables.
+/// Plans each table alone to find its columns; `None` for an item of FROM whose columns depend on
+/// other tables.
 ///
 /// # Errors
 /// An error in a table of FROM, for example `UndefinedTable`.
@@ -73,7 +74,7 @@ pub async fn of_factors(
     Ok(found)
 }
 
-/// True if an item of FROM is a table or a view: the columns depend on no other item.
+/// True if an item of FROM is a table or a view: its columns depend on no other item of FROM.
 fn is_table(factor: &TableFactor, with: Option<&With>) -> bool {
     let TableFactor::Table { name, args: None, .. } = factor else { return false };
     let only = match name.0.as_slice() {

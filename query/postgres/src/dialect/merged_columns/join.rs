@@ -1,4 +1,4 @@
-//! One item of a FROM clause: rewrites joins with USING and NATURAL to joins with ON.
+//! Rewrites the joins with USING and NATURAL in one item of a FROM clause to joins with ON.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, JoinConstraint, ObjectName, TableFactor, TableWithJoins, Value,
@@ -13,10 +13,12 @@ use super::{
 };
 use crate::{names::fold, parse::call};
 
-/// Rewrites the joins of an item, and returns the columns of the item; `None` for unknown columns.
+/// Rewrites the joins of an item of FROM, and returns the columns of the item. `None` means that
+/// the columns are unknown.
 ///
 /// # Errors
-/// A merged name that one side does not have, or has twice.
+/// `UndefinedColumn` or `AmbiguousColumn` for a merged name that a side does not have, or has
+/// twice; `FeatureNotSupported` for LATERAL in a join with USING or NATURAL.
 pub fn merge(
     item: &mut TableWithJoins,
     columns: &mut impl Iterator<Item = Option<Columns>>,
@@ -49,7 +51,8 @@ fn of_factor(
     columns: &mut impl Iterator<Item = Option<Columns>>,
 ) -> Result<Option<Columns>> {
     match factor {
-        // The trait object ends the recursion of generic types: each level would need a new type.
+        // The trait object prevents an infinite type: without it, each level of recursion would
+        // need a new iterator type.
         TableFactor::NestedJoin { table_with_joins, alias: None } => {
             let columns: &mut dyn Iterator<Item = Option<Columns>> = columns;
             merge(table_with_joins, &mut { columns })
@@ -58,7 +61,8 @@ fn of_factor(
     }
 }
 
-/// The columns of both sides of a join, merged columns first.
+/// The columns of a join: first the merged columns, then the other columns of both sides. Replaces
+/// the constraint of the join with ON.
 fn joined(
     left: Columns,
     right: Columns,
@@ -111,7 +115,7 @@ fn name_of(name: &ObjectName) -> Option<String> {
     name.0.last().and_then(|part| part.as_ident()).map(fold)
 }
 
-/// The names that both sides share.
+/// The column names that both sides have.
 fn common(left: &[Column], right: &[Column]) -> Vec<String> {
     left.iter()
         .map(|column| &column.name)
@@ -121,7 +125,7 @@ fn common(left: &[Column], right: &[Column]) -> Vec<String> {
         .collect()
 }
 
-/// The only column of a side with a name.
+/// The single column with the name `name`; an error if `columns` has no such column, or several.
 fn only_column<'a>(columns: &'a [Column], name: &str, side: &str) -> Result<&'a Column> {
     let mut named = columns.iter().filter(|column| column.name == name);
     match (named.next(), named.next()) {

@@ -1,4 +1,4 @@
-//! A select with rewritten joins: replaces the names of merged columns, and the `*`.
+//! Replaces the names of merged columns, and `*`, in a select whose joins are rewritten.
 
 use std::ops::ControlFlow;
 
@@ -13,12 +13,12 @@ use crate::{
     walk::{self, Tree},
 };
 
-/// The error of a name with two meanings.
+/// The error for a name that denotes several columns.
 pub fn ambiguous(message: String) -> Error {
     Error::new(ErrorKind::AmbiguousColumn, message)
 }
 
-/// Replaces the names of merged columns with expressions, outside of subqueries.
+/// Replaces the names of merged columns with expressions, except in subqueries.
 pub struct MergedNames<'a> {
     columns: &'a [Column],
     replaced: usize,
@@ -26,18 +26,21 @@ pub struct MergedNames<'a> {
 }
 
 impl<'a> MergedNames<'a> {
-    /// A replacer for the names of `columns`.
+    /// Creates a replacer for the names of `columns`.
     pub fn new(columns: &'a [Column]) -> Self {
         Self { columns, replaced: 0, error: None }
     }
 
+    /// Returns the error of the replaced names, if any.
+    ///
     /// # Errors
-    /// The first name with two meanings.
+    /// `AmbiguousColumn` for the first name that denotes several columns.
     pub fn checked(self) -> Result<()> {
         self.error.map_or(Ok(()), Err)
     }
 
-    /// The expression of a merged column with the name; `None` for another name.
+    /// The expression of the merged column with this name; `None` for another name, and for an
+    /// ambiguous name, whose error the replacer keeps.
     fn meaning(&mut self, ident: &Ident) -> Option<Expr> {
         let name = fold(ident);
         let mut named = self.columns.iter().filter(|column| column.name == name);
@@ -54,7 +57,7 @@ impl<'a> MergedNames<'a> {
         Some(first.expr.clone())
     }
 
-    /// Replaces the names in `tree`, but not in the subqueries of `tree`.
+    /// Replaces the names in `tree`, except in its subqueries.
     pub fn replace_in(&mut self, tree: &mut impl Tree) {
         let _ = walk::own_expressions_mut(tree, |expr| {
             if let Expr::Identifier(ident) = expr
@@ -68,10 +71,11 @@ impl<'a> MergedNames<'a> {
     }
 }
 
-/// Rewrites the rest of a select, and the ORDER BY of the select.
+/// Replaces the names of merged columns in all clauses of a select, and in its ORDER BY.
 ///
 /// # Errors
-/// Names with two meanings; `*` beside tables with unknown columns.
+/// `AmbiguousColumn` for a name that denotes several columns; an error for a `*` if FROM has a
+/// table with unknown columns.
 pub fn replace(
     select: &mut Select,
     order_by: Option<&mut OrderBy>,
@@ -110,7 +114,8 @@ pub fn replace(
     {
         let hidden = select.projection.iter().position(is_wildcard).unwrap_or(usize::MAX);
         for order in orders {
-            // A column of the result comes before the columns of the tables.
+            // In ORDER BY, a name denotes a result column first, and only then a column of the
+            // tables.
             if let Expr::Identifier(ident) = &order.expr
                 && let Some(at) = names_before.iter().position(|name| *name == fold(ident))
             {
@@ -137,7 +142,7 @@ pub fn replace(
     names.checked()
 }
 
-/// The expression of a select list's item.
+/// The expression of a select-list item; `None` for a wildcard.
 fn item_expression(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
@@ -145,7 +150,7 @@ fn item_expression(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// Expands `*` to the columns.
+/// Replaces each `*` with the list of columns.
 fn write_stars(select: &mut Select, columns: &[Column]) {
     let items = std::mem::take(&mut select.projection);
     for item in items {
@@ -156,7 +161,8 @@ fn write_stars(select: &mut Select, columns: &[Column]) {
                     let expr = column.expr.clone();
                     let name = match alone {
                         1 => column.name.clone(),
-                        // Distinct names, in the same way as other wildcards.
+                        // The suffix makes the names of equal columns distinct, as in other
+                        // expanded wildcards.
                         _ => format!("{}\u{1}{at}", column.name),
                     };
                     match column.merged || alone > 1 {

@@ -1,6 +1,7 @@
-//! Offsets of frames written as constant expressions. The planner accepts a number. The value of
-//! another offset, for example of a parameter, is known only at run time. A call among the
-//! expressions of PARTITION BY then holds the offset until `rules::frames` computes the value.
+//! Rewrites the offsets of window frames. The planner accepts only numbers. The value of another
+//! constant expression, for example of a parameter, is known only at run time: the rewrite stores
+//! the expression in a call of `$frame_offset` in PARTITION BY, and `rules::windows::frames` later
+//! computes the value.
 //!
 //! ```text
 //!   OVER (ORDER BY i ROWS (1+1) PRECEDING)  ─►  OVER (ORDER BY i ROWS 2 PRECEDING)
@@ -18,13 +19,13 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{parse::call, rules::windows::frames::OFFSET_FUNCTION, walk};
 
-/// Writes the offsets of a frame as numbers, or as calls.
+/// Writes the offsets of a frame as numbers, or moves them into `$frame_offset` calls.
 ///
 /// # Errors
 /// `InvalidFrameOffset` for a negative offset, `InvalidColumnReference` for a column,
 /// `FeatureNotSupported` for a subquery.
 pub fn write_out(window: &mut WindowSpec) -> Result<()> {
-    // The walk visits a query and the SELECT of the query, both with the same windows.
+    // The walk visits both the query and its SELECT, and thus the same windows twice.
     if window.partition_by.iter().any(is_call) {
         return Ok(());
     }
@@ -48,14 +49,15 @@ pub fn write_out(window: &mut WindowSpec) -> Result<()> {
     Ok(())
 }
 
-/// True if the planner cannot read an offset. The planner treats an offset out of range of the
-/// key's type as no bound, and reads a number as any type of key.
+/// True if a call of `$frame_offset` must compute the offset. In a RANGE frame this includes
+/// numbers: the planner would accept a number for a key of any type, and treat a number out of
+/// range of the key's type as an unbounded frame.
 fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
     match offset {
         Expr::Value(ValueWithSpan { value: Value::Number(..), .. }) => {
             matches!(units, WindowFrameUnits::Range)
         }
-        // The parser reads every text as an interval.
+        // The parser reads every quoted offset as an interval.
         Expr::Interval(Interval { value, leading_field: None, .. }) => {
             let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
                 value.as_ref()
@@ -69,14 +71,15 @@ fn is_computed(offset: &Expr, units: WindowFrameUnits) -> bool {
     }
 }
 
-/// True if a key is the call in place of an offset.
+/// True if a PARTITION BY key is a call of `$frame_offset`.
 fn is_call(key: &Expr) -> bool {
     let Expr::Function(function) = key else { return false };
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
     name.value == OFFSET_FUNCTION
 }
 
-/// A call in place of an offset.
+/// Builds the `$frame_offset` call for the offset at the start (`at` 0) or at the end (`at` 1) of a
+/// frame.
 fn offset_call(offset: Expr, at: usize, units: WindowFrameUnits) -> Option<Expr> {
     let offset = match offset {
         Expr::Interval(Interval { value, .. }) => *value,
@@ -102,7 +105,7 @@ fn offset_call(offset: Expr, at: usize, units: WindowFrameUnits) -> Option<Expr>
     Some(call)
 }
 
-/// An offset is the same for all rows.
+/// Refuses columns and subqueries in an offset: an offset must be the same for all rows.
 fn check_constant(offset: &Expr, units: WindowFrameUnits) -> Result<()> {
     let mut outcome = Ok(());
     let _ = walk::own_expressions(offset, |expr| {
@@ -139,7 +142,7 @@ fn of_bound(offset: &mut Expr, units: WindowFrameUnits) -> Result<()> {
     match unwrapped(offset) {
         Expr::Value(value) => {
             if let Value::Number(digits, _) = &value.value {
-                // Row counts are whole: a half rounds up, as in an assignment.
+                // A row count is a whole number: a half rounds up, as in an assignment.
                 let digits = match digits.parse::<f64>() {
                     Ok(rows) if counts_rows => rows.round().to_string(),
                     _ => digits.clone(),
@@ -156,7 +159,7 @@ fn of_bound(offset: &mut Expr, units: WindowFrameUnits) -> Result<()> {
     }
 }
 
-/// The expression without parentheses, and without casts that keep a number.
+/// The expression without parentheses, and without casts that do not change a number.
 fn unwrapped(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => unwrapped(inner),
@@ -175,7 +178,8 @@ fn unwrapped(expr: &Expr) -> &Expr {
     }
 }
 
-/// The value of a constant integer expression; `None` for other expressions.
+/// The value of a constant integer expression, as far as this function can compute it; `None` for
+/// other expressions.
 fn integer(expr: &Expr) -> Option<i64> {
     match expr {
         Expr::Value(value) => match &value.value {

@@ -1,5 +1,6 @@
-//! Keywords of the parser that are names in PostgreSQL: columns may be called `top`, `trim`, `exists`
-//! or `interval`. The parser reads a name in quotes as a name. `x ISNULL` becomes `x IS NULL`.
+//! Quotes names that the parser would read as keywords: in PostgreSQL, columns may be called `top`,
+//! `trim`, `exists` or `interval`. The parser reads a quoted word as a name. Also writes `x ISNULL`
+//! as `x IS NULL`.
 
 use datafusion::sql::sqlparser::{
     keywords::Keyword,
@@ -11,7 +12,7 @@ use crate::parse::{rewrite::significant, words::Words};
 
 const NAMES: [&str; 4] = ["top", "trim", "exists", "interval"];
 
-/// Words before an operand.
+/// Words that can stand directly in front of an operand.
 const BEFORE_OPERAND: [&str; 20] = [
     "all",
     "and",
@@ -35,7 +36,7 @@ const BEFORE_OPERAND: [&str; 20] = [
     "where",
 ];
 
-/// Quotes the keywords that are names, and replaces ISNULL.
+/// Quotes the keywords that are used as names, and replaces ISNULL.
 pub(super) fn as_names(tokens: &mut Vec<TokenWithSpan>) {
     let has_any = tokens.iter().any(|token| match &token.token {
         Token::Word(word) => {
@@ -74,7 +75,8 @@ pub(super) fn as_names(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// True if the keyword at `at` is a name in the statement from `begin` on.
+/// True if the keyword at the index `at` is used as a name. The statement begins at the index
+/// `begin`.
 fn is_name(words: &Words<'_>, begin: usize, at: usize) -> bool {
     let (before, after) = (token_before(words, at), words.get(at + 1).map(|next| &next.token));
     let follows = |name| matches!(before, Some(Token::Word(word)) if is_unquoted(word, name));
@@ -82,18 +84,18 @@ fn is_name(words: &Words<'_>, begin: usize, at: usize) -> bool {
         return false;
     }
     if words.is(at, "top") {
-        // `SELECT TOP 5` of other databases.
+        // In `SELECT TOP 5` of other databases, TOP is a keyword.
         !matches!(after, Some(Token::Number(_, _)))
     } else if words.is(at, "trim") {
-        // `TRIM table BEFORE …`, also behind EXPLAIN and PREPARE.
+        // In `TRIM table BEFORE …`, also after EXPLAIN and PREPARE, TRIM is a statement.
         let names_table =
             matches!(after, Some(Token::Word(word)) if word.keyword == Keyword::NoKeyword);
         at != begin && !names_table
     } else if words.is(at, "exists") {
-        // `IF EXISTS` and `IF NOT EXISTS`.
+        // In `IF EXISTS` and `IF NOT EXISTS`, EXISTS is a keyword.
         !follows("if") && !follows("not")
     } else {
-        // PREPARE has a list of types.
+        // In the type list of a PREPARE, `interval` is a type.
         !words.is(begin, "prepare") && begins_operand(before) && !is_constant(after)
     }
 }
@@ -102,7 +104,8 @@ fn token_before<'a>(words: &Words<'a>, at: usize) -> Option<&'a Token> {
     at.checked_sub(1).and_then(|before| words.get(before)).map(|token| &token.token)
 }
 
-/// True if an operand follows a token. Behind another word, `::` or AS, `interval` is a type.
+/// True if an operand follows the token `before`. After another word, after `::` and after AS,
+/// `interval` is a type.
 fn begins_operand(before: Option<&Token>) -> bool {
     match before {
         Some(Token::Word(word)) => BEFORE_OPERAND.iter().any(|name| is_unquoted(word, name)),
@@ -126,7 +129,8 @@ fn begins_operand(before: Option<&Token>) -> bool {
     }
 }
 
-/// True for the text of an interval, and for forms that the parser refuses with a hint.
+/// True if the token after `interval` belongs to an interval constant, or to a form that the parser
+/// refuses with a hint.
 fn is_constant(after: Option<&Token>) -> bool {
     matches!(
         after,
@@ -142,7 +146,8 @@ fn is_constant(after: Option<&Token>) -> bool {
     )
 }
 
-/// True for the operator: a label follows AS, a column a period, and a function has parentheses.
+/// True if ISNULL at the index `at` is the operator, and not a name: an alias follows AS, a column
+/// follows a period, and a function has parentheses.
 fn is_null_test(words: &Words<'_>, at: usize) -> bool {
     match token_before(words, at) {
         None | Some(Token::Period | Token::Comma | Token::LParen) => false,

@@ -1,5 +1,5 @@
-//! The inputs of aggregates: only the rows of the FILTER compute the arguments and the keys of an
-//! ORDER BY, and an ORDER BY contains each key once.
+//! Corrects the inputs of aggregates: the arguments and the ORDER BY keys are computed only for
+//! rows that pass the FILTER, and an ORDER BY contains each key once.
 //!
 //! ```text
 //!   sum(1 / x) FILTER (WHERE x <> 0)  ─►  sum(CASE WHEN x <> 0 THEN 1 / x END) FILTER (WHERE x <> 0)
@@ -19,7 +19,7 @@ use datafusion::{
 
 use crate::rules::operators::null_members::has_subquery;
 
-/// Rewrites aggregates, in windows too. Runs before type coercion.
+/// Rewrites aggregates and aggregates over windows. Runs before type coercion.
 #[derive(Debug)]
 pub struct AggregateInputs;
 
@@ -55,21 +55,22 @@ impl FunctionRewrite for AggregateInputs {
     }
 }
 
-/// Computes `inputs` only for rows that pass `filter`. Returns true if an input changed.
+/// Wraps each of the `inputs` in a CASE that computes it only for rows that pass `filter`. Returns
+/// true if an input changed.
 fn guard<'a>(
     filter: Option<&Expr>,
     inputs: impl Iterator<Item = &'a mut Expr>,
     schema: &DFSchema,
 ) -> bool {
-    // A second evaluation of a volatile filter could hold for other rows, and a second subquery
-    // would be a second join.
+    // A volatile filter could give another result at the second evaluation, and a subquery would
+    // become a second join.
     let Some(filter) = filter.filter(|filter| !filter.is_volatile() && !has_subquery(filter))
     else {
         return false;
     };
     let mut changed = false;
     for input in inputs.filter(|input| can_fail(input, filter)) {
-        // A CASE drops the jsonb metadata of a text.
+        // A CASE would drop the jsonb metadata of a text.
         if !input.to_field(schema).is_ok_and(|(_, field)| field.metadata().is_empty()) {
             continue;
         }
@@ -81,8 +82,8 @@ fn guard<'a>(
     changed
 }
 
-/// Whether an input computes more than a plain value. An input with the guard does not count,
-/// because rewrites run more than once.
+/// Whether the evaluation of an input may fail. Plain columns and constants never fail. An input
+/// that already has the CASE for `filter` does not count, because rewrites run more than once.
 fn can_fail(input: &Expr, filter: &Expr) -> bool {
     match input {
         Expr::Column(_)
@@ -95,13 +96,13 @@ fn can_fail(input: &Expr, filter: &Expr) -> bool {
         #[expect(deprecated, reason = "the planner still makes wildcards")]
         Expr::Wildcard { .. } => false,
         Expr::Alias(alias) => can_fail(&alias.expr, filter),
-        // Ordered-set aggregates need constants.
+        // An ordered-set aggregate needs its constant arguments unchanged.
         other => other.any_column_refs(),
     }
 }
 
-/// Removes each key that equals an earlier key: DataFusion drops the key from the order, and then
-/// misses its column. Returns true if a key was removed.
+/// Removes each key that equals an earlier key. Otherwise DataFusion would drop the key from the
+/// sort, and then miss its column. Returns true if a key was removed.
 pub fn keep_first(keys: &mut Vec<SortExpr>) -> bool {
     let before = keys.len();
     let mut kept: Vec<SortExpr> = Vec::with_capacity(before);

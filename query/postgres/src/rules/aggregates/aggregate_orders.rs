@@ -1,6 +1,7 @@
-//! Aggregates that sort their rows themselves. DataFusion sorts the input of an aggregation once,
-//! refuses aggregates with different orders, and mixes up orders if an aggregate has DISTINCT.
-//! DataFusion's `string_agg` takes a single constant delimiter.
+//! Replaces aggregates that have an ORDER BY by aggregates that sort their own rows. DataFusion
+//! sorts the input of an aggregation only once; it refuses aggregates with different orders, and
+//! confuses orders if an aggregate has DISTINCT. DataFusion's `string_agg` also supports only a
+//! constant delimiter.
 //!
 //! ```text
 //!   Aggregate: jsonb_agg(k ORDER BY k), string_agg(s, d ORDER BY x)
@@ -33,14 +34,14 @@ use crate::errors::to_datafusion;
 
 mod ordered_aggregate;
 
-/// Aggregates with a result in the order of the rows, and with input sorted by DataFusion.
+/// Aggregates whose result depends on the order of the rows. DataFusion sorts their input.
 const COLLECTING: &[&str] = &["array_agg", "string_agg"];
 
-/// Aggregates with the same result for each order of the rows.
+/// Aggregates whose result does not depend on the order of the rows.
 const UNORDERED: &[&str] =
     &["bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "count", "max", "min"];
 
-/// The aggregate without orders that no result shows.
+/// The aggregation without the ORDER BY clauses that do not affect a result.
 fn without_orders(aggregate: Aggregate) -> Result<Aggregate> {
     let ordered = |expr: &Expr| match unaliased(expr) {
         Expr::AggregateFunction(call)
@@ -63,14 +64,14 @@ fn without_orders(aggregate: Aggregate) -> Result<Aggregate> {
     Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr.clone(), calls.collect())
 }
 
-/// Lets aggregates sort for themselves. Runs when the keys of all orders are settled.
+/// Makes aggregates sort their own rows. Runs when the keys of all ORDER BY clauses are final.
 #[derive(Debug)]
 pub struct AggregateOrders {
     collect: Arc<AggregateUDF>,
 }
 
 impl AggregateOrders {
-    /// The rule; `collect` is `array_agg`.
+    /// Creates the rule. `collect` is the function `array_agg`, which collects the rows.
     pub fn new(collect: Arc<AggregateUDF>) -> Self {
         Self { collect }
     }
@@ -125,7 +126,8 @@ impl AggregateOrders {
             .map(Transformed::yes)
     }
 
-    /// Windows have no orders beside their own order, but may have delimiters.
+    /// Rewrites aggregates over windows whose delimiter differs from row to row. Their order is the
+    /// order of the window.
     fn of_window(&self, window: Window) -> Result<Transformed<LogicalPlan>> {
         let is_changed = |expr: &Expr| match unaliased(expr) {
             Expr::WindowFunction(call) => has_delimiters(call.fun.name(), &call.params.args),
@@ -173,8 +175,8 @@ impl AggregateOrders {
             .map(Transformed::yes)
     }
 
-    /// A call in two parts: the function over the collected rows, and the aggregate that collects
-    /// the rows.
+    /// Splits a call in two: the function that aggregates the collected rows, and the aggregate
+    /// that collects the rows.
     fn parts(
         &self,
         call: &AggregateFunction,
@@ -233,7 +235,7 @@ impl AnalyzerRule for AggregateOrders {
     }
 }
 
-/// The name of a column of collected rows, which no statement can write.
+/// The name of a column of collected rows. No statement can write this name.
 fn collected_name(at: usize) -> String {
     format!("\u{1}collected {at}")
 }
@@ -252,13 +254,14 @@ fn call_of(expr: &Expr) -> Option<&AggregateFunction> {
     }
 }
 
-/// Whether the delimiter of `string_agg` differs from row to row.
+/// Whether a call is a `string_agg` whose delimiter may differ from row to row.
 fn has_delimiters(name: &str, arguments: &[Expr]) -> bool {
     let [_, delimiter] = arguments else { return false };
     name == "string_agg" && (!delimiter.column_refs().is_empty() || delimiter.is_volatile())
 }
 
-/// The values kept by DISTINCT must determine the order.
+/// With DISTINCT, refuses an ORDER BY key that is not an argument: only the distinct values are
+/// known.
 fn check_distinct(params: &AggregateFunctionParams, schema: &DFSchema) -> Result<()> {
     let filter = params.filter.as_deref();
     let tells = |sort: &SortExpr| {
@@ -277,8 +280,8 @@ fn check_distinct(params: &AggregateFunctionParams, schema: &DFSchema) -> Result
     )))
 }
 
-/// The value below the key of comparisons, below casts that keep the value, and below the guard of
-/// the FILTER.
+/// The original value inside of the wrappers that rules add: the comparison key, casts that keep
+/// the value, and the CASE of the FILTER.
 fn value_of_key<'a>(expr: &'a Expr, filter: Option<&Expr>, schema: &DFSchema) -> &'a Expr {
     match expr {
         Expr::Alias(alias) => value_of_key(&alias.expr, filter, schema),
@@ -304,7 +307,7 @@ fn value_of_key<'a>(expr: &'a Expr, filter: Option<&Expr>, schema: &DFSchema) ->
     }
 }
 
-/// Whether an argument is the element of `jsonb_agg` for a value.
+/// Whether an argument is the JSON that `jsonb_agg` makes of `value`.
 fn is_json_of(argument: &Expr, value: &Expr, filter: Option<&Expr>, schema: &DFSchema) -> bool {
     let makes = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => {

@@ -1,5 +1,5 @@
-//! Aggregates of floats with a single NaN: the result drops the sign of a NaN. An infinite sum or
-//! average of finite values is an error, like in PostgreSQL.
+//! Aggregates of floats return only one kind of NaN, without a sign. Like in PostgreSQL, a sum or
+//! average of finite values that overflows to infinity is an error.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// `function` with a single NaN, if `function` computes floats.
+/// Wraps `function` to return only the positive NaN. Functions without float results stay
+/// unchanged.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" | "avg" => layers::aggregate(function, CanonicalNan { overflows: true }),
@@ -101,12 +102,12 @@ fn overflow() -> DataFusionError {
     to_datafusion(Error::new(ErrorKind::NumericOutOfRange, "value out of range: overflow"))
 }
 
-/// The positions of infinite numbers, and of lists with infinite numbers: the state of a sum of
-/// distinct values is a list.
+/// The positions of infinite numbers in an array. A list with an infinite number counts too,
+/// because the partial result of a sum of distinct values is a list.
 fn infinite(array: &ArrayRef) -> Vec<usize> {
     fn places<T: ArrowPrimitiveType>(array: &ArrayRef, is: fn(T::Native) -> bool) -> Vec<usize> {
         let numbers = array.as_primitive::<T>();
-        // Infinite values are rare.
+        // A fast check first, because infinite values are rare.
         if !numbers.values().iter().any(|number| is(*number)) {
             return Vec::new();
         }
@@ -144,11 +145,11 @@ fn is_infinite(value: &ScalarValue) -> bool {
     }
 }
 
-/// The result of one group.
+/// Computes the result of a group.
 #[derive(Debug)]
 struct CanonicalNanAccumulator {
     inner: Box<dyn Accumulator>,
-    /// Whether a value is infinite; the result may then be infinite, too.
+    /// Whether an input value was infinite. If so, the result may be infinite too.
     infinite: bool,
 }
 
@@ -192,11 +193,12 @@ impl Accumulator for CanonicalNanAccumulator {
     }
 }
 
-/// The results of many groups.
+/// Computes the results of many groups.
 struct CanonicalNanGroups {
     inner: Box<dyn GroupsAccumulator>,
     overflows: bool,
-    /// For each group: whether a value is infinite. Groups beyond the end have only finite values.
+    /// For each group, whether an input value was infinite. Groups beyond the end of the vector had
+    /// only finite values.
     infinite: Vec<bool>,
 }
 
@@ -216,7 +218,8 @@ impl CanonicalNanGroups {
         }
     }
 
-    /// Checks the results of emitted groups, and forgets the groups.
+    /// Checks the results of groups that leave the accumulator, and removes the state of these
+    /// groups.
     fn check(&mut self, results: &[ArrayRef], emit: EmitTo) -> Result<()> {
         let may_be = |group: usize| self.infinite.get(group).copied().unwrap_or(false);
         if self.overflows && results.iter().flat_map(infinite).any(|group| !may_be(group)) {

@@ -1,5 +1,5 @@
-//! `bit_xor(DISTINCT x)` in groups. DataFusion's accumulator of many groups ignores DISTINCT, and
-//! its partial result has another type than the declared type.
+//! Corrects `bit_xor(DISTINCT x)` with GROUP BY. DataFusion's accumulator for many groups ignores
+//! DISTINCT, and its partial result does not have the declared type.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use datafusion::logical_expr::{AggregateUDF, function::AccumulatorArgs};
 
 use crate::rules::layers::{self, AggregateLayer};
 
-/// `function` with one accumulator for each group if a call has DISTINCT, if `function` is
-/// `bit_xor`.
+/// Wraps `bit_xor` to use a separate accumulator for each group in a call with DISTINCT. Other
+/// functions stay unchanged.
 pub fn group_by_group(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "bit_xor" => layers::aggregate(function, DistinctBits),

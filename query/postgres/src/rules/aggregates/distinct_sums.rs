@@ -1,5 +1,6 @@
-//! DataFusion groups twice if all DISTINCT aggregates have the same argument: the outer groups add
-//! up the sums of the inner groups. A sum of sums may have another type than the sum.
+//! Prevents a wrong type of DISTINCT sums. If all DISTINCT aggregates have the same argument,
+//! DataFusion groups twice: the outer groups add up the sums of the inner groups. The sum of a sum
+//! may have another type than the sum.
 
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use datafusion::{
     },
 };
 
-/// Groups twice, unless a sum would change its type.
+/// DataFusion's rule that groups twice, except where the type of a sum would change.
 #[derive(Debug)]
 pub struct DistinctSums(pub SingleDistinctToGroupBy);
 
 impl DistinctSums {
-    /// The rule, for the list of rules.
+    /// Creates the rule for DataFusion's list of rules.
     pub fn rule() -> Arc<dyn OptimizerRule + Send + Sync> {
         Arc::new(Self(SingleDistinctToGroupBy::new()))
     }
@@ -49,8 +50,8 @@ impl OptimizerRule for DistinctSums {
     }
 }
 
-/// Whether an aggregate is a sum with another type than its argument. Sums of double precision and
-/// of intervals keep the type.
+/// Whether an aggregate is a sum whose type differs from the type of its argument. Sums of double
+/// precision and of intervals have the type of the argument.
 fn widens(expr: &Expr, aggregate: &Aggregate) -> bool {
     let Expr::AggregateFunction(call) = expr else { return false };
     let of = call.params.args.first().and_then(|of| of.get_type(aggregate.input.schema()).ok());

@@ -1,5 +1,5 @@
-//! The smallest and greatest float, like in PostgreSQL: NaN is greater than all other values, and
-//! 0 equals -0.
+//! Makes `min`, `max`, `least` and `greatest` of floats follow PostgreSQL's order: NaN is greater
+//! than all other values, and 0 equals -0.
 //!
 //! - `min` and `max` by group: for a group with NaN, DataFusion returns the last value next to a
 //!   NaN.
@@ -23,7 +23,7 @@ use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_o
 
 use crate::rules::layers::{self, AggregateLayer, ScalarLayer};
 
-/// `function` with PostgreSQL's order of floats, if `function` is `min` or `max`.
+/// Wraps `min` and `max` to use PostgreSQL's order of floats. Other functions stay unchanged.
 pub fn of_floats(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "min" => layers::aggregate(function, FloatExtreme { greatest: false }),
@@ -32,7 +32,8 @@ pub fn of_floats(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     }
 }
 
-/// `function` with PostgreSQL's order of floats, if `function` is `least` or `greatest`.
+/// Wraps `least` and `greatest` to use PostgreSQL's order of floats. Other functions stay
+/// unchanged.
 pub fn among_floats(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         "least" => layers::scalar(function, FloatExtreme { greatest: false }),
@@ -47,7 +48,7 @@ struct FloatExtreme {
 }
 
 impl FloatExtreme {
-    /// The extreme of each row. All arrays have the type `T` and `rows` values.
+    /// The least or greatest value of each row. All arrays have the type `T` and `rows` values.
     fn of_rows<T: ArrowPrimitiveType>(&self, arrays: &[ArrayRef], rows: usize) -> ArrayRef
     where
         T::Native: PartialOrd,
@@ -65,7 +66,7 @@ impl FloatExtreme {
     }
 }
 
-/// The order of floats in PostgreSQL.
+/// PostgreSQL's order of floats.
 fn order<T: PartialOrd>(a: T, b: T) -> Ordering {
     let is_nan = |value: &T| value.partial_cmp(value).is_none();
     a.partial_cmp(&b).unwrap_or_else(|| is_nan(&a).cmp(&is_nan(&b)))
@@ -117,7 +118,8 @@ impl AggregateLayer for FloatExtreme {
     }
 }
 
-/// `least` and `most` are the ends of the order.
+/// An accumulator for `min` or `max` of many groups. `least` and `most` are the least and the
+/// greatest value of the type.
 fn of<T: ArrowPrimitiveType + Send>(
     greatest: bool,
     least: T::Native,

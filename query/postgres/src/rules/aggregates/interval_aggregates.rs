@@ -19,7 +19,7 @@ mod totals;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// The version of a function for intervals.
+/// The version of an aggregate that accepts intervals; `None` for other aggregates.
 pub fn of(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
     let kind = match function.name() {
         "sum" => IntervalAggregate::Sum,
@@ -108,8 +108,8 @@ impl AggregateUDFImpl for IntervalAggregateFunction {
     }
 }
 
-/// `function` with support for intervals, if `function` is `avg`: DataFusion's `avg` takes only
-/// numbers. A rewrite replaces the planned function before execution.
+/// Wraps `avg` to accept intervals during planning: DataFusion's `avg` accepts only numbers. Before
+/// execution, a rewrite replaces the call. Other functions stay unchanged.
 pub fn averages(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     if function.name() != "avg" {
         return function;

@@ -1,6 +1,6 @@
-//! Aggregates of pairs of floats, `corr`, `covar_*` and `regr_*`, in PostgreSQL's steps (Youngs and
-//! Cramer): the results agree with PostgreSQL's in the last digits, also for values that are not
-//! finite, and for equal values.
+//! Aggregates of pairs of floats, `corr`, `covar_*` and `regr_*`, by PostgreSQL's algorithm (Youngs
+//! and Cramer). The results agree with PostgreSQL's in the last digits, also for infinite and NaN
+//! values and for equal values.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// `function` in PostgreSQL's steps, if it aggregates pairs of floats.
+/// Wraps an aggregate of pairs of floats to use PostgreSQL's algorithm. Other functions stay
+/// unchanged.
 pub fn in_steps(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match Statistic::of(function.name()) {
         Some(statistic) => layers::aggregate(function, Pairs { statistic }),
@@ -70,7 +71,7 @@ struct Pairs {
     statistic: Statistic,
 }
 
-/// Names of the columns of a partial result, in the order of [`Moments::columns`].
+/// The names of the columns of a partial result, in the order of [`Moments::columns`].
 const STATE: [&str; 6] = ["count", "sum_x", "squares_x", "sum_y", "squares_y", "products"];
 
 impl AggregateLayer for Pairs {
@@ -105,8 +106,8 @@ impl AggregateLayer for Pairs {
     }
 }
 
-/// PostgreSQL's state of the pairs: their number, sums, and sums of squares and products of the
-/// differences from the mean.
+/// PostgreSQL's state for a set of pairs: their number, their sums, and the sums of squares and
+/// products of the differences from the mean.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moments {
     count: f64,
@@ -186,7 +187,7 @@ impl Moments {
         }
     }
 
-    /// The statistic; `None` is NULL.
+    /// The value of the statistic; `None` means NULL.
     fn result(self, statistic: Statistic) -> Option<f64> {
         let Self { count, sum_x, squares_x, sum_y, squares_y, products } = self;
         let least = if statistic == (Statistic::Covariance { sample: true }) { 2.0 } else { 1.0 };
@@ -223,7 +224,7 @@ fn doubles(arrays: &[ArrayRef], at: usize) -> Result<Float64Array> {
     Ok(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
 }
 
-/// The statistic of one group.
+/// Computes the statistic of a group.
 #[derive(Debug)]
 struct PairsAccumulator {
     statistic: Statistic,

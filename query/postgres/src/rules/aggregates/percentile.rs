@@ -1,4 +1,5 @@
-//! `percentile_cont` with all digits of the fraction; DataFusion's function keeps six digits.
+//! `percentile_cont` with a fraction of any precision; DataFusion's function rounds the fraction to
+//! six decimal places.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// `function` with an exact result, if `function` is `percentile_cont`.
+/// Wraps `percentile_cont` to use all digits of the fraction. Other functions stay unchanged.
 pub fn exact(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "percentile_cont" => layers::aggregate(function, ExactPercentile),
@@ -54,7 +55,7 @@ impl AggregateLayer for ExactPercentile {
             matches!(field.data_type(), DataType::Float32 | DataType::Float64)
         });
         let is_distinct = arguments.is_distinct;
-        // The function below checks the arguments.
+        // The accumulator of DataFusion's function checks the arguments.
         let inner = inner.accumulator(arguments)?;
         match fraction {
             ScalarValue::Float64(Some(fraction)) if of_floats && !is_distinct => {
@@ -74,7 +75,7 @@ impl AggregateLayer for ExactPercentile {
     }
 }
 
-/// The non-NULL values.
+/// Collects the non-NULL values of a group.
 #[derive(Debug)]
 struct PercentileAccumulator {
     values: Vec<f64>,
@@ -95,7 +96,7 @@ fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("a percentile is of values")))
 }
 
-/// The value at a fraction of sorted values, interpolated between the two nearest values.
+/// The value at `fraction` of the sorted values, interpolated between the two nearest values.
 fn interpolated(sorted: &[f64], fraction: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     #[expect(clippy::cast_precision_loss, reason = "as PostgreSQL computes it")]
@@ -134,7 +135,7 @@ impl Accumulator for PercentileAccumulator {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let mut values = self.values.clone();
-        // NaN is above all other values.
+        // NaN sorts after all other values.
         values.sort_unstable_by(|left, right| {
             left.partial_cmp(right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
         });

@@ -1,4 +1,5 @@
-//! `sum` of reals is a real, like in PostgreSQL; the addition uses double precision.
+//! Makes `sum` of reals return a real, like in PostgreSQL. The addition itself uses double
+//! precision.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, AggregateLayer, Converted, types_fitted};
 
-/// `function` with sums of reals, if `function` is `sum`.
+/// Wraps `sum` to return a real for an argument of type real. Other functions stay unchanged.
 pub fn of_reals(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {
@@ -33,7 +34,7 @@ fn is_real(field: &FieldRef) -> bool {
     *field.data_type() == DataType::Float32
 }
 
-/// The field in double precision.
+/// The field with the type double precision.
 fn wide(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(DataType::Float64))
 }

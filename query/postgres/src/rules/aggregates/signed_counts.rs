@@ -1,5 +1,5 @@
-//! `regr_count` and `approx_distinct` return a bigint, like PostgreSQL's counts. DataFusion's functions
-//! return unsigned numbers: `regr_count(x, y) / 2` would be a numeric.
+//! Makes `regr_count` and `approx_distinct` return a bigint, like PostgreSQL's counts. DataFusion's
+//! functions return unsigned numbers, and `regr_count(x, y) / 2` would become a numeric.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use datafusion::{
 
 use crate::rules::layers::{self, AggregateLayer, Converted};
 
-/// `function` with a bigint as result, if `function` returns an unsigned count.
+/// Wraps a function that returns an unsigned count to return a bigint. Other functions stay
+/// unchanged.
 pub fn of_results(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "regr_count" | "approx_distinct" => layers::aggregate(function, SignedCount),
@@ -66,7 +67,7 @@ impl AggregateLayer for SignedCount {
     }
 }
 
-/// The arguments below the layer.
+/// The arguments for the wrapped function, with an unsigned result.
 fn unsigned(arguments: AccumulatorArgs<'_>) -> AccumulatorArgs<'_> {
     let field = Field::clone(&arguments.return_field).with_data_type(DataType::UInt64);
     AccumulatorArgs { return_field: Arc::new(field), ..arguments }

@@ -1,5 +1,6 @@
-//! `sum` of integers and numerics with PostgreSQL's result types: bigint for smallint and integer,
-//! numeric for bigint and numeric, and an error for an overflow. DataFusion's sums wrap.
+//! Makes `sum` of integers and numerics return PostgreSQL's types: bigint for smallint and integer,
+//! and numeric for bigint and numeric. An overflow is an error; DataFusion's sums would wrap
+//! around.
 
 use std::sync::Arc;
 
@@ -32,12 +33,12 @@ mod single;
 /// The type of a partial sum: wide enough for any number of rows.
 const STATE: DataType = DataType::Decimal128(38, 0);
 
-/// Digits of a sum of bigints. With 26 digits, a quotient of the sum keeps all its digits after the
-/// decimal point (`floats.rs`). Only a sum of more than ten million of the greatest bigints needs
-/// more digits.
+/// Digits of a sum of bigints. With only 26 digits, a quotient of the sum can keep all its decimal
+/// places (`floats.rs`). A sum needs more digits only if it has more than ten million rows with the
+/// greatest bigint.
 const DIGITS: u8 = 26;
 
-/// `function` with integer sums that never wrap, if `function` is `sum`.
+/// Wraps `sum` to report an overflow of integers and numerics. Other functions stay unchanged.
 pub fn checked(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" => {
@@ -56,14 +57,14 @@ struct SumFunction {
 /// The result type of a sum of integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SumType {
-    /// For smallint and integer.
+    /// The result of a sum of smallint or integer.
     Bigint,
-    /// For bigint.
+    /// The result of a sum of bigint.
     Numeric,
 }
 
 impl SumType {
-    /// The result type for values of type `argument`; `None` for other types than integers.
+    /// The result type for values of type `argument`; `None` if the type is not an integer.
     fn of(argument: &DataType) -> Option<Self> {
         match argument {
             DataType::Int32 => Some(Self::Bigint),
@@ -72,7 +73,7 @@ impl SumType {
         }
     }
 
-    /// The result type for the argument described by `fields`.
+    /// The result type for the argument that `fields` describes; `None` if not an integer.
     fn of_fields(fields: &[FieldRef]) -> Option<Self> {
         fields.first().and_then(|field| Self::of(field.data_type()))
     }
@@ -84,7 +85,7 @@ impl SumType {
         }
     }
 
-    /// Converts a single sum.
+    /// Converts the sum of a group to the result type.
     fn value(self, sum: Option<i128>) -> Result<ScalarValue> {
         Ok(match self {
             Self::Bigint => ScalarValue::Int64(sum.map(bigint).transpose()?),
@@ -92,7 +93,8 @@ impl SumType {
         })
     }
 
-    /// Converts the sums of groups; `seen` marks the groups with values.
+    /// Converts the sums of many groups to the result type. `seen` marks the groups that have a
+    /// value.
     fn array(self, sums: Vec<i128>, seen: NullBuffer) -> Result<ArrayRef> {
         Ok(match self {
             Self::Bigint => {
@@ -206,8 +208,8 @@ impl AggregateLayer for SumFunction {
         }
     }
 
-    /// The planner's statistics multiply a constant by the number of rows, without a check for
-    /// overflow.
+    /// Disables the planner's use of statistics: the planner would multiply a constant by the
+    /// number of rows without a check for overflow.
     fn value_from_stats(&self, _: &AggregateUDF, _: &StatisticsArgs<'_>) -> Option<ScalarValue> {
         None
     }
@@ -220,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// An overflow is an error, for one group and for many groups; the states are wide enough.
+    /// An overflow is an error, for one group and for many groups. Partial sums never overflow.
     #[test]
     fn sums_that_do_not_fit_are_errors() {
         let most = 10_i128.pow(26) - 1;
@@ -248,8 +250,8 @@ mod tests {
         }
     }
 
-    /// Sums of numerics fail beyond their digits, for one group and for many groups. A partial sum
-    /// may be beyond.
+    /// A sum of numerics with too many digits is an error, for one group and for many groups. A
+    /// partial sum may have more digits.
     #[test]
     fn sums_of_numerics_that_do_not_fit_are_errors() {
         let decimals = Decimals { precision: 38, scale: 2 };

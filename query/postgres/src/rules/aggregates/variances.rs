@@ -1,6 +1,6 @@
-//! Variances and standard deviations in PostgreSQL's steps: the results of floats equal PostgreSQL's
-//! in every digit, and are NaN if a value is not finite. DataFusion returns 0 for a single value
-//! that is not finite.
+//! Variances and standard deviations by PostgreSQL's algorithm: the results for floats equal
+//! PostgreSQL's in every digit, and are NaN if a value is infinite or NaN. DataFusion returns 0 for
+//! a single such value.
 //!
 //! For integers and numerics, the computation uses the difference of each value from the first
 //! value. The subtraction is exact. Converted to doubles, large values with small differences would
@@ -37,7 +37,8 @@ use crate::{
 /// Digits of the largest 64-bit integer, signed or unsigned.
 const BIGINT_DIGITS: u8 = 20;
 
-/// `function` in PostgreSQL's steps, if `function` is a variance or a standard deviation.
+/// Wraps a variance or a standard deviation to use PostgreSQL's algorithm. Other functions stay
+/// unchanged.
 pub fn in_steps(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match FloatAggregate::of(function.name()) {
         Some(kind @ FloatAggregate::Spread { .. }) => {
@@ -54,15 +55,15 @@ struct Variances {
     signature: Signature,
 }
 
-/// Names of the columns of a partial result.
+/// The names of the columns of a partial result.
 const STATE: [&str; 4] = ["count", "sum", "squares", "base"];
 
-/// The type of numerics with a scale.
+/// The widest numeric type with the given scale.
 fn decimals(scale: i8) -> DataType {
     DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale)
 }
 
-/// The scale of numeric arguments; `None` for floats.
+/// The scale of integer and numeric arguments; `None` for floats.
 fn scale_of(fields: &[FieldRef]) -> Option<i8> {
     match fields.first()?.data_type() {
         DataType::Decimal128(_, scale) => Some(*scale),
@@ -134,12 +135,12 @@ impl AggregateLayer for Variances {
     }
 }
 
-/// The statistics of the distances of values from a base. The base of floats is 0, the base of
-/// numerics is the first value.
+/// Statistics of the differences between values and a base. For floats the base is 0; for numerics
+/// the base is the first value.
 #[derive(Debug, Default, Clone, Copy)]
 struct ShiftedMoments {
     moments: FloatMoments,
-    /// The base, in units of the last digit of the scale; 0 for floats.
+    /// The base as an integer, in units of the last decimal place; 0 for floats.
     base: i128,
 }
 
@@ -188,7 +189,7 @@ impl Numbers {
         Ok(Self::Doubles(doubles(array)?))
     }
 
-    /// `part` with the value of a row; `part` for NULL.
+    /// Adds the value in a row to the statistics `part`. A NULL adds nothing.
     fn add(&self, row: usize, part: ShiftedMoments, units_per_one: f64) -> ShiftedMoments {
         match self {
             Self::Doubles(values) if values.is_valid(row) => part.and(values.value(row)),
@@ -217,7 +218,7 @@ fn doubles(array: Option<&ArrayRef>) -> Result<Float64Array> {
     Ok(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
 }
 
-/// The partial results in four columns, row by row.
+/// Reads partial results from four columns; each row is one partial result.
 fn parts(states: &[ArrayRef]) -> Result<Vec<ShiftedMoments>> {
     let column = |at: usize| doubles(states.get(at));
     let (counts, sums, squares) = (column(0)?, column(1)?, column(2)?);
@@ -235,7 +236,7 @@ fn parts(states: &[ArrayRef]) -> Result<Vec<ShiftedMoments>> {
         .collect())
 }
 
-/// The partial results as columns.
+/// Writes partial results to four columns; each row is one partial result.
 fn columns(parts: &[ShiftedMoments], scale: i8) -> Vec<ArrayRef> {
     let column = |of: fn(&ShiftedMoments) -> f64| -> ArrayRef {
         Arc::new(Float64Array::from_iter_values(parts.iter().map(of)))
@@ -249,7 +250,7 @@ fn columns(parts: &[ShiftedMoments], scale: i8) -> Vec<ArrayRef> {
     ]
 }
 
-/// The spread of one group.
+/// Computes the variance or standard deviation of a group.
 #[derive(Debug)]
 struct VarianceAccumulator {
     kind: FloatAggregate,
@@ -287,7 +288,7 @@ impl Accumulator for VarianceAccumulator {
     }
 }
 
-/// The spread of the distinct numerics of one group.
+/// Computes the variance or standard deviation of the distinct numerics of a group.
 #[derive(Debug)]
 struct DistinctVariance {
     kind: FloatAggregate,
@@ -302,7 +303,7 @@ impl DistinctVariance {
         }
     }
 
-    /// In ascending order: the result does not depend on the order of the rows.
+    /// The values in ascending order, so that the result does not depend on the order of the rows.
     fn sorted(&self) -> Vec<i128> {
         let mut values: Vec<i128> = self.values.iter().copied().collect();
         values.sort_unstable();
@@ -344,7 +345,7 @@ impl Accumulator for DistinctVariance {
     }
 }
 
-/// The spreads of many groups.
+/// Computes the variances or standard deviations of many groups.
 #[derive(Debug)]
 struct VarianceGroups {
     kind: FloatAggregate,

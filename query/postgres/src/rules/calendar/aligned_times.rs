@@ -1,4 +1,4 @@
-//! Compares times of different types by their instants, in a unit with room for both sides.
+//! Compares times of different types as instants, in a unit that can hold both sides.
 //!
 //! DataFusion casts the coarser side to the unit of the finer side. The cast fails for times that
 //! nanoseconds cannot hold, and casts a column even if a cast of a constant would suffice. This
@@ -30,7 +30,7 @@ use crate::errors::to_datafusion;
 
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// Brings both sides of a comparison of times to a common type. Runs before type coercion.
+/// Converts both sides of a comparison of times to a common type. Runs before type coercion.
 #[derive(Debug)]
 pub struct AlignedTimes;
 
@@ -74,8 +74,8 @@ impl FunctionRewrite for AlignedTimes {
     }
 }
 
-/// `t IN (…)`: compares each value of another type separately, except constants that fit in the
-/// type of `t`.
+/// Rewrites `t IN (…)`. Constants that fit in the type of `t` stay in the list; each other value of
+/// another type becomes a separate comparison.
 fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (mut kept, mut apart) = (Vec::new(), Vec::new());
     for value in &list.list {
@@ -103,7 +103,8 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) })
 }
 
-/// The comparison in a common type; `None` if both sides have the same type, or are not times.
+/// The comparison with both sides in a common type; `None` if both sides have the same type, or are
+/// not times.
 fn aligned(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let types = (left.get_type(schema), right.get_type(schema));
     let (Ok(left_type), Ok(right_type)) = types else { return Ok(None) };
@@ -132,8 +133,9 @@ fn aligned(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result
     }))
 }
 
-/// `time::date = day` of two columns, with the cast in the form of a function. For a plain cast,
-/// the planner's estimate of the rows after a filter treats the whole day as an instant, and fails.
+/// Hides the cast in a comparison such as `time::date = day` of two columns inside of a function
+/// call. The planner estimates the number of rows after a filter; for a plain cast it would treat
+/// the whole day as an instant, and fail.
 fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     if !left.any_column_refs() || !right.any_column_refs() {
         return None;
@@ -142,7 +144,7 @@ fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
         Expr::Cast(cast) if matches!(cast.expr.get_type(schema), Ok(DataType::Timestamp(_, _))) => {
             let signature = Signature::any(1, Volatility::Immutable);
             let function = Arc::new(ScalarUDF::new_from_impl(DateIdentity { signature }));
-            // The cast itself follows the session's zone.
+            // The cast stays inside of the call, so that it follows the session's time zone.
             Some(function.call(vec![Expr::Cast(cast.clone())]))
         }
         _ => None,
@@ -157,7 +159,7 @@ fn of_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
     }
 }
 
-/// Returns a date unchanged.
+/// A function that returns a date unchanged.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct DateIdentity {
     signature: Signature,
@@ -186,7 +188,9 @@ impl ScalarUDFImpl for DateIdentity {
     }
 }
 
-/// A date becomes its midnight. A local time becomes an instant if the other side is an instant.
+/// Converts one side of a comparison to a timestamp. A date becomes midnight of the day. A
+/// timestamp without a time zone gets the time zone of the other side (`beside`), if the other side
+/// has one.
 fn as_timestamp(expr: Expr, data_type: DataType, beside: &DataType) -> (Expr, DataType) {
     let (expr, data_type) = match data_type {
         DataType::Date32 => (cast_expr(expr, LOCAL), LOCAL),
@@ -231,7 +235,7 @@ fn in_one_unit(
     })
 }
 
-/// A constant in `unit`, if the constant is a whole number of units.
+/// The constant `fine` in the unit `unit`; `None` unless it is a whole number of these units.
 fn whole(fine: &Expr, unit: TimeUnit) -> Result<Option<Expr>> {
     let Expr::Literal(value, None) = fine else { return Ok(None) };
     let array = value.to_array()?;
@@ -245,16 +249,17 @@ fn whole(fine: &Expr, unit: TimeUnit) -> Result<Option<Expr>> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum TimeConversion {
-    /// To a finer unit; a time out of range becomes the first or last time in the range.
+    /// Converts to a finer unit. A time out of range becomes the first or the last time in the
+    /// range.
     Widen,
-    /// To a coarser unit, rounded up.
+    /// Converts to a coarser unit, rounded up.
     Up,
-    /// To a coarser unit, rounded down.
+    /// Converts to a coarser unit, rounded down.
     Down,
 }
 
-/// `time` in a finer unit, up to the last possible time. The planner would look through a cast, and
-/// round the other side of a comparison; the planner does not look through the call.
+/// Converts `time` to a finer unit by a function call; a time out of range becomes the last
+/// possible time. In place of a cast, the planner would round the other side of the comparison.
 pub fn widened(time: Expr, unit: TimeUnit) -> Expr {
     call(TimeConversion::Widen, unit, time)
 }
@@ -274,7 +279,7 @@ fn call(change: TimeConversion, unit: TimeUnit, time: Expr) -> Expr {
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![time])
 }
 
-/// A timestamp in another unit.
+/// A function that converts a timestamp to another unit.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct UnitConversion {
     name: String,

@@ -1,5 +1,5 @@
-//! `date_bin` over the whole range of timestamps. DataFusion's `date_bin` gives NULL for times more
-//! than 292 years from the origin.
+//! `date_bin` for the whole range of timestamps. DataFusion's `date_bin` returns NULL for times
+//! more than 292 years from the origin.
 
 use std::sync::Arc;
 
@@ -26,10 +26,12 @@ use crate::{errors::to_datafusion, rules::layers::ScalarLayer};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// The first time in the range of timestamps, in the year 4714 before Christ.
+/// The first time in the range of timestamps, in the year 4714 before Christ, in nanoseconds since
+/// 1970.
 const FIRST_NS: i128 = -(UNIX_EPOCH_JULIAN as i128) * DAY_NS;
 
-/// Computes bins of constant length; DataFusion computes bins of months.
+/// A layer around `date_bin` that computes bins of constant length. DataFusion still computes bins
+/// of months.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Bins {
     signature: Signature,
@@ -46,7 +48,7 @@ impl ScalarLayer for Bins {
         &self.signature
     }
 
-    // DataFusion converts an origin to nanoseconds, but nanoseconds cannot hold all times.
+    // DataFusion would convert an origin to nanoseconds, which cannot hold all times.
     fn coerce_types(&self, inner: &ScalarUDF, given: &[DataType]) -> Result<Vec<DataType>> {
         let field = |given: &DataType| Arc::new(Field::new("", given.clone(), true));
         let fields: Vec<FieldRef> = given.iter().map(field).collect();
@@ -104,7 +106,7 @@ impl ScalarLayer for Bins {
     }
 }
 
-/// Checks a stride like PostgreSQL, with a limit in microseconds.
+/// Refuses the strides that PostgreSQL refuses. The limit of a stride is in microseconds.
 fn check_stride(stride: IntervalMonthDayNano) -> Result<()> {
     if i64::try_from(length_ns(stride) / 1_000).is_err() {
         return Err(out_of_range("interval out of range"));
@@ -115,12 +117,12 @@ fn check_stride(stride: IntervalMonthDayNano) -> Result<()> {
     Ok(())
 }
 
-/// The length of the days and hours of a stride.
+/// The length of a stride in nanoseconds, without its months.
 fn length_ns(stride: IntervalMonthDayNano) -> i128 {
     i128::from(stride.days) * DAY_NS + i128::from(stride.nanoseconds)
 }
 
-/// The arguments in the form of DataFusion's function.
+/// Converts the arguments to the types that DataFusion's function accepts.
 fn with_origin_in_nanos(mut arguments: ScalarFunctionArgs) -> Result<ScalarFunctionArgs> {
     if let Some(origin) = arguments.args.get_mut(2)
         && let DataType::Timestamp(_, zone) = origin.data_type()
@@ -144,7 +146,8 @@ fn unit_ns(data_type: &DataType) -> Result<i128> {
     }
 }
 
-/// The starts of the bins that contain the times, counted from an origin, by default from 1970.
+/// For each time, the start of the bin that contains the time. Bins are counted from the origin, by
+/// default from 1970.
 fn binned(
     strides: &PrimitiveArray<IntervalMonthDayNanoType>,
     times: &ArrayRef,

@@ -1,5 +1,5 @@
-//! Dates plus and minus days. Type coercion would make an interval of nanoseconds of the days, and
-//! nanoseconds end after 292 years.
+//! Adds days to dates, and subtracts days from dates. Type coercion would convert the days to an
+//! interval of nanoseconds, which cannot hold more than 292 years.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const FIRST_DAY: i64 = -UNIX_EPOCH_JULIAN;
 /// PostgreSQL's last date, 5874897-12-31, in days since 1970.
 const LAST_DAY: i64 = 2_147_483_493 - UNIX_EPOCH_JULIAN;
 
-/// Moves dates by functions. Runs before type coercion.
+/// Replaces `date + days` and `date - days` by function calls. Runs before type coercion.
 #[derive(Debug)]
 pub struct DateShifts;
 
@@ -67,7 +67,7 @@ impl FunctionRewrite for DateShifts {
     }
 }
 
-/// A date some days later, or some days earlier.
+/// A function that returns a date some days later, or some days earlier.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct DateShift {
     is_backward: bool,
@@ -107,7 +107,7 @@ impl ScalarUDFImpl for DateShift {
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         Ok(match inputs {
-            // Dates moved by a constant stay in order.
+            // Dates that move by the same number of days stay in order.
             [date, days] if days.sort_properties == SortProperties::Singleton => {
                 date.sort_properties
             }

@@ -1,4 +1,4 @@
-//! `date_trunc` with PostgreSQL's units, also for dates and intervals.
+//! `date_trunc` with all units of PostgreSQL, also for dates and intervals.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -33,10 +33,10 @@ const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// The first day in the range of timestamps, in the year 4714 before Christ.
+/// The first day in the range of timestamps, in the year 4714 before Christ, in days since 1970.
 const FIRST_DAY: i64 = -UNIX_EPOCH_JULIAN;
 
-/// `function` with PostgreSQL's units, if `function` is `date_trunc`.
+/// Wraps `date_trunc` to accept all units of PostgreSQL. Other functions stay unchanged.
 pub fn extend(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     if function.name() != "date_trunc" {
         return function;
@@ -50,12 +50,12 @@ struct DateTrunc {
     signature: Signature,
 }
 
-/// A unit of truncation.
+/// A unit to which `date_trunc` truncates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
-    /// A unit of the inner function, with this name.
+    /// A unit that DataFusion's function supports, with this name.
     Common(&'static str),
-    /// This number of years; decades count from year 0, centuries and millennia from year 1.
+    /// A number of years. Decades count from year 0, centuries and millennia from year 1.
     Years(i64),
 }
 
@@ -78,7 +78,8 @@ fn unit_of(name: &str) -> Result<Unit> {
     })
 }
 
-/// The calendar unit of a truncation; `None` for units below a second, and for unknown units.
+/// The calendar unit for the name of a unit; `None` for units below a second, and for unknown
+/// names.
 pub fn calendar_unit(name: &str) -> Option<CalendarUnit> {
     match unit_of(name).ok()? {
         Unit::Common("second") => Some(CalendarUnit::Second),
@@ -125,7 +126,7 @@ impl ScalarLayer for DateTrunc {
             }
             _ => inner.return_field_from_args(arguments)?,
         };
-        // DataFusion considers only the time.
+        // DataFusion derives the nullability only from the time, and not from the unit.
         Ok(Arc::new(field.as_ref().clone().with_nullable(nullable)))
     }
 
@@ -145,7 +146,7 @@ impl ScalarLayer for DateTrunc {
             [_, time @ (DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Time32(_))] => {
                 Ok(vec![DataType::Utf8View, time.clone()])
             }
-            // A rewrite replaces the call by a call with two arguments before execution.
+            // Before execution, a rewrite replaces a call with three arguments by a call with two.
             [
                 _,
                 time @ (DataType::Timestamp(_, _) | DataType::Date32),
@@ -206,7 +207,7 @@ impl ScalarLayer for DateTrunc {
 }
 
 impl DateTrunc {
-    /// Truncates each time to the unit of its row.
+    /// Truncates each time to the unit in the same row.
     fn of_each_unit(
         &self,
         inner: &ScalarUDF,
@@ -229,7 +230,7 @@ impl DateTrunc {
     }
 }
 
-/// Applies `change` to the second argument.
+/// Applies `change` to the second argument, the time.
 fn on_arrays(
     arguments: &ScalarFunctionArgs,
     change: impl Fn(&ArrayRef) -> Result<ArrayRef>,
@@ -244,8 +245,8 @@ fn on_arrays(
     }
 }
 
-/// The nanoseconds of a unit below a second. DataFusion truncates such units toward 1970, not
-/// toward the past.
+/// The length of a unit below a second, in nanoseconds; `None` for other units. DataFusion
+/// truncates times before 1970 to these units in the wrong direction, toward 1970.
 fn below_second(name: &str) -> Option<i64> {
     match name {
         "microsecond" => Some(1_000),
@@ -254,7 +255,7 @@ fn below_second(name: &str) -> Option<i64> {
     }
 }
 
-/// The last multiples of `cut_ns` nanoseconds at or before the times.
+/// Truncates each time to the last multiple of `cut_ns` nanoseconds at or before the time.
 fn truncate_steady(
     array: &ArrayRef,
     cut_ns: i64,
@@ -274,8 +275,9 @@ fn truncate_steady(
     Ok(cast(&cut, wanted)?)
 }
 
-/// The type of the times, if a time lies beyond the nanoseconds of DataFusion's function. The times
-/// are in UTC or without a zone: zones are part of the expression.
+/// The type of the times, if a time is out of the range of the nanoseconds that DataFusion's
+/// function uses; else `None`. The times are in UTC or without a zone, because the expression
+/// contains the zone conversion.
 fn far_type(arguments: &ScalarFunctionArgs) -> Result<Option<DataType>> {
     let wanted = arguments.return_field.data_type();
     let (unit, is_local) = match wanted {
@@ -301,7 +303,7 @@ fn far_type(arguments: &ScalarFunctionArgs) -> Result<Option<DataType>> {
     Ok((is_far(min(times)) || is_far(max(times))).then(|| wanted.clone()))
 }
 
-/// Truncates times to a unit from a second to a year, over the whole range of times.
+/// Truncates times to a unit from a second to a year, in the whole range of timestamps.
 fn truncate_far(array: &ArrayRef, unit: &str, wanted: &DataType) -> Result<ArrayRef> {
     let second = match wanted {
         DataType::Timestamp(unit, _) => per_second(*unit),
@@ -324,7 +326,7 @@ fn truncate_far(array: &ArrayRef, unit: &str, wanted: &DataType) -> Result<Array
             "minute" => return time.checked_sub(time.rem_euclid(60 * second)),
             "hour" => return time.checked_sub(time.rem_euclid(3_600 * second)),
             "day" => days,
-            // 1970-01-01 was a Thursday.
+            // The 1st of January 1970 was a Thursday.
             "week" => days - (days + 3).rem_euclid(7),
             _ => first_day(days),
         };
@@ -353,7 +355,7 @@ fn truncate_years(array: &ArrayRef, years: i64, wanted: &DataType, name: &str) -
         let year = (civil_of(day).year - from).div_euclid(years) * years + from;
         days_of(Civil { year, month: 1, day: 1 }).saturating_mul(DAY_US)
     };
-    // A cast to microseconds would round times before 1970 up.
+    // For a time before 1970, a cast to microseconds would round up.
     let cut: TimestampMicrosecondArray = match array.as_primitive_opt::<TimestampNanosecondType>() {
         Some(nanos) => nanos.unary(|nanos| first_of(nanos.div_euclid(DAY_US * 1_000))),
         None => {

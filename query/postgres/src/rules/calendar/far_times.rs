@@ -13,7 +13,8 @@ use stratalog_functions::literal::style_of;
 use stratalog_model::{ColumnType, ErrorKind};
 use stratalog_text::{TextStyle, parse_value};
 
-/// Decides comparisons with far times before the literal is read in the type of the other side.
+/// Replaces comparisons with far times by their result, before the literal is converted to the type
+/// of the other side.
 #[derive(Debug)]
 pub struct FarTimes;
 
@@ -80,7 +81,7 @@ fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The position of a time outside the range of the type of `beside`.
+/// Whether a time literal lies before or after the range of the type that it is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RangeSide {
     Before,
@@ -108,7 +109,8 @@ fn side(beside: &Expr, text: &str, schema: &DFSchema, config: &ConfigOptions) ->
     }
 }
 
-/// The result of `beside op text` for a time outside the range; NULL for NULL.
+/// The result of `beside op text`, if the time `text` is out of range of the type of `beside`: a
+/// constant, or NULL for a NULL. `None` for other comparisons.
 fn compare(
     beside: &Expr,
     op: Operator,

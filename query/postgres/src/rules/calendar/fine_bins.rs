@@ -1,6 +1,6 @@
-//! Bins finer than the time: a bin of `date_bin('300 us', t)` with a `timestamp(3)` begins at
-//! microseconds. `date_bin` and `time_bucket` return the type of the time, and therefore the time
-//! gets the digits.
+//! Bins that begin between two values of the time's precision: a bin of `date_bin('300 us', t)`
+//! with a `timestamp(3)` begins at microseconds. `date_bin` and `time_bucket` return the type of
+//! the time; the rule therefore casts the time to a higher precision.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::{
@@ -11,7 +11,8 @@ use stratalog_functions::literal::{self, style_of};
 use stratalog_model::ColumnType;
 use stratalog_text::TextStyle;
 
-/// Widens the times of bins to microseconds, unless all bins begin at whole units of the time.
+/// Casts the time argument of bins to microseconds, unless all bins begin at whole units of the
+/// time.
 #[derive(Debug)]
 pub struct FineBins;
 
@@ -51,7 +52,7 @@ impl FunctionRewrite for FineBins {
     }
 }
 
-/// Nanoseconds of a unit above microseconds.
+/// The length of a unit in nanoseconds; `None` for microseconds and nanoseconds.
 fn unit_ns(unit: TimeUnit) -> Option<i64> {
     match unit {
         TimeUnit::Second => Some(1_000_000_000),
@@ -60,7 +61,7 @@ fn unit_ns(unit: TimeUnit) -> Option<i64> {
     }
 }
 
-/// Whether a width, an origin or an offset is known to be a whole number of units.
+/// Whether the width, origin or offset of bins is a constant with a whole number of units.
 fn is_whole(part: &Expr, unit_ns: i64, style: &TextStyle) -> bool {
     match part {
         Expr::Cast(Cast { expr, .. }) => is_whole(expr, unit_ns, style),
@@ -73,7 +74,7 @@ fn is_whole(part: &Expr, unit_ns: i64, style: &TextStyle) -> bool {
     }
 }
 
-/// The interval or the time in a text.
+/// Parses a text as an interval, or else as a time; `None` if both fail.
 fn read(text: &str, style: &TextStyle) -> Option<ScalarValue> {
     let types = [ColumnType::Interval, ColumnType::TimestampTz { precision: 9 }];
     types.iter().find_map(|column_type| match literal::read(text, column_type, style) {

@@ -1,4 +1,5 @@
-//! `interval * number`, `number * interval` and `interval / number`, missing in DataFusion.
+//! Adds `interval * number`, `number * interval` and `interval / number`, which DataFusion does not
+//! support.
 
 use std::sync::Arc;
 
@@ -81,7 +82,8 @@ impl ExprPlanner for IntervalOperators {
     }
 }
 
-/// Compares a time of day with an interval: the time counts as the interval since midnight.
+/// Rewrites a comparison of a time of day with an interval: the time becomes the interval since
+/// midnight.
 fn time_of_day_comparison(
     expr: RawBinaryExpr,
     op: Operator,
@@ -103,7 +105,7 @@ fn time_of_day_comparison(
     }
 }
 
-/// An interval multiplied or divided by a number.
+/// A function that multiplies or divides an interval by a number.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct IntervalScale {
     divides: bool,
@@ -192,18 +194,18 @@ fn times(interval: IntervalMonthDayNano, number: i64) -> Option<IntervalMonthDay
     })
 }
 
-/// An interval multiplied by a number.
+/// The interval multiplied by a number; `None` if the result is out of range.
 fn multiplied(interval: IntervalMonthDayNano, number: f64) -> Option<IntervalMonthDayNano> {
     scaled(interval, |part| part * number)
 }
 
-/// An interval divided by a number other than zero.
+/// The interval divided by a number other than zero; `None` if the result is out of range.
 pub fn divided(interval: IntervalMonthDayNano, number: f64) -> Option<IntervalMonthDayNano> {
     scaled(interval, |part| part / number)
 }
 
-/// Scales like PostgreSQL: a fraction of a month becomes days, a fraction of a day becomes time,
-/// and the carried parts are rounded to microseconds.
+/// Scales an interval like PostgreSQL: a fraction of a month becomes days, a fraction of a day
+/// becomes a time of day, and both are rounded to microseconds.
 fn scaled(
     interval: IntervalMonthDayNano,
     scale: impl Fn(f64) -> f64,
@@ -225,8 +227,8 @@ fn scaled(
     })
 }
 
-/// Rounds to microseconds, the finest unit that clients expect, unless the interval already has a
-/// finer part.
+/// Rounds nanoseconds to microseconds, the finest unit of PostgreSQL's clients. An interval that
+/// was already finer (`before`) is not rounded.
 fn rounded(nanoseconds: f64, before: i64) -> f64 {
     match before % 1_000 {
         0 => (nanoseconds / 1e3).round_ties_even() * 1e3,

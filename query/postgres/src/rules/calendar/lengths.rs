@@ -1,5 +1,5 @@
-//! Intervals compare by length, with 30 days in a month and 24 hours in a day: `1 day` equals
-//! `24:00:00`. DataFusion would compare months first, then days, then time.
+//! Makes intervals compare by their length, with 30 days in a month and 24 hours in a day: `1 day`
+//! equals `24:00:00`. DataFusion would compare months first, then days, then the time.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ const DAY_NS: i64 = 86_400_000_000_000;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const LENGTH: DataType = DataType::Decimal128(38, 0);
 
-/// The function that computes an interval's length.
+/// The function that computes the length of an interval in nanoseconds.
 pub fn length() -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(IntervalLength { signature }))
@@ -48,7 +48,7 @@ pub fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
 }
 
-/// Whether `expr` has a length: an interval, a difference of times, or an array of these.
+/// Whether the values of `expr` have a length: intervals, differences of times, or arrays of these.
 pub fn has_length(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| is_measured(&data_type))
 }
@@ -61,7 +61,7 @@ fn is_measured(data_type: &DataType) -> bool {
     }
 }
 
-/// Compares intervals by their length, in expressions.
+/// Replaces intervals by their lengths in expressions that compare intervals.
 #[derive(Debug)]
 pub struct IntervalComparisons {
     length: Arc<ScalarUDF>,
@@ -98,7 +98,7 @@ impl FunctionRewrite for IntervalComparisons {
         let interval = |expr: &Expr| is_interval(expr, schema);
         let has_length = |expr: &Expr| has_length(expr, schema);
         let array = |expr: &Expr| has_length(expr) && !interval(expr);
-        // Beside an interval, a time of day counts as the interval since midnight.
+        // Compared with an interval, a time of day counts as the interval since midnight.
         let measured = |exprs: &[&Expr]| {
             let time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Time64(_)));
             let intervals = exprs.iter().any(|expr| interval(expr))
@@ -165,7 +165,7 @@ impl FunctionRewrite for IntervalComparisons {
                         }
                         Transformed::yes(Expr::ScalarFunction(call))
                     }
-                    // The result would show lengths.
+                    // Unsupported, because the result would contain lengths in place of intervals.
                     name if name.starts_with("array_remove")
                         || name.starts_with("array_replace")
                         || matches!(
@@ -274,8 +274,8 @@ impl IntervalComparisons {
     }
 }
 
-/// The name of an aggregate over intervals without support: the aggregate would compare the fields
-/// of intervals, and not the lengths.
+/// The name of an unsupported aggregate over intervals, for the error message. Such an aggregate
+/// would compare the fields of intervals, and not their lengths. `None` for other aggregates.
 fn unmeasured(name: &str, distinct: bool, has_length: bool, array: bool) -> Option<String> {
     match name {
         "min" | "max" if array => Some(format!("{name}() of arrays of")),
@@ -290,7 +290,8 @@ fn no_intervals(what: &str) -> DataFusionError {
     to_datafusion(Error::not_yet(format!("{what} intervals")))
 }
 
-/// Replaces the offset of a bound, the text of an interval, by the length of the interval.
+/// Replaces the offset of a frame bound, an interval as text, by the length of the interval in
+/// nanoseconds.
 fn in_nanoseconds(bound: &mut WindowFrameBound) -> Result<()> {
     if let WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) = bound
         && let Some(text) = offset.try_as_str().flatten()
@@ -312,7 +313,7 @@ pub fn is_length(expr: &Expr) -> bool {
     }
 }
 
-/// Nanoseconds of an interval, with months of 30 days.
+/// A function that returns the length of an interval in nanoseconds. A month counts as 30 days.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct IntervalLength {
     signature: Signature,
@@ -343,7 +344,7 @@ impl ScalarUDFImpl for IntervalLength {
     }
 }
 
-/// Converts to intervals of months, days and time.
+/// Converts intervals and differences of times to intervals of months, days and nanoseconds.
 ///
 /// # Errors
 /// Fails if a difference of times has more days than an interval can hold.
@@ -360,13 +361,13 @@ pub fn as_intervals(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Nanoseconds of an interval.
+/// The length of an interval in nanoseconds. A month counts as 30 days.
 pub fn length_of(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * 30 + i128::from(interval.days);
     days * i128::from(DAY_NS) + i128::from(interval.nanoseconds)
 }
 
-/// The type of a length: a number, or an array of numbers for an array.
+/// The type of the lengths of values: a number, or for arrays an array of numbers.
 fn type_of_length(measured: &DataType) -> DataType {
     match measured {
         DataType::List(element) => {
@@ -377,7 +378,7 @@ fn type_of_length(measured: &DataType) -> DataType {
     }
 }
 
-/// The lengths of intervals, or of the elements of arrays.
+/// The lengths of intervals, or for arrays the lengths of their elements, in nanoseconds.
 fn measured(array: &ArrayRef) -> Result<ArrayRef> {
     let DataType::List(_) = array.data_type() else { return Ok(Arc::new(lengths(array)?)) };
     let lists = array.as_list::<i32>();
@@ -397,7 +398,7 @@ fn lengths(intervals: &ArrayRef) -> Result<Decimal128Array> {
     Ok(lengths.with_precision_and_scale(38, 0)?)
 }
 
-/// `greatest`, `least` or `nullif` of intervals.
+/// The function `greatest`, `least` or `nullif` for intervals.
 fn extreme(name: &str) -> Arc<ScalarUDF> {
     let choice = match name {
         "greatest" => IntervalChoice::Greatest,
@@ -412,7 +413,7 @@ fn extreme(name: &str) -> Arc<ScalarUDF> {
 enum IntervalChoice {
     Greatest,
     Least,
-    /// The first value, or NULL if both values are equal.
+    /// `nullif`: the first value, or NULL if both values are equal.
     Unequal,
 }
 

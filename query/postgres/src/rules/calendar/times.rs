@@ -1,6 +1,6 @@
-//! PostgreSQL's operators between times, dates and intervals, in all cases in which DataFusion
-//! differs: a date plus an interval is a timestamp, intervals compare by length, and the difference
-//! of timestamps shows days.
+//! PostgreSQL's operators between times, dates and intervals, where DataFusion differs: a date plus
+//! an interval is a timestamp, intervals compare by length, and the difference of two timestamps is
+//! expressed in days and time.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const DAY_NS: i64 = 86_400_000_000_000;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// Plans operators between times, dates and intervals.
+/// Plans the operators between times, dates and intervals.
 #[derive(Debug)]
 pub struct TimeOperators {
     length: Arc<ScalarUDF>,
@@ -50,7 +50,7 @@ impl ExprPlanner for TimeOperators {
         let (Ok(mut left), Ok(mut right)) = types else {
             return Ok(PlannerResult::Original(expr));
         };
-        // A parameter without a type is not a NULL.
+        // A parameter without a type has the type NULL in the planner, but is not a NULL.
         let is_null =
             |operand: &Expr| matches!(operand, Expr::Literal(value, _) if value.is_null());
         if is_null(&expr.right)
@@ -64,7 +64,7 @@ impl ExprPlanner for TimeOperators {
             expr.left = null_of(&known)?;
             left = known;
         }
-        // Beside a date or a timestamp, a time of day is the interval since midnight.
+        // Next to a date or a timestamp, a time of day becomes the interval since midnight.
         match (&left, &expr.op, &right) {
             (
                 T::Timestamp(_, _) | T::Date32,
@@ -166,7 +166,8 @@ impl ExprPlanner for TimeOperators {
     }
 }
 
-/// The type of a NULL without a type, beside a time or an interval.
+/// The type that an untyped NULL gets as the operand of an operator whose other operand is a time
+/// or an interval; `None` if the type stays open.
 fn type_of_null(
     given: &DataType,
     other: &DataType,
@@ -192,7 +193,8 @@ fn null_of(data_type: &DataType) -> Result<Expr> {
     Ok(Expr::Literal(ScalarValue::try_new_null(data_type)?, None))
 }
 
-/// The timestamp type with PostgreSQL's precision, for a type with fewer digits.
+/// The same timestamp type with microseconds, for a timestamp with seconds or milliseconds; `None`
+/// for other types.
 fn in_microseconds(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
@@ -202,7 +204,7 @@ fn in_microseconds(data_type: &DataType) -> Option<DataType> {
     }
 }
 
-/// A time with enough precision for the addition of an interval.
+/// Casts a time to microseconds, if it is coarser, so that the addition of an interval is exact.
 fn precise(expr: Expr, data_type: &DataType) -> Expr {
     match in_microseconds(data_type) {
         Some(wide) => cast_expr(expr, wide),
@@ -210,8 +212,8 @@ fn precise(expr: Expr, data_type: &DataType) -> Expr {
     }
 }
 
-/// An operand in a subtraction of times: a date becomes its midnight, and a local time beside a
-/// `timestamptz` becomes a time in the session's zone.
+/// Converts an operand in a subtraction of times. A date becomes midnight of the day. If the other
+/// operand is a `timestamptz`, a time without a zone becomes a time in the session's zone.
 fn in_comparison_type(expr: Expr, data_type: &DataType, other: &DataType) -> Expr {
     let (expr, unit) = match data_type {
         DataType::Date32 => (cast_expr(expr, LOCAL), TimeUnit::Microsecond),
@@ -226,17 +228,17 @@ fn in_comparison_type(expr: Expr, data_type: &DataType, other: &DataType) -> Exp
     }
 }
 
-/// The difference of two dates, as a number of days.
+/// Casts the difference of two dates to a number of days.
 fn days(difference: Expr) -> Expr {
     cast_expr(difference, DataType::Int32)
 }
 
-/// Whether `expr` is a literal: PostgreSQL derives the type of a literal from the other operand.
+/// Whether `expr` is a literal. Like in PostgreSQL, its type depends on the other operand.
 fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, _))
 }
 
-/// The planner's operator of a comparison; `None` for other operators.
+/// The planner's operator for a comparison operator of the parser; `None` for other operators.
 pub(super) fn comparison(op: &BinaryOperator) -> Option<Operator> {
     Some(match op {
         BinaryOperator::Eq => Operator::Eq,
@@ -249,7 +251,7 @@ pub(super) fn comparison(op: &BinaryOperator) -> Option<Operator> {
     })
 }
 
-/// The function that subtracts timestamps.
+/// The function that subtracts two timestamps.
 fn times_apart() -> Arc<ScalarUDF> {
     let signature = Signature::any(2, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(TimeDifference { signature }))
@@ -287,7 +289,7 @@ impl ScalarUDFImpl for TimeDifference {
     }
 }
 
-/// Differences of timestamps, in days and time.
+/// The difference of each pair of timestamps, in days and time.
 fn time_differences(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
     let counts = |times: &ArrayRef| -> Result<(Int64Array, i128)> {
         let unit_ns = match times.data_type() {
@@ -311,7 +313,7 @@ fn time_differences(later: &ArrayRef, earlier: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(intervals.collect::<Result<IntervalMonthDayNanoArray>>()?))
 }
 
-/// The function that turns a difference of times into an interval.
+/// The function that converts a difference of times to an interval.
 pub fn as_interval() -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(TimeToInterval { signature }))
@@ -347,7 +349,7 @@ impl ScalarUDFImpl for TimeToInterval {
     }
 }
 
-/// A difference of timestamps in PostgreSQL's form, in days and time.
+/// Converts differences of timestamps to PostgreSQL's form, intervals of days and time.
 ///
 /// # Errors
 /// Fails if an interval cannot hold the number of days.

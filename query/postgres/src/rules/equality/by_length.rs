@@ -1,4 +1,4 @@
-//! Sorts, groups, joins and distinguishes rows by the length of intervals.
+//! Makes sorts, groups, joins and DISTINCT compare intervals by their length.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::rules::{
     subqueries::decorrelation::is_key,
 };
 
-/// Replaces intervals by their lengths in comparisons of rows. Runs before type coercion.
+/// Replaces intervals by their lengths wherever a plan compares rows. Runs before type coercion.
 #[derive(Debug)]
 pub struct RowsByLength {
     length: Arc<ScalarUDF>,
@@ -105,11 +105,12 @@ impl RowsByLength {
         interval
     }
 
-    /// Groups by lengths, and shows the first interval of each group. In a grouping set without the
-    /// interval, the length is NULL, and so is the shown interval.
+    /// Groups by the lengths of intervals, and returns the first interval of each group. In a
+    /// grouping set that does not contain the interval, the length is NULL, and the result is NULL
+    /// too.
     fn group_by_lengths(&self, groups: Aggregate) -> Result<LogicalPlan> {
         let Aggregate { input, mut group_expr, mut aggr_expr, schema, .. } = groups;
-        // The columns of the result are its groups, then its aggregates.
+        // The result columns are first the groups, then the aggregates.
         let mut shown: Vec<Expr> = schema
             .iter()
             .map(|(table, field)| Expr::Column(Column::from((table, field))))
@@ -121,7 +122,7 @@ impl RowsByLength {
             if !has_length(key, input.schema()) || is_key(key) {
                 continue;
             }
-            // Groups of groups have names of their own.
+            // An aggregation over another such aggregation needs different names.
             let taken = |name: &String| input.schema().has_column_with_unqualified_name(name);
             let names = (0..).map(|level: usize| format!("$interval{at}.{level}"));
             let name = names.into_iter().find(|name| !taken(name)).unwrap_or_default();
@@ -157,7 +158,8 @@ impl RowsByLength {
         Ok(LogicalPlan::Projection(shown))
     }
 
-    /// `group` with the length of `key` in place of `key`. An expression of `key` keeps the interval.
+    /// Replaces `key` in a group by its length, if the group is exactly `key`. A group that only
+    /// contains `key` stays unchanged.
     fn with_length_of(&self, key: &Expr, group: Expr) -> Result<Expr> {
         let of_part = |part: Expr| match part == *key {
             true => self.length.call(vec![part]),

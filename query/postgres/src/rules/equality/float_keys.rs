@@ -1,8 +1,8 @@
-//! PostgreSQL's equality of floats: 0.0 equals -0.0, and all NaN are a single value above all other
-//! values. DataFusion's comparisons, groups and joins follow the rule for zeros. Sorts, windows and
-//! sets of distinct values compare bits, and therefore use a *key*: the value with a single zero
-//! and a single NaN. DataFusion compares arrays and rows of floats by their bits everywhere;
-//! comparisons, groups and joins of arrays and rows therefore also use keys.
+//! PostgreSQL's equality of floats: 0.0 equals -0.0, and all NaN are one value above all other
+//! values. DataFusion's comparisons, groups and joins treat the zeros correctly. Its sorts, windows
+//! and sets of distinct values compare bits; the rule therefore gives them a *key* in place of the
+//! value: the same value with only one zero and one NaN. DataFusion compares arrays and rows of
+//! floats by their bits everywhere; comparisons, groups and joins of these therefore also use keys.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ use crate::errors::{from_arrow, to_datafusion};
 
 mod nested;
 
-/// Replaces floats by their keys in all places that compare bits. Runs last, when all types are
-/// final.
+/// Replaces floats by their keys wherever DataFusion would compare bits. Runs last, when all types
+/// are final.
 #[derive(Debug)]
 pub struct FloatKeys {
     key: Arc<ScalarUDF>,
@@ -61,12 +61,12 @@ impl KeyRewrite for FloatKeys {
 }
 
 impl FloatKeys {
-    /// The key of a float.
+    /// The expression that computes the key of a float.
     pub fn key(&self, expr: Expr) -> Expr {
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.key), vec![expr]))
     }
 
-    /// Whether an expression is its own key: not a float, or already a key.
+    /// Whether an expression needs no key: it is not a float, or already a key.
     pub fn is_key(&self, expr: &Expr, schema: &DFSchema) -> bool {
         match expr {
             Expr::ScalarFunction(call) if call.func == self.key => true,
@@ -133,7 +133,7 @@ impl FloatKeys {
                 Transformed::new_transformed(Expr::WindowFunction(call), changed)
             }
             Expr::AggregateFunction(mut call) => {
-                // The order of percentile_cont is its argument.
+                // The argument of percentile_cont is also its order.
                 let is_ordered_set = call.func.supports_within_group_clause();
                 let counts_values = call.func.name() == "mode";
                 let of_arrays = matches!(call.func.name(), "min" | "max")
@@ -153,7 +153,8 @@ impl FloatKeys {
     }
 }
 
-/// `CASE f WHEN …` and `nullif(f, …)` become comparisons, because the originals compare bits.
+/// Rewrites `CASE f WHEN …` and `nullif(f, …)` of floats as comparisons, because the originals
+/// compare bits.
 fn of_choice(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_float = |expr: &Expr| {
         expr.get_type(schema).is_ok_and(|known| holds_floats(&known)) && !expr.is_volatile()
@@ -181,9 +182,9 @@ fn of_choice(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// The value with a single zero and a single NaN.
+/// Replaces -0.0 by 0.0, and every NaN by the same NaN.
 pub fn one_double(value: f64) -> f64 {
-    // The sum of a zero of either sign and 0.0 is 0.0.
+    // Adding 0.0 turns -0.0 into 0.0, and changes no other value.
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
@@ -206,7 +207,7 @@ pub fn holds_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// The keys of floats, and of arrays and rows of floats; other values unchanged.
+/// The keys of floats, and of arrays and rows of floats. Other values stay unchanged.
 pub fn keys(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float64 => mapped::<Float64Type>(array, one_double),
@@ -225,7 +226,8 @@ pub fn keys(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Floats with a single NaN and both zeros; other values unchanged.
+/// Replaces every NaN in an array of floats by the same NaN, and keeps -0.0. Other values stay
+/// unchanged.
 pub fn with_one_nan(array: &ArrayRef) -> ArrayRef {
     let double = |value: f64| if value.is_nan() { f64::NAN } else { value };
     let real = |value: f32| if value.is_nan() { f32::NAN } else { value };
@@ -236,7 +238,8 @@ pub fn with_one_nan(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Rows with a single NaN, for storage: the columns of tables need no key for NaN.
+/// Replaces every NaN in rows before storage by the same NaN. Columns of tables therefore need no
+/// key for NaN.
 ///
 /// # Errors
 /// Fails if the columns do not fit the schema. The columns of `rows` always fit.

@@ -1,7 +1,7 @@
 //! PostgreSQL's equality and order of jsonb: 1 equals 1.0, and 9 is before 10. Operators compare by
-//! value. DataFusion's groups, sets of distinct values, sorts, windows and joins compare the text.
-//! This rule replaces the text by a *key* of the value: equal values have equal bytes, and the
-//! bytes sort in the order of the values.
+//! value, but DataFusion's groups, sets of distinct values, sorts, windows and joins compare the
+//! text. This rule replaces the text by a *key*: equal values have equal keys, and the bytes of the
+//! keys sort in the order of the values.
 
 use std::sync::Arc;
 
@@ -28,17 +28,18 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 use super::key_rewrite::KeyRewrite;
 use crate::{errors::to_datafusion, rules::subqueries::decorrelation::OUTER_KEY_PREFIX};
 
-/// Prefix of the names of key columns, and of the values shown by a group.
+/// Prefix of the names of the columns that the rule adds: keys, and the values that a group
+/// returns.
 const NAME: &str = "__jsonb_";
 
-/// Replaces jsonb by its keys. Runs when all types are final, and before subqueries become joins.
+/// Replaces jsonb by its key. Runs when all types are final, and before subqueries become joins.
 #[derive(Debug)]
 pub struct JsonbKeys {
     key: Arc<ScalarUDF>,
 }
 
 impl JsonbKeys {
-    /// `key` is the function that computes a key.
+    /// Creates the rule. `key` is the function that computes a key.
     pub fn new(key: Arc<ScalarUDF>) -> Self {
         Self { key }
     }
@@ -66,8 +67,8 @@ fn has_jsonb(schema: &DFSchema) -> bool {
         .any(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
 }
 
-/// Whether an expression is an outer value of a subquery. Outer values are compared by their text,
-/// because a subquery can distinguish equal values of jsonb.
+/// Whether an expression is a column of an outer query. Outer columns are compared by their text,
+/// because a subquery may distinguish equal values with different texts.
 fn is_outside(expr: &Expr) -> bool {
     matches!(expr, Expr::Column(column) if column.name.starts_with(OUTER_KEY_PREFIX))
 }
@@ -152,7 +153,7 @@ impl JsonbKeys {
         }
     }
 
-    /// Groups by keys, and shows the first value of each group.
+    /// Groups by keys, and returns the first value of each group.
     fn groups(&self, aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         let input = Arc::clone(&aggregate.input);
         let by_jsonb = |expr: &Expr| !is_outside(expr) && is_jsonb(expr, input.schema());
@@ -245,7 +246,8 @@ impl JsonbKeys {
         })
     }
 
-    /// An equality from a subquery condition that became a join. Other operators are calls already.
+    /// Uses keys in an equality that comes from the condition of a subquery. Other operators are
+    /// already function calls.
     fn of_equality(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -278,7 +280,7 @@ impl JsonbKeys {
     }
 }
 
-/// Like in PostgreSQL, jsonb has no least and no greatest value.
+/// Like in PostgreSQL, refuses `min` and `max` of jsonb.
 fn has_no_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     let of_jsonb = arguments.iter().any(|argument| is_jsonb(argument, schema));
     if !matches!(name, "min" | "max") || !of_jsonb {
@@ -290,7 +292,7 @@ fn has_no_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<
     ))
 }
 
-/// Whether an expression itself compares values.
+/// Whether an expression compares its operands.
 fn may_compare(expr: &Expr) -> bool {
     match expr {
         Expr::WindowFunction(_) | Expr::AggregateFunction(_) | Expr::InSubquery(_) => true,

@@ -1,4 +1,4 @@
-//! Sorts and DISTINCT ON by keys: DataFusion compares keys in PostgreSQL's order of the values.
+//! Makes sorts and DISTINCT ON compare keys, which sort in PostgreSQL's order of the values.
 
 use datafusion::{
     common::{DFSchema, tree_node::Transformed},
@@ -7,17 +7,17 @@ use datafusion::{
 
 /// A rule that compares some values by their keys.
 pub trait KeyRewrite {
-    /// Replaces a value by its key; `false` if the value needs no key.
+    /// Replaces a value by its key. Returns false if the value needs no key.
     fn replace_by_key(&self, expr: &mut Expr, schema: &DFSchema) -> bool;
 
-    /// Sorts by keys; `false` if nothing changed.
+    /// Replaces the values in sort expressions by their keys. Returns false if nothing changed.
     fn sort_by_keys(&self, sorts: &mut [SortExpr], schema: &DFSchema) -> bool {
         sorts
             .iter_mut()
             .fold(false, |changed, sort| self.replace_by_key(&mut sort.expr, schema) | changed)
     }
 
-    /// A Sort or DISTINCT ON by keys; other nodes stay.
+    /// Uses keys in a Sort or DISTINCT ON node. Other nodes stay unchanged.
     fn order_by_keys(&self, mut node: LogicalPlan) -> Transformed<LogicalPlan> {
         let changed = match &mut node {
             LogicalPlan::Sort(sort) => self.sort_by_keys(&mut sort.expr, sort.input.schema()),

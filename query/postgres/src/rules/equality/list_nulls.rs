@@ -1,5 +1,5 @@
-//! The place of NULL arrays in an order. Arrow applies NULLS FIRST and NULLS LAST to the elements of
-//! an array, too; in PostgreSQL a NULL element is above all values in any order.
+//! Corrects the place of NULL arrays in an order. Arrow applies NULLS FIRST and NULLS LAST also to
+//! the elements of an array; in PostgreSQL, a NULL element is always greater than other elements.
 //!
 //! ```text
 //!   ORDER BY a DESC NULLS LAST   ─►   ORDER BY a IS NULL ASC, a DESC NULLS FIRST
@@ -16,7 +16,7 @@ use datafusion::{
 };
 use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
-/// Sorts NULL arrays by a key of their own. Runs when the keys of all orders are settled.
+/// Adds a separate sort key for NULL arrays. Runs when the keys of all sorts are final.
 #[derive(Debug)]
 pub struct ListNulls;
 
@@ -64,12 +64,13 @@ impl AnalyzerRule for ListNulls {
     }
 }
 
-/// True for an array with NULL in another place than PostgreSQL's default.
+/// True for an array key whose NULLS FIRST or NULLS LAST differs from PostgreSQL's default.
 fn is_moved(key: &SortExpr, schema: &DFSchema) -> bool {
     key.nulls_first == key.asc && matches!(key.expr.get_type(schema), Ok(DataType::List(_)))
 }
 
-/// Separates the keys of DISTINCT ON. Its expressions stay equal to its first keys.
+/// Adds the NULL keys to a DISTINCT ON. Its expressions must stay equal to its first sort keys.
+/// Returns whether a key was added.
 fn separate_distinct(distinct: &mut DistinctOn) -> bool {
     let Some(keys) = &mut distinct.sort_expr else { return false };
     let schema = distinct.input.schema();
@@ -84,8 +85,8 @@ fn separate_distinct(distinct: &mut DistinctOn) -> bool {
     separate(keys, schema)
 }
 
-/// Adds a key for NULL before each array with NULL in another place than PostgreSQL's default.
-/// Returns whether a key was added.
+/// Adds a sort key for NULL in front of each array key whose NULLS FIRST or NULLS LAST differs from
+/// PostgreSQL's default. Returns whether a key was added.
 fn separate(keys: &mut Vec<SortExpr>, schema: &DFSchema) -> bool {
     if !keys.iter().any(|key| is_moved(key, schema)) {
         return false;

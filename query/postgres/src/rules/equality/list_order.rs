@@ -1,5 +1,5 @@
-//! PostgreSQL's order of arrays: by elements, with NULL above all values, and then by length.
-//! DataFusion puts NULL below all values.
+//! PostgreSQL's order of arrays: element by element, with NULL greater than all values, and then by
+//! length. DataFusion puts NULL below all values.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -20,8 +20,8 @@ use stratalog_model::Error;
 use super::float_keys::keys;
 use crate::errors::to_datafusion;
 
-/// The expression with our order in comparisons of arrays, and in `greatest` and `least` of arrays.
-/// All types must be final.
+/// Makes comparisons of arrays, and `greatest` and `least` of arrays, use PostgreSQL's order. All
+/// types must be final.
 ///
 /// # Errors
 /// No known errors.
@@ -58,7 +58,7 @@ pub fn ordered(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// A comparison of two arrays.
+/// A function that compares two arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ListTest {
     Lt,
@@ -91,7 +91,7 @@ impl ListTest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ListComparison {
     Test(ListTest),
-    /// The greatest or the least array.
+    /// Returns the greatest or the least array.
     Choice(Ordering),
 }
 
@@ -148,11 +148,12 @@ fn no_argument() -> datafusion::error::DataFusionError {
     to_datafusion(Error::internal("arrays that are compared are two or more"))
 }
 
-/// The order of the rows of two lists. The rows must not be NULL.
+/// Returns a function that compares the lists in a row of `left` and a row of `right`. The lists
+/// must not be NULL.
 fn order(left: &ArrayRef, right: &ArrayRef) -> Result<impl Fn(usize, usize) -> Ordering> {
     let options = SortOptions { descending: false, nulls_first: false };
     let (left, right) = (keys(left), keys(right));
-    // Text elements have several Arrow types.
+    // Both sides must have the same type, and text elements may have different Arrow types.
     let right = match left.data_type() == right.data_type() {
         true => right,
         false => arrow::compute::cast(&right, left.data_type())?,
@@ -183,7 +184,8 @@ fn test_lists(lists: &[ArrayRef], test: ListTest) -> Result<ArrayRef> {
     Ok(Arc::new(tested))
 }
 
-/// For each row, the list that comes last in an order; NULL only if all lists are NULL.
+/// For each row, the greatest or least of several lists, by `take`. The result is NULL only if all
+/// lists are NULL.
 fn extreme_lists(lists: &[ArrayRef], take: Ordering, rows: usize) -> Result<ArrayRef> {
     let (first, others) = lists.split_first().ok_or_else(no_argument)?;
     let mut places: Vec<(usize, usize)> = (0..rows).map(|row| (0, row)).collect();

@@ -1,5 +1,5 @@
-//! `count(DISTINCT (a, b))` compares the encodings of the records. An encoding takes far less
-//! memory than a separate value for each field.
+//! Makes `count(DISTINCT (a, b))` compare an encoding of each record. An encoding needs far less
+//! memory than separate values for the fields.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     rules::calendar::lengths::{has_length, length},
 };
 
-/// Counts the encodings of records instead of the records.
+/// Replaces the records in `count(DISTINCT …)` by their encodings.
 #[derive(Debug)]
 pub struct CountedRecords;
 
@@ -57,7 +57,7 @@ impl FunctionRewrite for CountedRecords {
     }
 }
 
-/// Refuses `count(a, b)`, which DataFusion takes and PostgreSQL does not have.
+/// Refuses `count(a, b)`, which DataFusion accepts and PostgreSQL does not.
 fn check_one_argument(expr: &Expr) -> Result<()> {
     let (name, arguments) = match expr {
         Expr::AggregateFunction(call) => (call.func.name(), call.params.args.len()),
@@ -77,7 +77,8 @@ fn check_one_argument(expr: &Expr) -> Result<()> {
     Err(to_datafusion(error))
 }
 
-/// The encoding of a record written field by field; a record is never NULL.
+/// The encoding of a record that is written field by field, and therefore never NULL; `None` for
+/// other arguments.
 fn encoded(argument: &Expr, schema: &DFSchema) -> Option<Expr> {
     let fields = match argument {
         Expr::Alias(alias) => return encoded(&alias.expr, schema),

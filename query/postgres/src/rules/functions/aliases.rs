@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-/// `aggregate`, with PostgreSQL's name as an alias.
+/// The aggregate, with PostgreSQL's name as an additional name.
 pub fn with_aliases(aggregate: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     let alias = match aggregate.name() {
         "var" | "var_samp" => "variance",
@@ -14,7 +14,7 @@ pub fn with_aliases(aggregate: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     Arc::new(aggregate.as_ref().clone().with_aliases([alias]))
 }
 
-/// `function`, with PostgreSQL's name as an alias.
+/// The function, with PostgreSQL's name as an additional name.
 pub fn with_names(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         "ceil" => Arc::new(function.as_ref().clone().with_aliases(["ceiling"])),

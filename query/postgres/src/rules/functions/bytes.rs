@@ -1,4 +1,5 @@
-//! `length`, `octet_length` and `bit_length` of bytes; DataFusion's functions take only text.
+//! Makes `length`, `octet_length` and `bit_length` accept bytes; DataFusion's functions accept only
+//! text.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, ScalarLayer, types_fitted};
 
-/// `function` with support for bytes, if `function` is a length of text.
+/// Wraps the three length functions to accept bytes. Other functions stay unchanged.
 pub fn of_bytes(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let units = match function.name() {
         "character_length" | "octet_length" => 1,
@@ -29,7 +30,7 @@ pub fn of_bytes(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ByteLength {
-    /// Units for each byte: 1, or 8 bits.
+    /// The units in one byte: 1 if the function counts bytes, 8 if it counts bits.
     units: i32,
     signature: Signature,
 }

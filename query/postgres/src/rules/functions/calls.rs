@@ -1,5 +1,5 @@
-//! Function calls: chooses between PostgreSQL's functions of one name, and thus determines the
-//! types of the arguments and of the result.
+//! Function calls: chooses between the functions that PostgreSQL has under one name, and thus
+//! determines the types of the arguments and of the result.
 //!
 //! A constant in quotes, NULL and a parameter have no type of their own: `sqrt('4')`,
 //! `repeat('a', $1)`. The argument then takes the type of the function's parameter (PostgreSQL's
@@ -32,8 +32,8 @@ mod signatures;
 
 use choice::OverloadChoice;
 
-/// `function` with the parameters of PostgreSQL's functions of the same name, if the signatures
-/// list the name. A signature may call another function among `registered`.
+/// Wraps `function` to resolve calls like PostgreSQL, if the list of signatures contains the name
+/// of the function. A signature may name another function of `registered` to call.
 pub fn with_signatures(
     function: Arc<ScalarUDF>,
     registered: &HashMap<String, Arc<ScalarUDF>>,
@@ -56,13 +56,13 @@ pub fn with_signatures(
     layers::scalar(function, OverloadedFunction { signature, others })
 }
 
-/// The target types of the arguments of a call. `None` for an argument that keeps its type, and for
-/// a whole call if the function itself chooses the types.
+/// The types to which the arguments of a call are cast; `None` for an argument that keeps its type.
+/// The whole result is `None` if no signature fits, and the function itself chooses the types.
 pub fn wanted_types(name: &str, given: &[ValueType]) -> Option<Vec<Option<ColumnType>>> {
     choice::choose(signatures::of(name), given).map(|choice| choice.wanted)
 }
 
-/// The call of the chosen function.
+/// The call of the function that the signatures choose, with the arguments cast to its types.
 fn chosen_call(
     function: &Arc<ScalarUDF>,
     others: &[Arc<ScalarUDF>],
@@ -94,8 +94,8 @@ fn chosen_call(
     })
 }
 
-/// Converts constant strings to the Arrow type that `function` takes. A cast around the constant
-/// would hide it from a function whose result type depends on a constant.
+/// Converts constant strings to the Arrow type that `function` accepts. A cast would hide the
+/// constant from a function whose result type depends on the constant.
 fn settle_texts(function: &ScalarUDF, arguments: &mut [Expr], schema: &DFSchema) -> Result<()> {
     let given: Result<Vec<DataType>> =
         arguments.iter().map(|argument| argument.get_type(schema)).collect();
@@ -113,8 +113,8 @@ fn settle_texts(function: &ScalarUDF, arguments: &mut [Expr], schema: &DFSchema)
     Ok(())
 }
 
-/// Whether the choice changes once a bigint argument turns out to be an integer: constants are
-/// bigint until `IntegerLiterals` has run.
+/// Whether the choice of the function could change if bigint arguments became integers. Constants
+/// have the type bigint until `IntegerLiterals` has run.
 fn depends_on_width(function: &ScalarUDF, arguments: &[Expr], schema: &DFSchema) -> bool {
     let given: Vec<ValueType> =
         arguments.iter().map(|argument| ValueType::of(argument, schema)).collect();
@@ -134,11 +134,11 @@ fn depends_on_width(function: &ScalarUDF, arguments: &[Expr], schema: &DFSchema)
     given != narrowed && chosen(&given) != chosen(&narrowed)
 }
 
-/// Replaces each written call with the call of the chosen function.
+/// Replaces each call in a statement with a call of the chosen function.
 #[derive(Debug)]
 pub struct OverloadResolution {
-    /// Whether integers have their final types. If not, a call stays if its choice depends on the
-    /// width of integers.
+    /// Whether integers have their final types. Until then, the rule skips a call whose choice
+    /// depends on the width of integers.
     pub widths_are_known: bool,
 }
 
@@ -171,12 +171,12 @@ impl FunctionRewrite for OverloadResolution {
     }
 }
 
-/// A function during planning: the signature takes any arguments, and the result type is the result
-/// type of the chosen function.
+/// The wrapper around a function during planning. It accepts any arguments, and has the result type
+/// of the chosen function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OverloadedFunction {
     signature: Signature,
-    /// The other functions that some of the signatures call.
+    /// The other functions that a signature of this function may call.
     others: Vec<Arc<ScalarUDF>>,
 }
 
@@ -210,7 +210,7 @@ impl ScalarLayer for OverloadedFunction {
         Ok(Arc::new(field.as_ref().clone().with_name(inner.name())))
     }
 
-    // Arguments of functions in FROM run without the rewrite.
+    // Used only for arguments of functions in FROM, which are computed before the rewrite runs.
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let wanted = arguments.return_field.data_type().clone();
         metered::invoke(inner, arguments)?.cast_to(&wanted, None)

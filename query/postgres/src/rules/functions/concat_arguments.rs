@@ -1,5 +1,5 @@
-//! Arguments of `concat` as text. Booleans are written like in the protocol, `t` and `f`; DataFusion
-//! would join the bytes of uuids and of bytea.
+//! Converts the arguments of `concat` to text. Booleans become `t` and `f`, as in the protocol; for
+//! uuid and bytea, DataFusion would concatenate the raw bytes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, ScalarLayer};
 
-/// Gives `concat` the text of booleans and bytes. Runs before type coercion.
+/// Converts boolean, uuid and bytea arguments of `concat` to text. Runs before type coercion.
 #[derive(Debug)]
 pub struct ConcatArguments;
 
@@ -49,13 +49,13 @@ impl FunctionRewrite for ConcatArguments {
     }
 }
 
-/// True for bytea and uuid.
+/// True for the types bytea and uuid.
 fn is_bytes(data_type: &DataType) -> bool {
     data_type.is_binary() || matches!(data_type, DataType::FixedSizeBinary(_))
 }
 
-/// `function` with bytes among its arguments, if `function` is `concat` or `concat_ws`; DataFusion
-/// refuses bytes beside text.
+/// Wraps `concat` and `concat_ws` to accept bytes together with text during planning. Other
+/// functions stay unchanged.
 pub fn beside_text(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         "concat" | "concat_ws" => layers::scalar(function, BytesAsText),
@@ -69,7 +69,8 @@ struct BytesAsText;
 impl ScalarLayer for BytesAsText {
     fn coerce_types(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
         let coerced = inner.coerce_types(&as_text(arguments))?;
-        // The rewrite replaces the bytes by their text; a coercion would read the bytes as text.
+        // The types stay unchanged here, because coercion would read bytes as text. The rewrite
+        // later replaces the bytes by their text.
         let types = arguments.iter().zip(coerced);
         Ok(types.map(|(given, text)| if is_bytes(given) { given.clone() } else { text }).collect())
     }

@@ -1,5 +1,5 @@
-//! Functions that fail outside of their domain, and have PostgreSQL's result type. DataFusion's
-//! logarithms, roots and powers return infinity or NaN instead.
+//! Makes functions fail outside of their domain, and gives functions PostgreSQL's result types.
+//! DataFusion's logarithms, roots and powers would return infinity or NaN.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ use crate::{
     },
 };
 
-/// `function` with a check of its arguments, or with its own type, if `function` needs either.
+/// Wraps `function` to check its arguments, or to return PostgreSQL's type. Other functions stay
+/// unchanged.
 pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let domain = match function.name() {
         "ln" | "log" | "log2" | "log10" => Domain::Logarithm,
@@ -48,12 +49,13 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     layers::scalar(function, domain)
 }
 
-/// Lengths that rows can have: a negative length is 0, and an empty fill adds nothing.
+/// Limits the length argument of `lpad` and `rpad` to lengths that the result can have. A negative
+/// length counts as 0, and an empty fill adds nothing.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct PaddedLength;
 
 impl PaddedLength {
-    /// Up to this length, DataFusion makes the padding of a constant fill once for all rows.
+    /// Up to this length, DataFusion computes the padding for a constant fill once for all rows.
     const CONSTANT_LENGTH_MAX: i64 = 16_384;
 
     fn is_short_constant(length: &ColumnarValue, fill: &[ColumnarValue]) -> bool {
@@ -102,17 +104,17 @@ impl ScalarLayer for PaddedLength {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Domain {
-    /// Above zero.
+    /// Accepts numbers greater than 0.
     Logarithm,
-    /// Not below zero.
+    /// Accepts numbers from 0 on.
     SquareRoot,
-    /// From -1 to 1.
+    /// Accepts numbers from -1 to 1.
     UpToOne,
-    /// Not below 1.
+    /// Accepts numbers from 1 on.
     FromOne,
-    /// From -1 to 1; both ends give infinity.
+    /// Accepts numbers from -1 to 1; the results for -1 and 1 are infinite.
     BelowOne,
-    /// Not infinite.
+    /// Accepts all numbers except infinity.
     Finite,
 }
 
@@ -145,7 +147,8 @@ impl Domain {
     }
 }
 
-/// Finite arguments must not give infinity, and `exp` must not give zero.
+/// Checks that finite arguments do not give an infinite result, and that `exp` does not underflow
+/// to zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct FiniteRange;
 
@@ -160,12 +163,13 @@ impl ScalarLayer for FiniteRange {
     }
 }
 
-/// `of_zero` is true if the function maps zero to zero.
+/// Checks the results of finite arguments: an infinite result is an overflow, and an unexpected
+/// zero is an underflow. `of_zero` is true if the function maps zero to zero.
 fn check_range(given: &[ArrayRef], results: &ArrayRef, of_zero: bool) -> Result<()> {
     let results = cast(results, &DataType::Float64)?;
     let results = results.as_primitive::<Float64Type>();
     let is_odd = |result: f64| result.is_infinite() || result == 0.0;
-    // Infinite and zero results are rare: check only their rows again.
+    // Infinite and zero results are rare; only their rows need the detailed check.
     if !results.iter().flatten().any(is_odd) {
         return Ok(());
     }
@@ -181,8 +185,8 @@ fn check_range(given: &[ArrayRef], results: &ArrayRef, of_zero: bool) -> Result<
         }
         match result.is_infinite() {
             true => Some("value out of range: overflow"),
-            // The first argument is the base of a power, or the exponent of e. `degrees` gives zero
-            // only for zero.
+            // With one argument, the function is `exp` or `degrees`; `degrees` returns zero only
+            // for zero. With two arguments, it is a power, and the first argument is its base.
             false if values().len() == 1 && !of_zero => Some("value out of range: underflow"),
             false if values().len() == 2 && values().next() != Some(0.0) => {
                 Some("value out of range: underflow")
@@ -196,7 +200,7 @@ fn check_range(given: &[ArrayRef], results: &ArrayRef, of_zero: bool) -> Result<
     }
 }
 
-/// A negative number has only integer powers, and zero has no negative powers.
+/// Checks powers: a negative number has only integer powers, and zero has no negative powers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Power;
 
@@ -233,7 +237,8 @@ impl ScalarLayer for Power {
     }
 }
 
-/// Text has no character 0, and negative numbers are no characters.
+/// Checks character codes: text cannot contain the character 0, and negative numbers are not
+/// characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct CharacterCode;
 
@@ -254,7 +259,7 @@ impl ScalarLayer for CharacterCode {
     }
 }
 
-/// Element counts and array positions are integers, like in PostgreSQL.
+/// Makes functions return element counts and array positions as integers, like in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct IntegerCounts;
 
@@ -279,13 +284,13 @@ impl ScalarLayer for IntegerCounts {
     }
 }
 
-/// A search from before the first element begins at the first element, and a search from behind the
-/// last element finds nothing. DataFusion refuses both.
+/// Adjusts the start of a search in an array. A start before the first element means the first
+/// element; a search that starts after the last element finds nothing. DataFusion refuses both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct ElementPosition;
 
 impl ElementPosition {
-    /// The starts of the searches, from 1 to the length plus 1.
+    /// The start of each search, limited to the range from 1 to the array length plus 1.
     fn starts(
         lists: &ColumnarValue,
         starts: &ColumnarValue,
@@ -348,7 +353,7 @@ impl ScalarLayer for Domain {
                 ColumnarValue::Scalar(value) => self.check_all(&value.to_array()?)?,
             }
         }
-        // `log(base, n)` divides by the logarithm of the base.
+        // `log(base, n)` divides by the logarithm of its base, which must not be zero.
         if let (Domain::Logarithm, [base, _]) = (self, arguments.args.as_slice()) {
             let base = cast(&base.to_array(1)?, &DataType::Float64)?;
             if base.as_primitive::<Float64Type>().iter().flatten().any(|base| base == 1.0) {

@@ -1,6 +1,6 @@
-//! Searches and trims in linear time. DataFusion compares a searched text at each position, and each
-//! character of a trimmed text with each character of the set: two long arguments keep a thread
-//! busy for hours, beyond any timeout (CL-10).
+//! Makes text search and trim functions run in linear time. DataFusion compares the searched text
+//! at each position, and each character of a trimmed text with each character of the set. Two long
+//! arguments could occupy a thread for hours, longer than any timeout (CL-10).
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -21,10 +21,12 @@ use crate::{
     rules::layers::{self, ScalarLayer},
 };
 
-/// DataFusion's functions search for shorter texts, in bytes.
+/// Minimum length of the searched text, or of the trim set, for the linear algorithm, in bytes. For
+/// shorter texts, DataFusion's functions are used.
 const LONG_BYTES_MIN: usize = 64;
 
-/// `function` in linear time, if `function` searches or trims text.
+/// Wraps text search and trim functions to use linear time for long arguments. Other
+/// functions stay unchanged.
 pub fn linear(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let search = match function.name() {
         "strpos" => LinearSearch::Position,
@@ -38,9 +40,9 @@ pub fn linear(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum LinearSearch {
-    /// The position of a text within another text, in characters from 1; 0 without a match.
+    /// Returns the position of a text within another text, in characters from 1, or 0 if not found.
     Position,
-    /// A text without the characters of a set at the start, at the end, or at both.
+    /// Removes the characters of a set at the start, at the end, or at both ends of a text.
     Trim { start: bool, end: bool },
 }
 
@@ -87,7 +89,7 @@ impl ScalarLayer for LinearSearch {
     }
 }
 
-/// Whether a value is long enough for the linear algorithms.
+/// Whether a value is long enough to need the linear algorithm.
 fn is_long(value: &ColumnarValue) -> bool {
     match value {
         ColumnarValue::Scalar(value) => {
@@ -119,7 +121,8 @@ fn position(text: &str, part: &str) -> i32 {
     characters.and_then(|position| i32::try_from(position).ok()).unwrap_or(0)
 }
 
-/// The set of the last row: a constant set has the same text in all rows.
+/// The set of characters to trim, cached for the next row: a constant set has the same text in all
+/// rows.
 #[derive(Default)]
 struct CharacterSet<'a> {
     text: &'a str,

@@ -15,7 +15,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, ScalarLayer};
 
-/// `function` with PostgreSQL's rounding, if `function` is `round` or `trunc`.
+/// Wraps `round` and `trunc` to round like PostgreSQL. Other functions stay unchanged.
 pub fn round_to_even(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         "round" => layers::scalar(function, Round { cuts: false }),
@@ -26,7 +26,7 @@ pub fn round_to_even(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Round {
-    /// True for `trunc`.
+    /// True for `trunc`, false for `round`.
     cuts: bool,
 }
 
@@ -48,8 +48,8 @@ impl Round {
 }
 
 impl ScalarLayer for Round {
-    // DataFusion gives no decimal places for NULL, and a prepared statement has NULL in place of a
-    // parameter.
+    // For NULL, DataFusion would return a type without decimal places; a prepared statement has
+    // NULL in place of a parameter.
     fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let known: Vec<Option<&ScalarValue>> = arguments
             .scalar_arguments

@@ -1,6 +1,6 @@
-//! `generate_series` in FROM with constant arguments. A series of integers has the type integer
-//! (DataFusion's series has the type bigint), and times follow the calendar of the session's time
-//! zone.
+//! `generate_series` in FROM with constant arguments. A series of integers returns integers
+//! (DataFusion's series returns bigints), and a series of times follows the calendar of the
+//! session's time zone.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -28,15 +28,15 @@ use stratalog_text::TimeZone;
 
 use crate::errors::to_datafusion;
 
-/// The function for a series between constant bigints.
+/// The name of the function for a series between constant bigints.
 pub const OF_BIGINTS: &str = "generate_series_of_bigints";
 
-/// The function for a series between constant times. The arguments are texts: the bounds in units
-/// since 1970; months, days and nanoseconds of the step; the unit in nanoseconds; and the zone of a
-/// series of `timestamptz`.
+/// The name of the function for a series between constant times. Its arguments are strings: the
+/// bounds in units since 1970; the months, days and nanoseconds of the step; the length of a unit
+/// in nanoseconds; and the time zone, empty for `timestamp`.
 pub const OF_TIMES: &str = "generate_series_of_times";
 
-/// The series functions in place of DataFusion's function; other functions unchanged.
+/// The functions that replace DataFusion's `generate_series`. Other functions stay unchanged.
 pub fn of_each_type(function: Arc<TableFunction>) -> Vec<Arc<TableFunction>> {
     let named = |name: &str, function: Arc<dyn TableFunctionImpl>| {
         Arc::new(TableFunction::new(name.to_string(), function))
@@ -53,9 +53,9 @@ pub fn of_each_type(function: Arc<TableFunction>) -> Vec<Arc<TableFunction>> {
 
 #[derive(Debug)]
 struct Series {
-    /// DataFusion's function.
+    /// DataFusion's function `generate_series`.
     function: Arc<TableFunction>,
-    /// Whether a series of integers has the type integer.
+    /// Whether a series of integers returns integers, and not bigints.
     narrows: bool,
 }
 
@@ -88,7 +88,7 @@ fn is_integer(expr: &Expr) -> bool {
     }
 }
 
-/// An integer in the type that DataFusion's function takes.
+/// An integer constant as a bigint, the type that DataFusion's function accepts.
 fn wide(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Int32(value), metadata) => {
@@ -116,7 +116,7 @@ impl TableFunctionImpl for TimeSeriesFunction {
     }
 }
 
-/// A table of times.
+/// The table that a series of times returns.
 #[derive(Debug, Clone)]
 struct TimeSeriesTable {
     series: TimeSeries,
@@ -125,7 +125,8 @@ struct TimeSeriesTable {
 }
 
 impl TimeSeriesTable {
-    /// `None` for arguments in another form than the planner's form.
+    /// Parses the arguments of [`OF_TIMES`]; `None` if they do not have the form that the rewrite
+    /// gives them.
     fn of(arguments: &[Expr]) -> Result<Option<Self>> {
         let texts: Option<Vec<&str>> = arguments
             .iter()
@@ -196,7 +197,7 @@ impl TableProvider for TimeSeriesTable {
     }
 }
 
-/// The remaining times of a series.
+/// Produces the remaining times of a series, batch by batch.
 #[derive(Debug)]
 struct TimeSeriesBatches {
     rest: TimeSeries,

@@ -1,4 +1,4 @@
-//! Accumulators below a layer that changes the types of arguments or results.
+//! Accumulators that convert the types of the arguments or results of a wrapped accumulator.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,15 @@ use datafusion::{
     logical_expr::{Accumulator, EmitTo, GroupsAccumulator},
 };
 
-/// An accumulator of one group or of many groups, with its arguments and results in other types.
-/// Partial results keep the types of the accumulator.
+/// Wraps an accumulator of one group or of many groups, and converts its arguments and results.
+/// Partial results keep the types of the wrapped accumulator.
 #[derive(Debug)]
 pub struct Converted<A: ?Sized> {
-    /// The type of the arguments below the layer; `None` for unchanged arguments.
+    /// The type of the arguments for the wrapped accumulator; `None` if they need no conversion.
     pub argument: Option<DataType>,
-    /// The type of the results above the layer.
+    /// The type to which results are converted.
     pub result: DataType,
-    /// The accumulator below the layer.
+    /// The wrapped accumulator.
     pub inner: Box<A>,
 }
 

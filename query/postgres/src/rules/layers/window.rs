@@ -1,4 +1,4 @@
-//! Layers over window functions.
+//! Layers that wrap window functions.
 
 use std::{fmt::Debug, hash::Hash, sync::Arc};
 
@@ -13,12 +13,12 @@ use datafusion::{
     physical_expr::PhysicalExpr,
 };
 
-/// The properties of a window function that a layer may override.
+/// A layer around a window function, with the overridable properties.
 pub trait WindowLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
-    /// The field of the result.
+    /// The Arrow field of the result: its type, nullability and metadata.
     fn field(&self, inner: &WindowUDF, arguments: WindowUDFFieldArgs<'_>) -> Result<FieldRef>;
 
-    /// Computes the rows of a partition.
+    /// Creates an evaluator, which computes the results for the rows of a partition.
     fn evaluator(
         &self,
         inner: &WindowUDF,
@@ -28,7 +28,7 @@ pub trait WindowLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
     }
 }
 
-/// `function` under `layer`.
+/// Wraps `function` in `layer`.
 pub fn window(function: Arc<WindowUDF>, layer: impl WindowLayer) -> Arc<WindowUDF> {
     Arc::new(WindowUDF::new_from_impl(LayeredWindow { inner: function, layer }))
 }

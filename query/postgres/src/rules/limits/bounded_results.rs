@@ -1,5 +1,6 @@
-//! Functions whose argument determines the length of the result. A call with a result too large for
-//! a batch is refused before the allocation, because functions use no memory pool (CL-10).
+//! Limits functions whose result length depends on the value of an argument. A call whose results
+//! would be too large for a batch fails before the allocation, because functions do not use the
+//! memory pool (CL-10).
 
 use std::sync::Arc;
 
@@ -19,15 +20,16 @@ use crate::{
     rules::layers::{self, ScalarLayer},
 };
 
-/// Maximum bytes (or elements, for arrays) in the results of one call for one batch.
+/// Maximum size of the results of one call for a batch: bytes, or for arrays the number of
+/// elements.
 const RESULT_BYTES_MAX: i64 = 256 << 20;
 
-/// The argument with the length of the result.
+/// The argument that determines the length of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ResultLength {
-    /// The second argument.
+    /// The second argument is the length, or the number of repetitions.
     Second,
-    /// The first argument.
+    /// The first argument is the length, or the number of repetitions.
     First,
 }
 
@@ -39,7 +41,8 @@ fn growth_of(name: &str) -> Option<ResultLength> {
     }
 }
 
-/// `function` with a limit, if an argument determines the length of the result.
+/// Wraps `function` to limit the length of its results, if an argument determines the length. Other
+/// functions stay unchanged.
 pub fn bound(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match growth_of(function.name()) {
         Some(growth) => layers::scalar(function, growth),
@@ -48,7 +51,8 @@ pub fn bound(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
 }
 
 impl ResultLength {
-    /// Checks the length of the results of the function `name`.
+    /// Refuses a call of the function `name` whose results for a batch of `rows` rows would be too
+    /// large.
     fn check(self, name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<()> {
         let count_at = match self {
             ResultLength::First => 0,

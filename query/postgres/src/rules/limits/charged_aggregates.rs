@@ -1,4 +1,4 @@
-//! Aggregates of one group or of a window, with memory charged in advance (CL-10).
+//! Reserves memory in advance for aggregates of a group or of a window (CL-10).
 //!
 //! DataFusion asks for the size of an aggregate after each batch. In two cases the answer comes too
 //! late:
@@ -24,13 +24,14 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// Rows between two looks at the size of an aggregate.
+/// Number of rows between two checks of an aggregate's size.
 const ROWS_BETWEEN_LOOKS: usize = 1 << 20;
 
-/// Maximum number of results kept by a window: the rows of a batch.
+/// Maximum number of results that a window keeps: the rows of a batch.
 const RESULTS_KEPT: usize = 8_192;
 
-/// `function`, charged, if results or memory can be large.
+/// Wraps aggregates with potentially large results or state to reserve memory in advance. Other
+/// functions stay unchanged.
 pub fn with_memory_charge(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "string_agg" | "array_agg" | "min" | "max" | "count" | "first_value" | "last_value"
@@ -63,11 +64,11 @@ impl AggregateLayer for ChargedLayer {
 #[derive(Debug)]
 struct ChargedAccumulator {
     inner: Box<dyn Accumulator>,
-    /// Rows since the last look.
+    /// Number of rows since the last check of the size.
     rows: usize,
-    /// The memory reserved for a second copy of the aggregate.
+    /// Memory reserved for a second copy of the aggregate's state.
     headroom: Option<Charge>,
-    /// Charges for large results, with the number of the result.
+    /// Memory reservations for large results, each with the sequence number of its result.
     results: VecDeque<(usize, Charge)>,
     evaluated: usize,
 }

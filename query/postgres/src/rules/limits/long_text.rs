@@ -1,5 +1,5 @@
-//! `string_agg` with a size limit: the result is one value in one column of a batch, and Arrow
-//! cannot address a column beyond two gigabytes. PostgreSQL stops at one gigabyte (CL-10).
+//! Limits the size of `string_agg`. The result is one value in a column of a batch, and Arrow
+//! cannot address more than two gigabytes in a column. PostgreSQL's limit is one gigabyte (CL-10).
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::{
     rules::layers::{self, AggregateLayer},
 };
 
-/// Maximum bytes held by one aggregate.
+/// Maximum number of bytes in an aggregate.
 const BYTES_MAX: usize = 1 << 30;
 
-/// `function` with the limit, if `function` is `string_agg`.
+/// Wraps `string_agg` to limit its size. Other functions stay unchanged.
 pub fn bounded(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "string_agg" => layers::aggregate(function, BoundedStringAgg),
@@ -70,7 +70,7 @@ impl AggregateLayer for BoundedStringAgg {
     }
 }
 
-/// The text of one group.
+/// Collects the text of a group.
 #[derive(Debug)]
 struct LongTextAccumulator(Box<dyn Accumulator>);
 
@@ -106,7 +106,7 @@ impl Accumulator for LongTextAccumulator {
     }
 }
 
-/// The texts of many groups, emitted in one column.
+/// Collects the texts of many groups, which are returned in a column.
 struct LongTextGroups(Box<dyn GroupsAccumulator>);
 
 impl GroupsAccumulator for LongTextGroups {

@@ -1,4 +1,4 @@
-//! Stoppable planning: each rule first checks for a stop of the statement.
+//! Makes planning stoppable: before each rule, planning checks whether the statement was cancelled.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use stratalog_functions::governor;
 type AnalyzerRuleRef = Arc<dyn AnalyzerRule + Send + Sync>;
 type OptimizerRuleRef = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// A stoppable rule of the analyzer.
+/// Makes a rule of the analyzer first check for a cancelled statement.
 pub fn analyzer_rule(rule: AnalyzerRuleRef) -> AnalyzerRuleRef {
     Arc::new(StoppableAnalyzerRule(rule))
 }
 
-/// A stoppable rule of the optimizer.
+/// Makes a rule of the optimizer first check for a cancelled statement.
 pub fn optimizer_rule(rule: OptimizerRuleRef) -> OptimizerRuleRef {
     Arc::new(StoppableOptimizerRule(rule))
 }
@@ -58,7 +58,7 @@ impl OptimizerRule for StoppableOptimizerRule {
     }
 }
 
-/// Checks for a stop at every expression, and changes no expression.
+/// A rewrite that checks for a cancelled statement at every expression, and changes no expression.
 #[derive(Debug)]
 pub struct ExpressionStopCheck;
 

@@ -1,5 +1,5 @@
-//! `n = ANY (array)` with numerics or times of different precision: DataFusion finds no function
-//! for different types.
+//! Supports `n = ANY (array)` if the numerics or times on both sides differ in precision.
+//! DataFusion's function requires equal types.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::rules::{
     types::common_types::{ValueType, common_type, in_type},
 };
 
-/// The planner's function for ANY.
+/// The planner's function for ANY: `array_has(array, value)`.
 const FUNCTION: &str = "array_has";
 
-/// `function` with any array and any value during planning, if `function` searches an array for a
-/// value.
+/// Wraps `array_has` to accept any array and any value during planning. Other functions stay
+/// unchanged.
 pub fn of_any_digits(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
         FUNCTION => {
@@ -55,7 +55,7 @@ impl ScalarLayer for UntypedMembership {
     }
 }
 
-/// Compares floats as PostgreSQL: 0 equals -0, and all NaN are equal.
+/// A layer that compares floats like PostgreSQL: 0 equals -0, and all NaN are equal.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct FloatMembership;
 
@@ -78,7 +78,7 @@ impl ScalarLayer for FloatMembership {
     }
 }
 
-/// Casts the elements and the value to a common type. Runs before type coercion.
+/// Casts the array elements and the value to a common type. Runs before type coercion.
 #[derive(Debug)]
 pub struct ArrayMembership;
 
@@ -97,7 +97,7 @@ impl FunctionRewrite for ArrayMembership {
         if call.name() != FUNCTION {
             return Ok(Transformed::no(Expr::ScalarFunction(call)));
         }
-        // The planner also makes calls of the function below the layer.
+        // Some calls that the planner creates lack the layer.
         let below = layers::below::<UntypedMembership>(&call.func);
         let mut changed = below.is_some();
         if let Some(below) = below {

@@ -1,6 +1,7 @@
-//! Arithmetic that fails like in PostgreSQL. Integers fail on overflow; DataFusion's integers wrap.
-//! Floats fail on overflow, underflow and division by zero; DataFusion's floats give infinity or
-//! zero. Times fail outside of their range; DataFusion guesses bounds of another type.
+//! Arithmetic that fails like in PostgreSQL. Integers fail on overflow; DataFusion's integers wrap
+//! around. Floats fail on overflow, underflow and division by zero; DataFusion's floats become
+//! infinity or zero. Times fail outside of their range; for times, DataFusion's estimate of bounds
+//! uses a wrong type.
 
 use std::sync::Arc;
 
@@ -35,11 +36,11 @@ use crate::errors::{no_operator, to_datafusion};
 
 mod floats;
 
-/// Replaces `+`, `-` and `*` of integers and floats, and `+` and `-` of times and intervals, by
-/// functions that fail on overflow. Replaces `/` of floats by a function that also fails on zero.
-/// `*` and `%` of numerics become functions because the simplifier takes `n % 1` for zero, `/` of
-/// numerics because the kernel overflows although the quotient has few digits. Runs after type
-/// coercion.
+/// Replaces arithmetic operators by functions that fail on overflow: `+`, `-` and `*` of integers
+/// and floats, and `+` and `-` of times and intervals. `/` of floats becomes a function that also
+/// fails for a zero divisor. Numerics need functions for other reasons: the simplifier would
+/// replace `n % 1` by zero, and the kernel for `/` overflows even if the quotient has few digits.
+/// Runs after type coercion.
 #[derive(Debug)]
 pub struct CheckedArithmetic {
     add: Arc<ScalarUDF>,
@@ -91,7 +92,7 @@ impl AnalyzerRule for CheckedArithmetic {
                         && let Ok(data_type) = inner.get_type(&schema)
                         && matches!(data_type, DataType::Timestamp(..))
                     {
-                        // DataFusion would negate the distance from 1970.
+                        // DataFusion would negate the time since 1970.
                         let operation = format!("- {}", sql_name(&data_type));
                         return Err(to_datafusion(no_operator(&operation)));
                     }
@@ -99,7 +100,7 @@ impl AnalyzerRule for CheckedArithmetic {
                         && let Ok(data_type) = inner.get_type(&schema)
                         && data_type.is_floating()
                     {
-                        // The negative of NaN is the same NaN.
+                        // Multiplies by -1, because the negative of NaN must be the same NaN.
                         let minus = ScalarValue::new_negative_one(&data_type)?;
                         let function = Arc::clone(&self.multiply);
                         let arguments = vec![inner.as_ref().clone(), Expr::Literal(minus, None)];
@@ -152,7 +153,7 @@ fn are_numerics(left: &DataType, right: &DataType) -> bool {
     matches!((left, right), (DataType::Decimal128(..), DataType::Decimal128(..)))
 }
 
-/// Whether an operator moves a timestamp by an interval.
+/// Whether an operator adds an interval to a timestamp, or subtracts it.
 fn moves_time(left: &DataType, op: Operator, right: &DataType) -> bool {
     match (left, right) {
         (DataType::Timestamp(_, _), DataType::Interval(_)) => op != Operator::Multiply,
@@ -161,7 +162,8 @@ fn moves_time(left: &DataType, op: Operator, right: &DataType) -> bool {
     }
 }
 
-/// Digits behind the point that the kernel adds to the digits of the dividend.
+/// The number of decimal places that the kernel's quotient has in addition to those of the
+/// dividend.
 const QUOTIENT_DIGITS_MORE: i8 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -173,7 +175,7 @@ enum Operation {
     Modulo,
 }
 
-/// A checked operation.
+/// A function that computes an arithmetic operation and fails on overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedOperation {
     operation: Operation,
@@ -202,7 +204,8 @@ impl ScalarUDFImpl for CheckedOperation {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        // The planner asks again for each level of a deep expression.
+        // The planner calls this method again for each level of a deep expression, and the
+        // statement must remain stoppable.
         governor::check()?;
         if let [left, right] = arguments
             && are_numerics(left, right)
@@ -220,7 +223,7 @@ impl ScalarUDFImpl for CheckedOperation {
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         Ok(match inputs {
-            // A time moved by a constant stays in order.
+            // Times that move by the same interval stay in order.
             [time, by] if by.sort_properties == SortProperties::Singleton => match self.operation {
                 Operation::Add | Operation::Subtract => time.sort_properties,
                 Operation::Multiply | Operation::Divide | Operation::Modulo => {
@@ -277,7 +280,8 @@ impl CheckedOperation {
     }
 }
 
-/// The quotient of numerics, computed with 76 digits and cut like the kernel's quotient.
+/// The quotient of numerics. It is computed with 76 digits, and cut to the scale that the kernel's
+/// quotient would have.
 fn quotient(left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
     let scales = (left.get().0.data_type(), right.get().0.data_type());
     let (DataType::Decimal128(_, dividend), DataType::Decimal128(_, _)) = scales else {
@@ -296,7 +300,7 @@ fn quotient(left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError>
         .map_err(|error| ArrowError::ArithmeticOverflow(error.to_string()))
 }
 
-/// The numbers with room for 76 digits, and true for a constant.
+/// Widens numerics to 76 digits. The flag is true for a constant.
 fn wide(numbers: &dyn Datum) -> Result<(ArrayRef, bool), ArrowError> {
     let (array, is_constant) = numbers.get();
     let scale = match array.data_type() {
@@ -307,8 +311,8 @@ fn wide(numbers: &dyn Datum) -> Result<(ArrayRef, bool), ArrowError> {
     Ok((wide, is_constant))
 }
 
-/// Whether a dividend other than 0 has the quotient 0 in any row of numerics: the quotient has no
-/// digit within the decimal places of the type.
+/// Whether any row has the quotient 0 for a dividend other than 0. This quotient is too small for
+/// the decimal places of its type.
 fn vanishes(dividend: &dyn Datum, quotient: &ArrayRef) -> bool {
     let (dividend, is_constant) = dividend.get();
     let numerics = (
@@ -333,7 +337,7 @@ fn vanished(quotient: &DataType) -> Error {
     .with_hint("cast the dividend to double precision")
 }
 
-/// Whether a number is divided by zero in any row. NaN and NULL may be divided by zero.
+/// Whether any row divides a number by zero. NaN and NULL do not count as numbers.
 fn divides_by_zero(left: &dyn Datum, right: &dyn Datum) -> bool {
     let ((left, constant_left), (right, constant_right)) = (left.get(), right.get());
     let float = |array: &dyn Array, row: usize| match array.data_type() {

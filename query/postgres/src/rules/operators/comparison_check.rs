@@ -1,6 +1,6 @@
 //! Refuses comparisons for which PostgreSQL has no operator, and conditions that are not boolean.
-//! DataFusion would compare text with any other type as text, so that `'10' < 9` is true, and would
-//! accept numbers as conditions.
+//! DataFusion would compare text with any other type as text, which makes `'10' < 9` true, and
+//! would accept numbers as conditions.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -17,8 +17,8 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::{no_operator, to_datafusion};
 
-/// Refuses comparisons of text with other types, and conditions of other types than boolean. Runs
-/// before type coercion, while constants without a type are still text literals.
+/// Refuses comparisons of text with other types, and conditions that are not boolean. Runs before
+/// type coercion, while constants without a type are still text literals.
 #[derive(Debug)]
 pub struct ComparisonCheck;
 
@@ -43,7 +43,7 @@ impl AnalyzerRule for ComparisonCheck {
     }
 }
 
-/// Refuses operators of bits over other numbers than integers, the remainder of floats, and `@>` of
+/// Refuses bit operators for numbers other than integers, the remainder of floats, and `@>` of
 /// numbers.
 fn has_operator(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<()> {
     use Operator::{
@@ -115,7 +115,8 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
     }
 }
 
-/// In PostgreSQL, uuids have no least and no greatest value; the planner would compare the bytes.
+/// Refuses `min` and `max` of uuids, which PostgreSQL does not have. The planner would compare the
+/// bytes.
 fn has_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     let of_uuids = arguments
         .iter()
@@ -129,7 +130,7 @@ fn has_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()>
     ))
 }
 
-/// Refuses `string_agg` of bytes: the planner would join the text of the bytes.
+/// Refuses `string_agg` of bytes: the planner would concatenate the text of the bytes.
 fn joins_text(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     let of_bytes = arguments.first().is_some_and(|argument| {
         matches!(
@@ -146,8 +147,8 @@ fn joins_text(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     ))
 }
 
-/// The type of an expression; `Null` for an unknown type, or for an expression that may take any
-/// type.
+/// The type of an expression. `Null` means an unknown type, or an expression without a type of its
+/// own, for example a quoted constant.
 fn kind(expr: &Expr, schema: &DFSchema) -> DataType {
     match expr {
         Expr::Literal(value, _) if value.try_as_str().is_some() => DataType::Null,
@@ -161,7 +162,8 @@ fn same_kind(left: &Expr, right: &Expr, operator: &str, schema: &DFSchema) -> Re
     mixes(&kind(left, schema), &kind(right, schema), operator)
 }
 
-/// Refuses text beside another type. Object ids have names, and may stand beside text.
+/// Refuses an operator with text on one side and another type on the other side. Object ids can be
+/// compared with text, because they have names.
 fn mixes(left: &DataType, right: &DataType, operator: &str) -> Result<()> {
     let other = |data_type: &DataType| {
         data_type.is_signed_integer()

@@ -1,7 +1,8 @@
-//! LIKE and ILIKE beyond DataFusion's kernel. The kernel turns a pattern into a regular expression:
-//! a search with thousands of wildcards takes minutes, a computed pattern is compiled for each row,
-//! `ILIKE` takes `ſ` for `s`, and a backslash at the end is a letter. The functions `like_match`
-//! and `ilike_match` match such patterns, and the kernel matches short constants.
+//! LIKE and ILIKE for patterns that DataFusion's kernel does not handle well. The kernel turns a
+//! pattern into a regular expression. Patterns with thousands of wildcards take minutes, a computed
+//! pattern is compiled for each row, `ILIKE` lets `s` match `ſ`, and a final backslash counts as a
+//! letter. The functions `like_match` and `ilike_match` match such patterns; the kernel matches
+//! short constants.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -21,17 +22,18 @@ use stratalog_functions::plan_walk::TreeWalk;
 
 use crate::rules::subqueries::decorrelation::any_expression;
 
-/// Maximum bytes of a pattern for the kernel.
+/// Maximum length of a pattern for the kernel, in bytes.
 const KERNEL_BYTES_MAX: usize = 1 << 10;
 
 /// Maximum number of wildcards in a pattern for the kernel.
 const KERNEL_WILDCARDS_MAX: usize = 16;
 
-/// ASCII letters that are also the small letter of a character outside ASCII.
+/// ASCII letters that are also the lower or upper case of a character outside of ASCII.
 const FOLDED: [char; 4] = ['s', 'S', 'k', 'K'];
 
-/// Replaces LIKE and ILIKE by calls. The analysis replaces patterns in the statement; the start of
-/// the optimization replaces the values of parameters. A secondary index reads both forms.
+/// Replaces LIKE and ILIKE by function calls, where the kernel is not suitable. Runs twice: during
+/// the analysis for patterns in the statement, and before the optimization for patterns that are
+/// parameter values. A secondary index supports both LIKE and the calls.
 #[derive(Debug)]
 pub struct LikeCalls {
     like: ScalarUDF,
@@ -113,9 +115,9 @@ fn has_parameter(expr: &Expr) -> Result<bool> {
     expr.exists(|part| Ok(matches!(part, Expr::Placeholder(_))))
 }
 
-/// True if the kernel is fast, with PostgreSQL's result.
+/// True if the kernel matches the pattern fast, and with PostgreSQL's result.
 fn suits_kernel(like: &Like) -> bool {
-    // The parser has replaced each valid escape character by a backslash.
+    // The parser has already replaced each valid escape character by a backslash.
     if like.escape_char.is_some_and(|escape| escape != '\\') {
         return true;
     }

@@ -1,8 +1,8 @@
 //! Separates NULL from the other values of IN: `x IN (1, NULL)` becomes `x IN (1) OR NULL`.
-//! DataFusion treats NULL like a value when it merges lists, and loses the unknown result:
-//! `x NOT IN (1, NULL) OR x NOT IN (1, 2)` becomes `x <> 1`. The search for a constant in a
-//! constant array, `2 = ANY ('{1,NULL}')`, becomes false. DataFusion replaces a CASE among the
-//! values by its ELSE.
+//! DataFusion treats NULL like a value when it merges lists, and then loses the unknown result
+//! (NULL). For example, it would turn `x NOT IN (1, NULL) OR x NOT IN (1, 2)` into `x <> 1`, and a
+//! search in a constant array, `2 = ANY ('{1,NULL}')`, into false. DataFusion would also replace a
+//! CASE in the list by its ELSE.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -37,8 +37,8 @@ pub fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|part| Ok(is_one(part))).unwrap_or(true)
 }
 
-/// Whether DataFusion could mistake a value of a list for a constant: DataFusion evaluates each
-/// value over no rows, and a CASE then gives its ELSE.
+/// Whether DataFusion could mistake a value of a list for a constant. DataFusion evaluates each
+/// value without rows, and a CASE then returns its ELSE.
 fn looks_constant(value: &Expr) -> bool {
     value.any_column_refs()
         && value
@@ -46,7 +46,8 @@ fn looks_constant(value: &Expr) -> bool {
             .unwrap_or(true)
 }
 
-/// `array_has(array, value)` of constants, or NULL if the result is false and the array has a NULL.
+/// Rewrites `array_has(array, value)` of constants so that the result is NULL, and not false, if
+/// the value is missing but the array contains a NULL.
 fn or_unknown(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let [array, value] = call.args.as_slice() else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
@@ -65,12 +66,12 @@ fn or_unknown(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Exp
     let is_empty = array_empty_udf().call(vec![array.clone()]);
     let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
     let otherwise = when(has_null, unknown).otherwise(lit(false))?;
-    // An empty array contains nothing, not even NULL.
+    // An empty array contains nothing, and the result is false even for NULL.
     let found = when(is_empty, lit(false)).otherwise(Expr::ScalarFunction(call).or(otherwise))?;
     Ok(Transformed::yes(found))
 }
 
-/// Takes NULL out of lists.
+/// Moves NULL out of IN lists.
 #[derive(Debug)]
 pub struct NullMembers;
 
@@ -103,8 +104,8 @@ impl FunctionRewrite for NullMembers {
             }
             Expr::InList(InList { expr, mut list, negated }) if list.iter().any(is_null) => {
                 list.retain(|value| !is_null(value));
-                // PostgreSQL compares a real with a list in real, and with a single value in double
-                // precision. The list stays a list.
+                // Keeps the list as a list. PostgreSQL compares a real with a list as reals, but
+                // with a single value in double precision.
                 if let [one] = list.as_slice()
                     && expr.get_type(schema)? == DataType::Float32
                 {

@@ -1,5 +1,6 @@
-//! The operators `~`, `~*`, `!~` and `!~*`. The engine evaluates a constant pattern, rewritten in
-//! the engine's syntax. Our own function evaluates all other patterns in PostgreSQL's syntax.
+//! The operators `~`, `~*`, `!~` and `!~*`. A constant pattern is translated to the syntax of
+//! DataFusion's regular expression engine, which evaluates it. A function of this project evaluates
+//! all other patterns in PostgreSQL's syntax.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,17 +13,17 @@ use datafusion::{
 };
 use stratalog_functions::regex;
 
-/// Metadata of a constant in the engine's syntax.
+/// Metadata that marks a constant pattern as already translated to the engine's syntax.
 const SPELLED: &str = "stratalog:spelled";
 
-/// Rewrites regular expression operators.
+/// Rewrites the operators of regular expressions.
 #[derive(Debug)]
 pub struct RegularExpressions {
     like: Arc<ScalarUDF>,
 }
 
 impl RegularExpressions {
-    /// A rewrite that calls `like`, the function `regexp_like`.
+    /// Creates the rewrite. `like` is the function `regexp_like`, which the rewrite calls.
     pub fn new(like: Arc<ScalarUDF>) -> Self {
         Self { like }
     }

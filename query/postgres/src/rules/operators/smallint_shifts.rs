@@ -1,4 +1,4 @@
-//! `<<` and `>>` of a smallint return a smallint, and drop the bits beyond its 16 bits.
+//! Makes `<<` and `>>` of a smallint return a smallint; bits beyond the 16 bits are lost.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use stratalog_model::Error;
 
 use crate::errors::to_datafusion;
 
-/// Turns shifts of a smallint into calls. Runs before type coercion, which turns the operands into
-/// integers.
+/// Replaces shifts of a smallint by function calls. Runs before type coercion, which would convert
+/// the operands to integers.
 #[derive(Debug)]
 pub struct SmallintShifts;
 
@@ -62,8 +62,8 @@ struct SmallintShift {
 }
 
 impl SmallintShift {
-    /// The number with shifted bits. The shift uses the last five bits of the count, like
-    /// PostgreSQL on x86.
+    /// Shifts the bits of a number. As in PostgreSQL on x86, only the last five bits of the count
+    /// matter.
     fn of(&self, number: i16, by: i64) -> i16 {
         let (wide, by) = (i32::from(number), u32::try_from(by.rem_euclid(32)).unwrap_or(0));
         let shifted = if self.to_left { wide.wrapping_shl(by) } else { wide.wrapping_shr(by) };

@@ -1,6 +1,6 @@
-//! Makes a cast nullable only if its operand is nullable. For the planner, a cast with a full type
-//! (our casts carry PostgreSQL's type name) is always nullable, but only in the physical plan. The
-//! physical plan would then differ from the logical plan.
+//! Makes a cast nullable only if its operand is nullable. The casts of this project carry
+//! PostgreSQL's type name in a complete field; DataFusion's physical plan treats every such cast as
+//! nullable, its logical plan does not. The two plans would then differ.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use datafusion::{
 };
 use stratalog_functions::plan_walk::TreeWalk;
 
-/// Records the nullability of casts. Runs last, because other rules change the nullability.
+/// Sets the nullability of casts. Runs last, because other rules change the nullability of
+/// operands.
 #[derive(Debug)]
 pub struct CastNulls;
 
@@ -46,7 +47,7 @@ impl OptimizerRule for CastNulls {
 }
 
 fn of_cast(cast: Cast, schema: &DFSchema) -> Transformed<Expr> {
-    // A field without a name and metadata is a plain type.
+    // A field without a name and metadata is only a type, and needs no change.
     let field = &cast.field;
     let names_type_alone = field.name().is_empty() && field.metadata().is_empty();
     // An expression of unknown nullability counts as nullable.

@@ -1,6 +1,6 @@
-//! EXCEPT ALL and INTERSECT ALL count equal rows. If a row occurs n times on the left and m times
-//! on the right, n - m copies remain for EXCEPT ALL, and the lesser of n and m for INTERSECT ALL.
-//! DataFusion removes, or keeps, all copies.
+//! Corrects EXCEPT ALL and INTERSECT ALL, which count equal rows. If a row occurs n times on the
+//! left and m times on the right, EXCEPT ALL keeps n - m copies, and INTERSECT ALL the lesser of n
+//! and m. DataFusion would remove or keep all copies.
 //!
 //! ```text
 //!   LeftAnti on a                  Projection: a
@@ -22,7 +22,7 @@ use datafusion::{
 };
 use stratalog_functions::plan_walk::PlanWalk;
 
-/// Numbers equal rows on both sides.
+/// Numbers the copies of equal rows on both sides, and joins by the number too.
 #[derive(Debug)]
 pub struct CountedSets;
 
@@ -43,8 +43,8 @@ impl AnalyzerRule for CountedSets {
 /// Names of the columns that number equal rows.
 const NUMBERS: [&str; 2] = ["left\u{1}number", "right\u{1}number"];
 
-/// Whether a join is an EXCEPT ALL or INTERSECT ALL without numbers. Before optimization, no other
-/// join of these kinds treats NULLs as equal.
+/// Whether a join is an EXCEPT ALL or INTERSECT ALL whose rows are not numbered yet. Before
+/// optimization, no other semi-join or anti-join treats NULLs as equal.
 fn counts(join: &Join) -> bool {
     let numbered = matches!(
         join.on.last(),
@@ -78,7 +78,7 @@ fn counted(join: Join) -> Result<LogicalPlan> {
         .build()
 }
 
-/// The plan with a column that numbers equal rows, and an expression for the column.
+/// Adds a column that numbers equal rows to a plan. Also returns the expression for this column.
 fn numbered(plan: Arc<LogicalPlan>, name: &str) -> Result<(Arc<LogicalPlan>, Expr)> {
     let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
     let function = WindowFunctionDefinition::WindowUDF(row_number_udwf());

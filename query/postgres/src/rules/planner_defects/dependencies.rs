@@ -1,6 +1,6 @@
-//! Protects groups from wrong functional dependencies. DataFusion drops a grouping or sort key if
-//! other columns determine the key, and sometimes assumes a dependency wrongly: a key of a table
-//! determines the columns of this table, but not the columns added by a join or `unnest`.
+//! Protects group keys and sort keys from wrong functional dependencies. DataFusion drops a key
+//! that other keys determine, but sometimes assumes a dependency wrongly: the key of a table
+//! determines the columns of this table, but not the columns that a join or `unnest` adds.
 //!
 //! ```text
 //!   Aggregate: group by d.a, t.k          Projection: group_0 AS d.a, group_1 AS t.k
@@ -26,7 +26,7 @@ use datafusion::{
 };
 use stratalog_functions::plan_walk::PlanWalk;
 
-/// Hides dependencies: gives an alias to grouping and sort keys. Runs last.
+/// Hides functional dependencies by aliases for group and sort keys. Runs last.
 #[derive(Debug)]
 pub struct HiddenDependencies;
 
@@ -60,7 +60,7 @@ impl AnalyzerRule for HiddenDependencies {
     }
 }
 
-/// Whether the rows of a plan may repeat the keys of a table below.
+/// Whether a plan may repeat the keys of a table below.
 fn repeats(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| Ok(matches!(node, LogicalPlan::Join(_) | LogicalPlan::Unnest(_))))
 }
@@ -72,7 +72,7 @@ fn own_groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     }
     let shown = aggregate.schema.columns();
     let name = |at: usize| format!("__group_{at}");
-    // Equal keys have one column.
+    // Equal keys share one column.
     let keys = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned();
     let groups: Vec<Expr> = keys.enumerate().map(|(at, key)| key.alias(name(at))).collect();
     let columns = shown.into_iter().enumerate().map(|(at, column)| match at < groups.len() {

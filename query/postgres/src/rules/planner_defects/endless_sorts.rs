@@ -1,4 +1,5 @@
-//! Sorts with the LIMIT that no result reaches, by which the statement keeps the order of a subquery.
+//! Handles sorts with the LIMIT `ENDLESS`, which is larger than any result. A rewrite of the
+//! statement adds this LIMIT to subqueries whose order must be kept.
 //!
 //! ```text
 //!   AggregateExec: count, sum                  AggregateExec: count, sum
@@ -28,12 +29,12 @@ use datafusion::{
 
 use crate::{dialect::preserved_orders::ENDLESS, rules::each_node::EachNode};
 
-/// Leaves out sorts below aggregates that give the same result in any order. Runs before DataFusion
-/// plans orders.
+/// Rule: removes sorts with the LIMIT [`ENDLESS`] below aggregates whose result does not depend on
+/// the order. Runs before DataFusion plans orders.
 pub const UNREAD_ORDERS: EachNode = EachNode::new("unread_orders", drop_unread_orders);
 
-/// Takes the limit off the sorts that are left. Runs after DataFusion's rules, which drop a sort without a
-/// limit if no node requires its order.
+/// Rule: removes the limit [`ENDLESS`] from the remaining sorts. Runs after DataFusion's rules,
+/// which would remove a sort without a limit if no node requires its order.
 pub const ENDLESS_SORTS: EachNode = EachNode::new("endless_sorts", endless);
 
 /// Aggregates whose result does not depend on the order of the rows.
@@ -56,8 +57,8 @@ fn drop_unread_orders(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Ex
     replace_children_if_necessary(Arc::clone(node), vec![input]).map(Some)
 }
 
-/// The input without the endless sort, `None` for an input without such a sort. A limit with an OFFSET reads the
-/// order, and keeps the sort.
+/// The input below the endless sort; `None` if the node has no such sort. A limit with an OFFSET
+/// depends on the order, and keeps the sort.
 fn without_sort(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(sort) = node.downcast_ref::<SortExec>() {
         return Ok(is_endless(sort.fetch()).then(|| Arc::clone(sort.input())));

@@ -1,6 +1,6 @@
-//! Grouping sets of computed expressions. The planner names the columns of grouping sets after
-//! their expressions, and loses the columns if a rule changes an expression: a literal gets a type,
-//! a truncation gets the session's zone.
+//! Corrects grouping sets of computed expressions. The planner names the columns of grouping sets
+//! after their expressions, and loses the columns if a rule later changes an expression: for
+//! example, a literal gets a type, or a truncation gets the session's time zone.
 //!
 //! ```text
 //!   Aggregate: ROLLUP (v % 3, host)      Aggregate: ROLLUP ("v % 3", host)
@@ -22,8 +22,8 @@ use datafusion::{
 };
 use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
-/// Computes the groups of grouping sets below their aggregation. Runs on the planner's original
-/// plan, before any rule.
+/// Computes the groups of grouping sets in a projection below the aggregation. Runs on the
+/// planner's original plan, before any rule.
 ///
 /// # Errors
 /// Errors of the planner.
@@ -41,9 +41,8 @@ pub fn computed_below(plan: LogicalPlan) -> Result<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
-/// The aggregation with groups as the arguments of GROUPING. The planner gives an alias to an
-/// argument or to a group with a cast, or with another name of a function, and an expression with
-/// an alias differs from the expression without the alias.
+/// Makes the arguments of GROUPING equal to the groups of the aggregation. The planner may add an
+/// alias to an argument or to a group, and the aliased expression would not equal the original.
 fn with_groups_as_arguments(aggregate: Aggregate) -> Result<Aggregate> {
     let groups: Vec<Expr> =
         grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
@@ -76,7 +75,7 @@ fn without_alias(expr: &Expr) -> &Expr {
     }
 }
 
-/// An aggregate with changed arguments of GROUPING, under its former name.
+/// Applies `change` to the arguments of a GROUPING call, and keeps the name of the expression.
 fn with_arguments(expr: Expr, change: impl Fn(Expr) -> Expr) -> Result<Expr> {
     let name = expr.schema_name().to_string();
     let changed = expr.change_up(|expr| match expr {
@@ -90,8 +89,8 @@ fn with_arguments(expr: Expr, change: impl Fn(Expr) -> Expr) -> Result<Expr> {
     Ok(if same { changed.data } else { changed.data.alias(name) })
 }
 
-/// The aggregation by columns; `None` if no group is computed, or if two columns would have the
-/// same name.
+/// The aggregation with columns as its groups; `None` if no group is computed, or if two columns
+/// would have the same name.
 fn over_columns(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let [Expr::GroupingSet(set)] = aggregate.group_expr.as_slice() else { return Ok(None) };
     let schema = aggregate.input.schema();

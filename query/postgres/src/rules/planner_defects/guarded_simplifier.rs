@@ -1,18 +1,19 @@
-//! DataFusion's simplification of expressions, without the rewrites that change an answer.
+//! Runs DataFusion's simplifier of expressions without the rewrites that change a result.
 //!
-//! Some of its rewrites forget NULL, signed zeros or volatility:
+//! Some rewrites ignore NULL, signed zeros or volatility. Each line has the rewrite, and the
+//! correct result or the condition that it misses:
 //!
 //! ```text
-//!   v NOT IN ('a') OR v NOT IN ('b')   ─►  true       NULL for v NULL
-//!   v IN (1) AND v IN (2)              ─►  false      NULL for v NULL
-//!   v IN (a) AND v IN (b)              ─►  false      unless a = b
-//!   f = 0.0 OR f = 1 OR …              ─►  f IN (…)   compares bits: not -0.0
-//!   v # v                              ─►  0          NULL for v NULL
+//!   v NOT IN ('a') OR v NOT IN ('b')   ─►  true       must be NULL for v NULL
+//!   v IN (1) AND v IN (2)              ─►  false      must be NULL for v NULL
+//!   v IN (a) AND v IN (b)              ─►  false      wrong if a = b
+//!   f = 0.0 OR f = 1 OR …              ─►  f IN (…)   compares bits, and misses -0.0
+//!   v # v                              ─►  0          must be NULL for v NULL
 //!   CASE WHEN random() < x THEN a …    ─►  (random() < x AND a) OR (NOT random() < x AND …)
 //! ```
 //!
-//! Before each run of the simplifier, this rule puts an operand of such a pattern behind the
-//! function `as_written`, which returns its argument: the pattern no longer matches.
+//! Before each run of the simplifier, this rule wraps an operand of such a pattern in the function
+//! `as_written`, which returns its argument. The pattern then no longer matches.
 
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ use crate::{errors::to_datafusion, rules::equality::float_keys::FloatKeys};
 
 mod lists;
 
-/// The simplifier, run on guarded expressions.
+/// The rule that protects expressions, and then runs the simplifier.
 #[derive(Debug)]
 pub struct GuardedSimplifier {
     inner: SimplifyExpressions,
@@ -49,7 +50,7 @@ pub struct GuardedSimplifier {
 }
 
 impl GuardedSimplifier {
-    /// The rule, for the list of rules.
+    /// Creates the rule for DataFusion's list of rules.
     pub fn rule() -> Arc<dyn OptimizerRule + Send + Sync> {
         Arc::new(Self { inner: SimplifyExpressions::new(), guard: Guard::default() })
     }
@@ -78,7 +79,7 @@ impl OptimizerRule for GuardedSimplifier {
     }
 }
 
-/// Puts operands of unsound patterns behind `as_written`.
+/// Wraps operands of unsafe patterns in `as_written`.
 #[derive(Debug)]
 struct Guard {
     as_written: Arc<ScalarUDF>,
@@ -123,7 +124,7 @@ impl Guard {
         })
     }
 
-    /// The expression behind `as_written`.
+    /// Wraps the expression in `as_written`.
     fn behind_barrier(&self, expr: Expr) -> Expr {
         let function = Arc::clone(&self.as_written);
         Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))
@@ -134,7 +135,7 @@ impl Guard {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::BitwiseXor, right })
                 if !(self.is_kept(&right) || is_constant(&left) || is_constant(&right)) =>
             {
-                // Operands that differ now can be equal after another simplification.
+                // Operands that differ now may become equal by another simplification.
                 let right = Box::new(self.behind_barrier(*right));
                 let op = Operator::BitwiseXor;
                 Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })))
@@ -142,7 +143,7 @@ impl Guard {
             Expr::Case(Case { expr: None, when_then_expr, else_expr })
                 if when_then_expr.iter().any(|(when, _)| when.is_volatile()) =>
             {
-                // The simplifier has no pattern for CASE true WHEN ….
+                // The simplifier has no pattern for `CASE true WHEN …`.
                 let expr = Some(Box::new(lit(true)));
                 Ok(Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr })))
             }
@@ -155,7 +156,8 @@ impl Guard {
         matches!(expr, Expr::ScalarFunction(call) if call.func == self.as_written)
     }
 
-    /// A list of floats with a possible zero: a set of values compares bits.
+    /// Protects an IN list of floats that may contain a zero, because the simplifier's set of
+    /// values compares bits.
     fn of_floats(&self, mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
         let is_float = |expr: &Expr| {
             matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
@@ -199,7 +201,7 @@ fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(..))
 }
 
-/// Whether an expression may contain a guarded pattern.
+/// Whether an expression may contain a pattern that needs protection.
 fn has_pattern(expr: &Expr) -> Result<bool> {
     expr.exists(|expr| {
         Ok(match expr {
@@ -216,7 +218,7 @@ fn has_pattern(expr: &Expr) -> Result<bool> {
     })
 }
 
-/// Returns its argument.
+/// The function `as_written`, which returns its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SimplifierBarrier {
     signature: Signature,

@@ -1,6 +1,6 @@
-//! Keeps conditions on aggregates without groups above the aggregate. DataFusion treats a condition
-//! without columns, for example the `false` simplified from `n = 0 AND n = 2`, like a condition on
-//! the rows below. But an aggregate without groups returns a row even for no input rows.
+//! Keeps conditions on an aggregation without groups above the aggregation. DataFusion would move a
+//! condition without columns, for example the `false` that `n = 0 AND n = 2` simplifies to, below
+//! the aggregation. But an aggregation without groups returns a row even without input rows.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::{
     },
 };
 
-/// Pushes conditions down, but not below aggregates without groups.
+/// DataFusion's rule that moves filters down, except below aggregations without groups.
 #[derive(Debug)]
 pub struct HavingFilters(pub PushDownFilter);
 
@@ -41,7 +41,8 @@ impl OptimizerRule for HavingFilters {
     }
 }
 
-/// Whether a plan is an aggregate that returns a row for no input rows, possibly under conditions.
+/// Whether a plan is an aggregation without groups, which returns a row even without input rows.
+/// Filters may stand above the aggregation.
 fn is_of_all(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Filter(filter) => is_of_all(&filter.input),

@@ -1,12 +1,12 @@
-//! Hides casts in filters from DataFusion's analysis. DataFusion assumes that every cast keeps
-//! distinct values distinct: from `time::date = '2024-01-01'` DataFusion concludes that `time` is a
-//! single instant, and drops the sort of ORDER BY time. The same analysis fails with an internal
-//! error if a cast widens the bounds of a column, for example from times to dates ("Selectivity is
-//! out of limit").
+//! Hides casts in filters from DataFusion's analysis of value ranges. DataFusion assumes that a
+//! cast maps distinct values to distinct values: from `time::date = '2024-01-01'` it concludes that
+//! `time` is a single instant, and drops the sort of ORDER BY time. The same analysis fails with an
+//! internal error if a cast widens the bounds of a column, for example from times to dates
+//! ("Selectivity is out of limit").
 //!
-//! DataFusion analyzes a filter during the creation of the physical node. Therefore [`with_opaque_true`] adds
-//! a call to filters with casts in the logical plan; the call switches the analysis off.
-//! [`OPAQUE_CASTS`] removes the call, and hides the casts.
+//! DataFusion analyzes a filter when it creates the physical node. Therefore [`with_opaque_true`]
+//! adds a function call to filters with casts in the logical plan; DataFusion does not analyze a
+//! filter with such a call. [`OPAQUE_CASTS`] later removes the call, and hides the casts.
 
 use std::{
     fmt,
@@ -39,7 +39,7 @@ use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use crate::rules::each_node::EachNode;
 
-/// Hides the casts in filters.
+/// Rule: hides the casts in filters of a physical plan.
 pub const OPAQUE_CASTS: EachNode = EachNode::new("opaque_casts", hide_casts);
 
 fn hide_casts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -63,7 +63,7 @@ fn hide_casts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionP
     Ok(Some(Arc::new(filter)))
 }
 
-/// Adds a call to each filter that casts a column.
+/// Adds the function call to each filter that casts a column.
 ///
 /// # Errors
 /// No known errors.
@@ -92,10 +92,10 @@ fn is_mark(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.name() == MARK)
 }
 
-/// The name of the call. No statement can write this name.
+/// The name of the added function. No statement can write this name.
 const MARK: &str = "\u{1}opaque";
 
-/// A call that returns true. The filter analysis does not know the call.
+/// A function that returns true, and that the filter analysis does not know.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OpaqueTrue {
     signature: Signature,
@@ -125,7 +125,7 @@ impl ScalarUDFImpl for OpaqueTrue {
     }
 }
 
-/// A cast in the form of an ordinary function.
+/// A cast that looks like an ordinary function to the analysis.
 #[derive(Debug, Eq)]
 pub struct OpaqueCast(Arc<dyn PhysicalExpr>);
 

@@ -1,9 +1,9 @@
-//! Hides constants and row orders below a node that may replace values by NULL. DataFusion takes a
-//! constant column on the side of an outer join for a constant above the join, although the side
-//! may be missing, and drops the column from sort and group keys. The same happens below an
-//! aggregation with several grouping sets. There DataFusion also takes the order of the rows for
-//! the order of the groups: DataFusion drops a sort, and emits groups of the set `()` while more of
-//! these groups may come.
+//! Hides constants and row orders below a node that may replace values by NULL. If a column on the
+//! optional side of an outer join is constant, DataFusion assumes that it is also constant above
+//! the join, and drops the column from sort and group keys; but the column may be NULL there. The
+//! same happens with an aggregation with several grouping sets. DataFusion also assumes that the
+//! order of its input is the order of its groups: it drops a sort, and returns groups of the set
+//! `()` before they are complete.
 
 use std::{fmt, sync::Arc};
 
@@ -24,7 +24,7 @@ use stratalog_model::Error;
 
 use crate::{errors::to_datafusion, rules::each_node::EachNode};
 
-/// Hides the constants and orders.
+/// Rule: hides the constants and orders.
 pub const OUTER_CONSTANTS: EachNode = EachNode::new("outer_constants", hide_constants);
 
 fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -35,7 +35,8 @@ fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execut
         }
         let input: Arc<dyn ExecutionPlan> = Arc::new(OuterSide::new(Arc::clone(aggregate.input())));
         let groups = replace_children_if_necessary(Arc::clone(node), vec![input])?;
-        // A later rule may sort the input for an aggregate, and the groups would show this order.
+        // A later rule may sort the input of an aggregation, and DataFusion would assume this order
+        // for the groups.
         return Ok(Some(Arc::new(OuterSide::of_groups(groups))));
     }
     let join_type = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
@@ -69,13 +70,13 @@ fn hide_constants(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execut
     replace_children_if_necessary(Arc::clone(node), children).map(Some)
 }
 
-/// The rows of a plan, without known orders and constants.
+/// A node that returns the rows of its input, and reports neither orders nor constants.
 #[derive(Debug)]
 struct OuterSide {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
-    /// Whether the input has groups of several grouping sets: a replaced key is no key of a
-    /// partition either.
+    /// True if the input is an aggregation with several grouping sets. Its groups are then not
+    /// partitioned by their keys either, because a key may be replaced by NULL.
     is_grouped: bool,
 }
 

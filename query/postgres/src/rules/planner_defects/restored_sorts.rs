@@ -1,5 +1,5 @@
-//! Restores sorts that DataFusion removed wrongly. If the inputs of a UNION contain one column
-//! twice, the planner sorts by one copy and loses the order of the other copy.
+//! Adds sorts that DataFusion removed wrongly. If the inputs of a UNION contain a column twice, the
+//! planner sorts by one copy and assumes no order for the other copy.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::{
 
 use crate::rules::each_node::EachNode;
 
-/// Sorts a child that lacks the order required by its reader.
+/// Rule: sorts a child whose order does not satisfy its parent.
 pub const RESTORED_SORTS: EachNode = EachNode::new("kept_order", restore_sorts);
 
 fn restore_sorts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -34,7 +34,7 @@ fn restore_sorts(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Executi
     replace_children_if_necessary(Arc::clone(node), children).map(Some)
 }
 
-/// `child` under a sort of each of its streams; `None` if `child` already has the order.
+/// Adds a sort to each stream of `child`; `None` if `child` already has the order.
 fn sorted(
     child: &Arc<dyn ExecutionPlan>,
     wanted: &LexOrdering,

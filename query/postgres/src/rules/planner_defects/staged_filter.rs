@@ -1,13 +1,13 @@
-//! Conditions that can fail see only the rows that pass the other conditions.
+//! Evaluates conditions that can fail only for rows that pass the other conditions.
 //!
 //! ```text
 //!   FilterExec: d <> 0 AND n / d > 1          FilterExec: n / d > 1
 //!                                       ─►      FilterExec: d <> 0
 //! ```
-//! If many rows pass the first side of a conjunction, the conjunction evaluates both sides for a
-//! whole batch. A row rejected by the first side can then fail the statement. The same holds for OR
-//! within a condition: `i = 0 OR n / i > 1` becomes a CASE, which evaluates the division only for
-//! the remaining rows.
+//! If many rows pass the left side of an AND, DataFusion evaluates both sides for a whole batch. A
+//! row that the left side rejects could then fail the statement. The same holds for an OR inside of
+//! a condition: `i = 0 OR n / i > 1` becomes a CASE, which evaluates the division only for the
+//! remaining rows.
 
 use std::sync::Arc;
 
@@ -30,15 +30,15 @@ use stratalog_functions::plan_walk::TreeWalk;
 use super::opaque_casts::OpaqueCast;
 use crate::rules::each_node::EachNode;
 
-/// Splits filters with conditions that can fail.
+/// Rule: splits filters whose conditions can fail.
 pub const STAGED_FILTER: EachNode =
     EachNode::new("staged_filter", |node| match node.downcast_ref::<FilterExec>() {
         Some(filter) => stage_filter(filter),
         None => Ok(None),
     });
 
-/// A filter for all safe conditions, and above it a filter for each condition that can fail, in the
-/// written order; `None` if the filter needs no split.
+/// One filter for all conditions that cannot fail, and above it one filter for each condition that
+/// can fail, in the order of the statement. `None` if the filter needs no split.
 fn stage_filter(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let schema = filter.input().schema();
     let (mut fallible, mut safe) = (Vec::new(), Vec::new());
@@ -62,7 +62,7 @@ fn stage_filter(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 .with_default_selectivity(filter.default_selectivity())
                 .with_batch_size(filter.batch_size())
         } else {
-            // Keep the projection and the limit.
+            // The new filter keeps the projection and the limit of the old filter.
             FilterExecBuilder::from(filter).with_predicate(predicate).with_input(input)
         };
         input = Arc::new(builder.build()?);
@@ -70,8 +70,8 @@ fn stage_filter(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     Ok(below.then_some(input))
 }
 
-/// A condition that evaluates fallible parts only if the other operands of AND or OR do not decide
-/// the result. NULL may become false, because a filter treats both alike.
+/// Rewrites a condition so that operands of AND or OR that can fail are evaluated only if the other
+/// operands do not decide the result. NULL may become false, because a filter treats both alike.
 fn guarded(condition: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
     let Some(operator) = logical_operator(condition) else { return Ok(Arc::clone(condition)) };
     let mut operands = Vec::new();
@@ -101,7 +101,7 @@ fn logical_operator(expression: &Arc<dyn PhysicalExpr>) -> Option<Operator> {
     matches!(operator, Operator::And | Operator::Or).then_some(operator)
 }
 
-/// The operands of a chain of one operator, in the written order.
+/// Collects the operands of a chain of one operator, in the order of the statement.
 fn flatten<'a>(
     expression: &'a Arc<dyn PhysicalExpr>,
     operator: Operator,
@@ -116,8 +116,8 @@ fn flatten<'a>(
     }
 }
 
-/// Whether some value can make the expression fail, judged by its operators: functions can fail,
-/// comparisons cannot.
+/// Whether the expression can fail for some value. The test considers only the operators: functions
+/// can fail, comparisons cannot.
 fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     let mut found = false;
     expression.each(|part| {
@@ -146,7 +146,7 @@ fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool>
     Ok(found)
 }
 
-/// Whether `to` can hold every value of `from`.
+/// Whether a cast from `from` to `to` cannot fail, because `to` can hold every value.
 fn widens(from: &DataType, to: &DataType) -> bool {
     let text = |data_type: &DataType| {
         matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)

@@ -1,5 +1,5 @@
-//! One name for each column of a UNION. DataFusion's rules read the columns of the members by the
-//! names of the first member, for example if the other members have no rows.
+//! Gives the columns of all inputs of a UNION the same names. DataFusion's rules use the column
+//! names of the first input for the other inputs too, for example if only one input has rows.
 //!
 //! ```text
 //!   Union                    Union
@@ -19,7 +19,7 @@ use stratalog_functions::plan_walk::PlanWalk;
 
 use crate::rules::types::common_types::{columns_of, unaliased};
 
-/// Gives the columns of all members the names of the UNION. Runs after type coercion.
+/// Gives the columns of all inputs the column names of the UNION. Runs after type coercion.
 #[derive(Debug)]
 pub struct UnionNames;
 

@@ -1,8 +1,8 @@
-//! The node of an as-of join: each left row is joined with the first rows of the right side, in an
-//! order.
+//! The plan node of an as-of join, which joins each left row with the first matching right rows in
+//! a given order.
 //!
-//! [`decorrelation`](super::decorrelation) makes the node of a subquery with an ORDER BY and a LIMIT.
-//! The executor of the node is part of the query engine.
+//! [`decorrelation`](super::decorrelation) creates the node for a subquery with an ORDER BY and a
+//! LIMIT. The query engine has the physical operator of the node.
 
 use std::{
     cmp::Ordering,
@@ -16,44 +16,46 @@ use datafusion::{
     logical_expr::{Expr, Extension, LogicalPlan, SortExpr, UserDefinedLogicalNodeCore},
 };
 
-/// The upper bound of a left row: the row matches the right rows with a `right` value not behind
-/// the row's `left` value, in the reverse of [`AsOf::order`].
+/// The bound of an as-of join: a right row matches a left row only if its `right` value does not
+/// pass the `left` value. In an ascending [`AsOf::order`], the `left` value is the lower bound of
+/// the `right` value; in a descending order it is the upper bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub struct Until {
-    /// An expression over the left side's columns.
+    /// An expression over the columns of the left side.
     pub left: Expr,
-    /// An expression over the right side's columns: the first expression of the order, or an
-    /// expression that grows with the first one.
+    /// An expression over the columns of the right side: the first expression of the order, or an
+    /// expression that grows with it.
     pub right: Expr,
-    /// True if right rows with an equal value match too.
+    /// True if right rows with a value equal to the bound match too.
     pub inclusive: bool,
 }
 
-/// For each row of `left`, the first `rows` rows of `right` in `order` that are equal in `on` and
-/// within `until`. The join drops left rows without a match. NULL equals nothing.
+/// An as-of join: joins each row of `left` with the first `rows` rows of `right` in `order` that
+/// are equal in `on` and within `until`. Left rows without a match are dropped. NULL does not equal
+/// NULL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AsOf {
-    /// The rows that look for a match.
+    /// The left side, for whose rows the join finds matches.
     pub left: LogicalPlan,
-    /// The rows that match.
+    /// The right side, whose rows are the possible matches.
     pub right: LogicalPlan,
-    /// Pairs of equal expressions of one type: the first over the left side's columns, the second
-    /// over the right side's columns.
+    /// Pairs of expressions that must be equal. The first expression is over the columns of the
+    /// left side, the second over the columns of the right side; both have the same type.
     pub on: Vec<(Expr, Expr)>,
-    /// The bound of the matches of a left row.
+    /// The bound of the matches for a left row; `None` without a bound.
     pub until: Option<Until>,
-    /// Expressions over the right side's columns.
+    /// The order of the matches, by expressions over the columns of the right side.
     pub order: Vec<SortExpr>,
-    /// At least one.
+    /// The maximum number of matches for a left row; at least 1.
     pub rows: usize,
     schema: DFSchemaRef,
 }
 
 impl AsOf {
-    /// Joins two plans.
+    /// Creates the join of two plans.
     ///
     /// # Errors
-    /// Both sides have a column with the same name.
+    /// An error if both sides have a column with the same name.
     pub fn try_new(
         left: LogicalPlan,
         right: LogicalPlan,
@@ -68,16 +70,16 @@ impl AsOf {
         Ok(Self { left, right, on, until, order, rows, schema })
     }
 
-    /// The same join with another left plan that has the same columns.
+    /// The same join with another left side that has the same columns.
     ///
     /// # Errors
-    /// As [`Self::try_new`].
+    /// See [`Self::try_new`].
     pub fn with_left(&self, left: LogicalPlan) -> Result<Self> {
         let Self { right, on, until, order, rows, .. } = self.clone();
         Self::try_new(left, right, on, until, order, rows)
     }
 
-    /// The join as a node of a plan.
+    /// Wraps the join in a plan node.
     pub fn into_plan(self) -> LogicalPlan {
         LogicalPlan::Extension(Extension { node: Arc::new(self) })
     }
@@ -108,8 +110,8 @@ impl UserDefinedLogicalNodeCore for AsOf {
         on.chain(until).chain(self.order.iter().map(|by| &by.expr)).cloned().collect()
     }
 
-    /// Predicates stay above the join: below the join, a predicate would change which rows come
-    /// last.
+    /// Filters stay above the join. Below the join, a filter would remove rows before the first
+    /// rows are chosen.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }

@@ -1,11 +1,11 @@
-//! Turns correlated subqueries, which name columns of the rows outside, into joins.
+//! Turns correlated subqueries, which name columns of an outer query, into joins.
 //!
-//! DataFusion itself turns the usual correlated subqueries into joins: only the WHERE of the
-//! subquery names outside columns. This rule leaves the usual subqueries alone
-//! ([`native_subqueries`]). It computes all other subqueries by the method of "Unnesting Arbitrary
-//! Queries" (Neumann, Kemper 2015): once for all outside rows, beside the outside values that the
-//! subquery names. Aggregates add the outside values to their groups, windows to their
-//! partitions, and limits count rows for each combination of outside values.
+//! DataFusion itself turns simple correlated subqueries into joins, in which only the WHERE names
+//! outer columns. This rule does not change the simple subqueries ([`native_subqueries`]). It
+//! computes all other subqueries by the method of "Unnesting Arbitrary Queries" (Neumann, Kemper
+//! 2015): once for all outer rows, together with the distinct values of the outer columns that the
+//! subquery names (its *keys*). Aggregates add the keys to their groups, windows add the keys to
+//! their partitions, and limits count rows for each combination of keys.
 //!
 //! ```text
 //!   Filter: a > (subquery of k)        Projection: the columns of t
@@ -16,7 +16,7 @@
 //!                                              the distinct k of t
 //! ```
 //!
-//! The plan reads `t` twice: both reads must return the same rows.
+//! The plan reads `t` twice; both reads must return the same rows.
 
 mod native_subqueries;
 mod one_row;
@@ -50,7 +50,7 @@ use self::{
 };
 use crate::errors::to_datafusion;
 
-/// Turns subqueries into joins. Runs when all types are final.
+/// Rule: turns correlated subqueries into joins. Runs when all types are final.
 #[derive(Debug)]
 pub struct Decorrelation;
 
@@ -72,10 +72,10 @@ impl AnalyzerRule for Decorrelation {
     }
 }
 
-/// Prefix of the names of subquery keys.
+/// Prefix of the column names of subquery keys.
 pub const OUTER_KEY_PREFIX: &str = "__outside_";
 
-/// Whether a column is the key of a subquery. Keys distinguish all values.
+/// Whether an expression is a key column of a subquery. Equal keys are identical values.
 pub fn is_key(expr: &Expr) -> bool {
     match expr {
         Expr::Column(column) => column.name.starts_with(OUTER_KEY_PREFIX),
@@ -84,11 +84,11 @@ pub fn is_key(expr: &Expr) -> bool {
     }
 }
 
-/// Maximum number of nodes that the subqueries of one statement add to the plan. Each level of
-/// correlated subqueries doubles the nodes of the level above.
+/// Maximum number of nodes that the subqueries of a statement may add to the plan. Each nested
+/// level of correlated subqueries doubles the nodes of the outer level.
 const NODES_MAX: usize = 5_000;
 
-/// State shared by the subqueries of one statement.
+/// State shared by all subqueries of a statement.
 #[derive(Debug, Default)]
 pub struct DecorrelationState {
     names: Cell<usize>,
@@ -96,7 +96,8 @@ pub struct DecorrelationState {
 }
 
 impl DecorrelationState {
-    /// For a plan that may contain names from an earlier run.
+    /// Creates the state for a plan. The numbers of new names begin after the names of an earlier
+    /// run.
     fn of(plan: &LogicalPlan) -> Result<Self> {
         let state = Self::default();
         plan.each_with_subqueries(|node| {
@@ -117,7 +118,7 @@ impl DecorrelationState {
         self.names.replace(self.names.get() + 1)
     }
 
-    /// Counts nodes added to the plan.
+    /// Counts the nodes of `plan` as added nodes; an error if too many nodes were added.
     fn count(&self, plan: &LogicalPlan) -> Result<()> {
         plan.each(|_| {
             self.nodes.set(self.nodes.get() + 1);
@@ -162,7 +163,7 @@ impl DecorrelationState {
                 let (others, asking) = split_conditions(filter.predicate, |condition| {
                     Ok(!is_subquery_in(condition)? && !condition.is_volatile())
                 })?;
-                // Evaluate the subqueries only for the remaining rows.
+                // Evaluates the subqueries only for rows that pass the other conditions.
                 let input = with_filter(filter.input, others)?;
                 let mut joins = SubqueryJoins::of(self, input);
                 let conditions = asking
@@ -226,14 +227,14 @@ impl DecorrelationState {
             LogicalPlan::Join(join) => return self.outer_conditions(join).map(Transformed::yes),
             other => return Ok(Transformed::yes(other)),
         };
-        // Filter, sort and window pass on all columns of their input.
+        // A filter, sort or window returns all columns of its input, including the added columns.
         match changed {
             true => project(plan, columns.into_iter().map(Expr::Column)).map(Transformed::yes),
             false => Ok(Transformed::yes(plan)),
         }
     }
 
-    /// Turns the nested subqueries of a subquery into joins.
+    /// Turns the subqueries inside of a subquery into joins.
     fn subquery_of(&self, expr: Expr) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::Exists(mut exists) => {
@@ -280,8 +281,8 @@ impl DecorrelationState {
         self.node(LogicalPlan::Filter(Filter::try_new(asking, Arc::new(join))?))
     }
 
-    /// Evaluates the subqueries in the conditions of an outer join before the join, beside the rows
-    /// of the side that the subquery names.
+    /// Evaluates the subqueries in the condition of an outer join before the join, for the rows of
+    /// the side that the subquery names.
     fn outer_conditions(&self, mut join: Join) -> Result<LogicalPlan> {
         let Some(filter) = join.filter.take() else { return Ok(LogicalPlan::Join(join)) };
         let mut left = SubqueryJoins::of(self, Arc::clone(&join.left));
@@ -322,7 +323,8 @@ impl DecorrelationState {
         }
     }
 
-    /// A lateral join: the rows on the right are computed for each row on the left.
+    /// Decorrelates a lateral join, in which the right side is computed for each row of the left
+    /// side. `None` if the join needs no change.
     fn lateral(&self, join: &Join) -> Result<Option<LogicalPlan>> {
         let left_joined = match join.join_type {
             JoinType::Inner => false,
@@ -373,7 +375,7 @@ fn push_below_lateral(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     with_filter(joined, others).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
 }
 
-/// Splits a conjunction into the conditions for which `is` holds, and the other conditions.
+/// Splits a conjunction into the conditions for which `is` returns true, and the other conditions.
 fn split_conditions(
     predicate: Expr,
     is: impl Fn(&Expr) -> Result<bool>,
@@ -395,7 +397,7 @@ fn with_filter(rows: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<Arc<Logi
     })
 }
 
-/// Refuses the subquery: rows without a partner in the outer join would also need its answer.
+/// The error for a subquery in the condition of an outer join that names columns of both sides.
 fn names_both_sides() -> Error {
     Error::new(
         ErrorKind::FeatureNotSupported,
@@ -409,8 +411,8 @@ fn project(plan: LogicalPlan, columns: impl Iterator<Item = Expr>) -> Result<Log
     Ok(LogicalPlan::Projection(projection))
 }
 
-/// Adds columns to the input of a sort: the columns that the sort's subqueries name and the select
-/// list lacks.
+/// Adds the columns that the subqueries of a sort name, and that the select list lacks, to the
+/// input of the sort.
 fn with_sort_columns(sort: Sort) -> Result<Sort> {
     let LogicalPlan::Projection(projection) = sort.input.as_ref() else { return Ok(sort) };
     let mut missing = Vec::new();
@@ -436,7 +438,7 @@ fn with_sort_columns(sort: Sort) -> Result<Sort> {
     Ok(Sort { input: Arc::new(LogicalPlan::Projection(input)), ..sort })
 }
 
-/// The columns of `schema` that a plan names from keys.
+/// The columns of `schema` that a plan names as outer columns.
 fn outer_columns_in(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
     native_subqueries::outer_columns(plan)
         .into_iter()
@@ -444,7 +446,7 @@ fn outer_columns_in(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
         .collect()
 }
 
-/// A join in which NULL equals nothing.
+/// A join with the condition `on`, in which NULL does not equal NULL.
 fn filter_join(
     left: Arc<LogicalPlan>,
     right: LogicalPlan,
@@ -472,7 +474,7 @@ fn has_subquery(node: &LogicalPlan) -> Result<bool> {
     any_expression(node, is_subquery_in)
 }
 
-/// Whether a property holds for any expression of a node, without the nodes below.
+/// Whether `is` returns true for an expression of a node. The nodes below do not count.
 pub fn any_expression(node: &LogicalPlan, is: impl Fn(&Expr) -> Result<bool>) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {

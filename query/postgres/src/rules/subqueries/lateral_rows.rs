@@ -1,11 +1,11 @@
-//! LATERAL subqueries that compute rows from one row, for example `FROM t, unnest(t.list)`.
-//! DataFusion can plan these subqueries but cannot execute them.
+//! Rewrites LATERAL subqueries that compute their rows from a single outer row, for example `FROM
+//! t, unnest(t.list)`. DataFusion can plan these subqueries, but cannot execute them.
 //!
 //! ```text
 //!   Join                         Projection: t's columns, the subquery's
 //!   ├─ t                           Unnest
 //!   └─ Subquery                      Projection: t's columns, t.list
-//!        Unnest              ─►        Projection: t's columns, under names of their own
+//!        Unnest              ─►        Projection: t's columns, under temporary names
 //!          Projection: outer t.list      t
 //!            one empty row
 //! ```
@@ -24,7 +24,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
-/// Attaches LATERAL subqueries to the rows of their left side.
+/// Rule: replaces the join with a LATERAL subquery by nodes above the left side of the join.
 #[derive(Debug)]
 pub struct LateralRows;
 
@@ -69,7 +69,7 @@ fn attach_lateral(join: &Join) -> Result<Option<LogicalPlan>> {
     }
     let attach = LateralAttachment { left: &join.left, outer, level: level_of(&join.right)? };
     let Some(rows) = attach.rows_of(&join.right)? else { return Ok(None) };
-    // Restore the original names of the columns.
+    // Restores the original names of the left columns.
     let mut columns: Vec<Expr> = Vec::with_capacity(join.schema.fields().len());
     for (at, (qualifier, field)) in join.left.schema().iter().enumerate() {
         columns.push(attach.column(at).alias_qualified(qualifier.cloned(), field.name()));
@@ -85,8 +85,8 @@ fn attach_lateral(join: &Join) -> Result<Option<LogicalPlan>> {
     rows.build().map(Some)
 }
 
-/// The nesting depth of the joins attached in a plan. Each join names the columns of its left side
-/// by its own level.
+/// The number of nested joins that the rule has already rewritten in a plan. The number makes the
+/// temporary names of each level distinct.
 fn level_of(plan: &LogicalPlan) -> Result<usize> {
     let mut level = 0;
     plan.each(|node| {
@@ -100,12 +100,12 @@ fn level_of(plan: &LogicalPlan) -> Result<usize> {
     Ok(level)
 }
 
-/// Prefix of the left side's column names during the computation of the subquery.
+/// Prefix of the temporary names of the left columns, during the computation of the subquery.
 const KEPT: &str = "$left";
 
 struct LateralAttachment<'a> {
     left: &'a Arc<LogicalPlan>,
-    /// Whether left rows stay if the subquery has no rows.
+    /// True for an outer join: left rows stay even if the subquery returns no rows.
     outer: bool,
     level: usize,
 }
@@ -123,8 +123,8 @@ impl LateralAttachment<'_> {
         (0..self.left.schema().fields().len()).map(|at| self.column(at))
     }
 
-    /// A plan with the left columns, then the columns of `plan`. `None` if `plan` does not compute
-    /// rows from one row.
+    /// A plan that returns the left columns and then the columns of `plan`. `None` if `plan` does
+    /// not compute its rows from a single row.
     fn rows_of(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         match plan {
             LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
@@ -176,7 +176,7 @@ impl LateralAttachment<'_> {
     }
 
     /// An expression of the subquery, over the left columns. `None` if the expression contains
-    /// subqueries, or columns from further outside.
+    /// subqueries, or columns of a query further out.
     fn inner(&self, expr: &Expr) -> Result<Option<Expr>> {
         let mut within = true;
         let expr = expr.clone().change_up(|expr| match expr {

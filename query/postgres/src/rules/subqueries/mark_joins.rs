@@ -1,10 +1,11 @@
-//! EXISTS and IN in places where DataFusion does not plan a join: in a select list, and in group,
-//! aggregate and sort expressions. Also IN within a larger condition, where DataFusion treats
-//! unknown like false.
+//! Turns EXISTS and IN into mark joins where DataFusion does not plan a join: in a select list, and
+//! in group, aggregate and sort expressions. Also turns IN inside of a larger condition into a mark
+//! join, because DataFusion would treat an unknown result (NULL) like false there. A mark join adds
+//! a boolean column, the *mark*, which says whether a row has a match.
 //!
 //! ```text
 //!   Projection: a, EXISTS (rows)          Projection: a, mark
-//!     t                            ─►       LeftMark Join: what rows say of t
+//!     t                            ─►       LeftMark Join: t with the mark
 //!                                             t
 //!                                             rows
 //! ```
@@ -34,7 +35,7 @@ use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use super::decorrelation::any_expression;
 use crate::rules::aggregates::aggregate_inputs;
 
-/// Turns EXISTS and IN into marks. Runs when all types are final.
+/// Rule: replaces EXISTS and IN by marks. Runs when all types are final.
 #[derive(Debug)]
 pub struct MarkJoins;
 
@@ -53,7 +54,7 @@ fn asks(expr: &Expr) -> Result<bool> {
     expr.exists(|part| Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_))))
 }
 
-/// Whether IN is a part of a larger condition.
+/// Whether a condition contains an IN as only a part of it.
 fn is_within(condition: &Expr) -> Result<bool> {
     let is_all = matches!(condition, Expr::InSubquery(_));
     Ok(!is_all && condition.exists(|part| Ok(matches!(part, Expr::InSubquery(_))))?)
@@ -65,7 +66,8 @@ fn any_within(predicate: &Expr) -> Result<bool> {
         .try_fold(false, |any, condition| Ok(any || is_within(condition)?))
 }
 
-/// Computes expressions with subqueries below `DISTINCT ON`, which takes only columns.
+/// Computes expressions with subqueries in a projection below `DISTINCT ON`, which accepts only
+/// columns.
 fn before_distinct(on: DistinctOn) -> Result<LogicalPlan> {
     let mut columns: Vec<Expr> =
         on.input.schema().columns().into_iter().map(Expr::Column).collect();
@@ -157,7 +159,7 @@ fn with_marks(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Lo
     }
 }
 
-/// An input, joined with the answers of subqueries.
+/// The input of a plan node, joined with the subqueries of the node.
 struct MarkJoinInput<'a> {
     plan: LogicalPlan,
     numbers: &'a Cell<usize>,
@@ -189,7 +191,8 @@ impl<'a> MarkJoinInput<'a> {
             .collect()
     }
 
-    /// An expression with marks in place of subqueries. Subqueries without a possible mark stay.
+    /// Replaces the subqueries in an expression by marks. Subqueries for which no mark is possible
+    /// stay.
     fn rewrite(&mut self, expr: Expr) -> Result<Expr> {
         expr.change_up(|part| match part {
             Expr::Exists(Exists { subquery, negated }) => {
@@ -208,7 +211,8 @@ impl<'a> MarkJoinInput<'a> {
         .map(|expr| expr.data)
     }
 
-    /// `x IN (SELECT y …)`: NULL if no y equals x, but x or some y is NULL.
+    /// An expression for `x IN (SELECT y …)`. The result is NULL if no y equals x, but x or some y
+    /// is NULL. `None` if no mark is possible.
     fn member(&mut self, membership: &InSubquery) -> Result<Option<Expr>> {
         let rows = &membership.subquery.subquery;
         let Some(of_rows) = rows.head_output_expr()? else { return Ok(None) };
@@ -236,8 +240,8 @@ impl<'a> MarkJoinInput<'a> {
             .map(Some)
     }
 
-    /// Whether a row exists, and the two expressions of `equal`, if given, are equal for the row.
-    /// `None` if a join cannot compute the answer.
+    /// Joins `rows`, and returns the mark: true if a row exists for which the two expressions of
+    /// `equal`, if given, are equal. `None` if a join cannot compute the mark.
     fn mark(&mut self, rows: &LogicalPlan, equal: Option<(&Expr, &Expr)>) -> Result<Option<Expr>> {
         let predicate = equal.map(|(left, right)| left.clone().eq(right.clone()));
         let mut pull_up = PullUpCorrelatedExpr::new()
@@ -258,7 +262,7 @@ impl<'a> MarkJoinInput<'a> {
             .transpose()?;
         let equality = match equal {
             Some((left, _)) => {
-                // IN compares with the first column.
+                // IN compares with the first column of the subquery.
                 let Some(field) = rows.schema().fields().first() else { return Ok(None) };
                 let right = Column::new(Some(alias.clone()), field.name());
                 Some(left.clone().eq(Expr::Column(right)))
@@ -268,7 +272,8 @@ impl<'a> MarkJoinInput<'a> {
         let rows = LogicalPlanBuilder::from(rows).alias(alias.clone())?.build()?;
         let filter =
             conjunction(equality.into_iter().chain(correlated)).unwrap_or_else(|| lit(true));
-        // A mark needs no other columns, whose names would have to be unique.
+        // The mark needs only the columns of the condition. Other columns would have to have unique
+        // names.
         let needed: Vec<Expr> = filter
             .column_refs()
             .into_iter()

@@ -1,5 +1,5 @@
-//! Updates the types of the outside columns named by a subquery: the planner recorded their types
-//! before rules changed the types.
+//! Updates the types of the outer columns that a subquery names. The planner recorded these types
+//! before other rules changed the types of the columns.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
 use crate::rules::types::common_types::UnionTypes;
 
-/// Updates the types of outside columns in subqueries. Runs before type coercion.
+/// Rule: updates the types of outer columns in subqueries. Runs before type coercion.
 #[derive(Debug)]
 pub struct OuterTypes;
 
@@ -37,8 +37,8 @@ impl AnalyzerRule for OuterTypes {
         if !names_outside {
             return Ok(plan);
         }
-        // A UNION may depend on the types of outside columns, and other columns may depend on the
-        // type of the UNION.
+        // The type of a UNION may depend on outer columns, and other columns may depend on the type
+        // of the UNION; several rounds are therefore necessary.
         let mut plan = plan;
         for _ in 0..ROUNDS {
             plan = UnionTypes.analyze(updated(plan, &[])?, config)?;
@@ -47,10 +47,11 @@ impl AnalyzerRule for OuterTypes {
     }
 }
 
-/// Maximum number of UNIONs in a chain of dependent types.
+/// Number of rounds: the maximum length of a chain of UNIONs whose types depend on each other.
 const ROUNDS: usize = 2;
 
-/// The updated plan. `outside` lists the schemas outside of the plan, the nearest schema last.
+/// The plan with updated types. `outside` has the schemas of the outer queries, from the outermost
+/// to the innermost.
 fn updated(plan: LogicalPlan, outside: &[DFSchema]) -> Result<LogicalPlan> {
     plan.transform_down_up(
         |node| of_lateral(node, outside),
@@ -68,7 +69,7 @@ fn updated(plan: LogicalPlan, outside: &[DFSchema]) -> Result<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
-/// The columns of a LATERAL join's left side are outside columns for the right side.
+/// Updates a LATERAL join: the columns of its left side are outer columns for its right side.
 fn of_lateral(node: LogicalPlan, outside: &[DFSchema]) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
     let is_lateral = join.right.exists(|node| {
@@ -85,7 +86,8 @@ fn of_lateral(node: LogicalPlan, outside: &[DFSchema]) -> Result<Transformed<Log
     Ok(Transformed::new(LogicalPlan::Join(join), true, TreeNodeRecursion::Jump))
 }
 
-/// `schemas` lists the schemas outside, and last the schema of the node itself.
+/// Updates an expression. `schemas` has the schemas of the outer queries, and last the schema of
+/// the node itself.
 fn of_expression(expr: Expr, schemas: &[DFSchema]) -> Result<Transformed<Expr>> {
     match expr {
         Expr::OuterReferenceColumn(field, column) => {

@@ -1,5 +1,5 @@
-//! `ARRAY[…]` in a subquery as a call of a function: the planner finds outer columns among the
-//! arguments of a function, but not among the elements of an array.
+//! Writes `ARRAY[…]` in a subquery as a function call. The planner finds outer columns in the
+//! arguments of a function, but not in the elements of an array.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -24,27 +24,27 @@ use crate::{
     walk::{self, Change, Flow},
 };
 
-/// The name of the function; no user can write the name.
+/// The name of the function. No statement can write this name.
 const FUNCTION: &str = "$array";
 
-/// The function with the name `$array`.
+/// Creates the function `$array`.
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(ArrayCall { signature }))
 }
 
-/// Whether `call` is a call of the function.
+/// Whether `call` calls the function `$array`.
 pub fn is_array(call: &ScalarFunction) -> bool {
     call.func.inner().is::<ArrayCall>()
 }
 
-/// Writes arrays with columns, in subqueries, as calls.
+/// Replaces each array that names columns, inside of a subquery, by a call of `$array`.
 pub fn as_calls(statement: &mut Statement) {
     let _ = walk::change(statement, &mut ArrayCallRewrite { queries: 0 });
 }
 
 struct ArrayCallRewrite {
-    /// Queries around.
+    /// The number of queries around the visited expression.
     queries: usize,
 }
 
@@ -79,10 +79,10 @@ impl Change for ArrayCallRewrite {
     }
 }
 
-/// Replaces each call by the original array.
+/// Rewrite: turns each call of `$array` back into an array.
 #[derive(Debug)]
 pub struct RestoredArrays {
-    /// The function that makes arrays.
+    /// The function that creates arrays.
     pub make_array: Arc<ScalarUDF>,
 }
 

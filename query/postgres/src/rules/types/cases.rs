@@ -1,13 +1,14 @@
-//! CASE as a call of a function, for queries in which the planner would give CASE another type than
-//! PostgreSQL. The planner takes the type of the first result, and knows nothing of jsonb:
+//! Writes CASE as a function call, in queries in which the planner would give CASE another type
+//! than PostgreSQL. The planner uses the type of the first result, and ignores the SQL type jsonb:
 //!
 //! ```text
 //!   (CASE WHEN a THEN j END) || b   ─►   $case(false, a, j, NULL) || b
 //!   VALUES (CASE WHEN a THEN 1 ELSE 2.5 END), (3)
 //! ```
 //!
-//! Only a query whose first plan has a CASE of a wrong type is planned with calls, because a call
-//! takes longer to plan. [`RestoredCases`] restores the CASE before other rules look at the plan.
+//! A query is planned with these calls only if its first plan contains a CASE with a wrong type,
+//! because planning the calls takes longer. [`RestoredCases`] turns the calls back into CASE
+//! expressions before other rules run.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -40,16 +41,17 @@ use crate::{
     walk::{self, Tree},
 };
 
-/// The name of the function; no user can write the name.
+/// The name of the function. No statement can write this name.
 const FUNCTION: &str = "$case";
 
-/// The function. Volatile, so that no call is computed before simplification restores the CASE.
+/// Creates the function `$case`. The function is volatile, so that no rule computes a call before
+/// the call becomes a CASE again.
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Volatile);
     Arc::new(ScalarUDF::new_from_impl(CaseCall { signature }))
 }
 
-/// Whether a tree has a CASE.
+/// Whether a tree contains a CASE.
 pub fn has_case(tree: &impl Tree) -> bool {
     let each = |expr: &Written| match expr {
         Written::Case { .. } => ControlFlow::Break(()),
@@ -58,7 +60,7 @@ pub fn has_case(tree: &impl Tree) -> bool {
     walk::expressions(tree, each).is_break()
 }
 
-/// Writes each CASE of a statement as a call.
+/// Replaces each CASE of a statement by a call of `$case`.
 pub fn as_calls(statement: &mut Statement) {
     let null = || Written::Value(Value::Null.into());
     let _ = walk::expressions_mut(statement, |expr| {
@@ -80,7 +82,7 @@ pub fn as_calls(statement: &mut Statement) {
     });
 }
 
-/// Whether the planner gives a CASE of the plan a type that is not PostgreSQL's.
+/// Whether a CASE in the plan has a type that is not PostgreSQL's type.
 ///
 /// # Errors
 /// Errors of the plan traversal.
@@ -106,11 +108,12 @@ pub fn are_mistyped(plan: &LogicalPlan) -> Result<bool> {
 fn is_mistyped(case: &Case, whole: &Expr, schema: &DFSchema, in_values: bool) -> bool {
     let results = || case.else_expr.iter().chain(case.when_then_expr.iter().map(|(_, then)| then));
     let given: Vec<ValueType> = results().map(|result| ValueType::of(result, schema)).collect();
-    // Later rules report type errors.
+    // If the types do not match, a later rule reports the error.
     let Ok(Some(wanted)) = common_type("CASE", &given) else { return false };
     let Ok((_, field)) = whole.to_field(schema) else { return false };
     match ColumnType::from_arrow_field(&field) {
-        // The digits matter, too: functions around the CASE are planned by its digits.
+        // The precision and scale must match too, because the planner derives the types of outer
+        // functions from them.
         Some(planned) => {
             let is_settled_later = !in_values && is_narrowed(&planned, &wanted);
             planned != wanted && !(is_settled_later && results().all(|result| is_constant(result)))
@@ -131,22 +134,24 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// Constants are bigint until the types are settled.
+/// Whether the types differ only because constants are still bigint: a later rule makes them
+/// integers.
 fn is_narrowed(planned: &ColumnType, wanted: &ColumnType) -> bool {
     matches!((planned, wanted), (ColumnType::BigInt, ColumnType::Integer))
 }
 
-/// The CASE of a call.
+/// The parts of the CASE that a call of `$case` represents.
 pub struct CaseParts<'a> {
-    /// The value compared with all conditions.
+    /// The value that is compared with all conditions (`CASE v WHEN …`); `None` without such a
+    /// value.
     pub base: Option<&'a Expr>,
-    /// Conditions and results.
+    /// The pairs of a condition and its result.
     pub choices: &'a [[Expr; 2]],
     /// The result of ELSE.
     pub otherwise: &'a Expr,
 }
 
-/// The parts of a call; `None` for other functions.
+/// The parts of a call of `$case`; `None` for calls of other functions.
 pub fn parts(call: &ScalarFunction) -> Option<CaseParts<'_>> {
     if !call.func.inner().is::<CaseCall>() {
         return None;
@@ -164,7 +169,7 @@ pub fn parts(call: &ScalarFunction) -> Option<CaseParts<'_>> {
     Some(CaseParts { base, choices, otherwise })
 }
 
-/// Replaces each call by the original CASE.
+/// Rewrite: turns each call of `$case` back into a CASE.
 #[derive(Debug)]
 pub struct RestoredCases;
 
@@ -219,7 +224,7 @@ impl ScalarUDFImpl for CaseCall {
         let first = if has_base { 3 } else { 2 };
         let last = arguments.arg_fields.len().saturating_sub(1);
         let is_result = |at: &usize| *at == last || *at >= first && (*at - first).is_multiple_of(2);
-        // PostgreSQL looks at ELSE first.
+        // Like PostgreSQL, considers the type of ELSE first.
         let results = || std::iter::once(last).chain((0..last).filter(is_result));
         let given: Vec<ValueType> = results()
             .filter_map(|at| {
@@ -237,7 +242,7 @@ impl ScalarUDFImpl for CaseCall {
         Ok(Arc::new(Field::new(FUNCTION, data_type, true)))
     }
 
-    // Arguments of functions in FROM are computed during planning.
+    // Needed for the arguments of functions in FROM, which are computed during planning.
     fn simplify(&self, arguments: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let call = ScalarFunction::new_udf(function(), arguments);
         Ok(match restored_case(&call) {

@@ -1,5 +1,6 @@
-//! The common type of values in `coalesce`, `CASE`, `greatest`, `UNION` … Like in PostgreSQL, a
-//! literal without a type takes the type of the other values, and the widest type of a kind wins.
+//! The common type of the values in `coalesce`, `CASE`, `greatest`, `UNION` and similar
+//! expressions. Like in PostgreSQL, an untyped literal gets the type of the other values. Among
+//! types of one category, for example numbers, the widest type is used.
 
 use std::sync::Arc;
 
@@ -30,17 +31,17 @@ pub use unions::{
 /// Maximum number of decimal digits in a numeric.
 const DIGITS_MAX: u8 = 38;
 
-/// The known type of a value.
+/// What is known about the type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueType {
-    /// A literal without a type.
+    /// A quoted constant without a type, and its text.
     Text(String),
     /// NULL without a type.
     Null,
-    /// A value of this type. The flag is false if the type is not exact: oids and similar types
-    /// look like numbers and names.
+    /// A value of this type. The flag is false if the real type is another one: for example, an oid
+    /// has the Arrow type of a number.
     Typed(ColumnType, bool),
-    /// A value of a type without a name in SQL.
+    /// A value whose type has no SQL name here.
     Other,
 }
 
@@ -56,7 +57,7 @@ impl ValueType {
         }
     }
 
-    /// The type of a constant; `None` if the constant tells no more than its field.
+    /// The type of a constant; `None` if only the type of its field is known.
     pub fn of_constant(value: &ScalarValue) -> Option<Self> {
         match value {
             ScalarValue::Int64(Some(number)) if i32::try_from(*number).is_ok() => {
@@ -89,10 +90,11 @@ impl ValueType {
     }
 }
 
-/// The common type of values; `None` leaves the choice to DataFusion.
+/// The common type of the given values; `None` leaves the choice to DataFusion.
 ///
 /// # Errors
-/// `DatatypeMismatch` for types of different kinds; `what` names the place of the values.
+/// `DatatypeMismatch` for types without a common type. `what` is the name of the expression for the
+/// message.
 pub fn common_type(what: &str, given: &[ValueType]) -> Result<Option<ColumnType>> {
     use ColumnType as T;
     let mut common: Option<(ColumnType, bool)> = None;
@@ -129,7 +131,7 @@ pub fn common_type(what: &str, given: &[ValueType]) -> Result<Option<ColumnType>
             });
             Some(texts.fold(numeric, |before, text| wider(&before, &text).unwrap_or(before)))
         }
-        // The precision of the other values must not cut off digits of a literal.
+        // A literal must not lose decimal digits because of the precision of the other values.
         Some((T::Timestamp { precision }, _)) => {
             Some(T::Timestamp { precision: precision_beside(precision, given) })
         }
@@ -140,8 +142,8 @@ pub fn common_type(what: &str, given: &[ValueType]) -> Result<Option<ColumnType>
     })
 }
 
-/// The precision of times beside literals. If a literal has more digits, at least the precision of
-/// a time without an explicit precision.
+/// The common precision of times and literals: `precision`, but at least 6 if a literal has more
+/// decimal digits than `precision`.
 fn precision_beside(precision: u8, given: &[ValueType]) -> u8 {
     let finer = given.iter().any(|given| match given {
         ValueType::Text(text) => {
@@ -157,7 +159,7 @@ fn is_array(column_type: &ColumnType) -> bool {
     matches!(column_type, ColumnType::Array(_))
 }
 
-/// Digits before and after the decimal point.
+/// The number of digits before and after the decimal point.
 fn digits(column_type: &ColumnType) -> (u8, u8) {
     match column_type {
         ColumnType::SmallInt => (5, 0),
@@ -168,7 +170,7 @@ fn digits(column_type: &ColumnType) -> (u8, u8) {
     }
 }
 
-/// The wider of two types, if an implicit cast between the types exists.
+/// The wider of two types; `None` if no implicit cast between the types exists.
 fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
     use ColumnType as T;
     if left == right {
@@ -200,10 +202,10 @@ fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
     })
 }
 
-/// `expr` in the common type.
+/// Casts `expr` to the common type.
 ///
 /// # Errors
-/// PostgreSQL's error for a literal that is not a value of the type.
+/// PostgreSQL's error for a literal that is not valid for the type.
 pub fn in_type(
     expr: Expr,
     given: &ValueType,
@@ -251,7 +253,7 @@ mod tests {
             (T::SmallInt, T::BigInt, Some(T::BigInt)),
             (T::Integer, numeric(3, 1), Some(numeric(11, 1))),
             (numeric(10, 2), numeric(8, 4), Some(numeric(12, 4))),
-            // No decimal place is lost: a number too large for the type is an error.
+            // Keeps all decimal places; a number that is too large for the type is an error.
             (numeric(38, 0), numeric(38, 38), Some(numeric(38, 38))),
             (numeric(38, 0), numeric(3, 2), Some(numeric(38, 2))),
             (numeric(10, 2), T::Real, Some(T::Real)),

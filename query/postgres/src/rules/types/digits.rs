@@ -1,5 +1,5 @@
-//! Decimal places of rounded numerics, like in PostgreSQL: `round(n, 2)` has two, `ceil(n)` has
-//! none. DataFusion keeps the scale of the argument.
+//! The number of decimal places of rounded numerics, like in PostgreSQL: `round(n, 2)` has two,
+//! `ceil(n)` has none. DataFusion keeps the scale of the argument.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use datafusion::{
 
 use super::floats;
 
-/// The name of the cast that gives a number room. The name identifies the cast, because a number of
-/// 38 digits has the same type before and after the cast.
+/// The field name of the cast that gives a number one more digit. The name identifies the cast,
+/// because a number with 38 digits has the same type before and after the cast.
 const ROOM: &str = "room";
 
-/// Casts the result of a rounding function to its decimal places.
+/// Rewrite: casts the result of a rounding function to its number of decimal places.
 #[derive(Debug)]
 pub struct RoundedDigits;
 
@@ -41,7 +41,7 @@ impl FunctionRewrite for RoundedDigits {
         }
         let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
         if let Some(number) = call.args.first_mut() {
-            // Only a settled quotient has all of its digits.
+            // A quotient has all its digits only after `settled`.
             *number = floats::settled(std::mem::take(number), schema)?;
         }
         let Some(Ok(DataType::Decimal128(precision, scale))) =
@@ -49,8 +49,8 @@ impl FunctionRewrite for RoundedDigits {
         else {
             return Ok(Transformed::no(Expr::ScalarFunction(call)));
         };
-        // The function itself keeps the type of the argument, but the next integer after 99.5 has
-        // another digit.
+        // The function keeps the type of its argument, but a rounded value may need one more digit:
+        // 99.5 becomes 100.
         let more = u8::from(digits.is_some());
         let roomy = precision.saturating_add(more).min(38);
         if let Some(number) = call.args.first_mut() {
@@ -61,7 +61,8 @@ impl FunctionRewrite for RoundedDigits {
         let call = Expr::ScalarFunction(call);
         let wanted = match digits {
             Some(digits) => with_digits(precision, scale, digits),
-            // The optimizer may find the number of digits, and the function's type would change.
+            // If the optimizer later finds a constant number of digits, the type of the call would
+            // change; the cast keeps the type.
             None => Some(call.get_type(schema)?),
         };
         Ok(Transformed::yes(match wanted {
@@ -71,12 +72,14 @@ impl FunctionRewrite for RoundedDigits {
     }
 }
 
-/// Whether a number already has a cast for another digit: functions are rewritten repeatedly.
+/// Whether a number already has the cast for one more digit, because functions are rewritten
+/// repeatedly.
 fn is_roomy(number: &Expr) -> bool {
     matches!(number, Expr::Cast(Cast { field, .. }) if field.name() == ROOM)
 }
 
-/// A constant number of decimal places; negative numbers count as 0.
+/// A constant number of decimal places; `None` for other expressions. A negative number counts as
+/// 0.
 fn constant(expr: &Expr) -> Option<i8> {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(digits)), _) => i8::try_from((*digits).max(0)).ok(),
@@ -88,18 +91,18 @@ fn constant(expr: &Expr) -> Option<i8> {
     }
 }
 
-/// The numeric type with `digits` decimal places. `None` if the type already has `digits` decimal
-/// places, or has no room.
+/// The numeric type with `digits` decimal places; `None` if the type already has this number of
+/// decimal places, or if 38 digits are too few.
 fn with_digits(precision: u8, scale: i8, digits: i8) -> Option<DataType> {
     if digits == scale {
         return None;
     }
-    // Rounding may carry into another digit before the point.
+    // Rounding may carry into one more digit in front of the decimal point.
     let whole = i16::from(precision) - i16::from(scale) + i16::from(digits < scale);
     let precision = u8::try_from((whole + i16::from(digits)).max(1)).ok()?;
     match (precision <= 38, digits < scale) {
         (true, _) => Some(DataType::Decimal128(precision, digits)),
-        // Fewer digits than before always have room.
+        // A type with fewer decimal places than before always has room.
         (false, true) => Some(DataType::Decimal128(38, digits)),
         (false, false) => None,
     }

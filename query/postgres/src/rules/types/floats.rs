@@ -1,6 +1,6 @@
-//! Like in PostgreSQL, a numeric or an integer beside a double precision or real becomes a double
-//! precision. DataFusion would turn the float into a numeric, which is slow, rounds, and fails on
-//! NaN; and an integer beside a real into a real, which rounds.
+//! Like in PostgreSQL, a numeric or an integer combined with a double precision or real becomes a
+//! double precision. DataFusion would convert the float to a numeric, which is slow, rounds, and
+//! fails for NaN; and an integer combined with a real to a real, which rounds.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -23,7 +23,7 @@ use super::common_types::is_set_operation;
 
 mod sets;
 
-/// Casts numbers to double precision like PostgreSQL. Runs before type coercion.
+/// Rule: casts numbers to double precision like PostgreSQL. Runs before type coercion.
 #[derive(Debug)]
 pub struct FloatPromotion;
 
@@ -43,7 +43,7 @@ impl AnalyzerRule for FloatPromotion {
                 let changed = expr.change_up(|expr| of_expression(expr, &schema))?;
                 Ok(changed.update_data(|expr| name.restore(expr)))
             })?;
-            // Types of the nodes below may have changed, too.
+            // The types of the nodes below may have changed too.
             let data = changed.data.recompute_schema()?;
             Ok(if changed.transformed || has_new_keys {
                 Transformed::yes(data)
@@ -55,8 +55,8 @@ impl AnalyzerRule for FloatPromotion {
     }
 }
 
-/// Gives quotients of numerics all of their digits during planning. A function that rounds a
-/// quotient of a query in FROM is planned by the number of digits.
+/// Gives quotients of numerics their full number of decimal places already during planning. The
+/// planning of a function that rounds a column of a subquery depends on this number.
 #[derive(Debug)]
 pub struct Quotients;
 
@@ -77,8 +77,8 @@ impl ExprPlanner for Quotients {
     }
 }
 
-/// Plans arithmetic of a real with an integer or numeric in double precision, to give the right
-/// types to expressions around the result.
+/// Plans arithmetic of a real with an integer or numeric in double precision, so that outer
+/// expressions get the right types.
 #[derive(Debug)]
 pub struct RealOperands;
 
@@ -106,7 +106,8 @@ impl ExprPlanner for RealOperands {
     }
 }
 
-/// The type of a dividend with a numeric quotient; `None` for other quotients.
+/// The type to which the dividend of a numeric division is cast; `None` if the quotient is not a
+/// numeric.
 fn dividend_type(dividend: &DataType, divisor: &DataType) -> Option<DataType> {
     if is_numeric(dividend) && (is_numeric(divisor) || divisor.is_integer()) {
         Some(with_fraction(dividend))
@@ -129,7 +130,7 @@ fn is_exact(data_type: &DataType) -> bool {
     is_numeric(data_type) || data_type.is_integer()
 }
 
-/// Whether PostgreSQL casts both operands to double precision, and DataFusion does not.
+/// Whether PostgreSQL casts both operands to double precision, but DataFusion would not.
 fn in_doubles(left: &DataType, right: &DataType) -> bool {
     let meet = |exact: &DataType, float: &DataType| match float {
         DataType::Float32 => is_exact(exact),
@@ -139,7 +140,7 @@ fn in_doubles(left: &DataType, right: &DataType) -> bool {
     meet(left, right) || meet(right, left)
 }
 
-/// A number in double precision; other values unchanged.
+/// Casts a number to double precision. Other values stay unchanged.
 fn in_double(expr: Expr, given: &DataType) -> Expr {
     match given {
         DataType::Float32 => cast(expr, DataType::Float64),
@@ -148,9 +149,9 @@ fn in_double(expr: Expr, given: &DataType) -> Expr {
     }
 }
 
-/// An integer or numeric constant in real, if real holds the constant without loss. The comparison
-/// of a real with the constant gives the same result in both types, and a scan supports columns but
-/// not casts.
+/// The integer or numeric constant as a real; `None` if the type real would round it. The
+/// comparison of a real with such a constant has the same result in both types, and a scan can
+/// evaluate conditions on columns but not on casts.
 fn in_real(expr: &Expr) -> Option<Expr> {
     let Expr::Literal(value, metadata) = expr else { return None };
     if !is_exact(&value.data_type()) {
@@ -163,7 +164,7 @@ fn in_real(expr: &Expr) -> Option<Expr> {
     same.then(|| Expr::Literal(ScalarValue::Float32(Some(real)), metadata.clone()))
 }
 
-/// The sides of a comparison of two types accepted by [`in_doubles`].
+/// Casts the sides of a comparison whose types [`in_doubles`] accepts.
 fn comparison_in_doubles(left: (Expr, &DataType), right: (Expr, &DataType)) -> (Expr, Expr) {
     if *left.1 == DataType::Float32
         && let Some(real) = in_real(&right.0)
@@ -178,8 +179,8 @@ fn comparison_in_doubles(left: (Expr, &DataType), right: (Expr, &DataType)) -> (
     (in_double(left.0, left.1), in_double(right.0, right.1))
 }
 
-/// The keys of a join in the types of the comparison. The keys of INTERSECT and EXCEPT already have
-/// common types.
+/// Casts the keys of a join to the type in which PostgreSQL compares them. The flag is true if a
+/// key changed. The keys of INTERSECT and EXCEPT already have common types.
 fn of_keys(plan: LogicalPlan) -> (LogicalPlan, bool) {
     let LogicalPlan::Join(mut join) = plan else { return (plan, false) };
     if is_set_operation(&join) {
@@ -199,12 +200,13 @@ fn of_keys(plan: LogicalPlan) -> (LogicalPlan, bool) {
     (LogicalPlan::Join(join), changed)
 }
 
-/// Whether the types include both a numeric and a float.
+/// Whether the types include a numeric and a float.
 fn meet<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
     types.clone().any(is_numeric) && types.clone().any(is_float)
 }
 
-/// `expr` in double precision; a constant is parsed from its text.
+/// Casts `expr` to double precision. A numeric constant is parsed again from its text, without an
+/// intermediate rounding.
 pub fn float(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(value, metadata) if is_numeric(&value.data_type()) => {
@@ -218,7 +220,7 @@ pub fn float(expr: Expr) -> Expr {
                 None => cast(Expr::Literal(value, metadata), DataType::Float64),
             }
         }
-        // A cast added by the planner.
+        // The planner added this cast to numeric.
         Expr::Cast(Cast { expr, field }) if is_numeric(field.data_type()) && is_constant(&expr) => {
             float(*expr)
         }
@@ -234,10 +236,10 @@ fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, _))
 }
 
-/// The expression with the final types of its numbers.
+/// Gives the numbers in an expression their final types.
 ///
 /// # Errors
-/// Errors from the types of the parts.
+/// Errors from the types of the operands.
 pub fn settled(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expr.change_up(|expr| of_expression(expr, schema))?.data)
 }
@@ -308,16 +310,16 @@ fn of_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-/// Decimal places of a dividend; the quotient has four more.
+/// Decimal places of a dividend. The quotient has four decimal places more.
 const QUOTIENT_DIGITS: i8 = 12;
 
-/// The type of a dividend with enough decimal places for 16 decimal places in the quotient,
-/// PostgreSQL's minimum; or with as many decimal places as the type has room for.
+/// The type of a dividend with enough decimal places for a quotient with 16 decimal places,
+/// PostgreSQL's minimum, or with as many as fit in 38 digits.
 fn with_fraction(dividend: &DataType) -> DataType {
     match dividend {
         DataType::Decimal128(precision, scale) if *scale < QUOTIENT_DIGITS => {
             let more = QUOTIENT_DIGITS.saturating_sub(*scale).cast_unsigned();
-            // The planner gives `ceil(9.5)` the type of 9.5, without the digit for 10.
+            // The planner gives `ceil(9.5)` the type of 9.5, which has no digit for the 10.
             let carry = 1;
             let more = more.min(38_u8.saturating_sub(*precision).saturating_sub(carry));
             DataType::Decimal128(
@@ -333,10 +335,9 @@ fn is_of_numbers(op: Operator) -> bool {
     op.is_numerical_operators() || compares(op)
 }
 
-/// Casts each column of VALUES with a numeric and a float to double precision. The planner has cast
-/// all values of the column to numeric.
-/// VALUES with double precision in each column of floats and numerics. For the planner's original
-/// plan, before casts become functions.
+/// Casts each column of VALUES that contains both a numeric and a float to double precision; the
+/// planner has cast all its values to numeric. Must run on the planner's original plan, before
+/// casts become functions.
 pub fn values_in_doubles(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let none = DFSchema::empty();
     let given = |expr: &Expr| match expr {

@@ -1,5 +1,5 @@
-//! Refuses arrays of jsonb. The elements of an array have only an Arrow type, and jsonb would
-//! become text: `to_jsonb(array_agg(j))` would have strings in place of the values.
+//! Refuses arrays of jsonb. The elements of an array have only an Arrow type, so jsonb would become
+//! text: `to_jsonb(array_agg(j))` would contain strings in place of the JSON values.
 
 use datafusion::{
     common::{Result, config::ConfigOptions, tree_node::TreeNodeRecursion},
@@ -12,7 +12,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 use super::array_calls;
 use crate::{errors::to_datafusion, parameters::input_schema};
 
-/// Functions with an element among the arguments, and an array as result.
+/// Functions that return an array and take an element as an argument.
 const MAKING: [&str; 7] = [
     "make_array",
     "array_append",
@@ -23,7 +23,7 @@ const MAKING: [&str; 7] = [
     "array_resize",
 ];
 
-/// Refuses plans with arrays of jsonb.
+/// Rule: refuses plans with arrays of jsonb.
 #[derive(Debug)]
 pub struct JsonbArrays;
 
@@ -54,7 +54,7 @@ impl AnalyzerRule for JsonbArrays {
     }
 }
 
-/// The values that become elements of an array.
+/// The arguments of an expression that become elements of an array.
 fn elements(expr: &Expr) -> &[Expr] {
     match expr {
         Expr::ScalarFunction(call)

@@ -1,5 +1,5 @@
-//! Integer constants have the type `integer` if the value fits, like in PostgreSQL; all of
-//! DataFusion's constants are `bigint`.
+//! Gives integer constants the type `integer` if their value fits, like in PostgreSQL; in
+//! DataFusion all integer constants are `bigint`.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use stratalog_functions::plan_walk::TreeWalk;
 
 use super::common_types::outside_recursion;
 
-/// Narrows constants beside operators during planning: the type of the surrounding expression, for
-/// example `coalesce(v * 2, 1)` or `lead(v * 2, 1, -1)`, depends on the constants. Runs after all
-/// other planners.
+/// Narrows constants in operators to integer during planning. The type of an outer expression, for
+/// example `coalesce(v * 2, 1)` or `lead(v * 2, 1, -1)`, depends on the types of these constants.
+/// Runs after all other expression planners.
 #[derive(Debug)]
 pub struct IntegerOperands;
 
@@ -59,7 +59,7 @@ impl ExprPlanner for IntegerOperands {
         }))
     }
 
-    // The sum of integers is a bigint, and the sum of bigints a numeric.
+    // Like in PostgreSQL, the sum of integers is a bigint, and the sum of bigints a numeric.
     fn plan_aggregate(
         &self,
         mut expr: RawAggregateExpr,
@@ -80,7 +80,7 @@ impl ExprPlanner for IntegerOperands {
     }
 }
 
-/// Narrows a constant, and a CASE that returns only constants within the range of integer.
+/// Narrows a constant to integer, also a CASE that returns only constants in the range of integer.
 fn narrow_choice(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::Alias(mut alias) => {
@@ -101,7 +101,7 @@ fn narrow_choice(expr: Expr) -> Transformed<Expr> {
     }
 }
 
-/// Narrows the column of a subquery that selects a constant.
+/// Narrows the column of a subquery that returns a constant to integer.
 fn narrow_subquery(subquery: Subquery) -> Transformed<Expr> {
     if matches!(subquery.subquery.as_ref(), LogicalPlan::Projection(_))
         && let Ok(narrowed) = narrow_columns(LogicalPlan::clone(&subquery.subquery))
@@ -112,7 +112,7 @@ fn narrow_subquery(subquery: Subquery) -> Transformed<Expr> {
     Transformed::no(Expr::ScalarSubquery(subquery))
 }
 
-/// Narrows the constants among the columns of a node; the columns keep their names.
+/// Narrows the constants among the columns of a node to integer. The columns keep their names.
 ///
 /// # Errors
 /// Errors from the schema of the changed node.
@@ -122,7 +122,7 @@ pub(super) fn narrow_columns(node: LogicalPlan) -> Result<Transformed<LogicalPla
         let name = names.save(&expr);
         Ok(narrow_choice(expr).update_data(|expr| name.restore(expr)))
     })?;
-    // Types of the nodes below may have changed, too.
+    // The types of the nodes below may have changed too.
     narrowed.map_data(LogicalPlan::recompute_schema)
 }
 
@@ -135,8 +135,8 @@ fn is_integer_choice(case: &Case) -> bool {
     })
 }
 
-/// Narrows constants beside `||`, and writes uuids as text. Runs before the planners that make calls
-/// of array functions.
+/// Narrows the constant operands of `||` to integer, and converts uuids to text. Runs before the
+/// planners that turn `||` into calls of array functions.
 #[derive(Debug)]
 pub struct JoinedOperands;
 
@@ -167,8 +167,8 @@ impl ExprPlanner for JoinedOperands {
     }
 }
 
-/// Narrows constants in arithmetic, and constants in a select list. Elsewhere the type of a
-/// constant is invisible, or the surrounding function determines the type.
+/// Narrows constants in arithmetic and in select lists to integer. In other places the type of a
+/// constant has no effect, or the outer function determines the type.
 #[derive(Debug)]
 pub struct IntegerLiterals;
 
@@ -179,7 +179,7 @@ impl AnalyzerRule for IntegerLiterals {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         outside_recursion(plan, |node| {
-            // The planner has already settled the types of VALUES and of recursive queries.
+            // The planner has already determined the types of VALUES and of recursive queries.
             if matches!(node, LogicalPlan::Values(_) | LogicalPlan::RecursiveQuery(_)) {
                 return Ok(Transformed::no(node));
             }
@@ -192,7 +192,7 @@ impl AnalyzerRule for IntegerLiterals {
                 })?;
                 Ok(narrowed.update_data(|expr| name.restore(expr)))
             })?;
-            // Types of the nodes below may have changed, too.
+            // The types of the nodes below may have changed too.
             changed.map_data(LogicalPlan::recompute_schema)
         })
     }

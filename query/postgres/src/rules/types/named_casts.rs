@@ -1,4 +1,4 @@
-//! A function that gives a cast its own name during planning.
+//! The function `$cast`, which gives a cast a distinct column name during planning.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use stratalog_model::Error;
 
 use crate::errors::to_datafusion;
 
-/// The name of the function. No user can write this name.
+/// The name of the function. No statement can write this name.
 pub const FUNCTION: &str = "$cast";
 
-/// The function with the name [`FUNCTION`].
+/// Creates the function with the name [`FUNCTION`].
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::any(2, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(NamedCast { signature }))
 }
 
-/// Removes the calls from a plan; their names stay.
+/// Rule: removes the calls from a plan. The column names stay.
 #[derive(Debug)]
 pub struct NamedCasts;
 

@@ -1,6 +1,6 @@
-//! PostgreSQL's types for operands without a type: a parameter, or a literal in quotes. DataFusion
-//! assumes the type of the other operand. The assumption is wrong if the operand types of an
-//! operator differ: `$1 * interval '1 day'`, `time + $1`.
+//! Determines the types of untyped operands like in PostgreSQL: parameters, and quoted literals.
+//! DataFusion assumes the type of the other operand, which is wrong for operators with different
+//! operand types: `$1 * interval '1 day'`, `time + $1`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::errors::to_datafusion;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// Gives types to parameters and literals beside operators, before other planners run.
+/// Planner extension: gives types to untyped operands. Runs before other expression planners.
 #[derive(Debug)]
 pub struct OpenParameters;
 
@@ -72,7 +72,7 @@ impl ExprPlanner for OpenParameters {
         };
         let wanted = match (&expr.op, &beside) {
             (BinaryOperator::PGExp, known) if known.is_integer() => DataType::Float64,
-            // `||` joins a text with any other value.
+            // `||` concatenates text with a value of any type.
             (BinaryOperator::StringConcat, known)
                 if matches!(open, Expr::Placeholder(_)) && !is_text(known) && !known.is_null() =>
             {
@@ -123,7 +123,8 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     ColumnType::from_arrow_field(&field)
 }
 
-/// The operand type beside a value of type `beside`, for operators with a fixed operand type.
+/// The type of an untyped operand, if the operator and the type `beside` of the other operand
+/// determine it.
 fn of_operator(
     op: &BinaryOperator,
     beside: Option<ColumnType>,
@@ -144,7 +145,7 @@ fn of_operator(
     }
 }
 
-/// Whether both operands of an operator are arrays of the same type.
+/// Whether an operator requires arrays of the same type on both sides.
 fn takes_arrays(op: &BinaryOperator) -> bool {
     matches!(
         op,
@@ -161,7 +162,7 @@ fn takes_arrays(op: &BinaryOperator) -> bool {
     )
 }
 
-/// Reads an operand without a type as an array of the type `beside`.
+/// Gives an untyped operand the array type `beside` of the other operand.
 fn as_array(open: Expr, beside: &DataType) -> Result<Expr> {
     let field = Field::new("", beside.clone(), true);
     match ColumnType::from_arrow_field(&field) {
@@ -170,7 +171,7 @@ fn as_array(open: Expr, beside: &DataType) -> Result<Expr> {
     }
 }
 
-/// Reads an operand without a type as a value of `column_type`.
+/// Gives an untyped operand the type `column_type`.
 fn read_as(open: Expr, column_type: &ColumnType) -> Result<Expr> {
     Ok(match open {
         Expr::Placeholder(Placeholder { id, .. }) => {
@@ -185,11 +186,11 @@ fn read_as(open: Expr, column_type: &ColumnType) -> Result<Expr> {
     })
 }
 
-/// The elements of `ARRAY[…]` in their common type. Constants in quotes take the type of the other
-/// elements, and whole numbers are integers if the values fit.
+/// Casts the elements of `ARRAY[…]` to their common type. Quoted constants get the type of the
+/// other elements, and whole numbers become integers if their values fit.
 ///
 /// # Errors
-/// Fails for no elements, arrays of arrays, and elements without a common type.
+/// An error if no elements exist, if elements are arrays, or if the elements have no common type.
 pub fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     if elements.is_empty() {
         return Err(to_datafusion(
@@ -221,7 +222,8 @@ pub fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Result<Vec<
     Ok(elements)
 }
 
-/// Narrows a bigint constant to integer in an aggregate whose result is its argument.
+/// Narrows a bigint constant to integer, if it is the argument of an aggregate that returns its
+/// argument.
 fn narrow_argument(function: &str, arguments: &mut [Expr]) {
     const GIVE_IT: [&str; 9] = [
         "array_agg",
@@ -259,8 +261,8 @@ fn is_integer(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Int64(Some(value)), None) if i32::try_from(*value).is_ok())
 }
 
-/// Names an expression with casts by its full text. The planner names `sum(v)` and `sum(v::bigint)`
-/// alike, and takes only one of the two.
+/// Gives an expression that contains casts its full text as the name. Otherwise the planner would
+/// give `sum(v)` and `sum(v::bigint)` the same name, and keep only one of them.
 fn with_casts_named(expr: Expr) -> Expr {
     use datafusion::common::tree_node::TreeNode;
     let casts =

@@ -1,13 +1,13 @@
-//! Types of the columns of relations in FROM, settled before the planner reads the query around the
-//! relation:
+//! Determines the column types of subqueries in FROM before the planner reads the outer query:
 //!
 //! ```text
 //!   SELECT sum(c) / 4 FROM (SELECT 1 AS c) q
 //!                                  └ integer: the sum is a bigint, and the quotient has no fraction
 //! ```
 //!
-//! [`IntegerLiterals`](super::literals::IntegerLiterals) narrows constants after planning. The
-//! planner would take `c` for a bigint, the sum for a numeric, and plan another division.
+//! [`IntegerLiterals`](super::literals::IntegerLiterals) narrows constants to integer only after
+//! planning. Without this module, the planner would give `c` the type bigint and the sum the type
+//! numeric, and plan another division.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -34,11 +34,13 @@ use super::{
 };
 
 thread_local! {
-    /// Whether DataFusion's planner plans the next relation of this thread.
+    /// True if DataFusion's planner, and not this extension, plans the next relation on this
+    /// thread.
     static BY_DEFAULT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Settles the types of subqueries in FROM, and of queries in WITH at each reference.
+/// Planner extension: determines the types of subqueries in FROM, and of WITH queries at each
+/// reference.
 #[derive(Debug)]
 pub struct RelationTypes;
 
@@ -57,7 +59,7 @@ impl RelationPlanner for RelationTypes {
             }
             _ => return Ok(RelationPlanning::Original(Box::new(relation))),
         };
-        // `context.plan` calls the relation planners again, first of all this one.
+        // `context.plan` calls all relation planners again, and this extension first.
         BY_DEFAULT.set(true);
         let planned = context.plan(relation);
         BY_DEFAULT.set(false);
@@ -67,11 +69,11 @@ impl RelationPlanner for RelationTypes {
     }
 }
 
-/// A relation with the types of its constants settled. Relations within the relation are settled
-/// already.
+/// Gives the constants of a relation their final types. Relations inside of it already have final
+/// types.
 fn settled(plan: LogicalPlan, style: &TextStyle) -> Result<LogicalPlan> {
     match plan {
-        // The name of a query in WITH.
+        // The alias is the name of a WITH query.
         LogicalPlan::SubqueryAlias(alias) => {
             let input = settled(Arc::unwrap_or_clone(alias.input), style)?;
             SubqueryAlias::try_new(Arc::new(input), alias.alias).map(LogicalPlan::SubqueryAlias)
@@ -102,17 +104,17 @@ fn settled_node(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<Logi
                 other => Ok(Transformed::no(other)),
             })
         }
-        // The analyzer gives a parameter the type of the other columns.
+        // The analyzer later gives the parameter the type of the other columns.
         node if has_open_column(&node) => Ok(Transformed::no(node)),
         node => {
             let node = node.recompute_schema()?;
-            // The analyzer reports the errors.
+            // If this fails, the analyzer later reports the error.
             Ok(in_common_types(node.clone(), style).unwrap_or(Transformed::no(node)))
         }
     }
 }
 
-/// Whether a column of a set operation is a parameter without a type.
+/// Whether a column of a set operation is an untyped parameter.
 fn has_open_column(node: &LogicalPlan) -> bool {
     let is_open = |column: &Expr| matches!(uncast(unaliased(column)), Expr::Placeholder(open) if open.field.is_none());
     let has_open = |(columns, _): (Vec<Expr>, _)| columns.iter().any(is_open);

@@ -1,10 +1,10 @@
-//! Compares numerics with a common type of more than 38 digits: `n > 1e-38`, with a `numeric(10,2)`
-//! on the left. DataFusion's common type would have 38 digits behind the point and none before it,
-//! and the cast of most values would fail.
+//! Compares numerics whose common type needs more than 38 digits: `n > 1e-38`, where `n` is a
+//! `numeric(10,2)`. DataFusion's common type would have 38 decimal places and no digit in front of
+//! the decimal point, and the cast of most values would fail.
 //!
-//! This rule rounds a constant to the digits of the other side (`n > 0.015` means `n > 0.01` if `n`
-//! has two digits), or decides the comparison with a constant that no value reaches. Otherwise the
-//! rule casts both sides to a type with 76 digits.
+//! This rule rounds a constant to the scale of the other side (`n > 0.015` means `n > 0.01` if `n`
+//! has two decimal places). If no value can reach the constant, the rule replaces the comparison by
+//! its result. In all other cases, it casts both sides to a type with 76 digits.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use datafusion::{
 };
 use stratalog_functions::literal::compares;
 
-/// Finds a common type, or does without. Runs before type coercion.
+/// Rule: rewrites comparisons of numerics whose common type needs more than 38 digits. Runs before
+/// type coercion.
 #[derive(Debug)]
 pub struct WideNumerics;
 
@@ -83,8 +84,8 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) })
 }
 
-/// `n IN (…)`: a constant with the digits of `n` stays in the list, and every other value of the
-/// kind is compared alone.
+/// Rewrites `n IN (…)`. A constant with at most the decimal places of `n` stays in the list; each
+/// other numeric value that needs more than 38 digits becomes a separate comparison.
 fn in_list(list: InList, schema: &DFSchema) -> Transformed<Expr> {
     let InList { expr, list, negated } = list;
     let (mut kept, mut apart) = (Vec::new(), Vec::new());
@@ -100,7 +101,8 @@ fn in_list(list: InList, schema: &DFSchema) -> Transformed<Expr> {
                     {
                         kept.push(*right);
                     }
-                    // All constants that no value reaches give the same comparison.
+                    // Constants that no value can reach all become the same comparison; one is
+                    // enough.
                     comparison if apart.contains(&comparison) => {}
                     comparison => apart.push(comparison),
                 }
@@ -116,7 +118,7 @@ fn in_list(list: InList, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::yes(if negated { !any } else { any })
 }
 
-/// `CASE n WHEN … THEN …` as a CASE of comparisons.
+/// Rewrites `CASE n WHEN … THEN …` as a CASE of comparisons.
 fn of_case(
     base: Box<Expr>,
     when_then_expr: Vec<(Box<Expr>, Box<Expr>)>,
@@ -136,7 +138,7 @@ fn of_case(
     Transformed::yes(Expr::Case(Case { expr: None, when_then_expr, else_expr }))
 }
 
-/// The comparison without DataFusion's common type; `None` if that type has enough digits.
+/// The rewritten comparison; `None` if DataFusion's common type has enough digits.
 fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let left_type = left.get_type(schema).ok()?;
     let right_type = right.get_type(schema).ok()?;
@@ -150,7 +152,8 @@ fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
     })
 }
 
-/// Digits before and behind the point, of DataFusion's numeric for the type.
+/// The number of digits in front of and after the decimal point of the numeric type that DataFusion
+/// uses for a type; `None` if not an exact number.
 fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     Some(match data_type {
         DataType::Int16 => (5, 0),
@@ -163,8 +166,8 @@ fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     })
 }
 
-/// The digits of the common type before and behind the point, if a numeric with 38 digits has too
-/// few.
+/// The digits of the common type in front of and after the decimal point; `None` if a numeric with
+/// 38 digits has enough.
 fn too_many_digits(left: &DataType, right: &DataType) -> Option<(i16, i16)> {
     let (left_digits, right_digits) = (digits(left)?, digits(right)?);
     let whole = left_digits.0.max(right_digits.0);
@@ -172,20 +175,21 @@ fn too_many_digits(left: &DataType, right: &DataType) -> Option<(i16, i16)> {
     (left != right && whole + scale > i16::from(DECIMAL128_MAX_PRECISION)).then_some((whole, scale))
 }
 
-/// A type with 76 digits; `None` if these are too few, too.
+/// A numeric type with 76 digits; `None` if 76 digits are not enough.
 fn wide((whole, scale): (i16, i16)) -> Option<DataType> {
     let fits = whole + scale <= i16::from(DECIMAL256_MAX_PRECISION);
     let scale = i8::try_from(scale).ok().filter(|_| fits)?;
     Some(DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))
 }
 
-/// A wide type for a value and the first column of a subquery, if needed.
+/// The type with 76 digits for a value and the subquery column that it is compared with; `None` if
+/// 38 digits are enough.
 fn wide_beside(value: &Expr, subquery: &Subquery, schema: &DFSchema) -> Option<DataType> {
     let column = subquery.subquery.schema().fields().first()?;
     wide(too_many_digits(&value.get_type(schema).ok()?, column.data_type())?)
 }
 
-/// A subquery with its first column cast.
+/// Casts the first column of a subquery.
 fn in_type(subquery: Subquery, wanted: DataType) -> Result<Subquery> {
     let Some(column) = subquery.subquery.schema().columns().into_iter().next() else {
         return Ok(subquery);
@@ -196,7 +200,7 @@ fn in_type(subquery: Subquery, wanted: DataType) -> Result<Subquery> {
     Ok(subquery.with_plan(Arc::new(plan)))
 }
 
-/// A constant of a comparison: a number of units of the last digit.
+/// The constant of a comparison, as an integer number of units of its last decimal place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
     units: i256,
@@ -211,7 +215,7 @@ impl Bound {
         }
     }
 
-    /// The number of an integer or a numeric.
+    /// The constant for an integer or numeric value; `None` for other values.
     pub fn of_value(value: &ScalarValue) -> Option<Self> {
         let whole = |value: i128| Self { units: i256::from_i128(value), scale: 0 };
         Some(match value {
@@ -228,8 +232,8 @@ impl Bound {
         })
     }
 
-    /// The largest value with `scale` digits up to the constant, and whether both are equal. `None`
-    /// for values far out of range.
+    /// The largest value with `scale` decimal places that is not greater than the constant. The
+    /// flag is true if both are equal. `None` for values far out of range.
     pub fn floor(self, scale: i16) -> Option<(i256, bool)> {
         let power = |digits: i16| i256::from_i128(10).checked_pow(u32::try_from(digits).ok()?);
         if scale >= self.scale {
@@ -246,7 +250,8 @@ impl Bound {
         self.units.is_negative()
     }
 
-    /// `value op constant`, for a value of type `given`.
+    /// The comparison `value op constant`, for a value of type `given`, without a wider type;
+    /// `None` if this is not possible.
     fn compare(self, value: &Expr, given: &DataType, op: Operator) -> Option<Expr> {
         let (_, scale) = digits(given).filter(|_| !matches!(given, DataType::Decimal256(..)))?;
         let floor = self.floor(scale);
@@ -267,8 +272,8 @@ impl Bound {
     }
 }
 
-/// A constant of a type, from a number of units of its last digit; `None` if the number is out of
-/// range.
+/// A constant of the type `data_type` from a number of units of the last decimal place; `None` if
+/// out of range.
 fn in_units(units: i256, data_type: &DataType) -> Option<ScalarValue> {
     let units = units.to_i128()?;
     let fits = |precision: u8| {
@@ -288,7 +293,7 @@ fn in_units(units: i256, data_type: &DataType) -> Option<ScalarValue> {
     })
 }
 
-/// The result of a comparison for every value, and NULL for NULL.
+/// The expression for a comparison that has the same `result` for every value except NULL.
 fn known(value: &Expr, result: bool) -> Expr {
     let null = Expr::Literal(ScalarValue::Boolean(None), None);
     match result {

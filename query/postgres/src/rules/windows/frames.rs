@@ -1,6 +1,6 @@
-//! Window frames with PostgreSQL's bounds: a negative offset is an error (22013), and a frame with
-//! its end before its start has no rows. DataFusion computes with negative offsets, and refuses
-//! empty frames. This rule also computes offsets written as expressions.
+//! Window frames with PostgreSQL's bounds. A negative offset is an error (22013), and a frame that
+//! ends before its start has no rows. DataFusion accepts negative offsets, and refuses empty
+//! frames. This rule also computes offsets that are expressions.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ use crate::{
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Checks offsets, and gives functions over empty frames no rows. Runs after type coercion, when
-/// offsets have the type of the compared values.
+/// Rule: checks offsets, and makes functions over empty frames see no rows. Runs after type
+/// coercion, when offsets have the type of the compared values.
 #[derive(Debug)]
 pub struct Frames;
 
@@ -55,7 +55,8 @@ impl AnalyzerRule for Frames {
             }
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            // The calls of a node share their sort keys, so all of them get the wide key.
+            // The calls of a node share their sort keys; if one call needs a wider key, all calls
+            // get it.
             let widens = any_expression(&node, |expr| {
                 expr.exists(|part| Ok(matches!(part, Expr::WindowFunction(call) if adds(call))))
             })?;
@@ -73,16 +74,18 @@ impl AnalyzerRule for Frames {
     }
 }
 
-/// The name of the function for computed offsets; no user can write the name.
+/// The name of the function that stores a computed offset in PARTITION BY. No statement can write
+/// this name.
 pub const OFFSET_FUNCTION: &str = "$frame_offset";
 
-/// The function with the name [`OFFSET_FUNCTION`].
+/// Creates the function with the name [`OFFSET_FUNCTION`].
 pub fn offset_function() -> Arc<ScalarUDF> {
     let signature = Signature::any(2, Volatility::Volatile);
     Arc::new(ScalarUDF::new_from_impl(Offset { signature }))
 }
 
-/// Puts computed offsets into the frame of a call. Returns whether the frame has computed offsets.
+/// Computes the offsets that a call stores in PARTITION BY, and inserts them into its frame.
+/// Returns whether the call had such offsets.
 fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
     let params = &mut call.params;
     let mut found = Vec::new();
@@ -104,7 +107,8 @@ fn compute(call: &mut WindowFunction, schema: &DFSchema, config: &ConfigOptions)
         let Expr::Literal(at, _) = unaliased(at) else { return Err(unread_offset_error()) };
         let is_start = at.cast_to(&DataType::Int64)? == ScalarValue::Int64(Some(0));
         let (bound, which) = if is_start { (&mut start, "starting") } else { (&mut end, "ending") };
-        // The keys within the bound have this distance or more, else this distance or less.
+        // True if the keys of the frame are at least this far from the key of the row; false if at
+        // most this far.
         let is_least_distance = is_start == matches!(bound, WindowFrameBound::Following(_));
         let (WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value)) = bound
         else {
@@ -149,7 +153,7 @@ fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
-/// The length of an offset from an interval key.
+/// The length of an interval offset, in nanoseconds.
 fn length(given: &ScalarValue) -> Result<ScalarValue> {
     let of = given.data_type();
     if !of.is_string() && !matches!(of, DataType::Interval(_)) {
@@ -163,7 +167,7 @@ fn length(given: &ScalarValue) -> Result<ScalarValue> {
     }
 }
 
-/// The value of an offset.
+/// The value of a constant offset expression.
 fn constant(offset: &Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<ScalarValue> {
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(schema.clone()))
@@ -175,7 +179,7 @@ fn constant(offset: &Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<
     }
 }
 
-/// An offset in the type used by the frame.
+/// Converts an offset to the type that the frame needs.
 fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
     let of = given.data_type();
     if of.is_numeric() && *wanted == DataType::UInt64 {
@@ -184,7 +188,7 @@ fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
             _ => Err(negative_offset()),
         };
     }
-    // Text is read as the wanted type; other types must be of the same kind.
+    // Text is parsed as the wanted type; other types must be of the same kind.
     let fits = of.is_string()
         || of == *wanted
         || (of.is_integer() && wanted.is_numeric())
@@ -203,9 +207,8 @@ fn in_type(given: ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
     }
 }
 
-/// An offset in the digits of the keys. Digits beyond the keys' digits leave out the keys between
-/// the rounded and the exact offset; there are no such keys. An offset beyond the distance of any
-/// two keys is cut.
+/// Rounds an offset to the scale of the keys. The frame stays the same, because no key lies between
+/// the rounded and the exact offset. An offset larger than the distance of any two keys is reduced.
 fn in_digits(
     exact: Bound,
     precision: u8,
@@ -226,7 +229,7 @@ fn in_digits(
     Ok(ScalarValue::Decimal128(Some(units), precision, scale))
 }
 
-/// The function for computed offsets.
+/// The function that stores a computed offset.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Offset {
     signature: Signature,
@@ -254,8 +257,8 @@ impl ScalarUDFImpl for Offset {
     }
 }
 
-/// Computes each call once. Calls over different empty frames become the same call, and the
-/// elimination of common subexpressions would take a repeated call out of the node.
+/// Replaces equal calls of a node by one call. Calls over different empty frames become equal, and
+/// DataFusion's elimination of common subexpressions would move a repeated call out of the node.
 fn each_once(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(window) = node else { return Ok(Transformed::no(node)) };
     let mut seen: Vec<(Expr, Expr)> = Vec::new();
@@ -293,7 +296,7 @@ fn of_call(
         call.params.args = vec![Expr::Literal(none, None)];
         return Ok(Transformed::yes(Expr::WindowFunction(Box::new(call))));
     }
-    // A computed offset may need the wide type.
+    // A computed offset may need the wider type too.
     let widened = widens && widen(&mut call, schema)?;
     let computed = compute(&mut call, schema, config)?;
     let frame = &call.params.window_frame;
@@ -318,8 +321,9 @@ fn of_call(
     Ok(Transformed::new_transformed(call, widened || computed || in_hours))
 }
 
-/// Writes the days of two intervals on one side of the row as hours. The planner checks the order
-/// of the bounds, and takes 24 hours for less than a day. Returns whether the frame changed.
+/// Converts the days of two interval offsets on the same side of the row to hours. Otherwise the
+/// planner, which checks the order of the bounds, would treat 24 hours as less than a day. Returns
+/// whether the frame changed.
 fn days_in_hours(frame: &mut WindowFrame) -> bool {
     use WindowFrameBound::{Following, Preceding};
     let ((Preceding(start), Preceding(end)) | (Following(start), Following(end))) =
@@ -341,7 +345,7 @@ fn days_in_hours(frame: &mut WindowFrame) -> bool {
     true
 }
 
-/// Whether a call is `lag(v, NULL)` or `lead(v, NULL)`, with a NULL for every row.
+/// Whether a call is `lag(v, NULL)` or `lead(v, NULL)`, whose result is NULL for every row.
 fn shifts_by_null(call: &WindowFunction, schema: &DFSchema, config: &ConfigOptions) -> bool {
     let is_null = |expr: &Expr| {
         expr.column_refs().is_empty()
@@ -350,7 +354,7 @@ fn shifts_by_null(call: &WindowFunction, schema: &DFSchema, config: &ConfigOptio
     matches!(call.fun.name(), "lag" | "lead") && call.params.args.get(1).is_some_and(is_null)
 }
 
-/// Refuses an offset from a key of a type without distances.
+/// Refuses a RANGE offset if the type of the sort key has no distances.
 fn check_key(key: &DataType) -> Result<()> {
     let has_distance = key.is_numeric()
         || key.is_null()
@@ -368,9 +372,9 @@ fn unfit_offset() -> DataFusionError {
     ))
 }
 
-/// Gives a call with an empty frame no rows. NULL plus an offset is NULL, infinity plus an offset
-/// is infinity, and 1e300 plus 1 is 1e300: for such a key, a RANGE frame consists of the peers of
-/// the row.
+/// Makes a call with an empty frame see no rows. Some keys do not change by an offset: NULL plus an
+/// offset is NULL, infinity plus an offset is infinity, and 1e300 plus 1 is 1e300. For such a key,
+/// the RANGE frame consists of the peers of the row.
 fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
     let params = &mut call.params;
     let key = match params.order_by.as_slice() {
@@ -418,8 +422,8 @@ fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
             }
         }
     }
-    // All rows of the new frame are excluded by the filter, or have a NULL value. Without a
-    // nullable key the frame only grows, because not every aggregate can take rows out again.
+    // The filter excludes all rows of the new frame, or their values are NULL. Without a nullable
+    // key, the frame only grows, because not every aggregate can remove rows.
     let (start, units) = match key {
         Some(_) => (WindowFrameBound::CurrentRow, WindowFrameUnits::Range),
         None => (WindowFrameBound::Preceding(ScalarValue::UInt64(None)), WindowFrameUnits::Rows),
@@ -428,8 +432,8 @@ fn leave_none(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
     Ok(())
 }
 
-/// Whether a double is too large to change by the offset of the start or the end of a frame, the
-/// greater of both offsets in an empty frame.
+/// Whether a double does not change by the greater of the two offsets of an empty frame, because
+/// the double is too large.
 fn absorbed(double: Expr, frame: &WindowFrame, is_ascending: bool) -> Option<Expr> {
     let (offset, is_following) = match (&frame.start_bound, &frame.end_bound) {
         (WindowFrameBound::Preceding(_), WindowFrameBound::Preceding(end)) => (end, false),
@@ -444,7 +448,7 @@ fn absorbed(double: Expr, frame: &WindowFrame, is_ascending: bool) -> Option<Exp
     Some(moved.eq(double))
 }
 
-/// Whether the frame of a call adds an offset to its key.
+/// Whether the frame of a call computes a bound from the key and an offset.
 fn adds(call: &WindowFunction) -> bool {
     let frame = &call.params.window_frame;
     let is_offset = |bound: &WindowFrameBound| match bound {
@@ -457,17 +461,17 @@ fn adds(call: &WindowFunction) -> bool {
         && (is_offset(&frame.start_bound) || is_offset(&frame.end_bound))
 }
 
-/// Gives the key of a RANGE frame over whole numbers a wider type, because DataFusion's sums wrap:
-/// on an overflow, the frame of the largest number would begin with the smallest number. A real
-/// becomes a double, the type of PostgreSQL's sums. A date becomes a timestamp, because the sum of
-/// a date and an interval has a time of day. Returns whether the call changed.
+/// Gives the integer key of a RANGE frame a wider type, because DataFusion's sums wrap around: on
+/// an overflow, the frame of the largest number would begin with the smallest number. A real
+/// becomes a double, the type of PostgreSQL's sums. A date becomes a timestamp, because a date plus
+/// an interval has a time of day. Returns whether the call changed.
 fn widen(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     let params = &mut call.params;
     let frame = &params.window_frame;
     let [key] = params.order_by.as_mut_slice() else { return Ok(false) };
     let wide = match key.expr.get_type(schema)? {
         DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int64,
-        // The sum of two bigints has up to 20 digits.
+        // The sum of two bigints has at most 20 digits.
         DataType::Int64 => DataType::Decimal128(20, 0),
         DataType::Float32 => DataType::Float64,
         DataType::Date32 => {
@@ -518,7 +522,7 @@ fn is_negative(offset: &ScalarValue) -> Result<bool> {
     })
 }
 
-/// Whether a frame ends before its start, for every row.
+/// Whether a frame is empty for every row, because it ends before its start.
 fn is_empty(frame: &WindowFrame) -> bool {
     match (&frame.start_bound, &frame.end_bound) {
         (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => {

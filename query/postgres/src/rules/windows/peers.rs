@@ -1,5 +1,5 @@
-//! Windows with a RANGE frame without an offset: the frame ends with the peers of a row, for any
-//! type of the ORDER BY. DataFusion refuses types without a difference, for example uuid.
+//! RANGE frames without an offset, which end at the peers of a row (rows with an equal sort key),
+//! for any type of the ORDER BY. DataFusion refuses types without a difference, for example uuid.
 
 use arrow::datatypes::DataType;
 use datafusion::{

@@ -1,5 +1,5 @@
-//! `ntile` returns an integer, and `row_number`, `rank` and `dense_rank` a bigint, like in
-//! PostgreSQL. DataFusion's functions return unsigned numbers, with which `rank() / 2` would be a
+//! Makes `ntile` return an integer, and `row_number`, `rank` and `dense_rank` a bigint, like in
+//! PostgreSQL. DataFusion's functions return unsigned numbers, and `rank() / 2` would become a
 //! numeric.
 
 use std::{ops::Range, sync::Arc};
@@ -20,7 +20,7 @@ use datafusion::{
 
 use crate::rules::layers::{self, WindowLayer};
 
-/// `function` with a result of PostgreSQL's type, if `function` numbers rows.
+/// Wraps functions that number rows to return PostgreSQL's type. Other functions stay unchanged.
 pub fn of_integers(function: Arc<WindowUDF>) -> Arc<WindowUDF> {
     let result_type = match function.name() {
         "ntile" => DataType::Int32,
@@ -53,7 +53,7 @@ impl WindowLayer for RowNumbers {
     }
 }
 
-/// An evaluator with results of another type.
+/// An evaluator that converts the results of DataFusion's evaluator to another type.
 #[derive(Debug)]
 struct SignedEvaluator {
     inner: Box<dyn PartitionEvaluator>,

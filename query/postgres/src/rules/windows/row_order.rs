@@ -1,6 +1,6 @@
-//! Aggregates over a window, in the order of the window. DataFusion computes two windows with opposite
-//! orders in one order: `array_agg(v) OVER (ORDER BY v)` beside `count(*) OVER (ORDER BY v DESC)` would
-//! collect the rows in descending order.
+//! Makes aggregates over a window process the rows in the order of the window. DataFusion computes
+//! two windows with opposite orders in a single order: with `count(*) OVER (ORDER BY v DESC)` in
+//! the same query, `array_agg(v) OVER (ORDER BY v)` would collect the rows in descending order.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -12,8 +12,8 @@ use datafusion::{
 
 use crate::rules::layers::{self, AggregateLayer};
 
-/// Aggregates with the same value for each order of the rows, or with a counterpart for the opposite
-/// order.
+/// Aggregates that have the same value for every order of the rows, or that DataFusion can replace
+/// by another aggregate for the opposite order.
 const REVERSIBLE: [&str; 11] = [
     "count",
     "min",
@@ -28,12 +28,12 @@ const REVERSIBLE: [&str; 11] = [
     "nth_value",
 ];
 
-/// Keeps the order of the rows for all other aggregates over windows. The order also decides the
+/// Rule: keeps the row order for all other aggregates over windows. The order also affects the
 /// rounding of a sum of floats.
 #[derive(Debug)]
 pub struct WindowRowOrder;
 
-/// Whether the order of the rows decides the value of an aggregate over a window.
+/// Whether the result of an aggregate over a window depends on the order of the rows.
 fn depends_on_order(function: &AggregateUDF, arguments: &[Expr], schema: &DFSchema) -> bool {
     match function.name() {
         "sum" | "avg" => {

@@ -1,6 +1,6 @@
-//! `lag` and `lead` return the common type of value and default, like in PostgreSQL. DataFusion's
-//! functions return the type of the value: functions around the call would cut the digits of the
-//! default.
+//! Makes `lag` and `lead` return the common type of the value and the default, like in PostgreSQL.
+//! DataFusion's functions return the type of the value, and outer functions would cut off digits of
+//! the default.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::rules::{
     types::common_types::{ValueType, common_type},
 };
 
-/// `function` with the common type as result, if `function` is `lag` or `lead`.
+/// Wraps `lag` and `lead` to return the common type. Other functions stay unchanged.
 pub fn of_defaults(function: Arc<WindowUDF>) -> Arc<WindowUDF> {
     match function.name() {
         "lag" | "lead" => layers::window(function, ShiftedRows),
@@ -41,8 +41,8 @@ impl WindowLayer for ShiftedRows {
     }
 }
 
-/// The common type of two numbers, if the type is a numeric or a float. Two integers keep the type of
-/// the value: at this time each integer constant is a bigint.
+/// The common type of a value and a default, if it is a numeric or a float. For two integers the
+/// type of the value stays, because at this stage each integer constant is a bigint.
 fn common_number(value: &FieldRef, default: &FieldRef) -> Option<DataType> {
     let given = [ValueType::of_field(value), ValueType::of_field(default)];
     match common_type("LAG", &given).ok()?? {

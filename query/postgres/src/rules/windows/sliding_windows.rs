@@ -1,6 +1,6 @@
-//! Aggregates over sliding windows. The aggregates never subtract a value that leaves the window: a
-//! subtraction of floats leaves a residue, and cannot remove NaN and infinity. Functions without
-//! any subtraction also work over sliding windows.
+//! Aggregates over sliding windows that never subtract a value that leaves the window: a
+//! subtraction of floats leaves a rounding error, and cannot remove NaN and infinity. Aggregates
+//! without a subtraction also work over sliding windows.
 //!
 //! ```text
 //!         oldest                                newest
@@ -9,10 +9,11 @@
 //!         └ one partial for each ┘ │  └ one for all of them
 //! ```
 //!
-//! The result combines two partials. When all rows on the left have left the window, the rows on
-//! the right take their place: each row is aggregated twice, for any width of the window. A narrow
-//! window is aggregated anew, row by row, so that its float sums equal PostgreSQL's sums in every
-//! digit.
+//! The result combines two partial results: from the oldest row in the window to the end of the
+//! left side, and for all rows on the right side. When all rows on the left have left the window,
+//! the rows on the right become the rows on the left. Each row is aggregated twice, for any width
+//! of the window. A narrow window is aggregated row by row for each result, so that its float sums
+//! equal PostgreSQL's sums in every digit.
 
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ pub mod floats;
 mod frame;
 mod partial_results;
 
-/// `function` with sliding windows, if `function` subtracts floats or cannot subtract.
+/// Wraps aggregates that would subtract floats, or that cannot subtract, to work over sliding
+/// windows. Other functions stay unchanged.
 pub fn without_subtraction(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
         "sum" | "avg" | "var" | "var_pop" | "stddev" | "stddev_pop" | "corr" | "covar_samp"
@@ -69,7 +71,7 @@ impl AggregateLayer for SlidingAggregate {
     }
 }
 
-/// Creates accumulators, each for some rows of the window.
+/// Creates DataFusion's accumulators, each for some rows of the window.
 struct AccumulatorFactory {
     function: AggregateUDF,
     return_field: FieldRef,

@@ -1,6 +1,6 @@
-//! RANGE frames with an offset over a time of day. The key becomes a number of microseconds, and
-//! the offset the time part of its interval: as in PostgreSQL, the frame ends at midnight, and
-//! months and days of the interval count nothing.
+//! RANGE frames with an offset for a key of type time (time of day). The key becomes a number of
+//! microseconds, and the offset becomes the time part of its interval. Like in PostgreSQL, the
+//! frame ends at midnight, and months and days of the interval are ignored.
 //!
 //! ```text
 //!   ORDER BY k RANGE '1 hour' PRECEDING  ─►  ORDER BY k::bigint RANGE 3600000000 PRECEDING
@@ -15,7 +15,8 @@ use datafusion::{
     },
 };
 
-/// Rewrites the frames. Runs before type coercion, which refuses the key.
+/// Rule: converts the key and the offset of RANGE frames over a time of day to numbers. Runs before
+/// type coercion, which would refuse the key.
 #[derive(Debug)]
 pub struct TimeOfDayFrames;
 
@@ -47,7 +48,7 @@ impl FunctionRewrite for TimeOfDayFrames {
     }
 }
 
-/// Whether a key is the number that this rule makes of a time of day.
+/// Whether a sort key is a time of day that this rule has converted to a number.
 pub fn is_time_of_day(key: &Expr, schema: &DFSchema) -> bool {
     match key {
         Expr::Cast(number) => is_time(&number.expr, schema) || is_time_of_day(&number.expr, schema),
@@ -59,10 +60,10 @@ fn is_time(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|of| matches!(of, DataType::Time32(_) | DataType::Time64(_)))
 }
 
-/// The microseconds of an offset; `None` for an offset other than an interval.
+/// The microseconds of an interval offset; `None` for other offsets.
 ///
 /// # Errors
-/// An error in the text of the interval.
+/// An error if the text is not an interval.
 pub fn microseconds(offset: &ScalarValue) -> Result<Option<i64>> {
     let of = offset.data_type();
     if !of.is_string() && !matches!(of, DataType::Interval(_)) {
@@ -76,7 +77,8 @@ pub fn microseconds(offset: &ScalarValue) -> Result<Option<i64>> {
     }
 }
 
-/// A bound with the microseconds of its interval. A number is the place of a computed offset.
+/// Converts the interval of a bound to microseconds. A number stays, because it is the placeholder
+/// of a computed offset.
 fn of_bound(bound: &WindowFrameBound) -> Result<WindowFrameBound> {
     let number = |offset: &ScalarValue| {
         Ok::<_, datafusion::error::DataFusionError>(match offset.try_as_str().flatten() {

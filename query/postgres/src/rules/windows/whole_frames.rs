@@ -1,9 +1,9 @@
-//! RANGE frames with an end before the current row, over values that can be NULL, NaN or infinite.
+//! RANGE frames that end before the current row, over values that can be NULL, NaN or infinite.
 //!
-//! The frame of such a row ends with the row's peers: `NULL - 1` is NULL, and `Infinity - 1` is
-//! Infinity. DataFusion's streaming operator takes the end of every preceding frame as known
-//! before the next row arrives, and loses the peers of the next batch. The operator for whole
-//! partitions waits for all peers.
+//! For such a value, the frame ends with the peers of the row (rows with an equal key), because
+//! `NULL - 1` is NULL, and `Infinity - 1` is Infinity. DataFusion's streaming operator assumes that
+//! the end of a preceding frame is known before the next row arrives, and misses peers in the next
+//! batch. Its operator for whole partitions waits for all peers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use datafusion::{
 
 use crate::rules::each_node::EachNode;
 
-/// Replaces the streaming operator for frames with later peers by the operator for partitions.
+/// Rule: replaces the streaming operator by the operator for whole partitions, if a frame can end
+/// with later peers.
 pub const WHOLE_FRAMES: EachNode = EachNode::new("whole_frames", whole);
 
 fn whole(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -38,12 +39,13 @@ fn whole(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>
     let partitioned = !window.partition_keys().is_empty();
     let expressions = window.window_expr().to_vec();
     let whole = WindowAggExec::try_new(expressions, sorted(input, order), partitioned)?;
-    // The nodes above may read the order of a streaming operator over unsorted partitions.
+    // The nodes above may depend on the order in which a streaming operator returns unsorted
+    // partitions.
     let order_above = if is_sorted { None } else { node.output_ordering().cloned() };
     Ok(Some(sorted(Arc::new(whole), order_above)))
 }
 
-/// The rows of each stream in `order`.
+/// Sorts each stream of `input` in the given order, if any.
 fn sorted(input: Arc<dyn ExecutionPlan>, order: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
     match order {
         Some(order) => Arc::new(SortExec::new(order, input).with_preserve_partitioning(true)),
@@ -51,7 +53,7 @@ fn sorted(input: Arc<dyn ExecutionPlan>, order: Option<LexOrdering>) -> Arc<dyn 
     }
 }
 
-/// True if the frame of a row can end with a peer behind the row, although the end is PRECEDING.
+/// True if a frame with an end of PRECEDING can nevertheless contain peers after the row.
 fn ends_with_later_peers(
     expr: &Arc<dyn WindowExpr>,
     input: &Arc<dyn ExecutionPlan>,
@@ -67,7 +69,8 @@ fn ends_with_later_peers(
     Ok(by.expr.nullable(&schema)? || by.expr.data_type(&schema)?.is_floating())
 }
 
-/// The sort order of a window: the partitions, then the rows of a partition.
+/// The sort order that a window needs: the partition keys, then the order of the rows in a
+/// partition.
 fn order_of(expr: &Arc<dyn WindowExpr>) -> Option<LexOrdering> {
     let partitions =
         expr.partition_by().iter().map(|by| PhysicalSortExpr::new_default(Arc::clone(by)));

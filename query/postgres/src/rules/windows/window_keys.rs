@@ -1,8 +1,8 @@
-//! Columns for computed keys and arguments of windows.
+//! Computes the sort keys and arguments of windows in a projection below the window.
 //!
-//! DataFusion loses the order of some computed keys, for example `f(x) > 0` and `-f(x)`, on the way
-//! from the sort to the window, and then refuses the plan. A window computes its arguments for a
-//! whole batch, while a projection splits a batch of long values.
+//! DataFusion loses the order of some computed keys, for example `f(x) > 0` and `-f(x)`, between
+//! the sort and the window, and then refuses the plan. Besides, a window computes its arguments for
+//! a whole batch, but a projection splits a batch with long values.
 //!
 //! ```text
 //!   Window: rank() OVER (ORDER BY f(x) > 0)      Projection: x, rank
@@ -27,7 +27,7 @@ use datafusion::{
 use stratalog_functions::is_predicted;
 use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
-/// Computes keys and arguments below the windows. Runs when types and keys are settled.
+/// Rule: moves keys and arguments to a projection. Runs when types and keys are final.
 #[derive(Debug)]
 pub struct WindowKeys;
 
@@ -46,7 +46,7 @@ impl AnalyzerRule for WindowKeys {
 }
 
 fn with_columns(window: Window) -> Result<Transformed<LogicalPlan>> {
-    // A second analysis of a plan finds the keys of the first analysis.
+    // A second analysis of the same plan finds the key columns of the first analysis.
     let is_own = |column: &&Column| column.name.starts_with(KEY_PREFIX);
     let first = window.input.schema().columns().iter().filter(is_own).count();
     let mut computed: Vec<Expr> = Vec::new();
@@ -75,20 +75,20 @@ fn with_columns(window: Window) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(all)))
 }
 
-/// The prefix of the names of keys; no user can write the name.
+/// The prefix of the names of key columns. No statement can write such a name.
 const KEY_PREFIX: &str = "$window_key";
 
 fn key_name(at: usize) -> String {
     format!("{KEY_PREFIX}{at}")
 }
 
-/// Replaces the computed keys and the computed first argument of a call by columns with numbers
-/// from `first` on, and moves the expressions to `computed`. Returns whether any expression moved.
+/// Replaces the computed keys and the computed first argument of a call by columns, whose numbers
+/// begin at `first`. Moves the expressions to `computed`. Returns whether any expression was moved.
 fn take_keys(call: &mut WindowFunction, first: usize, computed: &mut Vec<Expr>) -> bool {
     let params = &mut call.params;
     let sorts = params.order_by.iter_mut().map(|sort| &mut sort.expr);
     let keys = params.partition_by.iter_mut().chain(sorts).filter(|key| is_computed(key));
-    // Other arguments are constants.
+    // Arguments after the first one are constants.
     let argument = params.args.iter_mut().take(1).filter(|argument| is_long(argument));
     let mut changed = false;
     for key in keys.chain(argument) {
@@ -103,7 +103,7 @@ fn take_keys(call: &mut WindowFunction, first: usize, computed: &mut Vec<Expr>) 
     changed
 }
 
-/// Whether DataFusion may lose the order of a key: the key compares, negates or chooses.
+/// Whether DataFusion may lose the order of a key: a comparison, a negation or a CASE.
 fn is_computed(key: &Expr) -> bool {
     let loses_order = |part: &Expr| match part {
         Expr::BinaryExpr(binary) => binary.op != Operator::StringConcat,
@@ -113,7 +113,7 @@ fn is_computed(key: &Expr) -> bool {
     key.exists(|part| Ok(loses_order(part))).unwrap_or_default()
 }
 
-/// Whether an argument has long values.
+/// Whether the values of an argument can be long.
 fn is_long(argument: &Expr) -> bool {
     let grows = |part: &Expr| match part {
         Expr::ScalarFunction(call) => is_predicted(call.name()),

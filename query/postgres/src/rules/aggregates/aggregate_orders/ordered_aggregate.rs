@@ -1,4 +1,4 @@
-//! An aggregate over the rows of an array, in an order.
+//! An aggregate over the collected rows of a group, in the order of its keys.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use stratalog_model::Error;
 
 use crate::errors::{from_arrow, to_datafusion};
 
-/// Aggregates rows of keys and arguments, in the order of the keys.
+/// A function that aggregates an array of rows. Each row consists of sort keys and arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct OrderedAggregate {
     function: Arc<AggregateUDF>,
-    /// For each key, whether it ascends, and whether NULL comes first.
+    /// For each key, whether the order is ascending, and whether NULL comes first.
     keys: Vec<(bool, bool)>,
     arguments: Vec<FieldRef>,
     result: FieldRef,
@@ -50,7 +50,7 @@ impl OrderedAggregate {
         Self { function, keys, arguments, result, is_distinct, ignores_nulls, signature }
     }
 
-    /// The sorted rows of the columns. The first columns are keys.
+    /// Sorts the rows of `columns`. The first columns are the sort keys.
     fn rows(&self, columns: &[ArrayRef]) -> Result<Option<Rows>> {
         let compared = match self.is_distinct {
             true => columns,
@@ -83,8 +83,8 @@ impl OrderedAggregate {
     }
 }
 
-/// The columns as rows in PostgreSQL's order; `None` without columns. Columns beyond the keys
-/// ascend.
+/// Converts columns to rows that compare in PostgreSQL's order; `None` without columns. Columns
+/// after the sort keys are in ascending order.
 fn rows_of(columns: &[ArrayRef], keys: &[(bool, bool)]) -> Result<Option<Rows>> {
     if columns.is_empty() {
         return Ok(None);
@@ -102,8 +102,8 @@ fn to_error(error: arrow::error::ArrowError) -> datafusion::error::DataFusionErr
     to_datafusion(from_arrow(error))
 }
 
-/// Values for a `string_agg` without a delimiter: a delimiter stands before each value except the
-/// first.
+/// Puts each delimiter in front of its value, except for the first value. A `string_agg` with an
+/// empty delimiter then joins the results.
 fn pieces(values: &ArrayRef, delimiters: &ArrayRef) -> Result<ArrayRef> {
     let values = cast(values, &DataType::Utf8)?;
     let delimiters = cast(delimiters, &DataType::Utf8)?;

@@ -1,4 +1,4 @@
-//! The shortest or longest interval of a group, also over a sliding window.
+//! The shortest or the longest interval of a group or of a sliding window.
 
 use std::collections::VecDeque;
 
@@ -14,16 +14,17 @@ use datafusion::{
 use super::{null, totals::first_array};
 use crate::rules::calendar::lengths;
 
-/// A queue of candidates: no later interval beats a candidate, and no candidate has left the
-/// window. Among intervals of equal length the last wins, like in PostgreSQL.
+/// Finds the least or greatest interval with a queue of candidates: intervals that are still in the
+/// window and that no later interval beats. Among intervals of equal length, the last one wins,
+/// like in PostgreSQL.
 #[derive(Debug)]
 pub(super) struct IntervalExtreme {
     largest: bool,
-    /// The number of the interval, and the interval.
+    /// The candidates: the number of the interval in input order, and the interval.
     candidates: VecDeque<(u64, IntervalMonthDayNano)>,
     added: u64,
     dropped: u64,
-    /// Whether intervals leave the window; otherwise a single candidate is enough.
+    /// Whether intervals can leave the window. If not, the queue keeps a single candidate.
     moves: bool,
 }
 

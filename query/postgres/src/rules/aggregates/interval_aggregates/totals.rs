@@ -1,5 +1,5 @@
-//! The sum or average of a group's intervals, also over a sliding window. Months, days and time are
-//! added separately, like in PostgreSQL.
+//! The sum or the average of the intervals of a group or of a sliding window. Like in PostgreSQL,
+//! months, days and times of day are added separately.
 
 use std::collections::HashMap;
 
@@ -21,10 +21,11 @@ use crate::{
 
 const PART: DataType = DataType::Decimal128(38, 0);
 
-/// Months, days, nanoseconds and number of rows; wide enough for any number of rows.
+/// The columns of a partial result: months, days, nanoseconds and the number of rows. The type is
+/// wide enough for any number of rows.
 pub(super) const STATE: [DataType; 4] = [PART, PART, PART, PART];
 
-/// The first array, or an error for an empty list.
+/// The first of the arrays; an error if no array is given.
 pub(super) fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("an aggregate needs an argument")))
 }
@@ -71,7 +72,7 @@ impl IntervalSum {
     }
 }
 
-/// The sum of all intervals of a group.
+/// Computes the sum, or the average, of all intervals of a group.
 #[derive(Debug)]
 pub(super) struct IntervalTotal {
     averages: bool,
@@ -134,7 +135,8 @@ impl Accumulator for IntervalTotal {
     }
 }
 
-/// The intervals of different lengths in a group: the first interval of each length.
+/// Computes the sum, or the average, of the distinct intervals of a group. Of all intervals with the
+/// same length, only the first counts.
 #[derive(Debug)]
 pub(super) struct DistinctIntervalSum {
     averages: bool,

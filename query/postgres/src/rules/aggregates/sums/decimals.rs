@@ -1,4 +1,4 @@
-//! Sums of numerics, computed in 256 bits: no number of rows can overflow a sum.
+//! Sums of numerics, computed with 256 bits: no possible number of rows overflows the sum.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use datafusion::{
 
 use super::{groups::passes, out_of_range, single::first_array};
 
-/// The type of a sum of numerics.
+/// The result type of a sum of numerics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decimals {
     pub(super) precision: u8,
@@ -22,8 +22,8 @@ pub(super) struct Decimals {
 }
 
 impl Decimals {
-    /// The type for an argument and a result with these fields; `None` for other types than
-    /// numerics.
+    /// The result type for the fields of the argument and of the result; `None` if these are not
+    /// numerics of the same scale.
     pub(super) fn of(arguments: &[FieldRef], result: &FieldRef) -> Option<Self> {
         match (arguments.first()?.data_type(), result.data_type()) {
             (DataType::Decimal128(_, of), DataType::Decimal128(precision, scale))
@@ -35,7 +35,7 @@ impl Decimals {
         }
     }
 
-    /// The type of the argument, with all its digits.
+    /// The widest type of the argument: 38 digits.
     pub(super) fn value(self) -> DataType {
         DataType::Decimal128(38, self.scale)
     }
@@ -44,7 +44,7 @@ impl Decimals {
         DataType::Decimal256(76, self.scale)
     }
 
-    /// The field of a partial sum, or of the values seen by a sum of distinct values.
+    /// The field of a partial sum, or with DISTINCT the list field of the values of a group.
     pub(super) fn state_field(self, name: &str, is_distinct: bool) -> Field {
         match is_distinct {
             true => {
@@ -55,7 +55,7 @@ impl Decimals {
         }
     }
 
-    /// The sum in the type of the result.
+    /// Converts a sum to the result type; an error if the sum has too many digits.
     fn narrow(self, sum: i256) -> Result<i128> {
         let most = 10_u128.pow(u32::from(self.precision.min(38)));
         match sum.to_i128().filter(|sum| sum.unsigned_abs() < most) {
@@ -89,7 +89,7 @@ fn total(arrays: &[ArrayRef]) -> Result<(i256, u64)> {
     Ok((sum, (values.len() - values.null_count()) as u64))
 }
 
-/// The sum of one group, also over a sliding window.
+/// Computes the sum of a group or of a sliding window.
 #[derive(Debug)]
 pub(super) struct DecimalSum {
     decimals: Decimals,
@@ -147,7 +147,7 @@ impl Accumulator for DecimalSum {
     }
 }
 
-/// The number of occurrences of each value, and the sum of the distinct values.
+/// Counts the occurrences of each value, and computes the sum of the distinct values.
 #[derive(Debug)]
 pub(super) struct DistinctDecimalSum {
     decimals: Decimals,
@@ -216,7 +216,7 @@ impl Accumulator for DistinctDecimalSum {
     }
 }
 
-/// A sum for each group; `seen` marks the groups with values.
+/// Computes a sum for each group. `seen` marks the groups that have a value.
 #[derive(Debug)]
 pub(super) struct DecimalSumGroups {
     decimals: Decimals,
@@ -248,7 +248,7 @@ impl DecimalSumGroups {
     }
 }
 
-/// The values of the rows that pass `filter`.
+/// The values of the rows that pass `filter`; all values without a filter.
 fn passing<'a>(
     values: &'a Decimal128Array,
     filter: Option<&'a BooleanArray>,

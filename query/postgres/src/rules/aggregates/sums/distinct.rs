@@ -1,4 +1,4 @@
-//! The sum of a group's distinct values, also over a sliding window.
+//! The sum of the distinct integers of a group or of a sliding window.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use super::{
     single::{first_array, integers},
 };
 
-/// The number of occurrences of each value, and the sum of the distinct values.
+/// Counts the occurrences of each value, and computes the sum of the distinct values.
 #[derive(Debug)]
 pub(super) struct DistinctIntegerSum {
     sum_type: SumType,

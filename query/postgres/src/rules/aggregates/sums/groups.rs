@@ -1,4 +1,4 @@
-//! The sums of many groups at once.
+//! The sums of integers for many groups at once.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{
     single::{first_array, integers},
 };
 
-/// A sum for each group; `seen` marks the groups with values.
+/// Computes a sum for each group. `seen` marks the groups that have a value.
 #[derive(Debug)]
 pub(super) struct IntegerSumGroups {
     sum_type: SumType,
@@ -25,7 +25,7 @@ pub(super) struct IntegerSumGroups {
     seen: Vec<bool>,
 }
 
-/// Whether a row passes `filter`.
+/// Whether a row passes `filter`. Without a filter, every row passes.
 pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }

@@ -1,4 +1,4 @@
-//! The sum of one group, also over a sliding window.
+//! The sum of the integers of a group or of a sliding window.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array},
@@ -14,7 +14,7 @@ use stratalog_model::Error;
 use super::SumType;
 use crate::errors::to_datafusion;
 
-/// Sum and number of the non-NULL rows.
+/// Computes the sum, and counts the rows that are not NULL.
 #[derive(Debug)]
 pub(super) struct IntegerSum {
     sum_type: SumType,
@@ -28,12 +28,12 @@ impl IntegerSum {
     }
 }
 
-/// The first array, or an error for an empty list.
+/// The first of the arrays; an error if no array is given.
 pub(super) fn first_array(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("sum needs an argument")))
 }
 
-/// The summands as bigints.
+/// The values to add, as bigints.
 pub(super) fn integers(arrays: &[ArrayRef]) -> Result<Int64Array> {
     let values = cast(first_array(arrays)?, &DataType::Int64)?;
     Ok(values.as_primitive::<Int64Type>().clone())

@@ -1,4 +1,4 @@
-//! Keys of arrays and rows of floats. DataFusion compares their bits everywhere.
+//! Keys of arrays and rows of floats, which DataFusion compares by their bits everywhere.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|known| is_nested(&known))
 }
 
-/// The key of an array or row; other values unchanged.
+/// Replaces an array or row of floats by its key. Other values stay unchanged.
 fn replace_by_key(keys: &FloatKeys, expr: Expr, schema: &DFSchema) -> Expr {
     match is_nested(&expr, schema) && !keys.is_key(&expr, schema) {
         true => keys.key(expr),
@@ -32,7 +32,7 @@ fn replace_by_key(keys: &FloatKeys, expr: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// Comparisons, and functions that search for an element.
+/// Uses keys in comparisons, and in functions that search an array for an element.
 pub(super) fn of_expression(
     keys: &FloatKeys,
     expr: Expr,
@@ -86,7 +86,7 @@ fn looks_for_element(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// Rows that are distinct by their keys.
+/// Makes DISTINCT compare the keys of rows.
 pub(super) fn of_distinct(
     keys: &FloatKeys,
     input: Arc<LogicalPlan>,
@@ -106,7 +106,7 @@ pub(super) fn of_distinct(
     Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(keyed)))))
 }
 
-/// A join that compares the keys of its columns.
+/// Makes a join compare the keys of its columns.
 pub(super) fn of_join(keys: &FloatKeys, mut join: Join) -> Transformed<LogicalPlan> {
     let mut changed = false;
     for (left, right) in &mut join.on {
@@ -119,7 +119,7 @@ pub(super) fn of_join(keys: &FloatKeys, mut join: Join) -> Transformed<LogicalPl
     Transformed::new_transformed(LogicalPlan::Join(join), changed)
 }
 
-/// Groups that are distinguished by their keys.
+/// Makes an aggregation compare the keys of its groups.
 pub(super) fn of_groups(keys: &FloatKeys, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
     let LogicalPlan::Aggregate(mut aggregate) = node else { return Ok(Transformed::no(node)) };
@@ -138,7 +138,7 @@ pub(super) fn of_groups(keys: &FloatKeys, node: LogicalPlan) -> Result<Transform
         };
         *group = keyed.data;
     }
-    // Names and types stay, and therefore also the schema.
+    // The names and types of the columns stay the same, and therefore the schema too.
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 

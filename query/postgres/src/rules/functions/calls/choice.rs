@@ -1,4 +1,5 @@
-//! Chooses between several functions of one name: PostgreSQL's manual, section 10.3.
+//! Chooses between functions with the same name, by the rules in section 10.3 of PostgreSQL's
+//! manual.
 
 use stratalog_functions::literal::numeric_type;
 use stratalog_model::ColumnType;
@@ -6,18 +7,18 @@ use stratalog_model::ColumnType;
 use super::signatures::{Overload, Parameter};
 use crate::rules::types::common_types::{ValueType, common_type};
 
-/// The chosen function of a call.
+/// The function chosen for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverloadChoice {
-    /// The target type of each argument; `None` leaves the argument unchanged.
+    /// The type to which each argument is cast; `None` leaves the argument unchanged.
     pub wanted: Vec<Option<ColumnType>>,
-    /// The result type of the call; `None` leaves the choice to the function.
+    /// The result type of the call; `None` means the result type of the called function.
     pub gives: Option<ColumnType>,
-    /// The function to call in place of the named function.
+    /// The function to call instead of the named function, if any.
     pub calls: Option<&'static str>,
 }
 
-/// Type categories. Each category except `Other` has a preferred type.
+/// PostgreSQL's type categories. Each category except `Other` has a preferred type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Category {
     Number,
@@ -54,7 +55,7 @@ fn is_preferred(parameter: &Parameter) -> bool {
 enum Fit {
     Exact,
     Cast,
-    /// The value has no type of its own.
+    /// The value has no type, and can take the type of the parameter.
     Open,
 }
 
@@ -69,7 +70,7 @@ fn same_type(given: &ColumnType, taken: &ColumnType) -> bool {
     }
 }
 
-/// Whether values of one type convert to another type implicitly.
+/// Whether PostgreSQL converts values of one type to the other type implicitly.
 fn casts(given: &ColumnType, taken: &ColumnType) -> bool {
     use ColumnType as T;
     let rank = |of: &ColumnType| match of {
@@ -117,7 +118,7 @@ impl Overload {
     }
 }
 
-/// Chooses the overload for a call with these arguments. `None` if no overload fits, or if several
+/// Chooses the overload for arguments of the given types; `None` if no overload fits, or if several
 /// overloads fit equally well.
 pub fn choose(overloads: &[Overload], given: &[ValueType]) -> Option<OverloadChoice> {
     if given.contains(&ValueType::Other) {
@@ -150,7 +151,7 @@ pub fn choose(overloads: &[Overload], given: &[ValueType]) -> Option<OverloadCho
     }
 }
 
-/// Keeps the overloads with the highest number of well-fitting arguments.
+/// Keeps the overloads that have the highest number of arguments for which `is_good` is true.
 fn keep_best(
     left: &mut Vec<&Overload>,
     given: &[ValueType],
@@ -167,9 +168,9 @@ fn keep_best(
     left.retain(|overload| score(overload) == most);
 }
 
-/// Narrows the overloads at a place whose argument has no type. Text wins if any overload takes
-/// text there; otherwise the category common to all overloads wins. Within the category, the
-/// preferred type wins.
+/// Keeps the overloads with the best parameter at the position `at`, whose argument has no type. If
+/// an overload takes text there, keeps the overloads that take text. Otherwise all overloads must
+/// share a category. Within the category, overloads that take the preferred type win.
 fn keep_category(left: &mut Vec<&Overload>, at: usize) -> Option<()> {
     let categories: Vec<Category> =
         left.iter().map(|overload| category(overload.parameter(at))).collect();
@@ -186,8 +187,8 @@ fn keep_category(left: &mut Vec<&Overload>, at: usize) -> Option<()> {
     Some(())
 }
 
-/// Assumes for arguments without a type the common type of all other arguments. Keeps the only
-/// overload that takes this type at every place, if exactly one does.
+/// Assumes that the arguments without a type have the type that all other arguments share. If
+/// exactly one overload accepts this type in every position, keeps only this overload.
 fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[ValueType]) {
     let mut known = given.iter().filter_map(|given| match given {
         ValueType::Typed(known, _) => Some(known),
@@ -206,7 +207,7 @@ fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[ValueType]) {
     }
 }
 
-/// The choice of the last remaining overload.
+/// The result for the last remaining overload.
 fn overload_choice(overload: &Overload, given: &[ValueType]) -> Option<OverloadChoice> {
     let element = element(overload, given)?;
     let wanted = given.iter().enumerate().map(|(at, given)| {
@@ -215,7 +216,7 @@ fn overload_choice(overload: &Overload, given: &[ValueType]) -> Option<OverloadC
             (Parameter::Type(ColumnType::Numeric { .. }), given) => numeric(given),
             (Parameter::Type(ColumnType::Text), ValueType::Text(_)) => None,
             (Parameter::Type(taken), ValueType::Typed(given, _)) if same_type(given, taken) => {
-                // The planner holds an integer constant in a bigint: narrow the constant.
+                // The planner stores an integer constant as a bigint: cast the constant to integer.
                 matches!(given, ColumnType::Integer).then(|| taken.clone())
             }
             (Parameter::Type(taken), _) => Some(taken.clone()),
@@ -238,7 +239,7 @@ fn overload_choice(overload: &Overload, given: &[ValueType]) -> Option<OverloadC
     })
 }
 
-/// A numeric type with the digits of the value.
+/// A numeric type that keeps all digits of the value.
 fn numeric(given: &ValueType) -> Option<ColumnType> {
     let whole = |precision| Some(ColumnType::Numeric { precision, scale: 0 });
     match given {
@@ -251,8 +252,9 @@ fn numeric(given: &ValueType) -> Option<ColumnType> {
     }
 }
 
-/// The common type of the elements. `Some(None)` if the call has no elements, or if all elements
-/// keep their types; `None` if the elements have no common type.
+/// The common element type of the parameters `Array` and `Element`. `Some(None)` if the overload
+/// has no such parameters, or if all elements keep their types; `None` if the elements have no
+/// common type.
 #[expect(clippy::option_option, reason = "none is not the same as no common type")]
 fn element(overload: &Overload, given: &[ValueType]) -> Option<Option<ColumnType>> {
     let mut elements = Vec::new();

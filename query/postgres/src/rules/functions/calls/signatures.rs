@@ -1,37 +1,38 @@
-//! PostgreSQL's functions by name: the parameters, and the result type if it differs from the
-//! result type of the implementing function.
+//! The signatures of PostgreSQL's functions: the types of the parameters, and the result type if
+//! the implementing function returns another type.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use stratalog_model::ColumnType;
 
-/// The values of a parameter.
+/// The values that a parameter accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parameter {
-    /// Values of this type: numerics of any precision and scale, times of any precision.
+    /// Values of this type. The precision and the scale do not matter.
     Type(ColumnType),
-    /// An array of the element type common to all parameters `Array` and `Element` of the call.
+    /// An array. All parameters `Array` and `Element` of a call share one element type.
     Array,
     /// A value of the element type of [`Parameter::Array`].
     Element,
-    /// A value of any type, without a cast.
+    /// A value of any type, which is not cast.
     Any,
 }
 
-/// One function of a name.
+/// One of several functions with the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overload {
     /// The parameters.
     pub takes: Vec<Parameter>,
-    /// Whether a call may repeat the last parameter.
+    /// Whether a call may repeat the last parameter any number of times.
     pub variadic: bool,
-    /// The result type; `None` leaves the choice to the function.
+    /// The result type; `None` means the result type of the called function.
     pub gives: Option<ColumnType>,
-    /// The function to call in place of the named function.
+    /// The function to call instead of the named function, if any.
     pub calls: Option<&'static str>,
 }
 
-/// Lines of the form `names: parameters [-> result] [=> function] | parameters …`.
+/// The signatures. Each line has the form `names: parameters [-> result type] [=> called function]
+/// | parameters …`.
 const SIGNATURES: &str = "
 abs: int2 | int4 | int8 | numeric | float4 | float8
 ceil, floor, exp, ln, log10, sqrt: float8 | numeric
@@ -120,7 +121,7 @@ static BY_NAME: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|
         .collect()
 });
 
-/// The overloads of a function, by DataFusion's name.
+/// The overloads of the function with DataFusion's name `name`.
 pub fn of(name: &str) -> &'static [Overload] {
     BY_NAME.get(name).map_or(&[], Vec::as_slice)
 }

@@ -1,5 +1,5 @@
-//! Float arithmetic with PostgreSQL's rules: a result outside the range of its type is an error,
-//! and every NaN becomes the positive NaN.
+//! Checks float arithmetic like PostgreSQL: a result outside the range of its type is an error, and
+//! every NaN becomes the positive NaN.
 
 use arrow::{
     array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Datum, PrimitiveArray},
@@ -11,8 +11,8 @@ use stratalog_model::{Error, ErrorKind};
 use super::Operation;
 use crate::{errors::to_datafusion, rules::equality::float_keys::with_one_nan};
 
-/// Checks the `result` of a float operation against the operands. Results of other types pass
-/// unchecked.
+/// Checks the `result` of a float operation with the given operands. Results of other types are not
+/// checked.
 ///
 /// # Errors
 /// `NumericOutOfRange` for an overflow to infinity, or an underflow to zero.
@@ -75,7 +75,7 @@ fn out_of_range(message: &str) -> datafusion::error::DataFusionError {
     to_datafusion(Error::new(ErrorKind::NumericOutOfRange, message))
 }
 
-/// One side of an operation: a value for each row, or a constant for all rows.
+/// One operand of an operation: a value for each row, or a constant for all rows.
 struct FloatOperand<'a, T: ArrowPrimitiveType> {
     values: &'a PrimitiveArray<T>,
     is_constant: bool,

@@ -1,13 +1,15 @@
-//! IN lists over the same expression, protected from merging.
+//! Prevents wrong merges of IN lists over the same expression.
 //!
 //! The simplifier merges two lists on both sides of AND or OR. The merge is correct if each value
 //! is a constant and the result is not NULL. The merge is also correct if NULL has the same effect
-//! as false: in the condition of a filter, for lists without negation. The rule puts any other list
-//! behind `as_written`, if the expression contains another list for a merge.
+//! as false: in the condition of a filter, for lists without negation. The rule wraps any other
+//! list in `as_written`, if the expression contains another list with which the simplifier could
+//! merge it.
 //!
 //! Before merging, the simplifier computes constants, removes casts and turns comparisons into
-//! lists. Hence two lists count as lists over the same expression if their expressions share a
-//! column, and a chain of comparisons counts as the list made by the simplifier.
+//! lists. The rule therefore assumes that two lists test the same expression if the tested
+//! expressions share a column. A chain of comparisons counts as the list that the simplifier makes
+//! of the chain.
 
 use std::collections::HashSet;
 
@@ -21,17 +23,18 @@ use datafusion::{
 
 use super::Guard;
 
-/// The operators around a list.
+/// The operators between a list and the root of the expression.
 #[derive(Debug, Clone, Copy)]
 struct ListContext {
-    /// Only AND, OR and NOT of a filter's condition surround the list.
+    /// True if the list is part of a filter's condition, and only AND, OR and NOT surround the
+    /// list.
     filters: bool,
-    /// Only AND surrounds the list.
+    /// True if only AND surrounds the list.
     is_conjunct: bool,
     negated: bool,
 }
 
-/// A list, or a chain of `column = constant OR …` that becomes a list.
+/// A list, or a chain of `column = constant OR …` that the simplifier turns into a list.
 #[derive(Debug)]
 struct Member {
     of: Expr,
@@ -41,13 +44,13 @@ struct Member {
 }
 
 impl Member {
-    /// Whether the simplifier may treat both lists as lists over the same expression.
+    /// Whether the simplifier may merge the two lists.
     fn may_merge_with(&self, other: &Member) -> bool {
         self.of == other.of || !self.columns.is_disjoint(&other.columns)
     }
 }
 
-/// `expr` with protection for the lists that must not be merged.
+/// The expression `expr`, in which `as_written` protects the lists that must not be merged.
 pub(super) fn kept_apart(
     expr: Expr,
     schema: &DFSchema,
@@ -80,7 +83,8 @@ fn must_stay(member: &Member, members: &[Member], schema: &DFSchema) -> bool {
         && (!filters || negated && !is_conjunct && several_negated)
 }
 
-/// The expression tested by a list, and whether all values of the list are constants.
+/// The expression that a list tests. The flag is true if all values of the list are constants.
+/// `None` for other expressions.
 fn list_of(expr: &Expr) -> Option<(&Expr, bool)> {
     match expr {
         Expr::InList(InList { expr, list, .. }) => {
@@ -95,8 +99,8 @@ fn list_of(expr: &Expr) -> Option<(&Expr, bool)> {
     }
 }
 
-/// Whether a value is a literal, or a cast that becomes a literal. A cast to a float does not
-/// count, because the result may be either zero.
+/// Whether a value is a literal, or a cast that the simplifier turns into a literal. A cast to a
+/// float does not count, because its result may be 0.0 or -0.0.
 fn is_constant(value: &Expr) -> bool {
     match value {
         Expr::Literal(..) => true,
@@ -118,7 +122,8 @@ fn may_become_literal(expr: &Expr) -> bool {
     matches!(differs, Ok(false)) && !expr.is_volatile()
 }
 
-/// Like [`list_of`], for the comparisons joined by OR; for their negations, if `negated`.
+/// Like [`list_of`], for comparisons with `=` joined by OR, or with `negated` for comparisons with
+/// `<>` joined by AND.
 fn alternatives(expr: &Expr, negated: bool) -> Option<(&Expr, bool)> {
     let (joins, compares) = match negated {
         false => (Operator::Or, Operator::Eq),
@@ -143,7 +148,7 @@ fn alternatives(expr: &Expr, negated: bool) -> Option<(&Expr, bool)> {
     }
 }
 
-/// The place of the parts of an expression.
+/// The context of the operands of an expression.
 fn place_within(expr: &Expr, place: ListContext) -> ListContext {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) if !place.negated => place,
@@ -179,7 +184,8 @@ fn collect(
     Ok(())
 }
 
-/// Visits the lists in the order of [`collect`].
+/// Wraps lists in `as_written`. Visits the lists in the same order as [`collect`]; `stays` says for
+/// each list whether it stays unchanged.
 fn rewrite(
     expr: Expr,
     guard: &Guard,

@@ -1,4 +1,5 @@
-//! Recognizes subqueries for which DataFusion's own joins, or its single computation, are correct.
+//! Recognizes subqueries that need no decorrelation: DataFusion's own joins for them are correct,
+//! or DataFusion computes them once.
 
 use std::collections::HashSet;
 
@@ -13,21 +14,22 @@ use datafusion::{
 
 use super::is_subquery_in;
 
-/// The place of a subquery.
+/// Where a subquery stands in a plan node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubqueryPlace {
-    /// A whole condition of WHERE.
+    /// A whole condition of WHERE, joined with other conditions by AND.
     Condition,
-    /// Part of a condition of WHERE.
+    /// A part of a condition of WHERE.
     Filter,
-    /// In a select list.
+    /// A part of a select list.
     Projection,
-    /// In a group, aggregate or sort expression.
+    /// A part of a group, aggregate or sort expression.
     Group,
     Elsewhere,
 }
 
-/// Whether a subquery may stay in place, for outside rows of `schema`.
+/// Whether DataFusion itself can execute a subquery in its place. `schema` has the columns of the
+/// outer rows.
 ///
 /// # Errors
 /// Only errors of the plan traversal.
@@ -46,8 +48,8 @@ pub fn is_native(subquery: &Expr, place: SubqueryPlace, schema: &DFSchema) -> Re
             );
             match is_correlated(subquery) {
                 true => joined && is_total(subquery, schema)?,
-                // DataFusion assumes that a column without NULLs always has a value, even if the
-                // subquery has no row.
+                // The subquery must be nullable: DataFusion assumes that a column without NULLs
+                // always has a value, even if the subquery returns no row.
                 false => {
                     is_total(subquery, schema)?
                         || subquery.schema().fields().iter().all(|field| field.is_nullable())
@@ -76,7 +78,8 @@ fn is_native_membership(
     })
 }
 
-/// Whether the right side of a lateral join may stay, given the columns of the left side.
+/// Whether DataFusion itself can execute the right side of a lateral join, given the columns of the
+/// left side.
 ///
 /// # Errors
 /// Only errors of the plan traversal.
@@ -93,13 +96,13 @@ pub fn is_lateral(right: &LogicalPlan, left: &DFSchema) -> Result<bool> {
     }
 }
 
-/// Whether a plan names columns from outside. The columns named by nested subqueries do not count:
-/// the nested subqueries that name outside columns are joins already.
+/// Whether a plan names outer columns. Nested subqueries do not count: those that name outer
+/// columns have already become joins.
 pub fn is_correlated(plan: &LogicalPlan) -> bool {
     !plan.all_out_ref_exprs().is_empty()
 }
 
-/// Whether a plan names outside columns only in its conditions, and only columns of `schema`.
+/// Whether a plan names outer columns only in conditions, and only columns of `schema`.
 fn is_filtered(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -114,8 +117,8 @@ fn is_filtered(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
     }
 }
 
-/// Whether expressions name no outside columns, and no computed expression has the name of a column
-/// below: DataFusion finds the columns of conditions by name.
+/// Whether the expressions name no outer columns, and no computed expression has the name of a
+/// column of `input`: DataFusion finds the columns of conditions by name.
 fn are_clear(exprs: &[Expr], input: &LogicalPlan) -> bool {
     let below = input.schema();
     exprs.iter().all(|expr| {
@@ -125,15 +128,15 @@ fn are_clear(exprs: &[Expr], input: &LogicalPlan) -> bool {
     })
 }
 
-/// Whether all column names are distinct.
+/// Whether the column names of a plan are distinct.
 fn has_names(plan: &LogicalPlan) -> bool {
     let fields = plan.schema().fields();
     let names: HashSet<&String> = fields.iter().map(|field| field.name()).collect();
     names.len() == fields.len()
 }
 
-/// Whether a condition names outside columns that are not in `schema`, or combines outside columns
-/// with subqueries.
+/// Whether a condition names outer columns that are not in `schema`, or contains both outer columns
+/// and subqueries.
 fn is_beyond(predicate: &Expr, schema: &DFSchema) -> Result<bool> {
     for condition in split_conjunction(predicate) {
         let beyond = condition.exists(|part| {
@@ -146,8 +149,8 @@ fn is_beyond(predicate: &Expr, schema: &DFSchema) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a plan is an aggregate without groups, and its rows depend on outside columns only by
-/// equality with columns of `schema`.
+/// Whether a plan is an aggregation without groups whose conditions only equate columns with outer
+/// columns of `schema`.
 fn is_total(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -170,7 +173,7 @@ fn is_equal(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
     Ok(equal && !beyond && has_names(&filter.input) && !is_correlated(&filter.input))
 }
 
-/// Whether a condition equates a column and an outside column.
+/// Whether a condition equates a column with an outer column.
 fn is_equality(condition: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
         return false;
@@ -182,7 +185,7 @@ fn is_equality(condition: &Expr) -> bool {
     )
 }
 
-/// Whether a plan never has more than one row.
+/// Whether a plan never returns more than one row.
 pub fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
@@ -201,7 +204,7 @@ fn is_limited(limit: &Limit) -> bool {
     matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0 | 1))))
 }
 
-/// The plan of a subquery.
+/// The plan of a subquery expression; `None` for other expressions.
 pub fn subquery_plan(expr: &Expr) -> Option<&LogicalPlan> {
     match expr {
         Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
@@ -212,7 +215,7 @@ pub fn subquery_plan(expr: &Expr) -> Option<&LogicalPlan> {
     }
 }
 
-/// The outside columns that a plan names, without duplicates, in the order of their names.
+/// The outer columns that a plan names, without duplicates, sorted by name.
 pub fn outer_columns(plan: &LogicalPlan) -> Vec<Column> {
     let named = plan.all_out_ref_exprs().into_iter().filter_map(|expr| match expr {
         Expr::OuterReferenceColumn(_, column) => Some(column),

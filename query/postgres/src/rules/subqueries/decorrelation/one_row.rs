@@ -1,4 +1,4 @@
-//! The value of a subquery. A second row is an error.
+//! Checks that a scalar subquery returns at most one row.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use stratalog_model::Error;
 
 use crate::errors::{to_datafusion, too_many_rows};
 
-/// `value`, with an error if `rows`, a count in `bigint`, exceeds 1.
+/// An expression that returns `value`, or fails if `rows`, a bigint with the number of rows,
+/// exceeds 1.
 pub fn one_row(value: Expr, rows: Expr) -> Expr {
     let function = Arc::new(ScalarUDF::from(SingleRow(Signature::any(2, Volatility::Immutable))));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![value, rows]))

@@ -1,4 +1,5 @@
-//! Aggregates over outside columns only. SQL computes these aggregates over the outside rows.
+//! Refuses aggregates in a subquery that name only outer columns. In SQL, such an aggregate belongs
+//! to the outer query.
 
 use datafusion::{
     common::{DFSchema, Result, tree_node::TreeNodeRecursion},
@@ -10,7 +11,8 @@ use stratalog_model::{Error, ErrorKind};
 use super::native_subqueries;
 use crate::errors::to_datafusion;
 
-/// Refuses aggregates over outside columns only: within the subquery, their results would differ.
+/// Refuses aggregates in a subquery that name only outer columns: computed in the subquery, the
+/// result would differ.
 ///
 /// # Errors
 /// `FeatureNotSupported`.
@@ -35,7 +37,7 @@ pub fn check(subquery: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Whether an aggregate names columns from outside, and no column of `schema`.
+/// Whether an aggregate names outer columns, and no column of `schema`.
 fn is_outside(aggregate: &Expr, schema: &DFSchema) -> Result<bool> {
     let (mut outside, mut within) = (false, false);
     aggregate.each(|part| {

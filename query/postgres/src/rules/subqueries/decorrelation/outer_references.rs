@@ -1,4 +1,5 @@
-//! The outside values named by a subquery, and the subquery computed for all these values.
+//! The outer values that a subquery names (its keys), and the plan that computes the subquery for
+//! all keys at once.
 
 mod answers;
 mod as_of;
@@ -27,18 +28,18 @@ use self::key_equality::key_equalities;
 use super::{DecorrelationState, OUTER_KEY_PREFIX, filter_join, native_subqueries, project};
 use crate::{errors::to_datafusion, rules::subqueries::as_of::AsOf};
 
-/// The distinct values of the outside columns that a subquery names: the *keys* of the subquery.
+/// The *keys* of a subquery: the distinct values of the outer columns that the subquery names.
 pub struct OuterKeys<'a> {
     state: &'a DecorrelationState,
-    /// A plan with the key columns only.
+    /// A plan that returns the distinct keys.
     rows: Arc<LogicalPlan>,
     keys: Vec<OuterKey>,
 }
 
 struct OuterKey {
-    /// The column outside.
+    /// The outer column.
     column: Column,
-    /// The name in the subquery.
+    /// The name of the key column inside of the subquery.
     name: String,
 }
 
@@ -61,10 +62,10 @@ fn unsupported(what: &str) -> Error {
 }
 
 impl<'a> OuterKeys<'a> {
-    /// The distinct values of `columns` in the rows outside.
+    /// Creates the keys for `columns` of the outer rows that `input` returns.
     ///
     /// # Errors
-    /// `FeatureNotSupported` if the rows outside depend on a volatile function.
+    /// `FeatureNotSupported` if the outer rows depend on a volatile function.
     pub fn of(
         state: &'a DecorrelationState,
         input: &Arc<LogicalPlan>,
@@ -101,14 +102,14 @@ impl<'a> OuterKeys<'a> {
         self.keys.iter().map(OuterKey::column_expr).collect()
     }
 
-    /// Conditions that match the rows outside with the rows of their keys.
+    /// The join conditions between the outer rows and the rows of the subquery with their keys.
     pub fn match_conditions(&self, rows: &LogicalPlan) -> Result<Vec<Expr>> {
         let pairs =
             self.keys.iter().map(|key| (Expr::Column(key.column.clone()), key.column_expr()));
         key_equalities(pairs, rows.schema())
     }
 
-    /// An expression of the subquery, with keys in place of columns from outside.
+    /// An expression of the subquery, in which key columns replace outer columns.
     fn expr(&self, expr: Expr) -> Result<Expr> {
         expr.change_up(|expr| match expr {
             Expr::OuterReferenceColumn(field, column) => {
@@ -122,7 +123,7 @@ impl<'a> OuterKeys<'a> {
         .map(|expr| expr.data)
     }
 
-    /// Like `expr`, but keeps the name that the nodes above use.
+    /// Like [`Self::expr`], but the expression keeps its column name, which the nodes above use.
     fn column(&self, expr: Expr) -> Result<Expr> {
         let name = NamePreserver::new_for_projection().save(&expr);
         Ok(name.restore(self.expr(expr)?))
@@ -142,7 +143,8 @@ impl<'a> OuterKeys<'a> {
         self.keys.iter().any(|key| named.contains(&key.column))
     }
 
-    /// The rows of a plan for each key: the keys, then the plan's columns.
+    /// Rewrites a plan of the subquery so that it returns its rows for each key: first the key
+    /// columns, then the columns of the plan.
     ///
     /// # Errors
     /// `FeatureNotSupported` for nodes that cannot be computed for many keys at once;
@@ -230,8 +232,8 @@ impl<'a> OuterKeys<'a> {
         project(input, self.key_columns().into_iter().chain(renamed))
     }
 
-    /// `LIMIT` and `OFFSET` of the rows of each key. The row order is the order of a sort below;
-    /// projections and aliases may stand between limit and sort.
+    /// Applies a LIMIT and OFFSET to the rows of each key separately. The order comes from a sort
+    /// below the limit; only projections and aliases may stand between them.
     fn limited(&self, limit: &Limit, input: &LogicalPlan) -> Result<LogicalPlan> {
         let (rows, order) = match input {
             LogicalPlan::Projection(projection) => {
@@ -306,7 +308,7 @@ impl<'a> OuterKeys<'a> {
             self.key_columns().into_iter().chain(self.columns(&aggregate.group_expr)?).collect();
         let mut aggregates = self.columns(&aggregate.aggr_expr)?;
         if aggregate.group_expr.is_empty() {
-            // One group for each key, even for a key without rows.
+            // The aggregation must have a group for each key, even for a key without rows.
             let (padded, is_row) = self.padded(input)?;
             input = Arc::new(padded);
             aggregates =
@@ -315,7 +317,8 @@ impl<'a> OuterKeys<'a> {
         Aggregate::try_new(input, groups, aggregates).map(LogicalPlan::Aggregate)
     }
 
-    /// Adds a row for each key without rows. The returned expression is true for the original rows.
+    /// Adds a row for each key that has no rows. The returned expression is true for the original
+    /// rows.
     fn padded(&self, input: Arc<LogicalPlan>) -> Result<(LogicalPlan, Expr)> {
         let number = self.state.number();
         let is_row = format!("__row_{number}");
@@ -334,7 +337,7 @@ impl<'a> OuterKeys<'a> {
         Ok((project(padded, kept.into_iter())?, column_named(&is_row).is_not_null()))
     }
 
-    /// The plan with other names for the keys, and optionally another column.
+    /// Renames the key columns of a plan, and optionally adds another column.
     fn renamed(
         &self,
         input: Arc<LogicalPlan>,
@@ -377,7 +380,7 @@ impl<'a> OuterKeys<'a> {
 
     fn joined(&self, join: &Join) -> Result<LogicalPlan> {
         let (on_left, on_right) = (self.references(&join.left), self.references(&join.right));
-        // A side that keeps rows without a partner needs the keys.
+        // A side of an outer join that keeps its unmatched rows must contain the keys.
         let (on_left, on_right) = match join.join_type {
             JoinType::Inner => (on_left || !on_right, on_right),
             JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
@@ -432,7 +435,8 @@ impl<'a> OuterKeys<'a> {
                 }
                 (true, true) if join.join_type == JoinType::Right => other.alias(&key.name),
                 (true, _) => key.column_expr(),
-                // The join returns only the columns of the right side.
+                // A semi-join or anti-join of the right side returns only the columns of the right
+                // side.
                 (false, _) => other.alias(&key.name),
             })
         };
@@ -453,7 +457,7 @@ impl<'a> OuterKeys<'a> {
         Union::try_new(inputs.collect::<Result<_>>()?).map(LogicalPlan::Union)
     }
 
-    /// The rows of VALUES.
+    /// The rows of a VALUES for each key.
     fn values(&self, values: &Values) -> Result<LogicalPlan> {
         let rows = values.values.iter().map(|row| {
             let columns = row.iter().zip(values.schema.fields()).map(|(expr, field)| {
@@ -484,7 +488,8 @@ fn without_lateral_marker(plan: &LogicalPlan) -> &LogicalPlan {
     }
 }
 
-/// An aggregate over rows of the subquery, without the NULL row that the outer join adds.
+/// Restricts an aggregate to the original rows of the subquery, without the rows that were added
+/// for keys without rows.
 fn of_rows(aggregate: Expr, is_row: &Expr) -> Result<Expr> {
     let name = NamePreserver::new_for_projection().save(&aggregate);
     let filtered = aggregate.change_up(|expr| match expr {

@@ -1,5 +1,5 @@
-//! IN, ANY and ALL of a subquery as one row with one value. In PostgreSQL's three-valued logic, the
-//! value says whether the comparison holds for any row of the subquery, or for all rows.
+//! Computes IN, ANY and ALL of a subquery as a query with one row and one value. The value says, in
+//! three-valued logic, whether the comparison is true for any row of the subquery, or for all rows.
 
 use std::sync::Arc;
 
@@ -15,34 +15,36 @@ use datafusion::{
 };
 use stratalog_functions::plan_walk::TreeWalk;
 
-/// A subquery with one row.
+/// A plan with one row, which contains the result of a comparison with a subquery.
 pub struct QuantifiedComparison {
     pub plan: LogicalPlan,
     negated: bool,
 }
 
 impl QuantifiedComparison {
-    /// `value IN (rows)` or NOT IN, for outside rows of `schema`.
+    /// Creates the plan for `value IN (rows)` or NOT IN. `schema` has the columns of the outer
+    /// rows.
     ///
     /// # Errors
-    /// Fails if a column does not exist.
+    /// An error if a column does not exist.
     pub fn is_member(membership: InSubquery, schema: &DFSchema) -> Result<Self> {
         let InSubquery { expr, subquery, negated } = membership;
         let plan = comparison_plan(*expr, Operator::Eq, &subquery, SetQuantifier::Any, schema)?;
         Ok(Self { plan, negated })
     }
 
-    /// `value < ANY (rows)` and similar comparisons, for outside rows of `schema`.
+    /// Creates the plan for `value < ANY (rows)` and similar comparisons. `schema` has the columns
+    /// of the outer rows.
     ///
     /// # Errors
-    /// Fails if a column does not exist.
+    /// An error if a column does not exist.
     pub fn compares(comparison: SetComparison, schema: &DFSchema) -> Result<Self> {
         let SetComparison { expr, subquery, op, quantifier } = comparison;
         let plan = comparison_plan(*expr, op, &subquery, quantifier, schema)?;
         Ok(Self { plan, negated: false })
     }
 
-    /// The answer as a scalar subquery.
+    /// The result of the comparison as a scalar subquery.
     pub fn into_scalar(self) -> Expr {
         let outer_ref_columns = self.plan.all_out_ref_exprs();
         let subquery = Arc::new(self.plan);
@@ -50,7 +52,7 @@ impl QuantifiedComparison {
         negated_if(self.negated, Expr::ScalarSubquery(answer))
     }
 
-    /// The answer, given the value of the row.
+    /// The result of the comparison, given the value in the row of the plan.
     pub fn of(&self, value: Expr) -> Expr {
         negated_if(self.negated, value)
     }
@@ -77,7 +79,7 @@ fn comparison_plan(
     let compares =
         binary_expr(with_outer_references(value, schema)?, operator, of_row).alias(COMPARED);
     let column = |name: &str| Expr::Column(Column::new_unqualified(name));
-    // A single deciding row settles the answer.
+    // A single row for which the comparison is true (ANY) or false (ALL) decides the result.
     let (deciding, decided) = match quantifier {
         SetQuantifier::Any => (column(COMPARED), true),
         SetQuantifier::All => (!column(COMPARED), false),
@@ -94,7 +96,7 @@ fn comparison_plan(
     Projection::try_new(vec![answer.alias(COMPARED)], counted).map(LogicalPlan::Projection)
 }
 
-/// An expression over the outside rows, with outer references for the subquery.
+/// An expression over the outer rows, with outer references, for use inside of the subquery.
 fn with_outer_references(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     expr.change_up(|expr| match expr {
         Expr::Column(column) => {

@@ -1,4 +1,4 @@
-//! Answers of subqueries beside the outside rows.
+//! Joins the results of subqueries to the outer rows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use super::{
     quantified_comparison::QuantifiedComparison,
 };
 
-/// The input of a node, with the answers of subqueries beside its rows.
+/// The input of a plan node (`input`), and the same input joined with the results of the node's
+/// subqueries (`plan`).
 pub struct SubqueryJoins<'a> {
     state: &'a DecorrelationState,
     input: Arc<LogicalPlan>,
@@ -46,7 +47,7 @@ impl<'a> SubqueryJoins<'a> {
             .collect()
     }
 
-    /// Rewrites a condition of a conjunction.
+    /// Rewrites one of the conditions that a filter joins by AND.
     pub fn condition(&mut self, condition: Expr) -> Result<Expr> {
         let place = match &condition {
             Expr::Exists(_) | Expr::InSubquery(_) => SubqueryPlace::Condition,
@@ -58,8 +59,8 @@ impl<'a> SubqueryJoins<'a> {
         self.rewrite(condition, place)
     }
 
-    /// Replaces the subqueries in an expression, except subqueries that DataFusion turns into
-    /// joins.
+    /// Replaces the subqueries in an expression by columns of the join, except subqueries that
+    /// DataFusion itself can execute.
     pub fn rewrite(&mut self, expr: Expr, place: SubqueryPlace) -> Result<Expr> {
         if !is_subquery_in(&expr)? {
             return Ok(expr);
@@ -96,7 +97,7 @@ impl<'a> SubqueryJoins<'a> {
 
     fn quantified(&mut self, comparison: QuantifiedComparison) -> Result<Expr> {
         match comparison.plan.all_out_ref_exprs().is_empty() {
-            // DataFusion computes the subquery once.
+            // DataFusion computes an uncorrelated subquery once.
             true => Ok(comparison.into_scalar()),
             false => Ok(comparison.of(self.scalar(&comparison.plan)?)),
         }
@@ -109,7 +110,7 @@ impl<'a> SubqueryJoins<'a> {
         OuterKeys::of(self.state, input, columns)
     }
 
-    /// The value of the only row.
+    /// Joins a scalar subquery, and returns an expression for its value.
     fn scalar(&mut self, subquery: &LogicalPlan) -> Result<Expr> {
         let keys = self.outer_keys(subquery)?;
         let rows = keys.rows_per_key(subquery)?;
@@ -121,7 +122,7 @@ impl<'a> SubqueryJoins<'a> {
         Ok(value)
     }
 
-    /// True if the subquery has a row.
+    /// Joins a subquery, and returns an expression that is true if the subquery returns a row.
     fn exists(&mut self, rows: &LogicalPlan) -> Result<Expr> {
         let keys = self.outer_keys(rows)?;
         let (rows, found) = keys.existence(keys.rows_per_key(rows)?)?;

@@ -1,4 +1,5 @@
-//! Expressions that return one of their arguments.
+//! Functions and expressions that return one of their arguments, for example `coalesce` and CASE:
+//! casts the arguments to their common type.
 
 use std::sync::Arc;
 
@@ -28,8 +29,8 @@ use crate::{
     },
 };
 
-/// `function` with arguments of any types, if `function` returns one of its arguments. A rewrite
-/// replaces the planned function before execution.
+/// Wraps a function that returns one of its arguments to accept arguments of different types during
+/// planning. Before execution, a rewrite replaces the call. Other functions stay unchanged.
 pub fn unified(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     if !gives_an_argument(function.name()) {
         return function;
@@ -38,12 +39,13 @@ pub fn unified(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     layers::scalar(function, UnifiedFunction { signature })
 }
 
-/// Whether the function `name` returns one of its arguments.
+/// Whether the function with this name returns one of its arguments.
 pub fn gives_an_argument(name: &str) -> bool {
     matches!(name, "coalesce" | "greatest" | "least" | "nullif")
 }
 
-/// Casts the choices of an expression to their common type. Runs before type coercion.
+/// Rewrite: casts the arguments of `coalesce`, CASE and similar expressions to their common type.
+/// Runs before type coercion.
 #[derive(Debug)]
 pub struct CommonTypes;
 
@@ -113,7 +115,8 @@ impl FunctionRewrite for CommonTypes {
                     ValueType::Typed(wanted, _) => wanted,
                     _ => return Ok(Transformed::no(subquery)),
                 };
-                // The value of a subquery lacks the jsonb metadata of its text.
+                // A scalar subquery loses the jsonb metadata of its text; the cast restores the
+                // metadata.
                 let changed = wanted == ColumnType::Jsonb;
                 let value = if changed { with_sql_type(subquery, &wanted) } else { subquery };
                 Ok(Transformed::new_transformed(value, changed))
@@ -149,7 +152,7 @@ impl FunctionRewrite for CommonTypes {
                         }
                     }
                 }
-                // PostgreSQL looks at ELSE first.
+                // Like PostgreSQL, considers the type of ELSE first.
                 let mut results: Vec<&mut Box<Expr>> = case.else_expr.iter_mut().collect();
                 results.extend(case.when_then_expr.iter_mut().map(|(_, then)| then));
                 let given: Vec<ValueType> =
@@ -172,15 +175,16 @@ impl FunctionRewrite for CommonTypes {
     }
 }
 
-/// Whether `nullif` compares a real with a value of another type, in double precision.
+/// Whether `nullif` compares a real with a value of another type, and therefore in double
+/// precision.
 fn compares_real(first: &ColumnType, given: &[ValueType]) -> bool {
     let is_other =
         |given: &ValueType| matches!(given, ValueType::Typed(of, _) if *of != ColumnType::Real);
     *first == ColumnType::Real && given.iter().any(is_other)
 }
 
-/// The type of `nullif`, if PostgreSQL compares both values in their own types: usually the type of
-/// the first value. `None` if PostgreSQL casts both values to their common type.
+/// The result type of `nullif`, if PostgreSQL compares both values without a common type: usually
+/// the type of the first value. `None` if PostgreSQL casts both values to their common type.
 fn type_of_nullif(given: &[ValueType]) -> Option<ColumnType> {
     use ColumnType as T;
     let [ValueType::Typed(first, true), ValueType::Typed(second, true)] = given else {
@@ -196,7 +200,7 @@ fn type_of_nullif(given: &[ValueType]) -> Option<ColumnType> {
     if is_floating(first) && is_exact(second) {
         return Some(first.clone());
     }
-    // An operator between an exact number and a float takes the exact number as a double precision.
+    // PostgreSQL compares an exact number with a float in double precision.
     if is_exact(first) && is_floating(second) {
         return Some(T::Double);
     }
@@ -204,7 +208,8 @@ fn type_of_nullif(given: &[ValueType]) -> Option<ColumnType> {
     is_kept.then(|| first.clone())
 }
 
-/// A function during planning: the result type is the common type of the arguments.
+/// Wraps a function like `coalesce` during planning. The result type is the common type of the
+/// arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct UnifiedFunction {
     signature: Signature,

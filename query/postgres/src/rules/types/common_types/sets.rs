@@ -1,4 +1,5 @@
-//! The columns of INTERSECT and EXCEPT, which are joins of their sides.
+//! Common types for the columns of INTERSECT and EXCEPT, which DataFusion plans as joins of their
+//! two sides.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::{
     unions::{self, columns_of, outside_recursion, retyped, unaliased},
 };
 
-/// Gives the columns of both sides common types. Runs before other rules change the sides.
+/// Casts the columns of both sides to their common types. Runs before other rules change the sides.
 #[derive(Debug)]
 pub struct SetTypes;
 
@@ -44,11 +45,12 @@ impl AnalyzerRule for SetTypes {
     }
 }
 
-/// A set operation with its columns in their common types; other nodes unchanged. Before the narrowing
-/// of constants, a UNION in a side of INTERSECT or EXCEPT has the types of its first input.
+/// Casts the columns of a set operation to their common types. Other nodes stay unchanged. Before
+/// constants are narrowed to integer, a UNION inside of an INTERSECT or EXCEPT has the types of its
+/// first input.
 ///
 /// # Errors
-/// `DatatypeMismatch` for types of different kinds; the errors of literals in the common type.
+/// `DatatypeMismatch` for types without a common type, and errors for invalid literals.
 pub fn in_common_types(node: LogicalPlan, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Join(join) if is_set_operation(&join) => in_one_type(join, style),
@@ -57,19 +59,19 @@ pub fn in_common_types(node: LogicalPlan, style: &TextStyle) -> Result<Transform
     }
 }
 
-/// Whether a join is an INTERSECT or EXCEPT: before optimization, other semi-joins and anti-joins
-/// treat NULLs as different.
+/// Whether a join is an INTERSECT or EXCEPT. Before optimization, only these semi-joins and
+/// anti-joins treat NULLs as equal.
 pub fn is_set_operation(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
         && join.null_equality == NullEquality::NullEqualsNull
 }
 
-/// The expressions and the input of each side of an INTERSECT or EXCEPT.
+/// The column expressions and the input of each side of an INTERSECT or EXCEPT.
 pub fn sides(join: &Join) -> [(Vec<Expr>, Arc<LogicalPlan>); 2] {
     [columns_of(written_side(&join.left)), columns_of(written_side(&join.right))]
 }
 
-/// A side, below the nodes added by the planner.
+/// One side of the operation as written, below the nodes that the planner added.
 fn written_side(side: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
     match side.as_ref() {
         LogicalPlan::Distinct(Distinct::All(input)) => match input.as_ref() {
@@ -103,7 +105,7 @@ fn in_one_type(mut join: Join, style: &TextStyle) -> Result<Transformed<LogicalP
     LogicalPlan::Join(join).recompute_schema().map(Transformed::yes)
 }
 
-/// A side with the columns in the wanted types; `None` if nothing changes.
+/// Casts the columns of one side to the wanted types; `None` if no column changes.
 fn in_types(
     side: &Arc<LogicalPlan>,
     given: &[ValueType],

@@ -1,5 +1,5 @@
-//! Values with an SQL type that the Arrow type does not show: uuid and jsonb. A function that
-//! returns one of its arguments loses the SQL type.
+//! Keeps the SQL types uuid and jsonb, which the Arrow type does not show. A function that returns
+//! one of its arguments would lose them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use stratalog_model::{ColumnType, Error};
 
 use crate::errors::to_datafusion;
 
-/// Adds the SQL type to `expr`, a value of this type.
+/// Adds the SQL type `column_type` to `expr`, whose values already have this type.
 pub(super) fn with_sql_type(expr: Expr, column_type: &ColumnType) -> Expr {
     let name = match column_type {
         ColumnType::Uuid => "typed_uuid",
@@ -27,7 +27,7 @@ pub(super) fn with_sql_type(expr: Expr, column_type: &ColumnType) -> Expr {
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![expr])
 }
 
-/// Whether the call and its argument both come from [`with_sql_type`].
+/// Whether a call and its argument both add an SQL type.
 pub(super) fn is_typed_twice(call: &ScalarFunction) -> bool {
     let inner = match call.args.as_slice() {
         [Expr::ScalarFunction(inner)] => inner,
@@ -59,7 +59,7 @@ impl ScalarUDFImpl for SqlTyped {
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let given = arguments.arg_fields.first();
         let field = self.column_type.arrow_field(self.name, true);
-        // Text has several Arrow types.
+        // Text may have several Arrow types.
         Ok(Arc::new(match given {
             Some(given) => field.with_data_type(given.data_type().clone()),
             None => field,

@@ -1,4 +1,4 @@
-//! The columns of UNION and VALUES.
+//! Common types for the columns of UNION and VALUES.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use stratalog_text::TextStyle;
 use super::{ValueType, common_type, in_type};
 use crate::errors::to_datafusion;
 
-/// Gives the columns of a UNION their common types, and the integers of VALUES PostgreSQL's types.
-/// Runs before type coercion.
+/// Casts the columns of a UNION to their common types, and gives integers in VALUES PostgreSQL's
+/// types. Runs before type coercion.
 #[derive(Debug)]
 pub struct UnionTypes;
 
@@ -44,8 +44,9 @@ impl AnalyzerRule for UnionTypes {
     }
 }
 
-/// Changes the nodes of a plan from the bottom up, except in the terms of recursive queries: the
-/// planner has settled their types by a cast of the second term to the types of the first.
+/// Applies `change` to the nodes of a plan, from the leaves to the root, except inside of recursive
+/// queries. The planner has already cast the second term of a recursive query to the types of the
+/// first term.
 pub fn outside_recursion(
     plan: LogicalPlan,
     change: impl FnMut(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
@@ -60,8 +61,9 @@ pub fn outside_recursion(
     plan.transform_down_up_with_subqueries(stop, change).map(|plan| plan.data)
 }
 
-/// Refuses a second term if the types of the first term cannot hold the values of the second: the
-/// planner has cast the values. For the planner's original plan, before casts become functions.
+/// Refuses a recursive query if the types of its first term cannot hold the values of the second
+/// term, which the planner has cast to these types. Must run on the planner's original plan, before
+/// casts become functions.
 ///
 /// # Errors
 /// `DatatypeMismatch` and `FeatureNotSupported`.
@@ -96,8 +98,8 @@ pub fn check_terms(query: &RecursiveQuery) -> Result<()> {
     Ok(())
 }
 
-/// Whether the second type holds values that a cast to the first type would round or cut. The
-/// widths of integers do not matter: the cast of too large an integer fails.
+/// Whether the second type has values that a cast to the first type would round or cut off.
+/// Integers of different width do not count, because a cast of a too large integer fails.
 fn is_wider(first: &ColumnType, second: &ColumnType) -> bool {
     use ColumnType as T;
     matches!(
@@ -110,7 +112,7 @@ fn is_wider(first: &ColumnType, second: &ColumnType) -> bool {
     )
 }
 
-/// A UNION with its columns in their common types.
+/// Casts the columns of a UNION to their common types.
 pub(super) fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPlan>> {
     let mut inputs: Vec<(Vec<Expr>, Arc<LogicalPlan>)> =
         union.inputs.iter().map(columns_of).collect();
@@ -131,7 +133,8 @@ pub(super) fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed
         }
     }
     if !changed {
-        // The union does not know the types of narrowed constants yet.
+        // The recorded types of the UNION may be outdated, because constants in its inputs were
+        // narrowed to integer.
         let agree = union.inputs.iter().all(|input| {
             let fields = input.schema().fields().iter().zip(union.schema.fields());
             fields.clone().all(|(input, union)| input.data_type() == union.data_type())
@@ -151,7 +154,7 @@ pub(super) fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
-/// The columns of an input, and the plan that provides the columns.
+/// The column expressions of an input, and the plan below them.
 pub fn columns_of(input: &Arc<LogicalPlan>) -> (Vec<Expr>, Arc<LogicalPlan>) {
     match input.as_ref() {
         LogicalPlan::Projection(projection) => {
@@ -161,7 +164,7 @@ pub fn columns_of(input: &Arc<LogicalPlan>) -> (Vec<Expr>, Arc<LogicalPlan>) {
     }
 }
 
-/// The expression below an alias.
+/// The expression inside of an alias.
 pub fn unaliased(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => unaliased(&alias.expr),
@@ -169,7 +172,8 @@ pub fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
-/// An expression in a type, without the alias; `None` if the expression already has the type.
+/// Casts an expression, without its alias, to the type `wanted`; `None` if the expression already
+/// has the type.
 pub(super) fn retyped(
     expr: &Expr,
     given: &ValueType,
@@ -197,7 +201,8 @@ fn retype(
     Ok(true)
 }
 
-/// A column of VALUES with only integers and small constants has the type integer, and not bigint.
+/// Makes each column of VALUES that has only integers and small constants an integer column;
+/// DataFusion's constants are bigint.
 pub fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let none = DFSchema::empty();
     let mut changed = false;
@@ -232,8 +237,8 @@ pub fn narrowed(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     LogicalPlanBuilder::values(values.values)?.build().map(Transformed::yes)
 }
 
-/// Gives the cells of VALUES a common type again, if an expression in a cell got another type after
-/// the planning of VALUES. Runs after the functions have their types.
+/// Casts the columns of VALUES to their common types again, because the type of an expression in a
+/// cell may have changed after planning. Runs after the functions have their final types.
 #[derive(Debug)]
 pub struct ValuesTypes;
 
@@ -251,7 +256,7 @@ impl AnalyzerRule for ValuesTypes {
                 other => Transformed::no(other),
             };
             changed |= node.transformed;
-            // The types of the nodes above have changed, too.
+            // The types of the nodes above have changed too.
             if changed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
         })
         .map(|plan| plan.data)
@@ -286,7 +291,7 @@ fn rescaled(mut values: Values, style: &TextStyle) -> Result<Transformed<Logical
     LogicalPlanBuilder::values(values.values)?.build().map(Transformed::yes)
 }
 
-/// Whether a column cuts digits of constants of a type.
+/// Whether a column of the type `column` would round constants of the type `given`.
 fn cuts(column: &DataType, given: &DataType) -> bool {
     match (column, given) {
         (DataType::Decimal128(_, column), DataType::Decimal128(_, given)) => column < given,
@@ -295,8 +300,8 @@ fn cuts(column: &DataType, given: &DataType) -> bool {
     }
 }
 
-/// The value below a cast that the planner added for the type of the column: the planner's cast
-/// names no type.
+/// The value inside of a cast that the planner added for the type of the column. This cast carries
+/// no type name; a cast of the statement does.
 pub fn uncast(cell: &Expr) -> &Expr {
     match cell {
         Expr::Cast(Cast { expr, field })

@@ -1,4 +1,4 @@
-//! Comparisons of one value with several values: BETWEEN, IN, ANY, `CASE v WHEN …`.
+//! Types for comparisons of one value with several values: BETWEEN, IN, ANY, `CASE v WHEN …`.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> DataType {
     expr.get_type(schema).unwrap_or(DataType::Null)
 }
 
-/// Casts a float and the values beside the float to real if real holds all values, otherwise to
-/// double precision. The comparison of two reals has the same result in both types.
+/// Casts a float and the values that it is compared with to real if real holds all values,
+/// otherwise to double precision. Two reals compare the same in both types.
 fn beside_float(value: &mut Expr, others: &mut [&mut Expr], schema: &DFSchema) {
     let given = type_of(value, schema);
     let kept = |other: &Expr| match type_of(other, schema) {
@@ -42,7 +42,7 @@ fn beside_float(value: &mut Expr, others: &mut [&mut Expr], schema: &DFSchema) {
     }
 }
 
-/// BETWEEN, a pair of comparisons.
+/// Casts the operands of BETWEEN, which is two comparisons.
 pub(super) fn of_between(mut between: Between, schema: &DFSchema) -> Transformed<Expr> {
     let value = type_of(&between.expr, schema);
     let (low, high) = (type_of(&between.low, schema), type_of(&between.high, schema));
@@ -66,8 +66,9 @@ pub(super) fn of_between(mut between: Between, schema: &DFSchema) -> Transformed
     })
 }
 
-/// IN with a list. Like in PostgreSQL, several values without columns form an array in the common
-/// type of these values and the left side; each other value is compared alone.
+/// Casts the values of an IN list. Like in PostgreSQL, several values without columns form an
+/// array, whose type is the common type of these values and the left side; each other value is
+/// compared separately.
 pub(super) fn of_list(list: InList, schema: &DFSchema) -> Transformed<Expr> {
     let value = type_of(&list.expr, schema);
     let types: Vec<DataType> = list.list.iter().map(|other| type_of(other, schema)).collect();
@@ -108,7 +109,7 @@ pub(super) fn of_list(list: InList, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::yes(whole.unwrap_or(Expr::Literal(ScalarValue::Boolean(Some(negated)), None)))
 }
 
-/// A value and the constants of a list in the types of their comparison.
+/// Casts a value and the constants of a list to the type in which PostgreSQL compares them.
 fn of_array_of_constants(
     value: Expr,
     of_value: &DataType,
@@ -137,7 +138,7 @@ fn of_array_of_constants(
     (value, array)
 }
 
-/// A number in real. A constant is rounded once, from the decimal digits.
+/// Casts a number to real. A constant is rounded only once, from its decimal digits.
 fn single(expr: Expr, given: &DataType) -> Expr {
     if let Expr::Literal(value, metadata) = &expr
         && is_exact(given)
@@ -153,7 +154,7 @@ fn single(expr: Expr, given: &DataType) -> Expr {
     }
 }
 
-/// Whether a value of a list can differ between the rows of the query around the list.
+/// Whether a value in a list may differ from row to row of the query that contains the list.
 fn reads_row(value: &Expr) -> bool {
     let reads = value.exists(|part| {
         Ok(match part {
@@ -167,8 +168,8 @@ fn reads_row(value: &Expr) -> bool {
     reads.unwrap_or(true)
 }
 
-/// Aligns the types of a value and of the query column compared with the value. Returns whether a
-/// type changed.
+/// Casts a value and the subquery column that it is compared with to a common type. Returns whether
+/// a type changed.
 pub(super) fn of_subquery(
     value: &mut Expr,
     subquery: &mut Subquery,
@@ -195,8 +196,8 @@ pub(super) fn of_subquery(
     Ok(true)
 }
 
-/// Aligns the types of the arguments of `array_has`, an array and a value. Returns whether a type
-/// changed.
+/// Casts the arguments of `array_has`, an array and a value, to a common type. Returns whether a
+/// type changed.
 pub(super) fn of_array(arguments: &mut [Expr], schema: &DFSchema) -> bool {
     let [array, value] = arguments else { return false };
     let DataType::List(item) = type_of(array, schema) else { return false };
@@ -220,7 +221,7 @@ pub(super) fn of_array(arguments: &mut [Expr], schema: &DFSchema) -> bool {
     true
 }
 
-/// Aligns the types of `CASE v WHEN …`, which compares the value with each condition separately.
+/// Casts the operands of `CASE v WHEN …`, which compares the value with each condition separately.
 pub(super) fn of_case(mut case: Case, schema: &DFSchema) -> Transformed<Case> {
     let Some(base) = &mut case.expr else { return Transformed::no(case) };
     let value = type_of(base, schema);

@@ -1,4 +1,4 @@
-//! Sums, averages and variances of floats, in PostgreSQL's steps.
+//! Sums, averages and variances of floats over sliding windows, by PostgreSQL's algorithm.
 
 use arrow::{
     array::{ArrayRef, AsArray},
@@ -14,12 +14,12 @@ use stratalog_model::Error;
 use super::frame::{Fold, Frame, no_partial_results};
 use crate::errors::to_datafusion;
 
-/// The aggregate function of the values.
+/// The aggregate that is computed from the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum FloatAggregate {
     Sum,
     Average,
-    /// The variance, or its root, of all values or of a sample.
+    /// The variance or the standard deviation, of all values or of a sample.
     Spread {
         root: bool,
         sample: bool,
@@ -27,7 +27,7 @@ pub(crate) enum FloatAggregate {
 }
 
 impl FloatAggregate {
-    /// The kind of the function `name`; `None` for other functions.
+    /// The aggregate with the name `name`; `None` for other functions.
     pub(crate) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "sum" => Self::Sum,
@@ -41,8 +41,8 @@ impl FloatAggregate {
     }
 }
 
-/// Statistics of some values: their number, their sum, and the sum of the squares of their
-/// distances from the average.
+/// Statistics of a set of values: their number, their sum, and the sum of the squares of their
+/// differences from the mean.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct FloatMoments {
     pub(crate) count: f64,
@@ -51,7 +51,7 @@ pub(crate) struct FloatMoments {
 }
 
 impl FloatMoments {
-    /// Adds a value, by the method of Youngs and Cramer.
+    /// Adds a value by the method of Youngs and Cramer.
     pub(crate) fn and(self, value: f64) -> Self {
         if self.count == 0.0 {
             let squares = if value.is_finite() { 0.0 } else { f64::NAN };
@@ -78,7 +78,7 @@ impl FloatMoments {
         Self { count, sum, squares }
     }
 
-    /// The result; `None` is NULL.
+    /// The result of the aggregate; `None` means NULL.
     pub(crate) fn result(self, kind: FloatAggregate) -> Option<f64> {
         match kind {
             _ if self.count == 0.0 => None,
@@ -93,7 +93,7 @@ impl FloatMoments {
     }
 }
 
-/// Adds values up.
+/// Adds the values of rows to statistics.
 #[derive(Debug)]
 struct FloatFold;
 
@@ -116,7 +116,7 @@ impl Fold for FloatFold {
     }
 }
 
-/// The non-NULL values of the window.
+/// The non-NULL values of a window.
 #[derive(Debug)]
 pub(super) struct Floats {
     kind: FloatAggregate,

@@ -1,4 +1,4 @@
-//! The rows of a window, and partial results of the rows.
+//! The rows of a sliding window, and the partial results of these rows.
 
 use std::{collections::VecDeque, fmt::Debug};
 
@@ -7,17 +7,17 @@ use stratalog_model::Error;
 
 use crate::errors::to_datafusion;
 
-/// How to combine rows into partial results.
+/// Defines how rows are combined into partial results.
 pub(super) trait Fold: Debug {
     /// The stored form of a row.
     type Row: Debug;
-    /// The partial result of some rows; the default is the result of no rows.
+    /// The partial result of some rows. The default value is the partial result of no rows.
     type Part: Debug + Default;
 
-    /// Maximum number of rows that are aggregated anew for each result.
+    /// Maximum number of rows in a narrow window, whose rows are aggregated again for each result.
     const NARROW: usize;
 
-    /// Adds rows after a part.
+    /// Adds rows after the rows of a partial result.
     fn and<'a>(
         &self,
         part: &Self::Part,
@@ -26,18 +26,19 @@ pub(super) trait Fold: Debug {
     where
         Self::Row: 'a;
 
-    /// Adds a row before a part.
+    /// Adds a row before the rows of a partial result.
     fn before(&self, row: &Self::Row, part: &Self::Part) -> Result<Self::Part>;
 }
 
-/// The rows of a window. Rows enter on the right, and leave on the left.
+/// The rows of a sliding window. Rows enter on the right side, and leave on the left side.
 #[derive(Debug)]
 pub(super) struct Frame<F: Fold> {
     pub(super) fold: F,
     rows: VecDeque<F::Row>,
-    /// For each of the first rows: the result from this row up to the start of `newest`.
+    /// For each row on the left side, the partial result from this row to the last row before
+    /// `newest`.
     oldest: VecDeque<F::Part>,
-    /// The result of the following `newest_count` rows.
+    /// The partial result of the next `newest_count` rows.
     newest: F::Part,
     newest_count: usize,
 }
@@ -48,15 +49,15 @@ impl<F: Fold> Frame<F> {
         Self { fold, rows, oldest, newest: F::Part::default(), newest_count: 0 }
     }
 
-    /// Adds rows on the right.
+    /// Adds rows on the right side.
     pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = F::Row>) {
         self.rows.extend(rows);
     }
 
-    /// Removes rows on the left.
+    /// Removes the number `rows` of rows on the left side.
     pub(super) fn leave(&mut self, rows: usize) -> Result<()> {
         for _ in 0..rows {
-            // A permanently narrow window needs no partial results.
+            // A window that always stays narrow needs no partial results.
             if self.oldest.is_empty() && self.rows.len() > F::NARROW {
                 self.turn()?;
             } else if self.oldest.is_empty() {
@@ -69,7 +70,8 @@ impl<F: Fold> Frame<F> {
         Ok(())
     }
 
-    /// Turns all rows into rows on the left: a partial result for each row, and an empty `newest`.
+    /// Moves all rows to the left side: computes a partial result for each row, and empties
+    /// `newest`.
     fn turn(&mut self) -> Result<()> {
         self.newest = F::Part::default();
         self.newest_count = 0;
@@ -89,7 +91,7 @@ impl<F: Fold> Frame<F> {
         (self.rows.len() <= F::NARROW).then_some(&self.rows)
     }
 
-    /// The two parts of the window.
+    /// The partial results of the left side, if it has rows, and of the right side.
     pub(super) fn parts(&mut self) -> Result<(Option<&F::Part>, &F::Part)> {
         let known = (self.oldest.len() + self.newest_count).min(self.rows.len());
         if known < self.rows.len() {
@@ -99,7 +101,8 @@ impl<F: Fold> Frame<F> {
         Ok((self.oldest.front(), &self.newest))
     }
 
-    /// Bytes of all rows and parts, from the bytes of each row and of each part.
+    /// The memory size in bytes of all rows and partial results, given functions for the size of
+    /// one.
     pub(super) fn size(
         &self,
         of_row: impl Fn(&F::Row) -> usize,
@@ -109,7 +112,8 @@ impl<F: Fold> Frame<F> {
     }
 }
 
-/// The error for a request of partial results: a plan never aggregates a window in parts.
+/// The error for a request of a partial result of the whole window: a plan never splits a window
+/// over several aggregations.
 pub(super) fn no_partial_results<T>() -> Result<T> {
     Err(to_datafusion(Error::internal("a window has no partial results")))
 }

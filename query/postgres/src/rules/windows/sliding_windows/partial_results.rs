@@ -1,4 +1,4 @@
-//! Any aggregate over a sliding window, from partial results of the aggregate itself.
+//! Computes any aggregate over a sliding window from DataFusion's partial results of the aggregate.
 
 use arrow::array::ArrayRef;
 use datafusion::{
@@ -10,12 +10,12 @@ use super::{
     AccumulatorFactory,
     frame::{Fold, Frame, no_partial_results},
 };
-/// The arguments in a row.
+/// The arguments of the aggregate in a row.
 type Row = Vec<ScalarValue>;
 
 impl Fold for AccumulatorFactory {
     type Row = Row;
-    /// The function's own partial state; empty for no rows.
+    /// The state of DataFusion's accumulator; empty for no rows.
     type Part = Vec<ScalarValue>;
 
     const NARROW: usize = 16;
@@ -47,7 +47,7 @@ pub(super) struct PartialResults(Frame<AccumulatorFactory>);
 
 impl PartialResults {
     pub(super) fn new(maker: AccumulatorFactory) -> Result<Self> {
-        // Report an unsupported aggregate at once.
+        // Creates an accumulator to report an unsupported aggregate immediately.
         maker.make()?;
         Ok(Self(Frame::new(maker)))
     }

@@ -2,7 +2,8 @@ use super::*;
 use arrow::array::{ArrayRef, Float64Array};
 use datafusion::common::ScalarValue;
 
-/// Frames of changing width, some narrow and some wide, give the results of their values alone.
+/// A frame of changing width, sometimes narrow and sometimes wide, gives the same results as a
+/// separate aggregation of its values.
 #[test]
 fn frames_are_aggregated_as_if_alone() {
     let value = |at: usize| match at % 97 {

@@ -1,4 +1,4 @@
-//! The answers of a subquery for each key.
+//! The results of a subquery for each key.
 
 use std::sync::Arc;
 
@@ -16,15 +16,16 @@ use super::{
 use crate::errors::to_datafusion;
 
 impl OuterKeys<'_> {
-    /// Rows with one value for each key, and an expression for the value.
+    /// The rows of a subquery that returns at most one row for each key, and an expression for its
+    /// value.
     pub fn value(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
         let name = format!("__value_{}", self.state.number());
         let value = self.last(&rows)?.alias(name.clone());
         Ok((project(rows, self.key_columns().into_iter().chain([value]))?, column_named(&name)))
     }
 
-    /// Rows with the first value for each key, and an expression for the value. The expression
-    /// fails if a key has several values.
+    /// The rows of a subquery, reduced to one row for each key, and an expression for the value.
+    /// The expression fails if a key has several rows.
     pub fn single_value(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
         let number = self.state.number();
         let (value, count) = (format!("__value_{number}"), format!("__rows_{number}"));
@@ -35,7 +36,8 @@ impl OuterKeys<'_> {
         Ok((LogicalPlan::Aggregate(rows), one_row(column_named(&value), column_named(&count))))
     }
 
-    /// The keys with rows, and an expression that is true for these keys.
+    /// The distinct keys for which the subquery returns a row, and an expression that is true for
+    /// these keys.
     pub fn existence(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
         let name = format!("__rows_{}", self.state.number());
         let counted = count_udaf().call(vec![lit(1_i64)]).alias(name.clone());

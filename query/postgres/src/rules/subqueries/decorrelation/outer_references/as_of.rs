@@ -1,4 +1,4 @@
-//! `ORDER BY … LIMIT n` of a subquery, computed by an as-of join.
+//! Computes a subquery with `ORDER BY … LIMIT n` by an as-of join.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -16,23 +16,25 @@ use stratalog_functions::plan_walk::TreeWalk;
 use super::{super::is_subquery_in, OuterKeys, without_lateral_marker};
 use crate::rules::subqueries::as_of::{AsOf, Until};
 
-/// The highest LIMIT for an as-of join; a higher LIMIT numbers all pairs.
+/// Maximum LIMIT for an as-of join. For a higher LIMIT, the rows of each key are numbered instead.
 const ROWS_MAX: usize = 1_000;
 
-/// The conditions of a subquery's WHERE, by their role in an as-of join.
+/// The conditions in the WHERE of a subquery, by their role in an as-of join.
 #[derive(Default)]
 struct Conditions {
     of_keys: Vec<Expr>,
     of_rows: Vec<Expr>,
     on: Vec<(Expr, Expr)>,
     until: Option<Until>,
-    /// Bounds on the sort column at the far end: if a row fails a bound, all later rows fail.
+    /// Conditions that end the matches: after the first row that fails such a condition, all later
+    /// rows in the sort order fail it too.
     from: Vec<Expr>,
 }
 
 impl OuterKeys<'_> {
-    /// The first rows of a sort for each key, if an as-of join can evaluate all conditions on the
-    /// keys: equalities, and the bounds of the sort order.
+    /// The first rows in the order of `sort` for each key, as an as-of join. `None` if the join
+    /// cannot evaluate all conditions on the keys: only equalities, and bounds of the first sort
+    /// column.
     pub(super) fn as_of(&self, limit: &Limit, sort: &Sort) -> Result<Option<LogicalPlan>> {
         let (SkipType::Literal(0), FetchType::Literal(Some(rows @ 1..=ROWS_MAX))) =
             (limit.get_skip_type()?, limit.get_fetch_type()?)
@@ -52,7 +54,8 @@ impl OuterKeys<'_> {
             predicates.extend(split_conjunction(&filter.predicate));
             node = without_lateral_marker(&filter.input);
         }
-        // Names from further outside must resolve in their own plan, not below our node.
+        // Columns of a query further out must be resolved in their own plan, not below the as-of
+        // join.
         if predicates.is_empty() || !node.all_out_ref_exprs().is_empty() {
             return Ok(None);
         }
@@ -84,7 +87,7 @@ impl OuterKeys<'_> {
         order: Vec<SortExpr>,
         count: usize,
     ) -> Result<LogicalPlan> {
-        // NULL equals nothing and precedes nothing.
+        // NULL never matches: it neither equals nor precedes a value.
         let until = conditions.until.iter().map(|until| (&until.left, &until.right));
         for (key, row) in conditions.on.iter().map(|(key, row)| (key, row)).chain(until) {
             if key.nullable(self.rows.schema())? {
@@ -106,7 +109,7 @@ impl OuterKeys<'_> {
         })
     }
 
-    /// `None` if an as-of join cannot evaluate a condition.
+    /// Sorts the conditions by their role; `None` if an as-of join cannot evaluate one of them.
     fn conditions(
         &self,
         predicates: Vec<&Expr>,
@@ -140,8 +143,8 @@ impl OuterKeys<'_> {
                     let (key, row) = (key.as_ref().clone(), row.as_ref().clone());
                     let first = order.first();
                     let first = first.filter(|by| grows_with(&row, &by.expr, rows));
-                    // In a descending order, an upper bound is `until`, and a lower bound is
-                    // `from`.
+                    // In a descending order, an upper bound of the sort column is `until`, and a
+                    // lower bound is `from`.
                     let inclusive = match (op, first.map(|by| by.asc)) {
                         (Some(Operator::Eq), _) => {
                             conditions.on.push((key, row));
@@ -174,7 +177,7 @@ impl OuterKeys<'_> {
         Ok(is_as_of.then_some(conditions))
     }
 
-    /// Whether an expression names keys, and whether the expression names other columns.
+    /// Returns whether an expression names keys, and whether it names other columns.
     fn sides(&self, expr: &Expr) -> (bool, bool) {
         let columns: HashSet<&Column> = expr.column_refs();
         let is_key = |column: &&Column| {
@@ -184,8 +187,8 @@ impl OuterKeys<'_> {
         (keys > 0, keys < columns.len())
     }
 
-    /// Whether two expressions have the same type, whose values sort in comparison order and are
-    /// equal only if identical.
+    /// Whether two expressions have the same type, and values of this type sort in comparison order
+    /// and are equal only if identical.
     fn are_alike(&self, key: &Expr, row: &Expr, rows: &DFSchema) -> Result<bool> {
         let (_, key) = key.to_field(self.rows.schema())?;
         let (_, row) = row.to_field(rows)?;
@@ -205,7 +208,7 @@ impl OuterKeys<'_> {
     }
 }
 
-/// Replaces a projection's columns in an expression by the projected expressions.
+/// Replaces the columns of a projection in an expression by the projected expressions.
 fn selected(expr: Expr, projection: &Projection) -> Result<Expr> {
     expr.change_up(|expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
@@ -225,7 +228,8 @@ fn with_filter(rows: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> 
     }
 }
 
-/// Whether `expr` sorts in the order of `by`: `expr` is `by`, or a wider type of `by`.
+/// Whether `expr` sorts in the same order as `by`: it is `by` itself, or a cast of `by` to a wider
+/// type.
 fn grows_with(expr: &Expr, by: &Expr, schema: &DFSchema) -> bool {
     if expr == by {
         return true;

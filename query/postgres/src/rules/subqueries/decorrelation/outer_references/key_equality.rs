@@ -1,4 +1,4 @@
-//! Equality of keys.
+//! Conditions for the equality of keys.
 
 use arrow::datatypes::DataType;
 use datafusion::{
@@ -7,9 +7,8 @@ use datafusion::{
     scalar::ScalarValue,
 };
 
-/// Conditions for the equality of all pairs, with NULL equal to NULL. A join setting for equal
-/// NULLs does not survive optimization: the optimizer drops the setting, or applies the setting to
-/// other conditions.
+/// Conditions that each pair is equal, with NULL equal to NULL. DataFusion's join setting for equal
+/// NULLs is not usable: the optimizer drops the setting, or applies it to other conditions.
 pub fn key_equalities(
     pairs: impl Iterator<Item = (Expr, Expr)>,
     schema: &DFSchema,
@@ -19,8 +18,8 @@ pub fn key_equalities(
         let (_, field) = right.to_field(schema)?;
         let is_interval = matches!(field.data_type(), DataType::Interval(_));
         let mut data_type = field.data_type().clone();
-        // Some types have distinct values that compare equal. A key distinguishes the values by
-        // their text.
+        // Some types have distinct values that compare as equal. For keys, such values are compared
+        // by their text.
         let as_text = is_interval || !field.metadata().is_empty() && data_type.is_string();
         if as_text {
             data_type = DataType::Utf8View;
