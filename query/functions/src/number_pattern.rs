@@ -153,7 +153,7 @@ enum Locale {
     Behind,
 }
 
-/// A parsed pattern.
+/// A parsed pattern of a number, for example of `FM999,990.00`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a part of the pattern's language")]
 struct Pattern {

@@ -22,12 +22,12 @@ pub const WINDOW_MS_MAX: u64 = 60_000;
 /// The round trip of a session widens the window to at most this multiple of the chronicle's floor.
 pub const ROUND_TRIP_FLOORS_MAX: u64 = 10;
 
-/// What a session contributes to the acceptance rule.
+/// The values of a session for the acceptance rule.
 ///
-/// In the paper, the window begins when the session acquires the chronicle. A session without an
-/// acquisition acquires the chronicle implicitly for each statement that writes, at the time when
-/// the client sends the statement; the window reaches back to that time. Therefore a session states
-/// only one start time.
+/// In the paper, the earliest accepted time is the time at which the session acquires the chronicle.
+/// A session without an acquisition acquires the chronicle implicitly for each statement that writes,
+/// at the time when the client sends the statement; the round trip widens the window back to this
+/// time. Both kinds of session need only one start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acceptance {
     /// The start of the session, or its acquisition of the chronicle, whichever is later; in

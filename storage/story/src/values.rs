@@ -39,7 +39,7 @@ impl Story {
 
 impl PageValues<'_> {
     /// The summary of the values of a page. If the index has no NULL count, the summary assumes
-    /// NULLs. The number of rows is not in the index.
+    /// NULLs. The number of rows is not in the index: the summary has the maximum.
     pub(crate) fn summary(&self, index: &ColumnIndexMetaData, page: usize) -> ValueSummary {
         // If a page contains only NaN, Parquet writes no page index for the whole column chunk.
         if matches!(index, ColumnIndexMetaData::NONE) {

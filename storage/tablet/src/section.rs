@@ -24,7 +24,7 @@ thread_local! {
     static UNPACKING: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// A section of a block to write.
+/// A section of a block, before it is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Section<'a> {
     /// The bytes.

@@ -289,7 +289,7 @@ impl Catalog {
         Ok(turn)
     }
 
-    /// Writes a change that was decided on the current state, and publishes the new state.
+    /// Writes a change that was checked against the current state, and publishes the new state.
     async fn record(
         &self,
         turn: OwnedMutexGuard<()>,

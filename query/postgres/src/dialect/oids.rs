@@ -4,10 +4,11 @@
 use datafusion::sql::sqlparser::ast::{DataType, Expr, UnaryOperator, Value, ValueWithSpan};
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Converts the constant in a cast to oid to a number in the range of an oid.
+/// In `constant::oid`, replaces a negative constant by the unsigned number with the same 32 bits.
+/// Other expressions stay unchanged.
 ///
 /// # Errors
-/// `NumericOutOfRange`.
+/// `NumericOutOfRange` for a constant that has more than 32 bits.
 pub fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Cast { expr: inner, data_type: DataType::Custom(name, _), .. } = expr else {
         return Ok(());

@@ -32,7 +32,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
 
 /// Rewrites `$$text$$` and `E'text'` to `'text'`: for some constants, for example intervals, the
 /// parser accepts only the plain form. The tokenizer has already resolved the escapes. A text with
-/// certain quotes stays unchanged, because the parser's tree would not print it correctly.
+/// `''` or `\'` stays unchanged, because the parser's tree would not print the text correctly.
 fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         let text = match &mut token.token {

@@ -23,11 +23,13 @@ pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(ColumnSource<'_>
     loop {
         let (input, expression) = match plan {
             LogicalPlan::Projection(projection) => (&projection.input, projection.expr.get(at)?),
-            // With grouping sets, the columns do not correspond to the expressions.
+            // With grouping sets, only the aggregates correspond to their expressions.
             LogicalPlan::Aggregate(aggregate)
                 if aggregate.group_expr.iter().any(|by| matches!(by, Expr::GroupingSet(_))) =>
             {
-                return None;
+                let keys =
+                    aggregate.schema.fields().len().checked_sub(aggregate.aggr_expr.len())?;
+                (&aggregate.input, aggregate.aggr_expr.get(at.checked_sub(keys)?)?)
             }
             LogicalPlan::Aggregate(aggregate) => {
                 let mut columns = aggregate.group_expr.iter().chain(&aggregate.aggr_expr);

@@ -109,7 +109,8 @@ impl Cell {
     }
 }
 
-/// Converts the cells of one column to an array. The cells contain no uncomputed expressions.
+/// Converts the values of one column of a VALUES clause to an array. The caller has computed all
+/// expressions before: no cell is a [`Cell::Expression`].
 ///
 /// # Errors
 /// An error in a value.

@@ -47,7 +47,8 @@ pub fn axis_of_tick(definition: &ChronicleDefinition) -> Option<Axis> {
     Some(Axis::Time { scale: definition.scale, unit_ns, zoned })
 }
 
-/// The axis that `expr` represents; `None` if `expr` is not a monotonic expression over the tick.
+/// Reads `expr` as an [`Axis`]: the tick column, `_tick`, `_group`, or a cast of one of these columns
+/// that keeps the order. `None` for other expressions.
 pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
     match expr {
         Expr::Alias(alias) => axis(definition, &alias.expr),

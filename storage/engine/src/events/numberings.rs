@@ -58,7 +58,8 @@ impl Numberings {
     }
 }
 
-/// A numbering, lent to one query.
+/// The group numbers that one query uses. The drop charges the bytes that the query has added to the
+/// budget.
 #[derive(Debug)]
 pub struct LentNumbers {
     numberings: Arc<Numberings>,

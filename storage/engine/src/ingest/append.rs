@@ -463,7 +463,8 @@ fn no_part() -> Error {
     Error::internal("an append has no part")
 }
 
-/// The result of a push to a duplicate append: nothing is stored.
+/// The result of a push to a duplicate append, a repetition of a committed statement: nothing is
+/// stored.
 fn nothing(definition: &ChronicleDefinition, rows: &RecordBatch) -> PushResult {
     PushResult {
         events: EventBatch {

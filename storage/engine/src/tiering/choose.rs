@@ -85,7 +85,8 @@ impl LargestPiece {
     }
 }
 
-/// The events of one chronicle that the journal tier owns.
+/// The size and the age of one chronicle's events in the journal tier: input of the choice of a
+/// move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// The chronicle.
@@ -264,7 +265,8 @@ pub fn merge(pieces: &[PieceRecord], largest: LargestPiece, fan_in: usize) -> Op
 /// True for a tablet that a merge can improve. A full tablet of a single tick stays: a merge would
 /// only divide the tick again.
 fn gains_by_merge(piece: &PieceRecord, largest: LargestPiece) -> bool {
-    let is_full = piece.rows.saturating_mul(2) > largest.rows;
+    let is_full = piece.rows.saturating_mul(2) > largest.rows
+        || piece.unpacked_bytes.saturating_mul(2) > largest.unpacked_bytes;
     let is_of_a_tick = piece.ticks == TickRange::at(piece.ticks.start);
     piece.tier() == TierName::Tablet && !(is_full && is_of_a_tick)
 }

@@ -113,7 +113,7 @@ impl<'a> PartSweep<'a> {
             let ticks = || self.pool.iter().flat_map(|rows| rows.ticks.iter());
             let settled = ticks().filter(|tick| **tick < frontier).count();
             let at_frontier = ticks().filter(|tick| **tick == frontier).count();
-            if settled.max(at_frontier) >= rows_max
+            if (settled >= rows_max || at_frontier / 2 >= rows_max)
                 && let Some(pool) = EventRows::concat(std::mem::take(&mut self.pool))?
             {
                 self.next = Some((piece, part));

@@ -107,7 +107,8 @@ impl PieceWriting<'_> {
         let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
-        let most = WindowLimit { rows: settings.tablet_rows_max, bytes: usize::MAX };
+        let bytes = usize::try_from(settings.move_bytes.saturating_mul(2)).unwrap_or(usize::MAX);
+        let most = WindowLimit { rows: settings.tablet_rows_max, bytes };
         while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
             let (from, number) = (self.from, &mut || self.numbers.take());
             let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;

@@ -140,7 +140,8 @@ impl AggregateLayer for Variances {
 #[derive(Debug, Default, Clone, Copy)]
 struct ShiftedMoments {
     moments: FloatMoments,
-    /// The base as an integer, in units of the last decimal place; 0 for floats.
+    /// The number that is subtracted from every value, as an integer in units of the last decimal
+    /// place: for numerics the first value, for floats 0.
     base: i128,
 }
 

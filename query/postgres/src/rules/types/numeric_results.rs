@@ -3,7 +3,7 @@
 //! a half of a numeric away from zero, and a half of a double precision to the even neighbour:
 //! `round(avg(v))` of 2 and 3 is 3, `round(2.5::float8)` is 2.
 
-use std::sync::Arc;
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use arrow::{
     array::{AsArray, Float64Array},
@@ -25,6 +25,7 @@ use datafusion::{
 };
 use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
+use super::floats;
 use crate::types::source::{ColumnSource, source, unaliased};
 
 /// Functions that round a number to an integer: `round`, and the functions behind the casts.
@@ -72,8 +73,11 @@ impl NumericResults {
             return Ok(Transformed::no(node));
         }
         let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
-        let inputs =
-            Inputs { plans: inputs.iter().collect(), schema: merge_schema(&node.inputs()) };
+        let inputs = Inputs {
+            plans: inputs.iter().collect(),
+            schema: merge_schema(&node.inputs()),
+            origins: &Origins::default(),
+        };
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
@@ -145,6 +149,14 @@ impl Number {
 struct Inputs<'a> {
     plans: Vec<&'a LogicalPlan>,
     schema: DFSchema,
+    origins: &'a Origins,
+}
+
+/// The kinds of the columns found so far, by the address of the plan and the position of the column.
+/// An expression may name a column repeatedly; each column is looked up once.
+#[derive(Default)]
+struct Origins {
+    kinds: RefCell<HashMap<(usize, usize), NumberKind>>,
 }
 
 impl Inputs<'_> {
@@ -160,42 +172,29 @@ impl Inputs<'_> {
             Expr::Cast(Cast { expr, field }) if field.name().is_empty() => self.number(expr, depth),
             Expr::Negative(value) => self.number(value, depth),
             Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
-                match (is_double(left), is_double(right)) {
-                    (false, false) => self.number(left, depth).and(self.number(right, depth)),
-                    (true, true) => Number::FLOAT,
-                    (true, false) => self.beside_double(right, depth),
-                    (false, true) => self.beside_double(left, depth),
-                }
+                self.number(left, depth).and(self.number(right, depth))
             }
             Expr::Case(case) => {
                 let branches = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
                 self.greatest(branches.chain(case.else_expr.as_deref()), depth)
             }
+            Expr::Literal(_, Some(metadata)) if floats::was_numeric(metadata) => {
+                Number { kind: NumberKind::Numeric, is_double: true }
+            }
             Expr::ScalarFunction(call) => match call.name() {
-                "coalesce" | "greatest" | "least" | "nullif" | "abs" | "round" | "trunc"
-                | "ceil" | "floor" | NEAREST => self.greatest(&call.args, depth),
-                // PostgreSQL prefers double precision for integers.
-                "sqrt" | "exp" | "ln" | "log" | "log10" | "power" => {
-                    match self.greatest(&call.args, depth).kind {
-                        NumberKind::Numeric => {
-                            Number { kind: NumberKind::Numeric, is_double: true }
-                        }
-                        _ => Number::FLOAT,
-                    }
+                "coalesce" | "greatest" | "least" | "nullif" | "abs" | NEAREST => {
+                    self.greatest(&call.args, depth)
                 }
+                "extract" => Number { kind: NumberKind::Numeric, is_double: true },
+                // PostgreSQL prefers double precision for integers.
+                "round" | "trunc" | "ceil" | "floor" | "sqrt" | "exp" | "ln" | "log" | "log10"
+                | "power" => match self.greatest(&call.args, depth).kind {
+                    NumberKind::Numeric => Number { kind: NumberKind::Numeric, is_double: true },
+                    _ => Number::FLOAT,
+                },
                 _ => self.leaf(expr, depth),
             },
             _ => self.leaf(expr, depth),
-        }
-    }
-
-    /// The result of arithmetic with a constant of type double precision. Beside a double, the
-    /// planner has turned a constant numeric into a double. Beside an exact number, the statement
-    /// has a double, and the planner has cast the number.
-    fn beside_double(&self, operand: &Expr, depth: usize) -> Number {
-        match operand {
-            Expr::Cast(_) => Number::FLOAT,
-            operand => self.number(operand, depth),
         }
     }
 
@@ -219,10 +218,10 @@ impl Inputs<'_> {
                 .iter()
                 .find_map(|plan| {
                     let at = plan.schema().maybe_index_of_column(column)?;
-                    Some(kind_of_column(plan, at, depth))
+                    Some(self.origins.kind(plan, at, depth))
                 })
                 .unwrap_or(NumberKind::Float),
-            Expr::ScalarSubquery(subquery) => kind_of_column(&subquery.subquery, 0, depth),
+            Expr::ScalarSubquery(subquery) => self.origins.kind(&subquery.subquery, 0, depth),
             Expr::AggregateFunction(call) => {
                 self.aggregate(call.func.name(), &call.params.args, depth)
             }
@@ -252,11 +251,6 @@ impl Inputs<'_> {
     }
 }
 
-/// True for a constant of type double precision.
-fn is_double(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(ScalarValue::Float64(_), _))
-}
-
 /// The number of a type; `None` for double precision, whose kind depends on its origin.
 fn of_type(data_type: &DataType) -> Option<Number> {
     let exact = |kind| Some(Number { kind, is_double: false });
@@ -269,23 +263,31 @@ fn of_type(data_type: &DataType) -> Option<Number> {
     }
 }
 
-/// The kind of a column of a plan.
-fn kind_of_column(plan: &LogicalPlan, at: usize, depth: usize) -> NumberKind {
-    match source(plan, at) {
-        Some((ColumnSource::Computed(input, expr), _)) => {
-            let schema = DFSchema::clone(input.schema());
-            Inputs { plans: vec![input], schema }.number(expr, depth).kind
+impl Origins {
+    /// The kind of a column of a plan.
+    fn kind(&self, plan: &LogicalPlan, at: usize, depth: usize) -> NumberKind {
+        let key = (std::ptr::from_ref(plan).addr(), at);
+        if let Some(kind) = self.kinds.borrow().get(&key) {
+            return *kind;
         }
-        Some((ColumnSource::Mixed(inputs), at)) => inputs
-            .into_iter()
-            .map(|input| match of_type(input.schema().field(at).data_type()) {
-                Some(number) => number.kind,
-                None if depth < DEPTH_MAX => kind_of_column(input, at, depth + 1),
-                None => NumberKind::Float,
-            })
-            .max()
-            .unwrap_or(NumberKind::Float),
-        _ => NumberKind::Float,
+        let kind = match source(plan, at) {
+            Some((ColumnSource::Computed(input, expr), _)) => {
+                let schema = DFSchema::clone(input.schema());
+                Inputs { plans: vec![input], schema, origins: self }.number(expr, depth).kind
+            }
+            Some((ColumnSource::Mixed(inputs), at)) => inputs
+                .into_iter()
+                .map(|input| match of_type(input.schema().field(at).data_type()) {
+                    Some(number) => number.kind,
+                    None if depth < DEPTH_MAX => self.kind(input, at, depth + 1),
+                    None => NumberKind::Float,
+                })
+                .max()
+                .unwrap_or(NumberKind::Float),
+            _ => NumberKind::Float,
+        };
+        self.kinds.borrow_mut().insert(key, kind);
+        kind
     }
 }
 
@@ -298,10 +300,11 @@ pub fn round_as_numerics(
     plan: LogicalPlan,
     is_integer: impl Fn(usize) -> bool,
 ) -> Result<LogicalPlan> {
+    let origins = Origins::default();
     let rounds = |at: usize, field: &Field| {
         *field.data_type() == DataType::Float64
             && is_integer(at)
-            && kind_of_column(&plan, at, 0) == NumberKind::Numeric
+            && origins.kind(&plan, at, 0) == NumberKind::Numeric
     };
     let fields = plan.schema().fields().iter().enumerate();
     let rounded: Vec<bool> = fields.map(|(at, field)| rounds(at, field)).collect();
@@ -320,7 +323,12 @@ pub fn round_as_numerics(
     LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
-/// The nearest integer as a double precision, a half away from zero.
+/// The nearest integer, a half away from zero. A numeric has no minus zero.
+fn nearest(value: f64) -> f64 {
+    value.round() + 0.0
+}
+
+/// The SQL function of [`nearest`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NearestInteger {
     signature: Signature,
@@ -345,11 +353,11 @@ impl ScalarUDFImpl for NearestInteger {
         };
         Ok(match value {
             ColumnarValue::Scalar(ScalarValue::Float64(value)) => {
-                ColumnarValue::Scalar(ScalarValue::Float64(value.map(f64::round)))
+                ColumnarValue::Scalar(ScalarValue::Float64(value.map(nearest)))
             }
             value => {
                 let array = value.to_array(arguments.number_rows)?;
-                let rounded: Float64Array = array.as_primitive::<Float64Type>().unary(f64::round);
+                let rounded: Float64Array = array.as_primitive::<Float64Type>().unary(nearest);
                 ColumnarValue::Array(Arc::new(rounded))
             }
         })

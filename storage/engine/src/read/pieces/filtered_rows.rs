@@ -287,7 +287,7 @@ impl NumberRange {
     /// supported.
     fn add(&self, array: &ArrayRef, own: Range<usize>, first: u32, rows: &mut Vec<u32>) -> bool {
         debug_assert!(own.end <= array.len(), "the rows end behind their chunk");
-        /// Compares values of the Arrow type `$of`.
+        /// Appends the rows whose value, of the Arrow type `$of`, lies in the wanted range.
         macro_rules! add {
             ($of:ty, $low:expr, $high:expr) => {{
                 let values = array.as_primitive::<$of>();

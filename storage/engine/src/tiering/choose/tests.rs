@@ -299,6 +299,9 @@ fn full_tablets_of_a_tick_are_not_merged_again() {
     let full: Vec<PieceRecord> = (1..40).map(|id| piece(id, (7, 8), 60)).collect();
     assert_eq!(merge_tablets(&full, largest, 2, None), None);
     assert_eq!(deep(&full, &settings()), None);
+    let large: Vec<PieceRecord> =
+        full.iter().map(|piece| PieceRecord { rows: 5, unpacked_bytes: 6_000, ..*piece }).collect();
+    assert_eq!(merge_tablets(&large, largest, 2, None), None);
     let wide: Vec<PieceRecord> = (1..40).map(|id| piece(id, (7, 9), 60)).collect();
     assert!(merge_tablets(&wide, largest, 2, None).is_some());
     let small: Vec<PieceRecord> = (1..40).map(|id| piece(id, (7, 8), 50)).collect();
