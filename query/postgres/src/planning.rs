@@ -17,7 +17,10 @@ use crate::{
     parameters,
     rules::{
         planner_defects::grouping_sets,
-        types::{array_calls, cases, common_types::check_terms, floats::values_in_doubles},
+        types::{
+            array_calls, cases, common_types::check_terms, floats::values_in_doubles,
+            numeric_results::round_numerics,
+        },
     },
 };
 
@@ -36,12 +39,15 @@ pub fn logical<'a>(
             false => Some(JoinSelection::Right)
                 .filter(|which| merged_columns::mentions(statement, *which)),
         };
-        if let Some(which) = which {
-            let mut statement = statement.clone();
-            Box::pin(merged_columns::write_out(state, &mut statement, which)).await?;
-            return with_merged_columns(state, &statement).await;
-        }
-        with_merged_columns(state, statement).await
+        let plan = match which {
+            Some(which) => {
+                let mut statement = statement.clone();
+                Box::pin(merged_columns::write_out(state, &mut statement, which)).await?;
+                with_merged_columns(state, &statement).await?
+            }
+            None => with_merged_columns(state, statement).await?,
+        };
+        round_numerics(plan).map_err(from_datafusion)
     })
 }
 

@@ -77,7 +77,6 @@ use crate::{
             jsonb_arrays::JsonbArrays,
             literals::{IntegerLiterals, IntegerOperands, JoinedOperands},
             named_casts::{self, NamedCasts},
-            numeric_results::NumericResults,
             open_parameters::OpenParameters,
             relation_types::RelationTypes,
             wide_numerics::WideNumerics,
@@ -176,8 +175,7 @@ pub fn build(engine: EngineParts) -> Result<SessionState> {
         .with_relation_planners(vec![Arc::new(RelationTypes)])
         .with_analyzer_rules(
             [
-                Arc::new(NumericResults::default()) as Arc<dyn AnalyzerRule + Send + Sync>,
-                Arc::new(LateralRows),
+                Arc::new(LateralRows) as Arc<dyn AnalyzerRule + Send + Sync>,
                 Arc::new(SetTypes),
                 Arc::new(CountedSets),
                 Arc::new(ResolveGroupingFunction::new()),

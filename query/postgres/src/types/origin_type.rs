@@ -47,7 +47,7 @@ pub fn of_column(plan: &LogicalPlan, at: usize) -> OriginType {
             .fold(OriginType::Unknown, common_origin),
         Some((ColumnSource::Element(input), at)) => element_of(of_column(input, at)),
         Some((ColumnSource::Computed(input, expression), _)) => of_expression(input, expression),
-        None => {
+        Some((ColumnSource::Rows(_), _)) | None => {
             plan.schema().fields().get(at).map_or(OriginType::Plain, |field| type_of_field(field))
         }
     }

@@ -2,7 +2,7 @@
 
 use datafusion::{
     common::Column,
-    logical_expr::{Distinct, Expr, LogicalPlan, TableScan},
+    logical_expr::{Distinct, Expr, LogicalPlan, TableScan, Values},
 };
 
 /// Where a column of a plan comes from.
@@ -11,6 +11,8 @@ pub enum ColumnSource<'a> {
     Table(&'a TableScan),
     /// An expression over the columns of a plan.
     Computed(&'a LogicalPlan, &'a Expr),
+    /// A column of VALUES.
+    Rows(&'a Values),
     /// The elements of an array column of a plan, by `unnest`.
     Element(&'a LogicalPlan),
     /// A column that combines a column of several plans, for example in a UNION.
@@ -82,6 +84,7 @@ pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(ColumnSource<'_>
                 return Some((ColumnSource::Mixed(vec![&query.static_term]), at));
             }
             LogicalPlan::TableScan(scan) => return Some((ColumnSource::Table(scan), at)),
+            LogicalPlan::Values(values) => return Some((ColumnSource::Rows(values), at)),
             _ => return None,
         };
         match unaliased(expression) {

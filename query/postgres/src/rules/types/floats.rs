@@ -4,9 +4,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::{
-    common::{
-        DFSchema, Result, config::ConfigOptions, metadata::FieldMetadata, tree_node::Transformed,
-    },
+    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
         BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Values,
         cast,
@@ -101,8 +99,8 @@ impl ExprPlanner for RealOperands {
             && let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema))
             && in_doubles(&left, &right)
         {
-            expr.left = marked(in_double(expr.left, &left), &left);
-            expr.right = marked(in_double(expr.right, &right), &right);
+            expr.left = in_double(expr.left, &left);
+            expr.right = in_double(expr.right, &right);
         }
         Ok(PlannerResult::Original(expr))
     }
@@ -205,32 +203,6 @@ fn of_keys(plan: LogicalPlan) -> (LogicalPlan, bool) {
 /// Whether the types include a numeric and a float.
 fn meet<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
     types.clone().any(is_numeric) && types.clone().any(is_float)
-}
-
-/// Metadata key of a constant of type double precision that is a numeric in the statement.
-const WAS_NUMERIC: &str = "stratalog.was_numeric";
-
-/// True if a constant of type double precision is a numeric in the statement.
-pub fn was_numeric(metadata: &FieldMetadata) -> bool {
-    metadata.inner().contains_key(WAS_NUMERIC)
-}
-
-/// Marks a constant of type double precision that had the type `given` in the statement.
-fn marked(expr: Expr, given: &DataType) -> Expr {
-    if is_numeric(given) { marked_constant(expr) } else { expr }
-}
-
-/// Marks a constant of type double precision as a numeric of the statement.
-pub fn marked_constant(expr: Expr) -> Expr {
-    match expr {
-        Expr::Literal(value @ ScalarValue::Float64(_), metadata) => {
-            let mut marked = metadata.unwrap_or_default();
-            let mark = (WAS_NUMERIC.to_string(), String::new());
-            marked.extend(FieldMetadata::new([mark].into()));
-            Expr::Literal(value, Some(marked))
-        }
-        other => other,
-    }
 }
 
 /// Casts `expr` to double precision. A numeric constant is parsed again from its text, without an

@@ -7,12 +7,11 @@ use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use arrow::{
     array::{AsArray, Float64Array},
-    datatypes::{DataType, Field, Float64Type},
+    datatypes::{DataType, Float64Type},
 };
 use datafusion::{
     common::{
-        DFSchema, Result,
-        config::ConfigOptions,
+        Column, DFSchema, Result,
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
@@ -20,12 +19,11 @@ use datafusion::{
         ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::ScalarFunction,
         expr_rewriter::NamePreserver, utils::merge_schema,
     },
-    optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
 use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 
-use super::floats;
+use super::cases;
 use crate::types::source::{ColumnSource, source, unaliased};
 
 /// Functions that round a number to an integer: `round`, and the functions behind the casts.
@@ -37,11 +35,19 @@ const NEAREST: &str = "nearest_integer";
 /// Maximum depth of subqueries and expressions between a rounding call and an aggregate.
 const DEPTH_MAX: usize = 200;
 
-/// Rounds halves away from zero where the argument of a rounding function is a numeric in
-/// PostgreSQL. Runs before type coercion, as long as every cast to double precision is a cast of the
-/// statement.
+/// Rounds halves away from zero where the argument of a rounding function or cast is a numeric in
+/// PostgreSQL. The plan is not yet analyzed: every named cast is a cast of the statement.
+///
+/// # Errors
+/// DataFusion refuses a changed node.
+pub fn round_numerics(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rounding = NumericResults::default();
+    plan.change_with_subqueries(|node| rounding.of_node(node)).map(|plan| plan.data)
+}
+
+/// Adds the rounding function to expressions.
 #[derive(Debug)]
-pub struct NumericResults {
+struct NumericResults {
     nearest: Arc<ScalarUDF>,
 }
 
@@ -49,16 +55,6 @@ impl Default for NumericResults {
     fn default() -> Self {
         let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
         Self { nearest: Arc::new(ScalarUDF::new_from_impl(NearestInteger { signature })) }
-    }
-}
-
-impl AnalyzerRule for NumericResults {
-    fn name(&self) -> &str {
-        "numeric_results"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.change_with_subqueries(|node| self.of_node(node)).map(|plan| plan.data)
     }
 }
 
@@ -83,18 +79,26 @@ impl NumericResults {
             let name = names.save(&expr);
             let changed = expr.change_up(|expr| self.of_expression(expr, &inputs))?;
             Ok(changed.update_data(|expr| name.restore(expr)))
-        })
+        })?
+        .map_data(LogicalPlan::recompute_schema)
     }
 
     fn of_expression(&self, expr: Expr, inputs: &Inputs<'_>) -> Result<Transformed<Expr>> {
         let is_numeric =
             rounded(&expr).is_some_and(|argument| inputs.number(argument, 0).is_numeric_double());
-        let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
         if !is_numeric {
-            return Ok(Transformed::no(Expr::ScalarFunction(call)));
+            return Ok(Transformed::no(expr));
         }
-        call.args = call.args.into_iter().map(|argument| self.nearest(argument)).collect();
-        Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        Ok(Transformed::yes(match expr {
+            Expr::ScalarFunction(mut call) => {
+                call.args = call.args.into_iter().map(|argument| self.nearest(argument)).collect();
+                Expr::ScalarFunction(call)
+            }
+            Expr::Cast(Cast { expr, field }) => {
+                Expr::Cast(Cast { expr: Box::new(self.nearest(*expr)), field })
+            }
+            other => other,
+        }))
     }
 
     /// The nearest integer of a number.
@@ -104,13 +108,18 @@ impl NumericResults {
     }
 }
 
-/// The argument of a rounding function.
+/// The argument of a rounding function, or the value of a written cast to an integer.
 fn rounded(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::ScalarFunction(call) if ROUNDING.contains(&call.name()) => match &call.args[..] {
             [argument] => Some(argument),
             _ => None,
         },
+        Expr::Cast(Cast { expr, field })
+            if !field.name().is_empty() && field.data_type().is_integer() =>
+        {
+            Some(expr)
+        }
         _ => None,
     }
 }
@@ -152,11 +161,11 @@ struct Inputs<'a> {
     origins: &'a Origins,
 }
 
-/// The kinds of the columns found so far, by the address of the plan and the position of the column.
+/// The columns found so far, by the address of the plan and the position of the column.
 /// An expression may name a column repeatedly; each column is looked up once.
 #[derive(Default)]
 struct Origins {
-    kinds: RefCell<HashMap<(usize, usize), NumberKind>>,
+    numbers: RefCell<HashMap<(usize, usize), Number>>,
 }
 
 impl Inputs<'_> {
@@ -178,7 +187,9 @@ impl Inputs<'_> {
                 let branches = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
                 self.greatest(branches.chain(case.else_expr.as_deref()), depth)
             }
-            Expr::Literal(_, Some(metadata)) if floats::was_numeric(metadata) => {
+            // The planner turns a constant numeric beside a double into a double. A constant double
+            // of the statement still has its cast.
+            Expr::Literal(ScalarValue::Float64(_), _) => {
                 Number { kind: NumberKind::Numeric, is_double: true }
             }
             Expr::ScalarFunction(call) => match call.name() {
@@ -186,16 +197,40 @@ impl Inputs<'_> {
                     self.greatest(&call.args, depth)
                 }
                 "extract" => Number { kind: NumberKind::Numeric, is_double: true },
-                // PostgreSQL prefers double precision for integers.
-                "round" | "trunc" | "ceil" | "floor" | "sqrt" | "exp" | "ln" | "log" | "log10"
-                | "power" => match self.greatest(&call.args, depth).kind {
-                    NumberKind::Numeric => Number { kind: NumberKind::Numeric, is_double: true },
-                    _ => Number::FLOAT,
+                // For integers, PostgreSQL prefers the functions of double precision.
+                "round" | "trunc" | "ceil" | "floor" => match self.greatest(&call.args, depth) {
+                    Number { kind: NumberKind::Integer, .. } => Number::FLOAT,
+                    number => number,
                 },
+                "sqrt" | "exp" | "ln" | "log" | "log10" | "power" => {
+                    match self.greatest(&call.args, depth).kind {
+                        NumberKind::Numeric => {
+                            Number { kind: NumberKind::Numeric, is_double: true }
+                        }
+                        _ => Number::FLOAT,
+                    }
+                }
+                _ if let Some(parts) = cases::parts(call) => {
+                    let branches = parts.choices.iter().map(|[_, then]| then);
+                    self.greatest(branches.chain([parts.otherwise]), depth)
+                }
                 _ => self.leaf(expr, depth),
             },
+            // A parameter without a type takes the type of the other operand.
+            Expr::Placeholder(_) => Number { kind: NumberKind::Integer, is_double: false },
+            Expr::Column(column) => self.column(column, depth),
+            Expr::ScalarSubquery(subquery) => self.origins.number(&subquery.subquery, 0, depth),
             _ => self.leaf(expr, depth),
         }
+    }
+
+    /// The value of a column.
+    fn column(&self, column: &Column, depth: usize) -> Number {
+        let found = self.plans.iter().find_map(|plan| {
+            let at = plan.schema().maybe_index_of_column(column)?;
+            Some(self.origins.number(plan, at, depth))
+        });
+        found.unwrap_or(Number::FLOAT)
     }
 
     /// The value of an expression that is no arithmetic: the type decides, except for a double
@@ -213,15 +248,6 @@ impl Inputs<'_> {
     /// The value of a double precision.
     fn double(&self, expr: &Expr, depth: usize) -> Number {
         let kind = match expr {
-            Expr::Column(column) => self
-                .plans
-                .iter()
-                .find_map(|plan| {
-                    let at = plan.schema().maybe_index_of_column(column)?;
-                    Some(self.origins.kind(plan, at, depth))
-                })
-                .unwrap_or(NumberKind::Float),
-            Expr::ScalarSubquery(subquery) => self.origins.kind(&subquery.subquery, 0, depth),
             Expr::AggregateFunction(call) => {
                 self.aggregate(call.func.name(), &call.params.args, depth)
             }
@@ -264,30 +290,36 @@ fn of_type(data_type: &DataType) -> Option<Number> {
 }
 
 impl Origins {
-    /// The kind of a column of a plan.
-    fn kind(&self, plan: &LogicalPlan, at: usize, depth: usize) -> NumberKind {
+    /// The value of a column of a plan.
+    fn number(&self, plan: &LogicalPlan, at: usize, depth: usize) -> Number {
         let key = (std::ptr::from_ref(plan).addr(), at);
-        if let Some(kind) = self.kinds.borrow().get(&key) {
-            return *kind;
+        if let Some(number) = self.numbers.borrow().get(&key) {
+            return *number;
         }
-        let kind = match source(plan, at) {
+        let all = |numbers: &mut dyn Iterator<Item = Number>| {
+            numbers.reduce(Number::and).unwrap_or(Number::FLOAT)
+        };
+        let number = match source(plan, at) {
+            _ if depth > DEPTH_MAX => Number::FLOAT,
             Some((ColumnSource::Computed(input, expr), _)) => {
                 let schema = DFSchema::clone(input.schema());
-                Inputs { plans: vec![input], schema, origins: self }.number(expr, depth).kind
+                Inputs { plans: vec![input], schema, origins: self }.number(expr, depth)
             }
-            Some((ColumnSource::Mixed(inputs), at)) => inputs
-                .into_iter()
-                .map(|input| match of_type(input.schema().field(at).data_type()) {
-                    Some(number) => number.kind,
-                    None if depth < DEPTH_MAX => self.kind(input, at, depth + 1),
-                    None => NumberKind::Float,
-                })
-                .max()
-                .unwrap_or(NumberKind::Float),
-            _ => NumberKind::Float,
+            Some((ColumnSource::Mixed(inputs), at)) => {
+                all(&mut inputs.into_iter().map(|input| self.number(input, at, depth + 1)))
+            }
+            Some((ColumnSource::Rows(values), at)) => {
+                let inputs = Inputs { plans: Vec::new(), schema: DFSchema::empty(), origins: self };
+                let cells = values.values.iter().filter_map(|row| row.get(at));
+                all(&mut cells.map(|cell| inputs.number(cell, depth)))
+            }
+            Some((ColumnSource::Table(_) | ColumnSource::Element(_), _)) | None => {
+                let column = plan.schema().fields().get(at);
+                column.and_then(|field| of_type(field.data_type())).unwrap_or(Number::FLOAT)
+            }
         };
-        self.kinds.borrow_mut().insert(key, kind);
-        kind
+        self.numbers.borrow_mut().insert(key, number);
+        number
     }
 }
 
@@ -301,13 +333,8 @@ pub fn round_as_numerics(
     is_integer: impl Fn(usize) -> bool,
 ) -> Result<LogicalPlan> {
     let origins = Origins::default();
-    let rounds = |at: usize, field: &Field| {
-        *field.data_type() == DataType::Float64
-            && is_integer(at)
-            && origins.kind(&plan, at, 0) == NumberKind::Numeric
-    };
-    let fields = plan.schema().fields().iter().enumerate();
-    let rounded: Vec<bool> = fields.map(|(at, field)| rounds(at, field)).collect();
+    let rounds = |at: usize| is_integer(at) && origins.number(&plan, at, 0).is_numeric_double();
+    let rounded: Vec<bool> = (0..plan.schema().fields().len()).map(rounds).collect();
     if !rounded.contains(&true) {
         return Ok(plan);
     }

@@ -23,7 +23,6 @@ use super::{
 };
 use crate::{
     errors::to_datafusion,
-    rules::types::floats,
     rules::{
         calendar::aligned_times::AlignedTimes,
         layers::{self, ScalarLayer},
@@ -95,9 +94,8 @@ impl FunctionRewrite for CommonTypes {
                 if let Some(wanted) = &wanted {
                     for (argument, given) in call.args.iter_mut().zip(&given) {
                         let style = style_of(config);
-                        let typed =
+                        *argument =
                             in_type(std::mem::take(argument), given, wanted, schema, &style)?;
-                        *argument = as_choice(typed, given);
                     }
                 }
                 if wanted == Some(ColumnType::Jsonb)
@@ -163,7 +161,7 @@ impl FunctionRewrite for CommonTypes {
                 if let Some(wanted) = &wanted {
                     for (result, given) in results.into_iter().zip(&given) {
                         let inner = std::mem::take(result.as_mut());
-                        **result = as_choice(in_type(inner, given, wanted, schema, &style)?, given);
+                        **result = in_type(inner, given, wanted, schema, &style)?;
                     }
                 }
                 let case = Expr::Case(case);
@@ -183,15 +181,6 @@ fn compares_real(first: &ColumnType, given: &[ValueType]) -> bool {
     let is_other =
         |given: &ValueType| matches!(given, ValueType::Typed(of, _) if *of != ColumnType::Real);
     *first == ColumnType::Real && given.iter().any(is_other)
-}
-
-/// A value among the choices of CASE or of a function like `coalesce`. A constant numeric that
-/// became a double precision keeps a mark.
-fn as_choice(value: Expr, given: &ValueType) -> Expr {
-    match given {
-        ValueType::Typed(ColumnType::Numeric { .. }, _) => floats::marked_constant(value),
-        _ => value,
-    }
 }
 
 /// The result type of `nullif`, if PostgreSQL compares both values without a common type: usually
