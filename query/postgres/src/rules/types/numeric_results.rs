@@ -196,7 +196,6 @@ impl Inputs<'_> {
                 "coalesce" | "greatest" | "least" | "nullif" | "abs" | NEAREST => {
                     self.greatest(&call.args, depth)
                 }
-                "extract" => Number { kind: NumberKind::Numeric, is_double: true },
                 // For integers, PostgreSQL prefers the functions of double precision.
                 "round" | "trunc" | "ceil" | "floor" => match self.greatest(&call.args, depth) {
                     Number { kind: NumberKind::Integer, .. } => Number::FLOAT,
