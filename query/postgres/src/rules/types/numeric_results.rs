@@ -3,21 +3,17 @@
 //! a half of a numeric away from zero, and a half of a double precision to the even neighbour:
 //! `round(avg(v))` of 2 and 3 is 3, `round(2.5::float8)` is 2.
 
-use std::{cell::RefCell, collections::HashMap, sync::Arc};
+use std::{cell::RefCell, collections::HashMap};
 
-use arrow::{
-    array::{AsArray, Float64Array},
-    datatypes::{DataType, Float64Type},
-};
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{
         Column, DFSchema, Result,
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
-        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::ScalarFunction,
-        expr_rewriter::NamePreserver, utils::merge_schema,
+        BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
+        expr::ScalarFunction, expr_rewriter::NamePreserver, utils::merge_schema,
     },
     scalar::ScalarValue,
 };
@@ -26,11 +22,9 @@ use stratalog_functions::plan_walk::{PlanWalk, TreeWalk};
 use super::cases;
 use crate::types::source::{ColumnSource, source, unaliased};
 
-/// Functions that round a number to an integer: `round`, and the functions behind the casts.
-const ROUNDING: [&str; 4] = ["round", "int2", "int4", "int8"];
+mod double_functions;
 
-/// The function that rounds halves away from zero.
-const NEAREST: &str = "nearest_integer";
+use double_functions::DoubleFunction;
 
 /// Maximum depth of subqueries and expressions between a rounding call and an aggregate.
 const DEPTH_MAX: usize = 200;
@@ -41,78 +35,71 @@ const DEPTH_MAX: usize = 200;
 /// # Errors
 /// DataFusion refuses a changed node.
 pub fn round_numerics(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let rounding = NumericResults::default();
-    plan.change_with_subqueries(|node| rounding.of_node(node)).map(|plan| plan.data)
+    plan.change_with_subqueries(of_node).map(|plan| plan.data)
 }
 
-/// Adds the rounding function to expressions.
-#[derive(Debug)]
-struct NumericResults {
-    nearest: Arc<ScalarUDF>,
-}
-
-impl Default for NumericResults {
-    fn default() -> Self {
-        let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
-        Self { nearest: Arc::new(ScalarUDF::new_from_impl(NearestInteger { signature })) }
+fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut rounds = false;
+    node.apply_expressions(|expr| {
+        rounds = rounds || expr.exists(|part| Ok(rounded(part).is_some()))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !rounds {
+        return Ok(Transformed::no(node));
     }
+    let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
+    let inputs = Inputs {
+        plans: inputs.iter().collect(),
+        schema: merge_schema(&node.inputs()),
+        origins: &Origins::default(),
+    };
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let changed = expr.change_up(|expr| of_expression(expr, &inputs))?;
+        Ok(changed.update_data(|expr| name.restore(expr)))
+    })?
+    .map_data(LogicalPlan::recompute_schema)
 }
 
-impl NumericResults {
-    fn of_node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        let mut rounds = false;
-        node.apply_expressions(|expr| {
-            rounds = rounds || expr.exists(|part| Ok(rounded(part).is_some()))?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        if !rounds {
-            return Ok(Transformed::no(node));
+fn of_expression(expr: Expr, inputs: &Inputs<'_>) -> Result<Transformed<Expr>> {
+    let is_numeric =
+        rounded(&expr).is_some_and(|argument| inputs.number(argument, 0).is_numeric_double());
+    if !is_numeric {
+        return Ok(Transformed::no(expr));
+    }
+    Ok(match expr {
+        Expr::Cast(Cast { expr, field }) => {
+            let nearest = Box::new(DoubleFunction::Nearest.call(*expr));
+            Transformed::yes(Expr::Cast(Cast { expr: nearest, field }))
         }
-        let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
-        let inputs = Inputs {
-            plans: inputs.iter().collect(),
-            schema: merge_schema(&node.inputs()),
-            origins: &Origins::default(),
-        };
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let changed = expr.change_up(|expr| self.of_expression(expr, &inputs))?;
-            Ok(changed.update_data(|expr| name.restore(expr)))
-        })?
-        .map_data(LogicalPlan::recompute_schema)
-    }
-
-    fn of_expression(&self, expr: Expr, inputs: &Inputs<'_>) -> Result<Transformed<Expr>> {
-        let is_numeric =
-            rounded(&expr).is_some_and(|argument| inputs.number(argument, 0).is_numeric_double());
-        if !is_numeric {
-            return Ok(Transformed::no(expr));
-        }
-        Ok(Transformed::yes(match expr {
-            Expr::ScalarFunction(mut call) => {
-                call.args = call.args.into_iter().map(|argument| self.nearest(argument)).collect();
-                Expr::ScalarFunction(call)
+        Expr::ScalarFunction(call) => match (call.name(), &call.args[..]) {
+            ("ceil" | "trunc", _) => {
+                Transformed::yes(DoubleFunction::Unsigned.call(Expr::ScalarFunction(call)))
             }
-            Expr::Cast(Cast { expr, field }) => {
-                Expr::Cast(Cast { expr: Box::new(self.nearest(*expr)), field })
+            ("to_char", [number, pattern]) => {
+                let numeric = DoubleFunction::Numeric.call(number.clone());
+                let known = Box::new(numeric.clone().is_not_null());
+                let text = Box::new(call.func.call(vec![numeric, pattern.clone()]));
+                let otherwise = Some(Box::new(Expr::ScalarFunction(call)));
+                Transformed::yes(Expr::Case(Case::new(None, vec![(known, text)], otherwise)))
             }
-            other => other,
-        }))
-    }
-
-    /// The nearest integer of a number.
-    fn nearest(&self, number: Expr) -> Expr {
-        let nearest = Arc::clone(&self.nearest);
-        Expr::ScalarFunction(ScalarFunction::new_udf(nearest, vec![number]))
-    }
+            _ => {
+                let ScalarFunction { func, args } = call;
+                let args = args.into_iter().map(|value| DoubleFunction::Nearest.call(value));
+                Transformed::yes(func.call(args.collect()))
+            }
+        },
+        other => Transformed::no(other),
+    })
 }
 
-/// The argument of a rounding function, or the value of a written cast to an integer.
+/// The number that a function or a written cast to an integer rounds, or that `to_char` writes.
 fn rounded(expr: &Expr) -> Option<&Expr> {
     match expr {
-        Expr::ScalarFunction(call) if ROUNDING.contains(&call.name()) => match &call.args[..] {
-            [argument] => Some(argument),
+        Expr::ScalarFunction(call) => match (call.name(), &call.args[..]) {
+            ("round" | "ceil" | "trunc" | "int2" | "int4" | "int8", [number]) => Some(number),
+            ("to_char", [number, _]) => (!number.is_volatile()).then_some(number),
             _ => None,
         },
         Expr::Cast(Cast { expr, field })
@@ -193,9 +180,13 @@ impl Inputs<'_> {
                 Number { kind: NumberKind::Numeric, is_double: true }
             }
             Expr::ScalarFunction(call) => match call.name() {
-                "coalesce" | "greatest" | "least" | "nullif" | "abs" | NEAREST => {
-                    self.greatest(&call.args, depth)
-                }
+                "coalesce"
+                | "greatest"
+                | "least"
+                | "nullif"
+                | "abs"
+                | DoubleFunction::NEAREST
+                | DoubleFunction::UNSIGNED => self.greatest(&call.args, depth),
                 // For integers, PostgreSQL prefers the functions of double precision.
                 "round" | "trunc" | "ceil" | "floor" => match self.greatest(&call.args, depth) {
                     Number { kind: NumberKind::Integer, .. } => Number::FLOAT,
@@ -337,55 +328,15 @@ pub fn round_as_numerics(
     if !rounded.contains(&true) {
         return Ok(plan);
     }
-    let rule = NumericResults::default();
     let columns = plan.schema().columns().into_iter().zip(rounded).map(|(column, rounded)| {
         let (relation, name) = (column.relation.clone(), column.name.clone());
         match rounded {
-            true => rule.nearest(Expr::Column(column)).alias_qualified(relation, name),
+            true => {
+                DoubleFunction::Nearest.call(Expr::Column(column)).alias_qualified(relation, name)
+            }
             false => Expr::Column(column),
         }
     });
     let columns: Vec<Expr> = columns.collect();
     LogicalPlanBuilder::from(plan).project(columns)?.build()
-}
-
-/// The nearest integer, a half away from zero. A numeric has no minus zero.
-fn nearest(value: f64) -> f64 {
-    value.round() + 0.0
-}
-
-/// The SQL function of [`nearest`].
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct NearestInteger {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for NearestInteger {
-    fn name(&self) -> &str {
-        NEAREST
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Float64)
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [value] = &arguments.args[..] else {
-            return datafusion::common::internal_err!("{NEAREST} takes one number");
-        };
-        Ok(match value {
-            ColumnarValue::Scalar(ScalarValue::Float64(value)) => {
-                ColumnarValue::Scalar(ScalarValue::Float64(value.map(nearest)))
-            }
-            value => {
-                let array = value.to_array(arguments.number_rows)?;
-                let rounded: Float64Array = array.as_primitive::<Float64Type>().unary(nearest);
-                ColumnarValue::Array(Arc::new(rounded))
-            }
-        })
-    }
 }
