@@ -41,4 +41,7 @@ pub use settings::QuerySettings;
 pub use statement::{Parsed, Prepared, StatementKind};
 pub use stratalog_functions::governor::{batch_bytes, count_allocated};
 pub use stratalog_postgres::names::quoted;
-pub use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn};
+pub use stratalog_visor_core::{
+    access::{Columns, Identity, Object, Privilege},
+    catalog::{Command, NewChronicle, NewColumn},
+};

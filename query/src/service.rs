@@ -23,7 +23,7 @@ use stratalog_metrics::{Metrics, ServerStatus};
 use stratalog_model::{
     Clock, Error, ErrorKind, EventStore, Result, batch_results::BatchResults, files::DataFiles,
 };
-use stratalog_visor_core::{Acquisitions, Catalog};
+use stratalog_visor_core::{Acquisitions, Catalog, access::Identity};
 use tokio::sync::watch;
 
 pub use self::{
@@ -71,6 +71,8 @@ pub struct Parts {
 pub struct Login {
     /// User name, already authenticated.
     pub user: String,
+    /// On whose behalf the session's statements run: the result of the authentication.
+    pub identity: Identity,
     /// Database.
     pub database: String,
     /// The application name that the client sent.

@@ -1,5 +1,6 @@
 //! The state of a connection.
 
+mod access;
 pub(crate) mod acquisitions;
 pub(crate) mod blocking_work;
 pub(crate) mod catalog;
@@ -39,7 +40,7 @@ use std::{
 
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::MemoryPool;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use stratalog_model::{Acceptance, ChronicleId, Error, EventStore, Result};
 use stratalog_text::TextStyle;
 use stratalog_visor_core::acquisition::HolderId;
@@ -196,6 +197,7 @@ impl Session {
         let seen = Arc::new(SessionCatalogView {
             catalog: Arc::clone(&parts.catalog),
             transaction: Arc::clone(&transaction),
+            identity: RwLock::new(login.identity),
         });
         let share = service.client_share();
         variables.charge_to(Arc::clone(&share));

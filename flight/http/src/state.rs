@@ -159,6 +159,7 @@ impl State {
     /// The errors of [`QueryService::connect_for_request`].
     pub(crate) fn session(&self, name: &str, client: Option<String>) -> Result<Arc<Session>> {
         self.service.connect_for_request(Login {
+            identity: stratalog_query::Identity::Trusted,
             user: self.settings.default_user.clone(),
             database: self.settings.default_database.clone(),
             application_name: name.to_string(),

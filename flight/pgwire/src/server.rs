@@ -191,6 +191,7 @@ impl Client {
                 .with_hint("close connections, use a pool, or raise connections_max")
         })?;
         let session = self.service.connect(Login {
+            identity: stratalog_query::Identity::Trusted,
             user,
             database: parameter("database")
                 .filter(|database| !database.is_empty())

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use stratalog_model::{ChronicleId, Error, EventStore, Result};
+use stratalog_model::{ChronicleId, Error, ErrorKind, EventStore, Result};
 use stratalog_visor_core::{
     CatalogState,
+    access::Identity,
     acquisition::DropGuard,
     catalog::{Catalog, Command, NewChronicle},
 };
@@ -15,6 +16,8 @@ use super::exclusive_hold::ExclusiveHold;
 /// COMMIT discards all changes.
 #[derive(Debug, Clone)]
 pub struct Definition {
+    /// On whose behalf the block's definitions are made.
+    actor: Identity,
     commands: Vec<Command>,
     state: Arc<CatalogState>,
     created: Vec<Arc<BlockChronicle>>,
@@ -45,15 +48,23 @@ impl Definition {
     ///
     /// # Errors
     /// Errors of the commands, or of the catalog's log: the log reserves an id for each new
-    /// chronicle.
+    /// chronicle. `ActiveTransaction` if another role made the definitions `before`.
     pub async fn after(
         before: Option<Definition>,
+        actor: Identity,
         seen: &CatalogState,
         commands: Vec<Command>,
         catalog: &Arc<Catalog>,
         store: &Arc<dyn EventStore>,
         now_ns: i64,
     ) -> Result<Definition> {
+        if before.as_ref().is_some_and(|before| before.actor != actor) {
+            return Err(Error::new(
+                ErrorKind::ActiveTransaction,
+                "a transaction block cannot define objects for two roles",
+            )
+            .with_hint("COMMIT before SET ROLE"));
+        }
         let mut created = Vec::new();
         let mut fixed = Vec::with_capacity(commands.len());
         // Replace names by ids, so that COMMIT changes the same objects.
@@ -84,7 +95,7 @@ impl Definition {
                 other => fixed.push(other),
             }
         }
-        let state = preview(catalog, seen, &fixed)?;
+        let state = preview(catalog, seen, &actor, &fixed)?;
         let version = |state: &CatalogState, id: &ChronicleId| {
             state.chronicle_by_id(*id).map(|chronicle| chronicle.schema_version)
         };
@@ -96,7 +107,16 @@ impl Definition {
             None => {
                 let (common_version, doors, holds) = (seen.version(), Vec::new(), Vec::new());
                 let (commands, created, extended) = (Vec::new(), Vec::new(), BTreeSet::new());
-                Definition { commands, state, created, extended, common_version, doors, holds }
+                Definition {
+                    actor,
+                    commands,
+                    state,
+                    created,
+                    extended,
+                    common_version,
+                    doors,
+                    holds,
+                }
             }
         };
         definition.commands.extend(fixed);
@@ -144,7 +164,7 @@ impl Definition {
     /// Errors of commands that no longer apply.
     pub fn rebased(self, catalog: &Arc<Catalog>) -> Result<Definition> {
         let now = catalog.state();
-        let state = preview(catalog, &now, &self.commands)?;
+        let state = preview(catalog, &now, &self.actor, &self.commands)?;
         let rebased = Definition { state, common_version: now.version(), ..self };
         rebased.open_created(catalog);
         Ok(rebased)
@@ -172,6 +192,11 @@ impl Definition {
         }
     }
 
+    /// On whose behalf the definitions are made.
+    pub fn actor(&self) -> Identity {
+        self.actor
+    }
+
     /// The catalog as the block sees it.
     pub fn state(&self) -> Arc<CatalogState> {
         Arc::clone(&self.state)
@@ -196,9 +221,10 @@ impl Definition {
 fn preview(
     catalog: &Catalog,
     state: &CatalogState,
+    actor: &Identity,
     commands: &[Command],
 ) -> Result<Arc<CatalogState>> {
-    let (seen, _) = catalog.preview(state, commands)?;
+    let (seen, _) = catalog.preview(state, actor, commands)?;
     seen.ok_or_else(|| Error::internal("a definition that defines nothing"))
 }
 

@@ -588,6 +588,7 @@ impl Session {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::ConnectionFailure, "the session is closed"));
         }
+        self.check_identity()?;
         let ends_block =
             matches!(parsed.statement(), Statement::Commit { .. } | Statement::Rollback { .. });
         if self.transaction.state() == TransactionState::Failed && !ends_block {

@@ -278,6 +278,12 @@ impl Variables {
         inner.version.wrapping_mul(8).wrapping_add(inner.modes().code())
     }
 
+    /// Changes the version without a change of a setting: cached plans become stale.
+    pub fn outdate(&self) {
+        let mut inner = self.inner.lock();
+        inner.version = inner.version.saturating_add(1);
+    }
+
     /// The modes of a block whose BEGIN gives no modes.
     pub fn default_modes(&self) -> Modes {
         self.inner.lock().default_modes()

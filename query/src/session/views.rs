@@ -5,12 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use parking_lot::RwLock;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{
     CatalogView, CopyRow, SessionRow, SessionsView, SettingRow, SettingsView,
 };
-
-use stratalog_visor_core::{Catalog, CatalogState};
+use stratalog_visor_core::{Catalog, CatalogState, access::Identity};
 
 use super::{
     Session, TransactionState,
@@ -27,11 +27,26 @@ pub struct SessionCatalogView {
     pub catalog: Arc<Catalog>,
     /// The transaction state of the session.
     pub transaction: Arc<Transaction>,
+    /// The identity of the session: SET ROLE changes it.
+    pub identity: RwLock<Identity>,
+}
+
+impl SessionCatalogView {
+    /// The catalog with all chronicles, also those that the session may not know of: for
+    /// definitions, which check the rights themselves.
+    pub fn whole(&self) -> Arc<CatalogState> {
+        self.transaction.catalog().unwrap_or_else(|| self.catalog.state())
+    }
 }
 
 impl CatalogView for SessionCatalogView {
     fn state(&self) -> Arc<CatalogState> {
-        self.transaction.catalog().unwrap_or_else(|| self.catalog.state())
+        let (whole, identity) = (self.whole(), *self.identity.read());
+        match self.catalog.visible(Arc::clone(&whole), &identity) {
+            Ok(visible) => visible,
+            // The session's next statement fails; until then, the session sees no table.
+            Err(_) => Arc::new(whole.without_chronicles()),
+        }
     }
 }
 

@@ -105,14 +105,16 @@ pub async fn carry_out(
 ) -> Result<Vec<String>> {
     match session.transaction() {
         TransactionState::Idle => {
-            let ChangedChronicles { uses, doors } =
-                enter(session, &commands, dropping, &session.catalog())?;
+            let (actor, whole) = (session.identity(), session.whole_catalog());
+            // The check comes first: a refused DROP … FORCE must not end another acquisition.
+            session.parts().catalog.check(&whole, &actor, &commands)?;
+            let ChangedChronicles { uses, doors } = enter(session, &commands, dropping, &whole)?;
             work.commit()?;
             let uses = committed(session, uses)?;
             let cleanup = DroppedStateCleanup::of(session);
             let catalog = Arc::clone(&session.parts().catalog);
             to_its_end(async move {
-                let applied = catalog.apply_all(commands).await?;
+                let applied = catalog.apply_all(actor, commands).await?;
                 cleanup.forget(&applied.dropped);
                 drop((uses, doors));
                 Ok(applied.notices)
@@ -189,8 +191,8 @@ async fn define(
     commands: Vec<Command>,
     dropping: DropMode,
 ) -> Result<Vec<String>> {
-    let seen = session.catalog();
-    let (changed, notices) = session.parts().catalog.preview(&seen, &commands)?;
+    let (seen, actor) = (session.whole_catalog(), session.identity());
+    let (changed, notices) = session.parts().catalog.preview(&seen, &actor, &commands)?;
     if changed.is_none() {
         return Ok(notices);
     }
@@ -201,7 +203,7 @@ async fn define(
     let (parts, store) = (session.parts(), session.store());
     let now_ns = parts.clock.now_ns();
     let definition =
-        Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
+        Definition::after(before, actor, &seen, commands, &parts.catalog, store, now_ns).await?;
     session.transaction.define(definition.with_doors(doors));
     Ok(notices)
 }
@@ -230,7 +232,8 @@ pub async fn commit(
             None => None,
         };
         let commands = definition.commands().to_vec();
-        let (applied, appended) = match catalog.apply_with(commands, events).await {
+        let applying = catalog.apply_with(definition.actor(), commands, events);
+        let (applied, appended) = match applying.await {
             Ok(done) => done,
             Err(error) => {
                 if catalog.is_behind() {

@@ -191,6 +191,7 @@ fn shelves(directory: &Path) -> Shelves {
 
 pub fn login() -> Login {
     Login {
+        identity: stratalog_query::Identity::Trusted,
         user: "tester".to_string(),
         database: "stratalog".to_string(),
         application_name: "it".to_string(),

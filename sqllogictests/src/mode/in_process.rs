@@ -84,6 +84,7 @@ impl InProcessClient {
     /// A session of `service`.
     pub fn connect(service: &Arc<QueryService>) -> Result<Self, Failure> {
         let login = Login {
+            identity: stratalog_query::Identity::Trusted,
             user: "stratalog".to_string(),
             database: "stratalog".to_string(),
             application_name: "sqllogictests".to_string(),

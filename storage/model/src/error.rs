@@ -206,6 +206,10 @@ kinds! {
     InvalidSavepoint = "3B001", false, FailedPrecondition;
     /// A refused login.
     InvalidAuthorization = "28000", false, Unauthenticated;
+    /// A wrong password, or an unknown role.
+    InvalidPassword = "28P01", false, Unauthenticated;
+    /// A grant that is not possible, such as a circle of memberships.
+    InvalidGrant = "0LP01", false, InvalidArgument;
     /// Other objects depend on this object.
     DependentObjects = "2BP01", false, FailedPrecondition;
     /// Another session changed the definition of the table while the statement ran.

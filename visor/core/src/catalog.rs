@@ -13,14 +13,14 @@
 
 mod command;
 mod create;
-mod name;
+pub(crate) mod name;
 mod option;
 mod plan;
 mod record;
 mod state;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -39,6 +39,9 @@ use stratalog_model::{
 };
 
 use record::Change;
+pub(crate) use state::misfit;
+
+use crate::access::Identity;
 
 pub use command::{Command, NewChronicle, NewColumn, Outcome};
 pub use name::{
@@ -63,7 +66,12 @@ pub struct Catalog {
     previews: AtomicU64,
     /// True if a record is durable, or may be durable, but its change is not visible.
     behind: Arc<AtomicBool>,
+    /// Views of the state by identity and version: the state without hidden chronicles.
+    visible: RwLock<HashMap<(Identity, u64), Arc<CatalogState>>>,
 }
+
+/// Maximum number of kept views of the state, one per identity.
+const VISIBLE_MAX: usize = 256;
 
 /// This bit marks the version of a state that only one open transaction sees.
 const OPEN_VERSIONS: u64 = 1 << 63;
@@ -92,6 +100,7 @@ impl Catalog {
             turn: Arc::default(),
             open: RwLock::default(),
             previews: AtomicU64::new(0),
+            visible: RwLock::default(),
             behind: Arc::default(),
         }))
     }
@@ -99,6 +108,41 @@ impl Catalog {
     /// The current state of the catalog: an immutable snapshot.
     pub fn state(&self) -> Arc<CatalogState> {
         Arc::clone(&self.state.read())
+    }
+
+    /// `state` without the chronicles that an identity may not know of. The state's version stays.
+    ///
+    /// # Errors
+    /// `InvalidAuthorization` if the identity is no longer valid.
+    pub fn visible(
+        &self,
+        state: Arc<CatalogState>,
+        identity: &Identity,
+    ) -> Result<Arc<CatalogState>> {
+        // The system and trusted clients see everything; their rights need no reading of the clock.
+        if *identity == Identity::System {
+            return Ok(state);
+        }
+        let rights = state.access().rights(identity, self.clock.now_ns())?;
+        if rights.sees_everything() {
+            return Ok(state);
+        }
+        let key = (*identity, state.version());
+        if let Some(known) = self.visible.read().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let visible = Arc::new(state.visible_to(&rights));
+        let mut known = self.visible.write();
+        known.retain(|(_, version), _| *version == key.1);
+        if known.len() < VISIBLE_MAX {
+            known.insert(key, Arc::clone(&visible));
+        }
+        Ok(visible)
+    }
+
+    /// The time of the catalog's clock, in nanoseconds since 1970.
+    pub fn now_ns(&self) -> i64 {
+        self.clock.now_ns()
     }
 
     /// The state that a transaction sees after its commands, starting from `state`, and the notices
@@ -110,9 +154,10 @@ impl Catalog {
     pub fn preview(
         &self,
         state: &CatalogState,
+        actor: &Identity,
         commands: &[Command],
     ) -> Result<(Option<Arc<CatalogState>>, Vec<String>)> {
-        let plan = plan::plan_all(state, commands, self.clock.as_ref())?;
+        let plan = plan::plan_all(state, actor, commands, self.clock.as_ref())?;
         debug_assert_eq!(
             plan.change.is_some(),
             plan.outcome.changed,
@@ -123,6 +168,19 @@ impl Catalog {
         seen.apply(change)?;
         let version = OPEN_VERSIONS | self.previews.fetch_add(1, Ordering::Relaxed);
         Ok((Some(Arc::new(seen.under(version))), plan.outcome.notices))
+    }
+
+    /// Checks that an actor may run the commands in `state`, and that the commands are valid there.
+    ///
+    /// # Errors
+    /// The errors of a command, as for [`Self::apply`].
+    pub fn check(
+        &self,
+        state: &CatalogState,
+        actor: &Identity,
+        commands: &[Command],
+    ) -> Result<()> {
+        plan::plan_all(state, actor, commands, self.clock.as_ref()).map(drop)
     }
 
     /// Reserves an id for a chronicle that an open transaction creates. Events can be stored under
@@ -174,8 +232,8 @@ impl Catalog {
     ///
     /// # Errors
     /// The same as [`Self::apply_all`].
-    pub fn apply(&self, command: Command) -> BoxFuture<'_, Result<Outcome>> {
-        self.apply_all(vec![command])
+    pub fn apply(&self, actor: Identity, command: Command) -> BoxFuture<'_, Result<Outcome>> {
+        self.apply_all(actor, vec![command])
     }
 
     /// Executes all commands or none, as one record of the log. The change becomes durable, then
@@ -184,8 +242,12 @@ impl Catalog {
     /// # Errors
     /// The error of a command, with PostgreSQL's message where PostgreSQL has the same error;
     /// errors of the log if a write fails. After an error, nothing has changed.
-    pub fn apply_all(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Outcome>> {
-        Box::pin(async move { Ok(self.apply_with(commands, None).await?.0) })
+    pub fn apply_all(
+        &self,
+        actor: Identity,
+        commands: Vec<Command>,
+    ) -> BoxFuture<'_, Result<Outcome>> {
+        Box::pin(async move { Ok(self.apply_with(actor, commands, None).await?.0) })
     }
 
     /// Like [`Self::apply_all`], but also commits prepared events: one record decides about both.
@@ -197,6 +259,7 @@ impl Catalog {
     /// completes the transaction.
     pub fn apply_with(
         &self,
+        actor: Identity,
         commands: Vec<Command>,
         events: Option<Box<dyn PreparedAppend>>,
     ) -> BoxFuture<'_, Result<(Outcome, Option<CommittedAppend>)>> {
@@ -204,7 +267,7 @@ impl Catalog {
             let turn = self.turn().await?;
             let before = self.state();
             let version = before.version();
-            let mut plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
+            let mut plan = plan::plan_all(&before, &actor, &commands, self.clock.as_ref())?;
             debug_assert_eq!(
                 plan.change.is_some(),
                 plan.outcome.changed,

@@ -11,6 +11,7 @@
 //! *Data path*: `Catalog::apply(Command)` validates against the current state, appends the command
 //! to the log, waits until the record is durable, then publishes a new [`CatalogState`].
 
+pub mod access;
 pub mod acquisition;
 pub mod catalog;
 pub mod clock;

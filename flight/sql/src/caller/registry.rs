@@ -204,6 +204,7 @@ impl Callers {
             None => default.as_str(),
         };
         let login = Login {
+            identity: stratalog_query::Identity::Trusted,
             user: user.unwrap_or(&self.settings.default_user).to_string(),
             database: database.to_string(),
             application_name: String::new(),

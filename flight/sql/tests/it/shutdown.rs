@@ -41,6 +41,7 @@ async fn endless(descriptor: FlightDescriptor) -> impl Stream<Item = FlightData>
 /// The number of stored rows, from the query service, because the listener is closed.
 async fn stored(server: &TestServer) -> usize {
     let login = Login {
+        identity: stratalog_query::Identity::Trusted,
         user: "stratalog".to_string(),
         database: "stratalog".to_string(),
         application_name: String::new(),

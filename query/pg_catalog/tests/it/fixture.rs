@@ -35,6 +35,7 @@ use stratalog_pg_catalog::{
 };
 use stratalog_visor_core::{
     Acquisitions, Catalog, Command,
+    access::Identity,
     acquisition::{Claim, HolderId, Mode},
     catalog::{NewChronicle, NewColumn},
 };
@@ -351,7 +352,8 @@ pub async fn session() -> SessionContext {
         options: Vec::new(),
         if_not_exists: false,
     };
-    let made = catalog.apply(Command::CreateChronicle(cpu.clone())).await.unwrap();
+    let made =
+        catalog.apply(Identity::System, Command::CreateChronicle(cpu.clone())).await.unwrap();
     let id = made.chronicle.unwrap().id;
     for command in [
         Command::CommentOnChronicle { id, comment: Some("usage".to_string()) },
@@ -376,7 +378,7 @@ pub async fn session() -> SessionContext {
             ..cpu
         }),
     ] {
-        catalog.apply(command).await.unwrap();
+        catalog.apply(Identity::System, command).await.unwrap();
     }
     let context = Arc::new(CatalogContext {
         catalog,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use stratalog_model::{ChronicleId, ErrorKind, Result};
 use stratalog_postgres::parse::DropMode;
-use stratalog_visor_core::catalog::Command;
+use stratalog_visor_core::{access::Identity, catalog::Command};
 
 use super::carry_out;
 use crate::{
@@ -36,6 +36,8 @@ pub async fn drop_tables(
     let is_there = |command: &Command| !command.drops(&state).is_empty();
     let (found, missing): (Vec<Command>, Vec<Command>) = commands.into_iter().partition(is_there);
     let found: Vec<ChronicleId> = found.iter().flat_map(|command| command.drops(&state)).collect();
+    let drops: Vec<Command> = found.iter().map(|id| Command::DropKnown { id: *id }).collect();
+    session.parts().catalog.check(&session.whole_catalog(), &session.identity(), &drops)?;
     found.iter().try_for_each(|chronicle| session.check_lease(*chronicle))?;
     let mut notices = Vec::new();
     if !missing.is_empty() {
@@ -95,7 +97,8 @@ async fn when_released(service: Weak<QueryService>, chronicle: ChronicleId) {
     }
     let Some(service) = service.upgrade() else { return };
     let parts = service.parts();
-    match parts.catalog.apply(Command::DropKnown { id: chronicle }).await {
+    // The statement checked the rights of its session.
+    match parts.catalog.apply(Identity::System, Command::DropKnown { id: chronicle }).await {
         Ok(_) => parts.store.forget(chronicle),
         // DROP TABLE … FORCE already dropped the table.
         Err(error) if error.kind() == ErrorKind::UndefinedTable => {}

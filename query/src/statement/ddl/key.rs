@@ -150,7 +150,7 @@ pub async fn add(
         None => Some(session.hold_exclusively(table).await?),
     };
     // Other sessions may have changed the table before this session got exclusive access.
-    let seen = session.catalog();
+    let seen = session.whole_catalog();
     let old = seen.chronicle_by_id(table.id).ok_or_else(|| dropped_table_error(table))?;
     let new = check(session, old, key)?;
 
@@ -171,8 +171,16 @@ pub async fn add(
     let rows = rows_of(session, old, alone.is_some(), work).await?;
     let before = session.transaction.definition();
     let now_ns = parts.clock.now_ns();
-    let definition =
-        Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
+    let definition = Definition::after(
+        before,
+        session.identity(),
+        &seen,
+        commands,
+        &parts.catalog,
+        store,
+        now_ns,
+    )
+    .await?;
     let definition = definition.with_created(id, &parts.catalog, store).with_hold(alone);
     let made = definition.state().chronicle_by_id(id).cloned();
     let made = made.ok_or_else(|| Error::internal("a table was not made anew"))?;
@@ -203,7 +211,8 @@ fn check(session: &Session, old: &ChronicleDefinition, key: &NewKey) -> Result<N
     let new = table_with_key(old, key);
     let drop = Command::DropUnchanged { was: Box::new(old.clone()) };
     let create = Command::CreateChronicle(new.clone());
-    let (state, _) = session.parts().catalog.preview(&session.catalog(), &[drop, create])?;
+    let (seen, actor) = (session.whole_catalog(), session.identity());
+    let (state, _) = session.parts().catalog.preview(&seen, &actor, &[drop, create])?;
     let made =
         state.as_ref().and_then(|state| state.chronicle(&old.database, &old.schema, &old.name));
     let time = made.and_then(|made| made.tick()).map(|tick| tick.name.as_str());

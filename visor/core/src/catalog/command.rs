@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stratalog_model::{ChronicleDefinition, ChronicleId, ColumnType, IndexKind};
 
 use super::state::CatalogState;
+use crate::access::AccessCommand;
 
 /// A column from CREATE TABLE or ADD COLUMN, which has no id yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -183,6 +184,8 @@ pub enum Command {
         /// The text; `None` or an empty text removes the comment.
         comment: Option<String>,
     },
+    /// Changes roles, rights, row policies or tokens.
+    Access(AccessCommand),
     /// COMMENT ON COLUMN.
     CommentOnColumn {
         /// The chronicle's id.
@@ -230,7 +233,8 @@ impl Command {
             | Command::CreateIndex { .. }
             | Command::DropIndex { .. }
             | Command::CommentOnChronicle { .. }
-            | Command::CommentOnColumn { .. } => Vec::new(),
+            | Command::CommentOnColumn { .. }
+            | Command::Access(_) => Vec::new(),
         }
     }
 }

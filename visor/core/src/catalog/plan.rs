@@ -1,5 +1,6 @@
 //! Computes the change that a command makes to a given state: pure functions without side effects.
 
+mod authorize;
 mod index;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::{
     record::{AcceptanceWindow, Change},
     state::CatalogState,
 };
+use crate::access::{self, AccessState, Identity, Object, Scene};
 
 /// Maximum number of chronicles in all databases of a data directory. The maximum limits the
 /// catalog's memory.
@@ -51,17 +53,40 @@ impl Plan {
 }
 
 /// Plans several commands. Each command sees the state that the commands before it leave.
+///
+/// # Errors
+/// The errors of the commands; `InsufficientPrivilege` and `InvalidAuthorization` if the actor may
+/// not run a command.
 pub(crate) fn plan_all(
     state: &CatalogState,
+    actor: &Identity,
     commands: &[Command],
     clock: &dyn Clock,
 ) -> Result<Plan> {
     let mut whole = Plan::default();
     let mut changes = Vec::new();
     let mut between: Option<CatalogState> = None;
+    // Chronicles that a later command replaces, with the rights before the replacement.
+    let mut replaced: Vec<(&ChronicleDefinition, AccessState)> = Vec::new();
     for command in commands {
         let now = between.as_ref().unwrap_or(state);
-        let one = plan(now, command, clock.now_ns())?;
+        let now_ns = clock.now_ns();
+        let scene = Scene::of(now, actor, now_ns)?;
+        authorize::check(&scene, command)?;
+        let mut one = plan(&scene, command, now_ns)?;
+        if let Command::DropUnchanged { was } = command {
+            replaced.push((was, now.access().clone()));
+        }
+        if let (Some(Change::CreateChronicle(new)), Some((was, access))) =
+            (one.change.as_ref().map(first), replaced.last())
+            && (&was.database, &was.schema, &was.name) == (&new.database, &new.schema, &new.name)
+        {
+            let inherited = access::inherit(access, was, new).into_iter().map(Change::Access);
+            one.change = combined(
+                [Change::CreateChronicle(new.clone())].into_iter().chain(inherited).collect(),
+            );
+            replaced.pop();
+        }
         whole.outcome.changed |= one.outcome.changed;
         whole.outcome.notices.extend(one.outcome.notices);
         whole.outcome.dropped.extend(one.outcome.dropped);
@@ -73,31 +98,76 @@ pub(crate) fn plan_all(
             changes.push(change);
         }
     }
-    whole.change = match changes.len() {
-        0 | 1 => changes.pop(),
-        _ => Some(Change::Several(changes)),
-    };
+    whole.change = combined(changes);
     Ok(whole)
 }
 
-/// Plans one command in the state `state`.
-fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
+/// The first change of a record.
+fn first(change: &Change) -> &Change {
+    match change {
+        Change::Several(changes) => changes.first().unwrap_or(change),
+        _ => change,
+    }
+}
+
+fn combined(mut changes: Vec<Change>) -> Option<Change> {
+    match changes.len() {
+        0 | 1 => changes.pop(),
+        _ => Some(Change::Several(changes)),
+    }
+}
+
+/// A plan that also gives the created object to the actor, with the actor's default privileges.
+fn adopted(scene: &Scene<'_>, mut plan: Plan) -> Plan {
+    let state = scene.state;
+    let (object, schema) = match &plan.change {
+        Some(Change::CreateChronicle(new)) => {
+            (Object::Chronicle(new.id), state.schema_object(&new.database, &new.schema))
+        }
+        Some(Change::CreateSchema { oid, database, .. }) => {
+            let Some(database) = state.database(database) else { return plan };
+            (Object::Schema { database: database.oid, schema: *oid }, None)
+        }
+        Some(Change::CreateDatabase { oid, .. }) => (Object::Database(*oid), None),
+        _ => return plan,
+    };
+    let given = access::adopt(scene, object, schema);
+    let changes = plan.change.into_iter().chain(given.into_iter().map(Change::Access));
+    plan.change = combined(changes.collect());
+    plan
+}
+
+/// Plans one command of an actor.
+fn plan(scene: &Scene<'_>, command: &Command, now_ns: i64) -> Result<Plan> {
+    let state = scene.state;
     match command {
+        Command::Access(command) => {
+            let planned = access::plan(scene, command)?;
+            let changes: Vec<Change> = planned.changes.into_iter().map(Change::Access).collect();
+            let outcome = Outcome {
+                changed: !changes.is_empty(),
+                notices: planned.notices,
+                ..Outcome::default()
+            };
+            Ok(Plan { change: combined(changes), outcome, shows: None })
+        }
         Command::CreateDatabase { name, if_not_exists } => {
-            create_database(state, name, *if_not_exists)
+            Ok(adopted(scene, create_database(state, name, *if_not_exists)?))
         }
         Command::DropDatabase { name, if_exists } => drop_database(state, name, *if_exists),
         Command::CreateSchema { database, name, if_not_exists } => {
-            create_schema(state, database, name, *if_not_exists)
+            let plan = create_schema(state, database, name, *if_not_exists)?;
+            Ok(adopted(scene, plan))
         }
         Command::DropSchema { database, name, if_exists, cascade } => {
             drop_schema(state, database, name, *if_exists, *cascade)
         }
         Command::CreateChronicle(new) => {
-            create_chronicle(state, new, state.next_chronicle(), now_ns)
+            let plan = create_chronicle(state, new, state.next_chronicle(), now_ns)?;
+            Ok(adopted(scene, plan))
         }
         Command::CreateReserved { id, created_ns, new } => {
-            create_chronicle(state, new, *id, *created_ns)
+            Ok(adopted(scene, create_chronicle(state, new, *id, *created_ns)?))
         }
         Command::DropChronicle { database, schema, name, if_exists } => {
             drop_chronicle(state, database, schema, name, *if_exists)

@@ -4,6 +4,7 @@
 //! One record is the payload of one `FrameKind::Catalog` frame, as JSON:
 //! `{"format":1,"change":{"create_chronicle":{…}}}`.
 
+use crate::access::AccessChange;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
@@ -12,7 +13,7 @@ use stratalog_model::{
 };
 
 /// The newest format that this version can read.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 
 /// The format of changes that every version can read.
 const FORMAT_FIRST: u32 = 1;
@@ -92,6 +93,8 @@ pub(crate) enum Change {
         column: ColumnId,
         comment: Option<String>,
     },
+    /// Exists since format 7.
+    Access(AccessChange),
     Several(Vec<Change>),
     /// Commits the events of the transaction together with the other changes of the record. Exists
     /// since format 6.
@@ -122,6 +125,7 @@ fn format_of(change: &Change) -> u32 {
         Change::ReserveChronicle { .. } => 2,
         Change::CreateIndex { .. } | Change::DropIndex { .. } => 3,
         Change::Decide(_) => 6,
+        Change::Access(_) => 7,
         Change::SetOptions { granularity: Some(_), .. } => 5,
         // Earlier versions ignore the time source, and would accept any time.
         Change::CreateChronicle(new) if new.time_source.is_clocked() => 4,

@@ -10,6 +10,8 @@ use stratalog_model::{
     SchemaVersion, chronicle::SYSTEM_COLUMNS,
 };
 
+use crate::access::{AccessState, Object, Rights};
+
 use super::{
     name::{DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA},
     record::Change,
@@ -77,6 +79,7 @@ pub struct CatalogState {
     next_namespace: u32,
     /// The decision about the last transaction with events and definitions.
     decision: Option<Arc<Decision>>,
+    access: Arc<AccessState>,
 }
 
 impl CatalogState {
@@ -90,6 +93,7 @@ impl CatalogState {
             reserved: Arc::default(),
             next_namespace: OID_NAMESPACE_FIRST,
             decision: None,
+            access: Arc::new(AccessState::genesis()),
         };
         state.add_database(OID_DEFAULT_DATABASE, DEFAULT_DATABASE.to_string());
         state
@@ -209,6 +213,38 @@ impl CatalogState {
         self.decision.as_deref()
     }
 
+    /// Roles, rights, row policies and tokens.
+    pub fn access(&self) -> &AccessState {
+        &self.access
+    }
+
+    /// The state without any chronicle. The version stays.
+    pub fn without_chronicles(&self) -> Self {
+        let mut empty = self.clone();
+        let all: Vec<ChronicleId> = self.by_id.keys().copied().collect();
+        for id in all {
+            let taken = empty.take(id);
+            debug_assert!(taken.is_ok(), "a chronicle has no name");
+        }
+        empty
+    }
+
+    /// The state without the chronicles that an identity may not know of. The version stays.
+    pub(crate) fn visible_to(&self, rights: &Rights<'_>) -> Self {
+        let hidden: Vec<ChronicleId> = self
+            .by_id
+            .values()
+            .filter(|chronicle| !self.is_visible(rights, chronicle))
+            .map(|chronicle| chronicle.id)
+            .collect();
+        let mut visible = self.clone();
+        for id in hidden {
+            let taken = visible.take(id);
+            debug_assert!(taken.is_ok(), "a hidden chronicle does not exist");
+        }
+        visible
+    }
+
     /// True if the id is reserved for a chronicle that a transaction creates.
     pub(crate) fn is_reserved(&self, id: ChronicleId) -> bool {
         self.reserved.contains(&id)
@@ -273,6 +309,12 @@ impl CatalogState {
                     self.databases.remove(name).ok_or_else(|| missing("database", name))?;
                 let ids = dropped.schemas.values().flat_map(|schema| schema.ids());
                 self.forget(ids.collect());
+                let database = dropped.definition.oid;
+                let access = Arc::make_mut(&mut self.access);
+                access.forget(Object::Database(database));
+                for schema in dropped.schemas.values() {
+                    access.forget(Object::Schema { database, schema: schema.definition.oid });
+                }
             }
             Change::CreateSchema { oid, database, name } => {
                 let schemas = &mut self.database_mut(database)?.schemas;
@@ -283,9 +325,14 @@ impl CatalogState {
                 self.next_namespace = self.next_namespace.max(oid.saturating_add(1));
             }
             Change::DropSchema { database, name } => {
-                let dropped = self.database_mut(database)?.schemas.remove(name);
+                let parent = self.database_mut(database)?;
+                let parent_oid = parent.definition.oid;
+                let dropped = parent.schemas.remove(name);
                 let dropped = dropped.ok_or_else(|| missing("schema", name))?;
                 self.forget(dropped.ids().collect());
+                let schema = dropped.definition.oid;
+                Arc::make_mut(&mut self.access)
+                    .forget(Object::Schema { database: parent_oid, schema });
             }
             Change::ReserveChronicle { id } => {
                 self.give(*id)?;
@@ -309,6 +356,7 @@ impl CatalogState {
             }
             Change::DropChronicle { id } => {
                 self.take(*id)?;
+                Arc::make_mut(&mut self.access).forget(Object::Chronicle(*id));
             }
             Change::RenameChronicle { id, to } => {
                 let mut renamed = self.take(*id)?.as_ref().clone();
@@ -370,6 +418,7 @@ impl CatalogState {
                 column_mut(definition, *column)?.comment.clone_from(comment);
                 Ok(())
             })?,
+            Change::Access(change) => Arc::make_mut(&mut self.access).apply(change)?,
             Change::Several(changes) => {
                 for change in changes {
                     self.apply(change)?;
@@ -452,6 +501,7 @@ impl CatalogState {
     fn forget(&mut self, ids: Vec<ChronicleId>) {
         let by_id = Arc::make_mut(&mut self.by_id);
         for id in ids {
+            Arc::make_mut(&mut self.access).forget(Object::Chronicle(id));
             let removed = by_id.remove(&id);
             debug_assert!(removed.is_some(), "a chronicle has a name and no id");
         }
@@ -496,6 +546,6 @@ fn missing(what: &str, name: &str) -> Error {
     misfit(format!("{what} \"{name}\" does not exist"))
 }
 
-fn misfit(message: String) -> Error {
+pub(crate) fn misfit(message: String) -> Error {
     Error::new(ErrorKind::DataCorrupted, format!("catalog record contradicts its log: {message}"))
 }

@@ -1,3 +1,4 @@
+mod access;
 mod chronicle;
 mod conformance;
 mod durability;
@@ -14,6 +15,7 @@ use futures::executor::block_on;
 use stratalog_model::{ChronicleDefinition, Clock, ColumnType, ErrorKind, Result};
 
 use super::{Catalog, Command, NewChronicle, NewColumn, Outcome};
+use crate::access::Identity;
 use memory_log::MemoryLog;
 
 /// A clock that advances by 1 s with each reading.
@@ -43,7 +45,7 @@ fn empty() -> Arc<Catalog> {
 }
 
 fn apply(catalog: &Catalog, command: Command) -> Result<Outcome> {
-    block_on(catalog.apply(command))
+    block_on(catalog.apply(Identity::System, command))
 }
 
 /// The kind and the message of the error that a command must return.

@@ -13,6 +13,7 @@ use stratalog_model::{
 };
 
 use super::{MemoryLog, apply, clock, column, cpu, create, open, table};
+use crate::access::Identity;
 use crate::catalog::{Catalog, Command};
 
 fn over(log: &Arc<MemoryLog>) -> Arc<Catalog> {
@@ -49,15 +50,17 @@ fn several_commands_are_one_record_or_none() {
     let before = catalog.state();
 
     // If the second command or the log fails, the first command has no effect either.
-    let error = block_on(catalog.apply_all(drops(&["a", "missing"]))).unwrap_err();
+    let error =
+        block_on(catalog.apply_all(Identity::System, drops(&["a", "missing"]))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     log.failing.store(true, Ordering::Relaxed);
-    block_on(catalog.apply_all(drops(&["a", "b"]))).unwrap_err();
+    block_on(catalog.apply_all(Identity::System, drops(&["a", "b"]))).unwrap_err();
     assert_eq!(log.frames.lock().len(), 2);
     assert_eq!(catalog.state(), before);
     assert_eq!(open(&log).state(), before);
 
-    let outcome = block_on(catalog.apply_all(drops(&["a", "maybe", "b"]))).unwrap();
+    let outcome =
+        block_on(catalog.apply_all(Identity::System, drops(&["a", "maybe", "b"]))).unwrap();
     assert_eq!(outcome.dropped, [a.id, b.id]);
     assert_eq!(outcome.notices, ["table \"maybe\" does not exist, skipping"]);
     assert_eq!(log.frames.lock().len(), 3, "one record for both");
@@ -68,7 +71,7 @@ fn several_commands_are_one_record_or_none() {
     // The second command sees the result of the first.
     let make = Command::CreateChronicle(cpu());
     let [drop_cpu] = <[Command; 1]>::try_from(drops(&["cpu"])).unwrap();
-    block_on(catalog.apply_all(vec![make, drop_cpu])).unwrap();
+    block_on(catalog.apply_all(Identity::System, vec![make, drop_cpu])).unwrap();
     assert_eq!(open(&log).state(), catalog.state());
     assert!(create(&catalog, cpu()).id.0 > b.id.0 + 1, "ids are not given twice");
 }
@@ -78,7 +81,7 @@ fn a_command_is_visible_once_durable_even_if_nobody_waits() {
     let log = Arc::new(MemoryLog::default());
     let catalog = over(&log);
     log.holding.store(true, Ordering::Relaxed);
-    let mut abandoned = catalog.apply(Command::CreateChronicle(cpu()));
+    let mut abandoned = catalog.apply(Identity::System, Command::CreateChronicle(cpu()));
     let waker = noop_waker();
     let mut context = std::task::Context::from_waker(&waker);
     assert!(abandoned.poll_unpin(&mut context).is_pending());
@@ -87,7 +90,8 @@ fn a_command_is_visible_once_durable_even_if_nobody_waits() {
     // The next command waits until the first is complete, although the first command's caller is
     // gone.
     drop(abandoned);
-    let mut second = catalog.apply(Command::CreateChronicle(table("t", Vec::new())));
+    let mut second =
+        catalog.apply(Identity::System, Command::CreateChronicle(table("t", Vec::new())));
     assert!(second.poll_unpin(&mut context).is_pending());
     assert_eq!(log.frames.lock().len(), 1);
     log.holding.store(false, Ordering::Relaxed);
@@ -103,7 +107,7 @@ fn a_command_is_visible_once_durable_even_if_nobody_waits() {
 fn dropping_a_command_before_its_turn_frees_the_turn() {
     let log = Arc::new(MemoryLog::default());
     let catalog = over(&log);
-    drop(catalog.apply(Command::CreateChronicle(cpu())));
+    drop(catalog.apply(Identity::System, Command::CreateChronicle(cpu())));
     create(&catalog, cpu());
     assert_eq!(log.frames.lock().len(), 1);
 }
@@ -166,7 +170,8 @@ fn a_record_decides_about_prepared_events() {
     assert_eq!(catalog.state().decision(), None);
     let make = vec![Command::CreateChronicle(cpu())];
     let events = prepared(&catalog, &[7, 9], Ok(()));
-    let (outcome, appended) = block_on(catalog.apply_with(make.clone(), events)).unwrap();
+    let (outcome, appended) =
+        block_on(catalog.apply_with(Identity::System, make.clone(), events)).unwrap();
     assert!(outcome.chronicle.is_some());
     assert_eq!(appended.map(|appended| appended.rows), Some(1));
     assert_eq!(log.frames.lock().len(), 1, "one record");
@@ -178,15 +183,20 @@ fn a_record_decides_about_prepared_events() {
 
     // An invalid command decides nothing. A record can also decide about events alone.
     let events = prepared(&catalog, &[11], Ok(()));
-    let error = block_on(catalog.apply_with(make, events)).map(drop).unwrap_err();
+    let error = block_on(catalog.apply_with(Identity::System, make, events)).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DuplicateTable);
-    let (_, appended) =
-        block_on(catalog.apply_with(Vec::new(), prepared(&catalog, &[12], Ok(())))).unwrap();
+    let (_, appended) = block_on(catalog.apply_with(
+        Identity::System,
+        Vec::new(),
+        prepared(&catalog, &[12], Ok(())),
+    ))
+    .unwrap();
     assert!(appended.is_some());
     assert_eq!(log.frames.lock().len(), 2);
     assert_eq!(catalog.state().decision().map(|decision| decision.statements.len()), Some(1));
     let (_, appended) =
-        block_on(catalog.apply_with(Vec::new(), prepared(&catalog, &[], Ok(())))).unwrap();
+        block_on(catalog.apply_with(Identity::System, Vec::new(), prepared(&catalog, &[], Ok(()))))
+            .unwrap();
     assert!(appended.is_some());
     assert_eq!(log.frames.lock().len(), 2, "nothing to decide");
 
@@ -194,7 +204,9 @@ fn a_record_decides_about_prepared_events() {
     let mut events = append(&catalog, &[13], Ok(()));
     events.chronicles = vec![ChronicleId(77)];
     let make = vec![Command::CreateChronicle(table("gone", Vec::new()))];
-    let error = block_on(catalog.apply_with(make, Some(Box::new(events)))).map(drop).unwrap_err();
+    let error = block_on(catalog.apply_with(Identity::System, make, Some(Box::new(events))))
+        .map(drop)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     assert_eq!(log.frames.lock().len(), 2);
 
@@ -211,7 +223,7 @@ fn no_change_follows_a_decision_without_its_commit_frame() {
     let make = vec![Command::CreateChronicle(cpu())];
     let stopped = Err(Error::new(ErrorKind::Io, "the log has stopped"));
     let events = prepared(&catalog, &[7], stopped);
-    let error = block_on(catalog.apply_with(make, events)).map(drop).unwrap_err();
+    let error = block_on(catalog.apply_with(Identity::System, make, events)).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert_eq!(catalog.state().version(), 0, "neither events nor definitions are visible");
     let error = apply(&catalog, Command::CreateChronicle(table("t", Vec::new()))).unwrap_err();
@@ -234,7 +246,9 @@ fn no_change_follows_a_decision_without_its_commit_frame() {
     let events = append(&stopped, &[9], Ok(()));
     let abandoned = Arc::clone(&events.abandoned);
     let make = vec![Command::CreateChronicle(table("u", Vec::new()))];
-    let error = block_on(stopped.apply_with(make, Some(Box::new(events)))).map(drop).unwrap_err();
+    let error = block_on(stopped.apply_with(Identity::System, make, Some(Box::new(events))))
+        .map(drop)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(abandoned.load(Ordering::Relaxed));
     drop(catalog);
@@ -250,7 +264,9 @@ fn no_change_follows_a_decision_without_its_commit_frame() {
     let catalog = over(&log);
     log.failing.store(true, Ordering::Relaxed);
     let events = prepared(&catalog, &[8], Ok(()));
-    let error = block_on(catalog.apply_with(vec![drop_cpu.clone()], events)).map(drop).unwrap_err();
+    let error = block_on(catalog.apply_with(Identity::System, vec![drop_cpu.clone()], events))
+        .map(drop)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DiskFull);
     apply(&catalog, drop_cpu).unwrap();
     assert_eq!(catalog.state().decision().map(|decision| decision.statements.len()), Some(1));

@@ -50,6 +50,7 @@ impl EmbeddedConnection {
     /// An unknown database.
     pub fn connect(embedded: Arc<Embedded>, user: &str, database: &str) -> Result<Self, SqlError> {
         let session = embedded.service().connect(Login {
+            identity: stratalog_query::Identity::System,
             user: user.to_string(),
             database: database.to_string(),
             application_name: "stratalog sql".to_string(),
