@@ -37,7 +37,7 @@ EXPOSE 5433 50051 8086 9009
 VOLUME /var/lib/stratalog
 
 # The request never leaves the container, so the check does not need the certificate's name.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --start-interval=1s \
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s \
     CMD ["/bin/sh", "-c", "exec curl -fsSk -o /dev/null http${STRATALOG_TLS_CERT_FILE:+s}://127.0.0.1:8086/health"]
 
 # A stop waits for running statements (shutdown_grace_ms).
