@@ -213,6 +213,9 @@ def test_every_query_of_the_dashboards_answers(stack, dashboard, title, form, sq
                 eventually(lambda: other.execute("CALL stratalog.flush('telegraf.cpu')"))
 
         def answered():
+            if title == "Errors":
+                with pytest.raises(psycopg.errors.UndefinedColumn):
+                    connection.execute("SELECT no_such_column FROM telegraf.cpu")
             end = datetime.datetime.now(UTC)
             variables = {name: [value for (value,) in connection.execute(query).fetchall()]
                          for name, query in dashboard.variables().items()}
