@@ -13,8 +13,10 @@ CREATE SCHEMA telegraf;
 GRANT USAGE, CREATE ON SCHEMA telegraf TO telegraf;
 
 -- Grafana only reads: the tables of today, and the tables that come later.
-GRANT USAGE ON SCHEMA public, prometheus, telegraf TO grafana;
-GRANT SELECT ON ALL TABLES IN SCHEMA public, prometheus, telegraf TO grafana;
+GRANT USAGE ON SCHEMA public TO grafana;
+GRANT USAGE ON SCHEMA prometheus TO grafana;
+GRANT USAGE ON SCHEMA telegraf TO grafana;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO grafana;
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO grafana;
 ALTER DEFAULT PRIVILEGES FOR ROLE prometheus IN SCHEMA prometheus GRANT SELECT ON TABLES TO grafana;
 ALTER DEFAULT PRIVILEGES FOR ROLE telegraf IN SCHEMA telegraf GRANT SELECT ON TABLES TO grafana;

@@ -1,8 +1,8 @@
 """The services of docker-compose.yml as processes of this machine: the same commands, settings and files.
 
-The builders of the project run no containers. Therefore a path of a container becomes a folder of the test, an
-address of a service becomes a free port, and the program comes from a package. Grafana has no package: the tests
-send its queries themselves.
+No test needs an image from a registry. Therefore a path of a container becomes a folder of the test, an address of a
+service becomes a free port, and the program comes from a package. Grafana has no package: the tests send its queries
+themselves. The script `containers` runs the same file in containers.
 """
 
 import functools
@@ -112,8 +112,7 @@ class Stack:
         }
         self.processes = {}
         for volume in project()["volumes"]:
-            if volume != "data":
-                (directory / "volumes" / volume).mkdir(parents=True)
+            (directory / "volumes" / volume).mkdir(parents=True)
 
     def program(self, name, path):
         assert path, f"{name} is missing: run scripts/setup test, and have scripts/environment in the PATH"
