@@ -1,7 +1,7 @@
 -- The roles of docker-compose.yml besides the administrator. compose/setup makes the role `grafana`, which
 -- has a password.
 
--- Prometheus and Telegraf have tokens, and no password. Each owns no more than a schema to write into.
+-- Prometheus and Telegraf have tokens, and no password. Each may write into one schema.
 CREATE ROLE prometheus LOGIN;
 CREATE SCHEMA prometheus;
 GRANT USAGE, CREATE ON SCHEMA prometheus TO prometheus;
