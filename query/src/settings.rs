@@ -28,6 +28,8 @@ pub struct QuerySettings {
     pub batch_rows_max: usize,
     /// The maximum number of sessions at a time (53300).
     pub sessions_max: usize,
+    /// The number of iterations in the verifiers of new passwords: 4096 to 10 million.
+    pub scram_iterations: u32,
 }
 
 impl Default for QuerySettings {
@@ -42,6 +44,7 @@ impl Default for QuerySettings {
             parallel_streams_max: std::thread::available_parallelism().map_or(1, usize::from),
             batch_rows_max: 8192,
             sessions_max: 500,
+            scram_iterations: stratalog_visor_core::access::ITERATIONS_DEFAULT,
         }
     }
 }

@@ -366,6 +366,7 @@ pub async fn session() -> SessionContext {
             database: "stratalog".to_string(),
             name: "other".to_string(),
             if_not_exists: false,
+            owner: None,
         },
         Command::CreateChronicle(NewChronicle {
             schema: "other".to_string(),
