@@ -71,6 +71,10 @@ impl CatalogView for SessionCatalogView {
             Err(_) => Arc::new(whole.without_chronicles()),
         }
     }
+
+    fn identity(&self) -> Identity {
+        Self::identity(self)
+    }
 }
 
 /// The open sessions of a service.

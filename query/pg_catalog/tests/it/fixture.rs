@@ -393,7 +393,6 @@ pub async fn session() -> SessionContext {
         prepared: Arc::new(NoStatements),
         database: "stratalog".to_string(),
         connected_to: "stratalog".to_string(),
-        user: "ada".to_string(),
         process_id: 77,
         server_started_us: 0,
     });
