@@ -70,7 +70,7 @@ async fn influx(state: &State, text: &str, access: Access) -> Result<Value> {
         (["create", "database", _, ..], Some(name)) => {
             access.check(StatementKind::Definition)?;
             let name = schema(state, Some(unquoted(name)), None);
-            let create = Command::CreateSchema { database, name, if_not_exists: true };
+            let create = Command::CreateSchema { database, name, if_not_exists: true, owner: None };
             session.define("CREATE DATABASE", vec![create]).await?;
             Ok(json!({ "statement_id": 0 }))
         }

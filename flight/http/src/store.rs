@@ -331,6 +331,7 @@ fn creation(
             database: database.clone(),
             name: schema.to_string(),
             if_not_exists: true,
+            owner: None,
         },
         Command::CreateChronicle(NewChronicle {
             database,
