@@ -44,6 +44,20 @@ impl Session {
     pub(crate) fn become_identity(&self, identity: Identity) {
         *self.seen.login.write() = identity;
         self.variables.outdate();
+        // An invalid identity fails at the next statement.
+        let _ = self.show_identity();
+    }
+
+    /// Sets the settings that show the session's identity to clients.
+    ///
+    /// # Errors
+    /// `InvalidAuthorization` if the identity is not valid.
+    pub(crate) fn show_identity(&self) -> Result<()> {
+        let catalog = &self.parts().catalog;
+        let state = catalog.state();
+        let rights = state.access().rights(&self.identity(), catalog.now_ns())?;
+        self.variables.show_identity(rights.is_superuser(), state.access().is_protected());
+        Ok(())
     }
 
     /// The catalog with all chronicles, also those that the session may not know of.

@@ -1,5 +1,5 @@
 //! CALL of Stratalog's procedures: flush or compaction of a table, a check of all stored data, a
-//! backup of the database, and acceptance of a clock jump.
+//! backup of the database, acceptance of a clock jump, and new certificates.
 //!
 //! ```text
 //!   CALL stratalog.flush('cpu')   ─► argument ─► table ─► EventStore::flush
@@ -7,6 +7,7 @@
 //!   CALL stratalog.check()        ──────────────────────► Inspector::inspect
 //!   CALL stratalog.backup('URL')  ─► argument ──────────► Backups::backup
 //!   CALL stratalog.accept_clock_jump() ─────────────────► Clock::accept_jump
+//!   CALL stratalog.reload()       ──────────────────────► Certificates::reload
 //! ```
 //! Cancellation of a CALL stops the wait for the result. A flush or compaction continues in the
 //! background; a check or a backup stops.
@@ -35,7 +36,8 @@ use stratalog_postgres::{
 
 use super::query;
 use crate::{
-    FinishedBackup, InspectionResult, Outcome, Parsed, Rows, RowsTag, Session, session::work::Work,
+    Columns, FinishedBackup, InspectionResult, Object, Outcome, Parsed, Privilege, Rows, RowsTag,
+    Session, session::work::Work,
 };
 
 /// The SQL schema of Stratalog's procedures.
@@ -58,6 +60,7 @@ impl Call {
             Procedure::Flush | Procedure::Compact => moved_schema(),
             Procedure::Backup => made_schema(),
             Procedure::AcceptClockJump => accepted_schema(),
+            Procedure::Reload => reloaded_schema(),
         }
     }
 }
@@ -75,15 +78,18 @@ enum Procedure {
     Backup,
     /// Makes the server's clock follow the machine's clock after a jump ahead.
     AcceptClockJump,
+    /// Reads the server's certificate files again.
+    Reload,
 }
 
 impl Procedure {
-    const ALL: [Procedure; 5] = [
+    const ALL: [Procedure; 6] = [
         Procedure::Flush,
         Procedure::Compact,
         Procedure::Check,
         Procedure::Backup,
         Procedure::AcceptClockJump,
+        Procedure::Reload,
     ];
 
     fn name(self) -> &'static str {
@@ -93,6 +99,7 @@ impl Procedure {
             Procedure::Check => "check",
             Procedure::Backup => "backup",
             Procedure::AcceptClockJump => "accept_clock_jump",
+            Procedure::Reload => "reload",
         }
     }
 
@@ -102,6 +109,7 @@ impl Procedure {
         match self {
             Procedure::Check => Some("checks the whole database"),
             Procedure::AcceptClockJump => Some("acts on the server's clock"),
+            Procedure::Reload => Some("reads the server's certificate files again"),
             Procedure::Flush | Procedure::Compact | Procedure::Backup => None,
         }
     }
@@ -110,7 +118,9 @@ impl Procedure {
     fn argument(self) -> (&'static str, &'static str) {
         match self {
             Procedure::Flush | Procedure::Compact => ("the name of one table", "'cpu'"),
-            Procedure::Check | Procedure::AcceptClockJump => ("no argument", ""),
+            Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => {
+                ("no argument", "")
+            }
             Procedure::Backup => ("one URL or path", "'s3://bucket/prefix'"),
         }
     }
@@ -227,7 +237,7 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
             }
         }
         None => "the procedures are stratalog.flush, stratalog.compact, stratalog.check, \
-                 stratalog.backup and stratalog.accept_clock_jump; \
+                 stratalog.backup, stratalog.accept_clock_jump and stratalog.reload; \
                  functions are called by SELECT"
             .to_string(),
     })
@@ -255,6 +265,11 @@ fn moved_schema() -> SchemaRef {
 fn accepted_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("accepted_ns"), column("epoch")]))
+}
+
+/// The schema of the single result row of `reload`.
+fn reloaded_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("certificate_expires_ns", DataType::Int64, true)]))
 }
 
 /// The schema of the single result row of `backup`.
@@ -296,6 +311,9 @@ pub async fn run(
         if call.procedure == Procedure::AcceptClockJump {
             return accept_clock_jump(session, call);
         }
+        if call.procedure == Procedure::Reload {
+            return reload(session, call).await;
+        }
         let Some(inspector) = session.parts().inspector.clone() else {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
@@ -315,7 +333,7 @@ pub async fn run(
     let columns = match call.procedure {
         Procedure::Flush => moved(session.store().flush(table()?).await?),
         Procedure::Compact => moved(session.store().compact(table()?).await?),
-        Procedure::Check | Procedure::AcceptClockJump => {
+        Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => {
             return Err(Error::internal("the procedure has no argument"));
         }
         Procedure::Backup => {
@@ -340,6 +358,20 @@ fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
     };
     let columns = vec![number(accepted_ns), number(clock.reading().line.epoch)];
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
+}
+
+/// Reads the server's certificate files again.
+async fn reload(session: &Session, call: &Call) -> Result<Outcome> {
+    session.authorize(Privilege::Administer, Object::Server, Columns::All)?;
+    let Some(certificates) = session.service().certificates() else {
+        return Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            "the database has no listeners, and therefore no certificate",
+        ));
+    };
+    certificates.reload().await?;
+    let expires: ArrayRef = Arc::new(Int64Array::from(vec![certificates.expires_ns()]));
+    Ok(Outcome::Rows(rows(call.schema(), vec![expires])?))
 }
 
 /// Evaluates the argument of a procedure to a text.
