@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use stratalog_model::{
     ChronicleId, Clock, EventStore, Result, files::DataFiles, store::ChronicleStatus,
 };
-use stratalog_visor_core::{Acquisitions, Catalog, CatalogState};
+use stratalog_visor_core::{Acquisitions, Catalog, CatalogState, access::Identity};
 
 /// A session in `pg_stat_activity` and `stratalog.sessions`.
 #[derive(Debug, Clone, Default)]
@@ -157,6 +157,11 @@ pub trait PreparedView: fmt::Debug + Send + Sync {
 pub trait CatalogView: fmt::Debug + Send + Sync {
     /// The current state of the catalog, as an immutable snapshot.
     fn state(&self) -> Arc<CatalogState>;
+
+    /// On whose behalf the session's statements run now.
+    fn identity(&self) -> Identity {
+        Identity::System
+    }
 }
 
 impl CatalogView for Catalog {

@@ -26,6 +26,7 @@ mod running;
 mod server;
 mod storage;
 mod tiers;
+mod tokens;
 mod types;
 mod zones;
 
@@ -113,6 +114,7 @@ const LIVE: &[(&str, &str, LiveFill)] = &[
     ("stratalog", "storage", storage::storage),
     ("stratalog", "store", own::store),
     ("stratalog", "tails", tiers::tails),
+    ("stratalog", "tokens", tokens::tokens),
     ("stratalog", "watermarks", tiers::watermarks),
 ];
 

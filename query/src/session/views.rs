@@ -48,6 +48,10 @@ impl CatalogView for SessionCatalogView {
             Err(_) => Arc::new(whole.without_chronicles()),
         }
     }
+
+    fn identity(&self) -> Identity {
+        *self.identity.read()
+    }
 }
 
 /// The open sessions of a service.
