@@ -31,8 +31,8 @@ pub use ingest::{Ingest, IngestStatement, ProtocolAppend};
 pub use inspect::{InspectionResult, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{
-    Allowance, CancelKey, Login, MemoryPromise, Parts, Process, QueryService, STACK_BYTES, Share,
-    ShareReservation, Watch,
+    Allowance, AuditRecord, CancelKey, Login, MemoryPromise, Parts, Process, QueryService,
+    STACK_BYTES, Share, ShareReservation, Watch,
 };
 pub use session::{
     CACHED_PLAN_CHANGED, CopyProgress, Notice, PreparedBy, Session, TransactionState,

@@ -1,5 +1,6 @@
 //! The service through which all protocols run SQL.
 
+mod audit;
 pub(crate) mod base;
 mod execution;
 pub(crate) mod memory;
@@ -27,11 +28,13 @@ use stratalog_visor_core::{Acquisitions, Catalog, access::Identity};
 use tokio::sync::watch;
 
 pub use self::{
+    audit::AuditRecord,
     execution::STACK_BYTES,
     resident_memory::{Allowance, MemoryPromise, Process, Watch},
     share::{Share, ShareReservation},
 };
 pub(crate) use self::{
+    audit::SUCCESS,
     execution::{Execution, StoppablePlan},
     share::statement_bytes,
 };
@@ -124,6 +127,8 @@ pub struct QueryService {
     pub(crate) subscription_batches: BatchResults<Option<RecordBatch>>,
     next_id: AtomicI32,
     started_ns: i64,
+    /// True after the audit log was created or found in this run of the server.
+    audit_is_ready: AtomicBool,
 }
 
 /// The open sessions, by process id.
@@ -174,6 +179,7 @@ impl QueryService {
             subscription_batches: BatchResults::default(),
             next_id: AtomicI32::new(1),
             started_ns,
+            audit_is_ready: AtomicBool::new(false),
         }))
     }
 

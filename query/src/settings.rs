@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use stratalog_visor_core::access::ITERATIONS_DEFAULT;
 
 /// Limits and defaults of every session; plain values without behaviour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,10 @@ pub struct QuerySettings {
     pub batch_rows_max: usize,
     /// The maximum number of sessions at a time (53300).
     pub sessions_max: usize,
+    /// The retention time of audit records in milliseconds; `None` for no end.
+    pub audit_retention_ms: Option<u64>,
+    /// The number of iterations in the verifiers of new passwords.
+    pub scram_iterations: u32,
 }
 
 impl Default for QuerySettings {
@@ -42,6 +47,8 @@ impl Default for QuerySettings {
             parallel_streams_max: std::thread::available_parallelism().map_or(1, usize::from),
             batch_rows_max: 8192,
             sessions_max: 500,
+            audit_retention_ms: None,
+            scram_iterations: ITERATIONS_DEFAULT,
         }
     }
 }

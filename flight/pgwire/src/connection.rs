@@ -289,9 +289,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Ok(());
         }
         let Some(writer) = self.writer.as_mut() else { return Err(StepEnd::Gone) };
+        let sending = async {
+            writer.write_all(&self.out.bytes).await?;
+            // TLS has a buffer of its own.
+            writer.flush().await
+        };
         let sent = tokio::select! {
             biased;
-            sent = writer.write_all(&self.out.bytes) => sent,
+            sent = sending => sent,
             _ = self.session.terminated() => {
                 self.writer = None;
                 return Err(StepEnd::Gone);

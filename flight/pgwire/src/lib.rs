@@ -9,11 +9,13 @@
 //! the client are decoded here, because the `pgwire` crate's decoder trusts the lengths within a
 //! message.
 //!
-//! *Data path*: socket → [`frontend`] (framed, limited) → [`connection`] → session → batches →
-//! [`encode`] (column at a time) → output buffer → socket. The server never has a complete result
-//! in memory: when the output buffer is full, the server sends it, and the query waits in the
+//! *Data path*: socket → TLS and login (`authentication`) → [`frontend`] (framed, limited) →
+//! [`connection`] → session → batches → [`encode`] (column at a time) → output buffer → socket. The
+//! server never has a complete result in memory: when the output buffer is full, the server sends
+//! it, and the query waits in the
 //! meantime.
 
+mod authentication;
 pub mod budget;
 pub mod connection;
 mod copy_binary;
@@ -26,6 +28,7 @@ pub mod parameter;
 mod server;
 mod settings;
 mod startup;
+mod stream;
 pub mod types;
 
 pub use server::serve;

@@ -114,6 +114,18 @@ impl OutboundBuffer {
         self.put(&Authentication::Ok)
     }
 
+    pub(crate) fn authentication_sasl(&mut self, mechanisms: Vec<String>) -> Result<()> {
+        self.put(&Authentication::SASL(mechanisms))
+    }
+
+    pub(crate) fn authentication_continue(&mut self, message: Bytes) -> Result<()> {
+        self.put(&Authentication::SASLContinue(message))
+    }
+
+    pub(crate) fn authentication_final(&mut self, message: Bytes) -> Result<()> {
+        self.put(&Authentication::SASLFinal(message))
+    }
+
     pub(crate) fn parameter_status(&mut self, name: &str, value: &str) -> Result<()> {
         self.put(&ParameterStatus::new(without_nul(name), without_nul(value)))
     }

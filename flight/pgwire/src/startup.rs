@@ -34,6 +34,8 @@ pub(crate) enum Request {
         /// The secret of the other connection.
         secret: Vec<u8>,
     },
+    /// The client waits for the server's side of a TLS handshake.
+    Encrypt,
     /// The client has disconnected without a request.
     Closed,
 }
@@ -74,30 +76,57 @@ fn violation(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ProtocolViolation, message)
 }
 
-/// Reads packets up to a start-up message or a cancel request. Declines requests for encryption.
+/// The encryption of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encryption {
+    /// The server has no certificate.
+    Unavailable,
+    /// The client may ask for TLS.
+    Available,
+    /// The connection uses TLS.
+    Established,
+}
+
+/// Reads packets up to a start-up message, a cancel request, or an accepted request for TLS.
+/// Declines other requests for encryption. Reads no byte behind the packets: bytes that an attacker
+/// sends in the clear before the handshake become a part of the handshake, which fails.
 ///
 /// # Errors
 /// The error that the caller sends to the client before the connection ends.
-pub(crate) async fn negotiate<S>(socket: &mut S) -> Result<Request>
+pub(crate) async fn negotiate<S>(socket: &mut S, encryption: Encryption) -> Result<Request>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let (mut asked_ssl, mut asked_gss) = (false, false);
+    let encrypted = encryption == Encryption::Established;
+    let (mut asked_ssl, mut asked_gss) = (encrypted, encrypted);
     loop {
         let Some(packet) = packet(socket).await? else { return Ok(Request::Closed) };
         let Some((code, body)) = packet.split_first_chunk::<4>() else {
             return Err(violation("invalid length of startup packet"));
         };
         match i32::from_be_bytes(*code) {
-            SSL_REQUEST if !asked_ssl && body.is_empty() => asked_ssl = true,
+            SSL_REQUEST if !asked_ssl && body.is_empty() => {
+                asked_ssl = true;
+                if encryption == Encryption::Available {
+                    return match answer(socket, b"S").await {
+                        true => Ok(Request::Encrypt),
+                        false => Ok(Request::Closed),
+                    };
+                }
+            }
             GSS_REQUEST if !asked_gss && body.is_empty() => asked_gss = true,
             CANCEL_REQUEST => return cancel(body),
             version => return start(version, body).map(Request::Start),
         }
-        if socket.write_all(b"N").await.is_err() || socket.flush().await.is_err() {
+        if !answer(socket, b"N").await {
             return Ok(Request::Closed);
         }
     }
+}
+
+/// Sends the answer to a request for encryption. False if the client has disconnected.
+async fn answer<S: AsyncWrite + Unpin>(socket: &mut S, answer: &[u8]) -> bool {
+    socket.write_all(answer).await.is_ok() && socket.flush().await.is_ok()
 }
 
 /// Reads one packet: its length, which counts itself, and its content. `None` if the client has

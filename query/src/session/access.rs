@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{ChronicleId, Result};
+use datafusion::sql::sqlparser::ast::Statement;
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result};
 use stratalog_visor_core::{
     CatalogState,
     access::{Columns, Identity, Object, Privilege},
 };
 
 use super::Session;
+use crate::{AuditRecord, Parsed, StatementKind, service::SUCCESS};
+
+/// Calls of functions that act on other sessions or on the server, in lower case.
+const AUDITED_CALLS: [&str; 2] = ["pg_terminate_backend", "pg_cancel_backend"];
 
 impl Session {
     /// On whose behalf the session's statements run now.
@@ -49,6 +54,41 @@ impl Session {
         self.authorize(privilege, Object::Chronicle(chronicle), Columns::All)
     }
 
+    /// Stores an audit record about a statement that has ended, if the statement changed rights,
+    /// definitions or stored events, or was denied. The record is durable before the client gets
+    /// the result.
+    ///
+    /// # Errors
+    /// The error of the statement itself. If the statement succeeded and no record could be stored:
+    /// the error of the store, with the note that the statement was carried out.
+    pub(crate) async fn audited<T>(&self, parsed: &Parsed, result: Result<T>) -> Result<T> {
+        let is_denied = |error: &Error| {
+            let kind = error.kind();
+            matches!(kind, ErrorKind::InsufficientPrivilege | ErrorKind::InvalidAuthorization)
+        };
+        let (event, sqlstate, detail) = match &result {
+            Err(error) if is_denied(error) => {
+                ("denied", error.kind().sqlstate(), Some(error.message().to_string()))
+            }
+            _ if !is_audited(parsed) => return result,
+            Ok(_) => ("statement", SUCCESS, None),
+            Err(error) => ("statement", error.kind().sqlstate(), Some(error.message().to_string())),
+        };
+        let statement = Some(parsed.text().to_string());
+        let record = AuditRecord { statement, sqlstate, detail, ..self.audit_record(event) };
+        let Err(error) = self.service.audit(record).await else { return result };
+        tracing::error!(%error, "no audit record could be stored");
+        match result {
+            Ok(_) => Err(Error::new(
+                error.kind(),
+                format!("the audit log could not be written: {}", error.message()),
+            )
+            .with_detail("The statement itself was carried out.")
+            .with_hint("free disk space, then check the result of the statement")),
+            denied => denied,
+        }
+    }
+
     /// Checks that the identity of the session is still valid: the role exists, the token was not
     /// revoked and has not expired.
     ///
@@ -61,4 +101,26 @@ impl Session {
             identity => catalog.state().access().rights(&identity, catalog.now_ns()).map(drop),
         }
     }
+}
+
+/// True if each run of the statement leaves an audit record: definitions, grants, CALL, DELETE,
+/// TRIM, TRUNCATE, and calls that end other sessions.
+fn is_audited(parsed: &Parsed) -> bool {
+    let removes = || {
+        let statement = parsed.statement();
+        matches!(statement, Statement::Delete(_) | Statement::Truncate(_))
+    };
+    match parsed.kind() {
+        StatementKind::Definition => true,
+        StatementKind::Write => removes(),
+        StatementKind::Read => {
+            let text = parsed.text();
+            AUDITED_CALLS.iter().any(|call| contains_ignoring_case(text, call))
+        }
+        StatementKind::Session | StatementKind::Transaction => false,
+    }
+}
+
+fn contains_ignoring_case(text: &str, wanted: &str) -> bool {
+    text.as_bytes().windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted.as_bytes()))
 }

@@ -9,7 +9,10 @@ use datafusion::{
 };
 use parking_lot::Mutex;
 use stratalog_model::chronicle::SYSTEM_COLUMNS;
-use stratalog_visor_core::CatalogState;
+use stratalog_visor_core::{
+    CatalogState,
+    catalog::{DEFAULT_DATABASE, OWN_SCHEMA},
+};
 
 use crate::{
     statement::replays,
@@ -101,7 +104,11 @@ impl CatalogProvider for SessionCatalog {
             return Some(Arc::new(SearchPath { replaced, schemas }));
         }
         if let Some(system) = self.system.named(name) {
-            return Some(system);
+            // The audit log is the only stored table of a system schema.
+            let is_own = name == OWN_SCHEMA && self.database == DEFAULT_DATABASE;
+            let audit = is_own.then(|| Arc::new(self.chronicles(name)) as Arc<dyn SchemaProvider>);
+            let schemas = [system].into_iter().chain(audit).collect();
+            return Some(Arc::new(SearchPath { replaced: Vec::new(), schemas }));
         }
         let known = self.scope.lock().state.schema(&self.database, name).is_some();
         known.then(|| Arc::new(self.chronicles(name)) as Arc<dyn SchemaProvider>)

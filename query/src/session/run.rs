@@ -165,6 +165,12 @@ impl Session {
         types: &[Option<ColumnType>],
     ) -> Result<Arc<Prepared>> {
         let prepared = self.try_prepare(parsed, types).await;
+        let prepared = match prepared {
+            Err(error) if error.kind() == ErrorKind::InsufficientPrivilege => {
+                self.audited(parsed, Err(error)).await
+            }
+            prepared => prepared,
+        };
         if let Err(error) = &prepared {
             self.fail_transaction();
             self.parts().metrics.queries().failed(error.kind());
@@ -216,6 +222,7 @@ impl Session {
                 (!is_execute).then(|| Measurement::start(queries, prepared.parsed.kind().class()));
             let work = self.start_work(prepared.parsed.text());
             let outcome = self.execute_statement(prepared, parameters, column_change, &work).await;
+            let outcome = self.audited(&prepared.parsed, outcome).await;
             if outcome.is_err() {
                 self.fail_transaction();
             }

@@ -13,6 +13,7 @@
 mod acquire;
 mod aggregates;
 mod as_of;
+mod audit;
 mod conformance;
 mod copy;
 mod counted_rows;

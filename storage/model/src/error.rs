@@ -312,6 +312,8 @@ kinds! {
     CannotConnectNow = "57P03", true, Unavailable;
     /// The operating system reported a failure; for a journal: the journal is poisoned (CL-7).
     Io = "58030", false, Internal;
+    /// A file with settings, a certificate or a key that is missing, unreadable or invalid.
+    ConfigFileError = "F0000", false, FailedPrecondition;
     /// Bytes on disk that do not match their checksum (CL-6).
     DataCorrupted = "XX001", false, DataLoss;
     /// A defect in Stratalog.

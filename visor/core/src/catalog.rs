@@ -45,7 +45,8 @@ use crate::access::Identity;
 
 pub use command::{Command, NewChronicle, NewColumn, Outcome};
 pub use name::{
-    DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA, NAME_BYTES_MAX, SYSTEM_SCHEMAS,
+    AUDIT_TABLE, DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA, NAME_BYTES_MAX, OWN_SCHEMA,
+    SYSTEM_SCHEMAS,
 };
 pub use option::{OPTIONS, OPTIONS_LATER, option_list};
 pub use plan::CHRONICLES_MAX;

@@ -27,7 +27,7 @@ use crate::{
     check::Online,
     directory::{DataDirectory, usage::DirectoryUsage},
     identity,
-    settings::{Settings, available_memory_bytes},
+    settings::{Settings, available_memory_bytes, retention_ms},
 };
 
 /// The segment size of the catalog's journal in bytes. This journal is small, because only DDL
@@ -435,6 +435,8 @@ fn query_settings(
         statement_bytes_max: settings.statement_bytes_max.as_usize(),
         statement_timeout_ms: settings.statement_timeout_ms,
         sessions_max: settings.connections_max.saturating_mul(DOORS).saturating_add(SESSIONS_OWN),
+        // The settings were checked when they were read.
+        audit_retention_ms: retention_ms(&settings.audit_retention).ok().flatten(),
         ..QuerySettings::default()
     }
 }

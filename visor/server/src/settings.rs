@@ -8,7 +8,7 @@ mod document;
 mod load;
 mod value;
 
-pub(crate) use check::log_filter;
+pub(crate) use check::{log_filter, retention_ms};
 pub use document::{commented_toml, settings_page};
 pub use load::{Layers, SettingsError};
 pub use value::{Budget, Bytes, Listen, LogFormat, available_memory_bytes};
@@ -209,6 +209,10 @@ settings! {
     /// object stores, separated by commas. The folder `backups` of the data directory is always
     /// allowed.
     backup_urls: String, "paths and URLs" = String::new();
+
+    /// Time after which audit records are removed, such as `365d`; empty keeps every record. Records
+    /// exist from the first password on.
+    audit_retention: String, "duration" = String::new();
 
     /// Number of events of a table above the stories, in the journal and in tablets, at which the
     /// events become a story.

@@ -1,16 +1,21 @@
 use stratalog_model::Result;
 use tokio::io::AsyncReadExt;
 
-use super::{Request, Start, command_line, negotiate};
+use super::{Encryption, Request, Start, command_line, negotiate};
+
+/// Runs `negotiate` without TLS. See [`asked_with`].
+async fn asked(bytes: &[u8]) -> (Result<Request>, Vec<u8>) {
+    asked_with(Encryption::Unavailable, bytes).await
+}
 
 /// Runs `negotiate` with a client that sends `bytes` and disconnects. Returns the request, and the
 /// bytes that the client receives.
-async fn asked(bytes: &[u8]) -> (Result<Request>, Vec<u8>) {
+async fn asked_with(encryption: Encryption, bytes: &[u8]) -> (Result<Request>, Vec<u8>) {
     let (mut client, mut server) = tokio::io::duplex(64 << 10);
     use tokio::io::AsyncWriteExt;
     client.write_all(bytes).await.unwrap();
     client.shutdown().await.unwrap();
-    let request = negotiate(&mut server).await;
+    let request = negotiate(&mut server, encryption).await;
     drop(server);
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).await.unwrap();
@@ -37,6 +42,22 @@ async fn a_login_after_encryption_was_declined() {
     assert_eq!(start.minor, 0);
     assert_eq!(start.parameters["user"], "me");
     assert_eq!(answer, b"NN");
+}
+
+#[tokio::test]
+async fn a_request_for_encryption() {
+    let (ssl, gss) = (packet(80_877_103, b""), packet(80_877_104, b""));
+    let both = [gss.clone(), ssl.clone()].concat();
+    let (request, answer) = asked_with(Encryption::Available, &both).await;
+    assert_eq!((request.unwrap(), answer), (Request::Encrypt, b"NS".to_vec()));
+    let login = packet(V3, b"user\0me\0\0");
+    // Bytes behind the request stay unread, for the handshake.
+    let (request, answer) = asked_with(Encryption::Available, &[ssl.clone(), login].concat()).await;
+    assert_eq!((request.unwrap(), answer), (Request::Encrypt, b"S".to_vec()));
+    for again in [ssl, gss] {
+        let (request, answer) = asked_with(Encryption::Established, &again).await;
+        assert_eq!((request.unwrap_err().kind().sqlstate(), answer), ("0A000", Vec::new()));
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use stratalog_access::{Access, Authenticator, AuthenticatorSettings};
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_metrics::Metrics;
@@ -51,6 +52,11 @@ impl Server {
             Arc::new(Journal::open(Arc::clone(&disk), path, JournalSettings::default()).unwrap())
         };
         let catalog = Catalog::open(journal("catalog"), Arc::clone(&clock)).unwrap();
+        let access = Access::without_tls(Authenticator::new(
+            Arc::clone(&catalog),
+            AuthenticatorSettings::default(),
+            b"secret",
+        ));
         let state = Arc::clone(&catalog);
         let store: Arc<dyn EventStore> =
             Engine::open(journal("events"), Arc::clone(&clock), EngineSettings::default(), &|id| {
@@ -73,8 +79,13 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shutdown = CancellationToken::new();
-        let serving =
-            tokio::spawn(stratalog_pgwire::serve(listener, service, settings, shutdown.clone()));
+        let serving = tokio::spawn(stratalog_pgwire::serve(
+            listener,
+            service,
+            access,
+            settings,
+            shutdown.clone(),
+        ));
         Self { port, shutdown, serving, _directory: directory }
     }
 

@@ -54,6 +54,10 @@ pub(crate) enum AccessChange {
     },
     /// From now on, every client must log in.
     Protect,
+    /// The chronicle is the audit log.
+    SetAudit {
+        chronicle: ChronicleId,
+    },
 }
 
 impl AccessState {
@@ -113,6 +117,7 @@ impl AccessState {
                 }
             }
             AccessChange::Protect => self.protected = true,
+            AccessChange::SetAudit { chronicle } => self.audit = Some(*chronicle),
         }
         Ok(())
     }

@@ -118,14 +118,19 @@ impl Rights<'_> {
         self.roles.as_ref().is_none_or(|roles| roles.contains(&role))
     }
 
-    /// True if the identity has the rights of the object's owner.
+    /// True if the identity has the rights of the object's owner. Nobody owns the audit log, so that
+    /// no subject of its records can remove them.
     pub fn owns(&self, object: Object) -> bool {
-        self.includes(self.access.owner(object)) || self.holds(Privilege::Ownership, object, None)
+        !self.is_audit(object) && self.includes(self.access.owner(object))
+            || self.holds(Privilege::Ownership, object, None)
     }
 
     /// True if the identity has the privilege on the object. Grants on columns count only for
     /// [`Columns::Some`].
     pub fn has(&self, privilege: Privilege, object: Object, columns: Columns<'_>) -> bool {
+        if self.is_audit(object) && !matches!(privilege, Privilege::Select | Privilege::Subscribe) {
+            return false;
+        }
         if !self.scope.is_none_or(|scope| scope.allows(privilege)) {
             return false;
         }
@@ -145,6 +150,10 @@ impl Rights<'_> {
                 columns.iter().all(|column| self.holds(privilege, object, Some(*column)))
             }
         }
+    }
+
+    fn is_audit(&self, object: Object) -> bool {
+        self.access.audit.is_some_and(|audit| object == Object::Chronicle(audit))
     }
 
     /// True if a grant to the identity, or to PUBLIC, allows the privilege.
@@ -173,6 +182,9 @@ impl Rights<'_> {
         let member = |role| self.includes(role);
         let attributes = self.access.role(self.current).map(|role| &role.attributes);
         match privilege {
+            Privilege::Select | Privilege::Subscribe if self.is_audit(object) => {
+                member(Predefined::AUDIT)
+            }
             Privilege::Select | Privilege::Subscribe => member(Predefined::READ_ALL),
             Privilege::Insert | Privilege::Delete => member(Predefined::WRITE_ALL),
             Privilege::Usage => {

@@ -20,6 +20,8 @@ pub(crate) const OID_PUBLIC: u32 = 2_200;
 pub struct AccessState {
     /// True from the first password on: every client must log in.
     pub(crate) protected: bool,
+    /// The audit log, once it exists.
+    pub(crate) audit: Option<ChronicleId>,
     roles: BTreeMap<RoleId, Role>,
     by_name: BTreeMap<String, RoleId>,
     next_role: RoleId,
@@ -41,6 +43,7 @@ impl AccessState {
     pub(crate) fn genesis() -> Self {
         let mut state = Self {
             protected: false,
+            audit: None,
             roles: BTreeMap::new(),
             by_name: BTreeMap::new(),
             next_role: RoleId::FIRST,
@@ -83,6 +86,11 @@ impl AccessState {
     /// True from the first password on: every client must log in.
     pub fn is_protected(&self) -> bool {
         self.protected
+    }
+
+    /// The chronicle of the audit log; `None` before the first record.
+    pub fn audit(&self) -> Option<ChronicleId> {
+        self.audit
     }
 
     /// All roles, by number.

@@ -186,6 +186,11 @@ pub enum Command {
     },
     /// Changes roles, rights, row policies or tokens.
     Access(AccessCommand),
+    /// Creates the audit log, the chronicle `stratalog.audit`, or changes its retention time.
+    PrepareAudit {
+        /// The retention time of audit records in milliseconds; `None` for no end.
+        retention_ms: Option<u64>,
+    },
     /// COMMENT ON COLUMN.
     CommentOnColumn {
         /// The chronicle's id.
@@ -234,7 +239,8 @@ impl Command {
             | Command::DropIndex { .. }
             | Command::CommentOnChronicle { .. }
             | Command::CommentOnColumn { .. }
-            | Command::Access(_) => Vec::new(),
+            | Command::Access(_)
+            | Command::PrepareAudit { .. } => Vec::new(),
         }
     }
 }

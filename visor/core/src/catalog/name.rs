@@ -8,6 +8,12 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// The schemas of system tables, which exist in every database.
 pub const SYSTEM_SCHEMAS: [&str; 3] = ["pg_catalog", "information_schema", "stratalog"];
 
+/// The schema of Stratalog's own system tables, and of the audit log.
+pub const OWN_SCHEMA: &str = "stratalog";
+
+/// The name of the audit log in [`OWN_SCHEMA`].
+pub const AUDIT_TABLE: &str = "audit";
+
 /// The name of the database that every data directory has.
 pub const DEFAULT_DATABASE: &str = "stratalog";
 

@@ -1,5 +1,6 @@
 //! Computes the change that a command makes to a given state: pure functions without side effects.
 
+mod audit;
 mod authorize;
 mod index;
 
@@ -151,6 +152,7 @@ fn plan(scene: &Scene<'_>, command: &Command, now_ns: i64) -> Result<Plan> {
             };
             Ok(Plan { change: combined(changes), outcome, shows: None })
         }
+        Command::PrepareAudit { retention_ms } => audit::prepare(state, *retention_ms, now_ns),
         Command::CreateDatabase { name, if_not_exists } => {
             Ok(adopted(scene, create_database(state, name, *if_not_exists)?))
         }

@@ -13,7 +13,7 @@ use stratalog_model::{
 use crate::access::{AccessState, Object, Rights};
 
 use super::{
-    name::{DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA},
+    name::{DATABASE_ALIASES, DEFAULT_DATABASE, DEFAULT_SCHEMA, SYSTEM_SCHEMAS},
     record::Change,
 };
 
@@ -131,7 +131,9 @@ impl CatalogState {
     /// The user's schemas of a database, sorted by name, including `public`; empty for an unknown
     /// database.
     pub fn schemas(&self, database: &str) -> impl Iterator<Item = &SchemaDefinition> {
-        self.schemas_of(database).map(|schema| &schema.definition)
+        let all = self.schemas_of(database).map(|schema| &schema.definition);
+        // A system schema is stored only to contain the audit log.
+        all.filter(|schema| !SYSTEM_SCHEMAS.contains(&schema.name.as_str()))
     }
 
     /// Finds a user's schema by name.

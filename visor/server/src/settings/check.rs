@@ -44,9 +44,19 @@ pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
             ..JournalSettings::default()
         }),
         "backup_urls" => AllowedPlaces::check(&settings.backup_urls),
+        "audit_retention" => retention_ms(&settings.audit_retention).map(drop),
         "log_level" => log_filter(&settings.log_level).map(drop),
         _ => Ok(()),
     }
+}
+
+/// Parses a retention time such as `90d`, in milliseconds; `None` for an empty text.
+pub(crate) fn retention_ms(text: &str) -> Result<Option<u64>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let parsed = stratalog_model::tiering::duration_ms("audit_retention", text);
+    parsed.map(Some).map_err(|error| error.message().to_string())
 }
 
 /// Parses the filter of `log_level`.

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// The allowed dependencies of each crate, among the crates of the workspace. Test crates, tools
 /// and the server (which connects all crates) have no limits.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("stratalog-model", &[]),
     ("stratalog-metrics", &["stratalog-model"]),
     ("stratalog-journal", &["stratalog-model", "stratalog-metrics"]),
@@ -49,14 +49,27 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "stratalog-visor-core",
         ],
     ),
+    ("stratalog-access", &["stratalog-model", "stratalog-metrics", "stratalog-visor-core"]),
     (
         "stratalog-pgwire",
-        &["stratalog-model", "stratalog-metrics", "stratalog-text", "stratalog-query"],
+        &[
+            "stratalog-model",
+            "stratalog-metrics",
+            "stratalog-text",
+            "stratalog-query",
+            "stratalog-access",
+        ],
     ),
     ("stratalog-flight-wire", &["stratalog-model"]),
     (
         "stratalog-flight-sql",
-        &["stratalog-model", "stratalog-metrics", "stratalog-query", "stratalog-flight-wire"],
+        &[
+            "stratalog-model",
+            "stratalog-metrics",
+            "stratalog-query",
+            "stratalog-access",
+            "stratalog-flight-wire",
+        ],
     ),
     ("stratalog-line", &["stratalog-model"]),
     ("stratalog-telemetry", &["stratalog-model", "stratalog-line"]),
@@ -67,6 +80,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "stratalog-metrics",
             "stratalog-text",
             "stratalog-query",
+            "stratalog-access",
             "stratalog-line",
             "stratalog-telemetry",
         ],

@@ -63,6 +63,7 @@ pub(super) fn check(scene: &Scene<'_>, command: &Command) -> Result<()> {
         }
         // Each access command checks its own rights, because most of them act on roles.
         Command::Access(_) => Ok(()),
+        Command::PrepareAudit { .. } => scene.need(Privilege::Superuse, Object::Server),
     }
 }
 
