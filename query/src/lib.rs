@@ -14,6 +14,7 @@
 mod as_of;
 mod assign;
 mod backups;
+mod certificates;
 mod first_rows;
 pub mod ingest;
 pub mod inspect;
@@ -27,6 +28,7 @@ pub mod statement;
 mod table;
 
 pub use backups::{Backups, FinishedBackup};
+pub use certificates::Certificates;
 pub use ingest::{Ingest, IngestStatement, ProtocolAppend};
 pub use inspect::{InspectionResult, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};

@@ -12,7 +12,7 @@ mod short_plans;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicI32, Ordering},
     },
 };
@@ -39,7 +39,7 @@ pub(crate) use self::{
     share::statement_bytes,
 };
 use crate::{
-    Backups, Inspector, QuerySettings, Session,
+    Backups, Certificates, Inspector, QuerySettings, Session,
     session::{SessionOwner, work::Stop},
 };
 
@@ -127,6 +127,8 @@ pub struct QueryService {
     pub(crate) subscription_batches: BatchResults<Option<RecordBatch>>,
     next_id: AtomicI32,
     started_ns: i64,
+    /// The server's TLS certificate; empty without listeners.
+    certificates: OnceLock<Arc<dyn Certificates>>,
     /// True after the audit log was created or found in this run of the server.
     audit_is_ready: AtomicBool,
 }
@@ -179,6 +181,7 @@ impl QueryService {
             subscription_batches: BatchResults::default(),
             next_id: AtomicI32::new(1),
             started_ns,
+            certificates: OnceLock::new(),
             audit_is_ready: AtomicBool::new(false),
         }))
     }
@@ -222,6 +225,7 @@ impl QueryService {
         let process_id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         let key = CancelKey::new(process_id, login.long_secret);
         let session = Session::open(self, login, connected_to, key, owner)?;
+        session.show_identity()?;
         let mut sessions = self.sessions.0.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
         if sessions.len() >= self.parts.settings.sessions_max {
@@ -281,6 +285,17 @@ impl QueryService {
         self.closing.load(Ordering::Acquire)
     }
 
+    /// Sets the server's TLS certificate, for CALL and for the metrics. Only the first call has an
+    /// effect.
+    pub fn set_certificates(&self, certificates: Arc<dyn Certificates>) {
+        let _ = self.certificates.set(certificates);
+    }
+
+    /// The server's TLS certificate; `None` without listeners.
+    pub(crate) fn certificates(&self) -> Option<&Arc<dyn Certificates>> {
+        self.certificates.get()
+    }
+
     /// The components that the service uses.
     pub fn parts(&self) -> &Parts {
         &self.parts
@@ -309,6 +324,7 @@ impl QueryService {
             sessions_running: sessions.iter().filter(|session| session.is_running()).count() as u64,
             moves_running: moves.iter().filter(|one| one.ended_ns.is_none()).count() as u64,
             moves_failed: moves.iter().filter(|one| one.error.is_some()).count() as u64,
+            certificate_expires_ns: self.certificates().and_then(|one| one.expires_ns()),
             up_ns: clock.reading.now_ns.saturating_sub(self.started_ns),
         })
     }

@@ -189,7 +189,7 @@ impl Authenticator {
         if state.access().is_protected() {
             return Err(login_required());
         }
-        let attempt = LoginAttempt { user: user.to_string(), origin, method: LoginMethod::Trust };
+        let attempt = LoginAttempt::new(user, origin, LoginMethod::Trust);
         self.record_success(&attempt, &[]).await?;
         let role = state.access().role_named(user);
         Ok(Authenticated {
@@ -215,8 +215,7 @@ impl Authenticator {
         if !names.iter().any(|name| name == user) {
             return Ok(None);
         }
-        let attempt =
-            LoginAttempt { user: user.to_string(), origin, method: LoginMethod::Certificate };
+        let attempt = LoginAttempt::new(user, origin, LoginMethod::Certificate);
         let state = self.catalog.state();
         if !state.access().is_protected() {
             return self.trust(user, origin).await.map(Some);

@@ -63,6 +63,15 @@ pub struct LoginAttempt {
     pub origin: ClientOrigin,
     /// The method.
     pub method: LoginMethod,
+    /// The name of the token; `None` for a login without a token of this server.
+    pub token: Option<String>,
+}
+
+impl LoginAttempt {
+    /// An attempt of a user, without a token.
+    pub(crate) fn new(user: &str, origin: ClientOrigin, method: LoginMethod) -> Self {
+        Self { user: user.to_string(), origin, method, token: None }
+    }
 }
 
 /// Records logins. The client gets its answer after the returned future has ended.

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::{ChronicleId, Error, ErrorKind, Result};
 use stratalog_visor_core::{
     CatalogState,
-    access::{Columns, Identity, Object, Privilege},
+    access::{Columns, Identity, Object, Privilege, RoleId},
 };
 
 use super::Session;
@@ -25,6 +25,28 @@ impl Session {
     pub(crate) fn become_identity(&self, identity: Identity) {
         *self.seen.identity.write() = identity;
         self.variables.outdate();
+        // An invalid identity fails at the next statement.
+        let _ = self.show_identity();
+    }
+
+    /// Sets the settings that show the session's identity to clients.
+    ///
+    /// # Errors
+    /// `InvalidAuthorization` if the identity is not valid.
+    pub(crate) fn show_identity(&self) -> Result<()> {
+        let catalog = &self.parts().catalog;
+        let state = catalog.state();
+        let rights = state.access().rights(&self.identity(), catalog.now_ns())?;
+        self.variables.show_identity(rights.is_superuser(), state.access().is_protected());
+        Ok(())
+    }
+
+    /// The session that has set the first password of the server goes on as the founder. All other
+    /// sessions without a login end at their next statement. Call after the success of commands.
+    pub(crate) fn keep_rights(&self, has_set_password: bool) {
+        if has_set_password && self.identity() == Identity::Trusted {
+            self.become_identity(Identity::of_role(RoleId::FOUNDER));
+        }
     }
 
     /// The catalog with all chronicles, also those that the session may not know of.

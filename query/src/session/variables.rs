@@ -278,6 +278,16 @@ impl Variables {
         inner.version.wrapping_mul(8).wrapping_add(inner.modes().code())
     }
 
+    /// Sets `is_superuser` and `stratalog.authentication`, which clients cannot set.
+    pub(crate) fn show_identity(&self, superuser: bool, protected: bool) {
+        let mut inner = self.inner.lock();
+        let superuser = if superuser { "on" } else { "off" };
+        let authentication = if protected { "password" } else { "trust" };
+        inner.initial.insert("is_superuser".into(), superuser.to_string());
+        inner.initial.insert("stratalog.authentication".into(), authentication.to_string());
+        inner.version = inner.version.saturating_add(1);
+    }
+
     /// Changes the version without a change of a setting: cached plans become stale.
     pub fn outdate(&self) {
         let mut inner = self.inner.lock();

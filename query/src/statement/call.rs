@@ -1,5 +1,5 @@
 //! CALL of Stratalog's procedures: flush or compaction of a table, a check of all stored data, a
-//! backup of the database, acceptance of a clock jump, and tokens.
+//! backup of the database, acceptance of a clock jump, new certificates, and tokens.
 //!
 //! ```text
 //!   CALL stratalog.flush('cpu')   ─► argument ─► table ─► EventStore::flush
@@ -8,6 +8,7 @@
 //!   CALL stratalog.backup('URL')  ─► argument ──────────► Backups::backup
 //!   CALL stratalog.accept_clock_jump() ─────────────────► Clock::accept_jump
 //!   CALL stratalog.create_token('name', …) ─► arguments ► Catalog::apply
+//!   CALL stratalog.reload()       ──────────────────────► Certificates::reload
 //! ```
 //! Cancellation of a CALL stops the wait for the result. A flush or compaction continues in the
 //! background; a check or a backup stops.
@@ -38,7 +39,8 @@ use stratalog_postgres::{
 
 use super::query;
 use crate::{
-    FinishedBackup, InspectionResult, Outcome, Parsed, Rows, RowsTag, Session, session::work::Work,
+    Columns, FinishedBackup, InspectionResult, Object, Outcome, Parsed, Privilege, Rows, RowsTag,
+    Session, session::work::Work,
 };
 
 /// The SQL schema of Stratalog's procedures.
@@ -63,6 +65,7 @@ impl Call {
             Procedure::AcceptClockJump => accepted_schema(),
             Procedure::CreateToken => token::created_schema(),
             Procedure::RevokeToken => token::revoked_schema(),
+            Procedure::Reload => reloaded_schema(),
         }
     }
 }
@@ -80,6 +83,8 @@ enum Procedure {
     Backup,
     /// Makes the server's clock follow the machine's clock after a jump ahead.
     AcceptClockJump,
+    /// Reads the server's certificate files again.
+    Reload,
     /// Creates a token, and returns its text.
     CreateToken,
     /// Revokes a token.
@@ -87,7 +92,7 @@ enum Procedure {
 }
 
 impl Procedure {
-    const ALL: [Procedure; 7] = [
+    const ALL: [Procedure; 8] = [
         Procedure::Flush,
         Procedure::Compact,
         Procedure::Check,
@@ -95,6 +100,7 @@ impl Procedure {
         Procedure::AcceptClockJump,
         Procedure::CreateToken,
         Procedure::RevokeToken,
+        Procedure::Reload,
     ];
 
     fn name(self) -> &'static str {
@@ -104,6 +110,7 @@ impl Procedure {
             Procedure::Check => "check",
             Procedure::Backup => "backup",
             Procedure::AcceptClockJump => "accept_clock_jump",
+            Procedure::Reload => "reload",
             Procedure::CreateToken => "create_token",
             Procedure::RevokeToken => "revoke_token",
         }
@@ -114,7 +121,7 @@ impl Procedure {
     fn parameters(self) -> &'static [&'static str] {
         match self {
             Procedure::Flush | Procedure::Compact => &["table"],
-            Procedure::Check | Procedure::AcceptClockJump => &[],
+            Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => &[],
             Procedure::Backup => &["destination"],
             Procedure::CreateToken => &["name", "role", "scope", "expires"],
             Procedure::RevokeToken => &["name", "role"],
@@ -127,6 +134,7 @@ impl Procedure {
         match self {
             Procedure::Check => Some("checks the whole database"),
             Procedure::AcceptClockJump => Some("acts on the server's clock"),
+            Procedure::Reload => Some("reads the server's certificate files again"),
             Procedure::Flush
             | Procedure::Compact
             | Procedure::Backup
@@ -139,7 +147,9 @@ impl Procedure {
     fn argument(self) -> (&'static str, &'static str) {
         match self {
             Procedure::Flush | Procedure::Compact => ("the name of one table", "'cpu'"),
-            Procedure::Check | Procedure::AcceptClockJump => ("no argument", ""),
+            Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => {
+                ("no argument", "")
+            }
             Procedure::Backup => ("one URL or path", "'s3://bucket/prefix'"),
             Procedure::CreateToken => (
                 "the name of the token, and optionally role, scope and expires",
@@ -290,8 +300,8 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
             }
         }
         None => "the procedures are stratalog.flush, stratalog.compact, stratalog.check, \
-                 stratalog.backup, stratalog.accept_clock_jump, stratalog.create_token and \
-                 stratalog.revoke_token; functions are called by SELECT"
+                 stratalog.backup, stratalog.accept_clock_jump, stratalog.reload, \
+                 stratalog.create_token and stratalog.revoke_token; functions are called by SELECT"
             .to_string(),
     })
 }
@@ -318,6 +328,11 @@ fn moved_schema() -> SchemaRef {
 fn accepted_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("accepted_ns"), column("epoch")]))
+}
+
+/// The schema of the single result row of `reload`.
+fn reloaded_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("certificate_expires_ns", DataType::Int64, true)]))
 }
 
 /// The schema of the single result row of `backup`.
@@ -359,6 +374,9 @@ pub async fn run(
         if call.procedure == Procedure::AcceptClockJump {
             return accept_clock_jump(session, call);
         }
+        if call.procedure == Procedure::Reload {
+            return reload(session, call).await;
+        }
         let Some(inspector) = session.parts().inspector.clone() else {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
@@ -397,7 +415,7 @@ pub async fn run(
         Procedure::RevokeToken => {
             token::revoke(session, text, texts.next().flatten()).await?
         }
-        Procedure::Check | Procedure::AcceptClockJump => {
+        Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => {
             return Err(Error::internal("the procedure has no argument"));
         }
         Procedure::Backup => {
@@ -422,6 +440,20 @@ fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
     };
     let columns = vec![number(accepted_ns), number(clock.reading().line.epoch)];
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
+}
+
+/// Reads the server's certificate files again.
+async fn reload(session: &Session, call: &Call) -> Result<Outcome> {
+    session.authorize(Privilege::Administer, Object::Server, Columns::All)?;
+    let Some(certificates) = session.service().certificates() else {
+        return Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            "the database has no listeners, and therefore no certificate",
+        ));
+    };
+    certificates.reload().await?;
+    let expires: ArrayRef = Arc::new(Int64Array::from(vec![certificates.expires_ns()]));
+    Ok(Outcome::Rows(rows(call.schema(), vec![expires])?))
 }
 
 /// Evaluates the arguments of a procedure; `None` for NULL.

@@ -21,6 +21,7 @@ use stratalog_model::{
 use stratalog_postgres::{names, parse::DropMode};
 use stratalog_visor_core::{
     Acquisitions,
+    access::AccessCommand,
     acquisition::{DropGuard, Use, UseGuard},
     catalog::{CatalogState, Command},
 };
@@ -113,13 +114,16 @@ pub async fn carry_out(
             let uses = committed(session, uses)?;
             let cleanup = DroppedStateCleanup::of(session);
             let catalog = Arc::clone(&session.parts().catalog);
-            to_its_end(async move {
+            let has_set_password = sets_password(&commands);
+            let notices = to_its_end(async move {
                 let applied = catalog.apply_all(actor, commands).await?;
                 cleanup.forget(&applied.dropped);
                 drop((uses, doors));
                 Ok(applied.notices)
             })
-            .await
+            .await?;
+            session.keep_rights(has_set_password);
+            Ok(notices)
         }
         TransactionState::Block | TransactionState::Failed => {
             define(session, commands, dropping).await
@@ -226,7 +230,8 @@ pub async fn commit(
     let uses = committed(session, uses)?;
     let (catalog, cleanup) =
         (Arc::clone(&session.parts().catalog), DroppedStateCleanup::of(session));
-    to_its_end(async move {
+    let has_set_password = sets_password(definition.commands());
+    let appended = to_its_end(async move {
         let events = match append {
             Some(append) => Some(append.prepare().await?),
             None => None,
@@ -249,7 +254,19 @@ pub async fn commit(
         drop((definition, uses));
         Ok(appended)
     })
-    .await
+    .await?;
+    session.keep_rights(has_set_password);
+    Ok(appended)
+}
+
+/// True if a command gives a role a password.
+fn sets_password(commands: &[Command]) -> bool {
+    commands.iter().any(|command| match command {
+        Command::Access(
+            AccessCommand::CreateRole { options, .. } | AccessCommand::AlterRole { options, .. },
+        ) => matches!(options.password, Some(Some(_))),
+        _ => false,
+    })
 }
 
 /// Runs work as a separate task, which continues after the client disconnects: the store must

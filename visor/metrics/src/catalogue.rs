@@ -96,6 +96,7 @@ metrics! {
     CLOCK_ALARMS = "stratalog_clock_alarms" gauge [] "alarms" "Alarms for an operator, in stratalog.clock.";
     MOVES_RUNNING = "stratalog_moves_running" gauge [] "moves" "Running moves between tiers.";
     MOVES_FAILED = "stratalog_moves_failed" gauge [] "moves" "Failed moves among the last thousand moves.";
+    CERTIFICATE_EXPIRES = "stratalog_tls_certificate_expires_timestamp_seconds" gauge [] "seconds" "End of the TLS certificate's validity, in seconds since 1970; 0 for a server without a certificate.";
     DOOR_CONNECTIONS = "stratalog_door_connections" gauge ["door"] "connections" "Open connections, before and after their login.";
     DOOR_CONNECTIONS_ACCEPTED = "stratalog_door_connections_accepted_total" counter ["door"] "connections" "Accepted connections, including connections that were refused later.";
     DOOR_CONNECTIONS_REFUSED = "stratalog_door_connections_refused_total" counter ["door"] "connections" "Connections that the server closed at their start-up, after a long silence, or to make room for other connections.";

@@ -21,6 +21,8 @@ pub struct ServerStatus<'a> {
     pub moves_running: u64,
     /// The number of failed moves among the last thousand moves.
     pub moves_failed: u64,
+    /// The end of the TLS certificate's validity, in nanoseconds since 1970; `None` without TLS.
+    pub certificate_expires_ns: Option<i64>,
     /// Nanoseconds since the start of the server.
     pub up_ns: i64,
 }
@@ -54,6 +56,7 @@ const VALUES: &[(Metric, Value)] = &[
     (catalogue::CLOCK_ALARMS, |s| s.clock.alarms.len() as u64),
     (catalogue::MOVES_RUNNING, |s| s.moves_running),
     (catalogue::MOVES_FAILED, |s| s.moves_failed),
+    (catalogue::CERTIFICATE_EXPIRES, |s| s.certificate_expires_ns.map_or(0, seconds)),
 ];
 
 fn seconds(ns: i64) -> u64 {

@@ -15,6 +15,7 @@ fn page_of(metrics: &Metrics) -> String {
         sessions_running: 1,
         moves_running: 0,
         moves_failed: 0,
+        certificate_expires_ns: None,
         up_ns: 5_500_000_000,
     })
 }

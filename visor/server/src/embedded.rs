@@ -436,6 +436,7 @@ fn query_settings(
         statement_timeout_ms: settings.statement_timeout_ms,
         sessions_max: settings.connections_max.saturating_mul(DOORS).saturating_add(SESSIONS_OWN),
         // The settings were checked when they were read.
+        scram_iterations: settings.scram_iterations,
         audit_retention_ms: retention_ms(&settings.audit_retention).ok().flatten(),
         ..QuerySettings::default()
     }

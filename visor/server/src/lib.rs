@@ -10,6 +10,7 @@
 //! *Data path*: settings → data directory → clock → catalog → engine → query service → listeners;
 //! and a close goes in the opposite order.
 
+mod access;
 mod backup;
 pub mod check;
 pub mod cli;
@@ -21,6 +22,7 @@ pub mod export;
 mod identity;
 pub mod import;
 mod logging;
+mod login_secret;
 pub mod memory;
 mod serve;
 mod server;

@@ -79,7 +79,7 @@ impl FromArgMatches for ServeArguments {
     }
 }
 
-/// Runs `stratalog serve` until SIGTERM or SIGINT.
+/// Runs `stratalog serve` until SIGTERM or SIGINT. SIGHUP reloads the certificate.
 pub fn run(arguments: &ServeArguments) -> ExitCode {
     match serve(arguments) {
         Ok(code) => code,
@@ -121,6 +121,7 @@ async fn until_stopped(settings: &Settings) -> Result<ExitCode, StartError> {
         |error| StartError::from(stratalog_model::Error::io("cannot listen for signals", error));
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     let server = tokio::select! {
         server = Server::open(settings) => server?,
         () = either(&mut terminate, &mut interrupt) => {
@@ -135,7 +136,12 @@ async fn until_stopped(settings: &Settings) -> Result<ExitCode, StartError> {
     );
     // Scripts wait for this line. If the write fails, nobody reads the output.
     let _ = writeln!(std::io::stdout(), "{}", server.ready_line());
-    either(&mut terminate, &mut interrupt).await;
+    loop {
+        tokio::select! {
+            () = either(&mut terminate, &mut interrupt) => break,
+            _ = hangup.recv() => server.reload().await,
+        }
+    }
     tracing::info!("stopping; a second signal stops at once");
     tokio::select! {
         closed = server.close() => closed?,

@@ -1,21 +1,18 @@
 //! Runs a database with its listeners.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use stratalog_access::Access;
 use stratalog_flight_sql::FlightSettings;
 use stratalog_http::HttpSettings;
 use stratalog_model::Error;
 use stratalog_pgwire::PgwireSettings;
+use stratalog_query::Certificates as _;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Embedded, StartError,
+    Embedded, StartError, access,
     settings::{Listen, Settings, available_memory_bytes},
 };
 
@@ -48,6 +45,7 @@ pub struct Server {
     stop: CancellationToken,
     listeners: Vec<JoinHandle<Result<(), Error>>>,
     grace: Duration,
+    access: Access,
 }
 
 impl Server {
@@ -58,21 +56,35 @@ impl Server {
     /// [`StartError`] with the reason for the failed start.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
         crate::memory::watch(settings);
-        let postgres = OpenListener::open(&settings.pg_listen, "pg-listen", settings).await?;
-        let flight = OpenListener::open(&settings.flight_listen, "flight-listen", settings).await?;
-        let http = OpenListener::open(&settings.http_listen, "http-listen", settings).await?;
-        let lines = OpenListener::open(&settings.ilp_listen, "ilp-listen", settings).await?;
+        let tls = access::load_tls(settings).await?;
+        let open = async |listen: &Listen, setting| {
+            OpenListener::open(listen, setting, settings, tls.is_some()).await
+        };
+        let postgres = open(&settings.pg_listen, "pg-listen").await?;
+        let flight = open(&settings.flight_listen, "flight-listen").await?;
+        let http = open(&settings.http_listen, "http-listen").await?;
+        let lines = open(&settings.ilp_listen, "ilp-listen").await?;
         let embedded = Embedded::open(settings).await?;
+        for listener in [&postgres, &flight, &http, &lines].into_iter().flatten() {
+            listener.check_users(settings, &embedded)?;
+        }
+        let access = access::open(settings, &embedded, tls);
         let mut server = Self {
             embedded,
             addresses: Addresses::default(),
             stop: CancellationToken::new(),
             listeners: Vec::new(),
             grace: Duration::from_millis(settings.shutdown_grace_ms),
+            access: access.clone(),
         };
+        if let Some(tls) = access.tls.clone() {
+            let (catalog, stop) = (Arc::clone(server.embedded.catalog()), server.stop.clone());
+            let watching = access::watch_expiry(tls, move || catalog.now_ns());
+            tokio::spawn(stop.run_until_cancelled_owned(watching));
+        }
         let stop = || server.stop.clone();
         let service = || Arc::clone(server.embedded.service());
-        if let Some(OpenListener { listener, address }) = postgres {
+        if let Some(OpenListener { listener, address, .. }) = postgres {
             server.addresses.postgres = Some(address);
             let pgwire = PgwireSettings {
                 connections_max: settings.connections_max,
@@ -80,10 +92,11 @@ impl Server {
                 shutdown_grace_ms: settings.shutdown_grace_ms,
                 ..PgwireSettings::default()
             };
-            let serving = stratalog_pgwire::serve(listener, service(), pgwire, stop());
+            let serving =
+                stratalog_pgwire::serve(listener, service(), access.clone(), pgwire, stop());
             server.listeners.push(tokio::spawn(serving));
         }
-        if let Some(OpenListener { listener, address }) = flight {
+        if let Some(OpenListener { listener, address, .. }) = flight {
             server.addresses.flight = Some(address);
             let flight = FlightSettings {
                 connections_max: settings.connections_max,
@@ -121,6 +134,17 @@ impl Server {
     /// The database behind the listeners.
     pub fn embedded(&self) -> &Embedded {
         &self.embedded
+    }
+
+    /// Reads the certificate files again, at SIGHUP. The result is in the log.
+    pub async fn reload(&self) {
+        let certificates = access::ServerCertificates(self.access.tls.clone());
+        if self.access.tls.is_none() {
+            tracing::info!("SIGHUP: the server has no certificate to reload");
+        } else {
+            // The error is in the log.
+            let _ = certificates.reload().await;
+        }
     }
 
     /// The "ready" line with the addresses, for users and scripts.
@@ -210,6 +234,7 @@ async fn wait_all(
 struct OpenListener {
     listener: TcpListener,
     address: SocketAddr,
+    setting: &'static str,
 }
 
 impl OpenListener {
@@ -218,38 +243,46 @@ impl OpenListener {
         listen: &Listen,
         setting: &'static str,
         settings: &Settings,
+        has_tls: bool,
     ) -> Result<Option<Self>, StartError> {
-        let Listen::Address(address) = listen else { return Ok(None) };
-        let listener = bind(address, setting, settings.remote_without_password).await?;
-        let address = listener.local_addr().map_err(|error| StartError::AddressUnusable {
-            address: address.clone(),
-            setting,
-            reason: error.to_string(),
-        })?;
-        Ok(Some(Self { listener, address }))
+        let Listen::Address(text) = listen else { return Ok(None) };
+        let unusable = |error: io::Error| match error.kind() {
+            io::ErrorKind::AddrInUse => StartError::AddressTaken { address: text.clone(), setting },
+            _ => StartError::AddressUnusable {
+                address: text.clone(),
+                setting,
+                reason: error.to_string(),
+            },
+        };
+        let addresses: Vec<SocketAddr> =
+            tokio::net::lookup_host(text).await.map_err(unusable)?.collect();
+        if !has_tls && !addresses.iter().all(is_local) {
+            return Err(open_to_all(text, setting, settings, has_tls));
+        }
+        let listener = TcpListener::bind(addresses.as_slice()).await.map_err(unusable)?;
+        let address = listener.local_addr().map_err(unusable)?;
+        Ok(Some(Self { listener, address, setting }))
+    }
+
+    /// Refuses a listener that other machines can reach while nobody can log in.
+    fn check_users(&self, settings: &Settings, embedded: &Embedded) -> Result<(), StartError> {
+        if is_local(&self.address) || access::has_user(embedded.catalog().state().access()) {
+            return Ok(());
+        }
+        Err(open_to_all(&self.address.to_string(), self.setting, settings, true))
     }
 }
 
-async fn bind(
+fn is_local(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+fn open_to_all(
     address: &str,
     setting: &'static str,
-    remote_without_password: bool,
-) -> Result<TcpListener, StartError> {
-    let unusable = |error: io::Error| match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            StartError::AddressTaken { address: address.to_string(), setting }
-        }
-        _ => StartError::AddressUnusable {
-            address: address.to_string(),
-            setting,
-            reason: error.to_string(),
-        },
-    };
-    let addresses: Vec<SocketAddr> =
-        tokio::net::lookup_host(address).await.map_err(unusable)?.collect();
-    let local = |ip: IpAddr| ip.to_canonical().is_loopback();
-    if !remote_without_password && !addresses.iter().all(|address| local(address.ip())) {
-        return Err(StartError::OpenToAll { address: address.to_string(), setting });
-    }
-    TcpListener::bind(addresses.as_slice()).await.map_err(unusable)
+    settings: &Settings,
+    has_tls: bool,
+) -> StartError {
+    let data_dir = settings.data_dir.clone();
+    StartError::OpenToAll { address: address.to_string(), setting, has_tls, data_dir }
 }

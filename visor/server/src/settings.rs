@@ -138,10 +138,36 @@ settings! {
     /// by commas. The server refuses a browser's requests for pages of other sites.
     http_origins: String, "origins" = String::new();
 
-    /// Lets other machines connect without a password. Users with passwords do not exist yet.
-    /// Therefore a listener outside of the loopback interface is refused unless this setting is
-    /// true.
-    remote_without_password: bool, "true or false" = false;
+    /// PEM file with the server's certificate, then intermediate certificates, for TLS. An empty
+    /// value means `tls/server.crt` of the data directory, if that file exists
+    /// (`stratalog certificate create`). The server reads the file again at SIGHUP and at
+    /// `CALL stratalog.reload()`.
+    tls_cert_file: String, "path" = String::new();
+
+    /// PEM file with the private key of the certificate: RSA, ECDSA or Ed25519. Others must not
+    /// read the file: mode 0600, or 0640 if root owns the file. An empty value means
+    /// `tls/server.key` of the data directory.
+    tls_key_file: String, "path" = String::new();
+
+    /// PEM file with the authorities whose client certificates the server accepts. A client with
+    /// such a certificate logs in as the role that the certificate names, without a password. An
+    /// empty value means that the server asks for no certificate.
+    tls_client_ca_file: String, "path" = String::new();
+
+    /// Oldest accepted version of TLS: `1.2` or `1.3`.
+    tls_version_min: String, "version" = "1.2".to_string();
+
+    /// Number of iterations in the verifiers of new passwords, 4096 to 10000000. More iterations
+    /// make guessing passwords from a stolen backup slower, and each login slower for clients.
+    scram_iterations: u32, "number" = 4096;
+
+    /// Failed logins per minute of one address as one role, after which the server refuses further
+    /// logins without a check; 0 for no limit. The limit of an address over all roles, and of a role
+    /// over all addresses, is ten times as large.
+    failed_logins_per_minute_max: u32, "number" = 60;
+
+    /// Maximum number of simultaneous connections of one address; 0 for no limit.
+    connections_per_address_max: usize, "number" = 0;
 
     /// Maximum number of simultaneous client connections of each protocol, 1 to 1000000. A
     /// connection above the maximum is refused with SQLSTATE 53300, or waits.

@@ -32,15 +32,20 @@ pub enum StartError {
         /// The error of the system.
         reason: String,
     },
-    /// The address is reachable from other machines, which could connect without a password.
+    /// The address is reachable from other machines, but the server has no certificate or no user.
     #[error(
-        "refusing to listen on {address} (--{setting}): anyone on the network could read and write everything, because users do not exist yet\n  hint: listen on 127.0.0.1, or accept the risk with --remote-without-password true"
+        "refusing to listen on {address} (--{setting}): other machines could connect {}\n  hint: listen on 127.0.0.1, or create a certificate and a user while the server is stopped:\n    stratalog certificate create --data-dir {data_dir} --host NAME\n    stratalog user create NAME --superuser --data-dir {data_dir}",
+        if *has_tls { "without a password, because no user has one" } else { "without encryption, because the server has no certificate" }
     )]
     OpenToAll {
         /// The address in the setting.
         address: String,
         /// The flag of the setting.
         setting: &'static str,
+        /// True if the server has a certificate.
+        has_tls: bool,
+        /// The data directory.
+        data_dir: String,
     },
     /// Another process has the directory open.
     #[error(

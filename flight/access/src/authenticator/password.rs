@@ -24,8 +24,7 @@ impl Authenticator {
         if !self.is_required() {
             return self.trust(user, origin).await;
         }
-        let attempt =
-            LoginAttempt { user: user.to_string(), origin, method: LoginMethod::Password };
+        let attempt = LoginAttempt::new(user, origin, LoginMethod::Password);
         let state = self.catalog.state();
         let (secret, reason) = self.secret_of(&state, user);
         // The verifier is a part of the proof: the cache forgets a password when it changes.

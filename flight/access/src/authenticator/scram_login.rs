@@ -48,7 +48,7 @@ impl Authenticator {
     ) -> Result<ScramLogin> {
         self.check_failures(user, origin)?;
         let (secret, reason) = self.secret_of(&self.catalog.state(), user);
-        let attempt = LoginAttempt { user: user.to_string(), origin, method: LoginMethod::Scram };
+        let attempt = LoginAttempt::new(user, origin, LoginMethod::Scram);
         let exchange = ScramExchange::new(secret.clone(), server_end_point);
         Ok(ScramLogin { exchange, secret, reason, attempt })
     }

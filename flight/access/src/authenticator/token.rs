@@ -35,7 +35,7 @@ impl Authenticator {
     ///
     /// [`BearerVerifier`]: super::BearerVerifier
     pub async fn token(&self, text: &str, origin: ClientOrigin) -> Result<Authenticated> {
-        let mut attempt = LoginAttempt { user: String::new(), origin, method: LoginMethod::Token };
+        let mut attempt = LoginAttempt::new("", origin, LoginMethod::Token);
         if !text.starts_with(TOKEN_PREFIX)
             && let Some(bearers) = &self.bearers
         {
@@ -58,6 +58,7 @@ impl Authenticator {
         let now_ns = self.catalog.now_ns();
         let name = state.access().role_name(token.role);
         attempt.user.clone_from(&name);
+        attempt.token = Some(token.name.clone());
         if token.expires_ns.is_some_and(|end| end <= now_ns) {
             return Err(self.refuse_token(attempt, "the token has expired").await);
         }

@@ -1,6 +1,8 @@
 //! Checks whether the values of settings are within their limits.
 
+use stratalog_access::TlsVersion;
 use stratalog_journal::JournalSettings;
+use stratalog_visor_core::access::ITERATIONS;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use super::{Budget, Bytes, Settings};
@@ -43,6 +45,13 @@ pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
             queue_bytes_max: settings.journal_queue_bytes_max.0,
             ..JournalSettings::default()
         }),
+        "tls_version_min" => settings.tls_version_min.parse::<TlsVersion>().map(drop),
+        "scram_iterations" if !ITERATIONS.contains(&settings.scram_iterations) => Err(format!(
+            "{} is not between {} and {}",
+            settings.scram_iterations,
+            ITERATIONS.start(),
+            ITERATIONS.end()
+        )),
         "backup_urls" => AllowedPlaces::check(&settings.backup_urls),
         "audit_retention" => retention_ms(&settings.audit_retention).map(drop),
         "log_level" => log_filter(&settings.log_level).map(drop),
