@@ -27,6 +27,7 @@ mod running;
 mod server;
 mod storage;
 mod tiers;
+mod tokens;
 mod types;
 mod zones;
 
@@ -125,6 +126,7 @@ const LIVE: &[(&str, &str, LiveFill)] = &[
     ("stratalog", "storage", storage::storage),
     ("stratalog", "store", own::store),
     ("stratalog", "tails", tiers::tails),
+    ("stratalog", "tokens", tokens::tokens),
     ("stratalog", "watermarks", tiers::watermarks),
 ];
 

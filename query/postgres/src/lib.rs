@@ -18,6 +18,7 @@ pub mod names;
 pub mod parameters;
 pub mod parse;
 pub mod planning;
+pub mod redact;
 pub mod rules;
 pub mod state;
 pub mod types;

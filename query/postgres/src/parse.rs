@@ -18,7 +18,10 @@ use self::{
     position::Positions,
 };
 
-use crate::errors::syntax::{END_OF_INPUT, position, syntax_error};
+use crate::{
+    errors::syntax::{END_OF_INPUT, position, syntax_error},
+    redact,
+};
 
 pub mod access;
 mod acquire;
@@ -79,6 +82,10 @@ pub struct Tree {
 /// `SyntaxError` with the position, `LimitExceeded` for a string longer than `bytes_max`,
 /// `StatementTooComplex` for too deep nesting or too long chains.
 pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
+    statements_of(sql, bytes_max).map_err(|error| redact::from_error(error, sql))
+}
+
+fn statements_of(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     if sql.len() > bytes_max {
         return Err(Error::new(
             ErrorKind::LimitExceeded,

@@ -10,7 +10,9 @@ use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_functions::governor;
 use stratalog_metrics::{PlanningStep, Stopwatch};
 use stratalog_model::{BoxFuture, ColumnType, Error, ErrorKind, Result};
-use stratalog_postgres::{checks::unsupported_statements, names, parameters, parse};
+use stratalog_postgres::{
+    checks::unsupported_statements, names, parameters, parse, redact::without_secrets,
+};
 use stratalog_text::TextStyle;
 
 use super::{
@@ -40,6 +42,12 @@ const CACHED_TEXT_BYTES_MAX: usize = 8 * 1024;
 /// Longest text, in bytes, that is parsed and planned without yielding to other tasks. The planning
 /// of a query always yields.
 const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
+
+/// Maximum number of characters of a statement that pg_stat_activity shows.
+const SHOWN_TEXT_CHARACTERS_MAX: usize = 1024;
+
+/// Maximum bytes of these characters in UTF-8.
+const SHOWN_TEXT_BYTES_MAX: usize = 4 * SHOWN_TEXT_CHARACTERS_MAX;
 
 /// The cached plans, by statement text and declared parameter types. A full cache drops its oldest
 /// plan.
@@ -632,7 +640,8 @@ impl Session {
         let now = self.parts().clock.now_ns();
         let mut activity = self.activity.lock();
         activity.query.clear();
-        activity.query.extend(text.chars().take(1024));
+        let shown = text.get(..text.floor_char_boundary(SHOWN_TEXT_BYTES_MAX)).unwrap_or(text);
+        activity.query.extend(without_secrets(shown).chars().take(SHOWN_TEXT_CHARACTERS_MAX));
         activity.query_started_ns = Some(now);
         activity.changed_ns = now;
         drop(activity);

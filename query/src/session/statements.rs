@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{PreparedRow, PreparedView, type_oid};
+use stratalog_postgres::redact::without_secrets;
 
 use crate::{Prepared, ShareReservation};
 
@@ -88,8 +89,10 @@ impl PreparedView for Statements {
         let row = |(name, kept): (&String, &PreparedEntry)| PreparedRow {
             name: name.clone(),
             statement: match &kept.by {
-                PreparedBy::Sql(text) => text.clone(),
-                PreparedBy::Protocol(_) => kept.prepared.parsed().text().to_string(),
+                PreparedBy::Sql(text) => without_secrets(text).into_owned(),
+                PreparedBy::Protocol(_) => {
+                    without_secrets(kept.prepared.parsed().text()).into_owned()
+                }
             },
             prepared_us: kept.prepared_ns.div_euclid(1_000),
             parameter_types: match &kept.by {

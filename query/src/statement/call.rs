@@ -1,5 +1,5 @@
 //! CALL of Stratalog's procedures: flush or compaction of a table, a check of all stored data, a
-//! backup of the database, acceptance of a clock jump, and new certificates.
+//! backup of the database, acceptance of a clock jump, new certificates, and tokens.
 //!
 //! ```text
 //!   CALL stratalog.flush('cpu')   ─► argument ─► table ─► EventStore::flush
@@ -7,10 +7,13 @@
 //!   CALL stratalog.check()        ──────────────────────► Inspector::inspect
 //!   CALL stratalog.backup('URL')  ─► argument ──────────► Backups::backup
 //!   CALL stratalog.accept_clock_jump() ─────────────────► Clock::accept_jump
+//!   CALL stratalog.create_token('name', …) ─► arguments ► Catalog::apply
 //!   CALL stratalog.reload()       ──────────────────────► Certificates::reload
 //! ```
 //! Cancellation of a CALL stops the wait for the result. A flush or compaction continues in the
 //! background; a check or a backup stops.
+
+mod token;
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -22,7 +25,7 @@ use datafusion::{
     scalar::ScalarValue,
     sql::sqlparser::ast::{
         Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query as Tree, SelectItem,
-        SetExpr, Statement,
+        SetExpr, Statement, Value,
     },
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -47,8 +50,8 @@ const SCHEMA: &str = "stratalog";
 #[derive(Debug)]
 pub struct Call {
     procedure: Procedure,
-    /// A query of one column, the argument: the name of the table, or the destination of the
-    /// backup. `None` for a procedure without an argument.
+    /// A query with a column for each argument, such as the name of the table, or the destination
+    /// of the backup. `None` for a procedure without an argument.
     argument: Option<query::Query>,
 }
 
@@ -60,6 +63,8 @@ impl Call {
             Procedure::Flush | Procedure::Compact => moved_schema(),
             Procedure::Backup => made_schema(),
             Procedure::AcceptClockJump => accepted_schema(),
+            Procedure::CreateToken => token::created_schema(),
+            Procedure::RevokeToken => token::revoked_schema(),
             Procedure::Reload => reloaded_schema(),
         }
     }
@@ -80,15 +85,21 @@ enum Procedure {
     AcceptClockJump,
     /// Reads the server's certificate files again.
     Reload,
+    /// Creates a token, and returns its text.
+    CreateToken,
+    /// Revokes a token.
+    RevokeToken,
 }
 
 impl Procedure {
-    const ALL: [Procedure; 6] = [
+    const ALL: [Procedure; 8] = [
         Procedure::Flush,
         Procedure::Compact,
         Procedure::Check,
         Procedure::Backup,
         Procedure::AcceptClockJump,
+        Procedure::CreateToken,
+        Procedure::RevokeToken,
         Procedure::Reload,
     ];
 
@@ -100,6 +111,20 @@ impl Procedure {
             Procedure::Backup => "backup",
             Procedure::AcceptClockJump => "accept_clock_jump",
             Procedure::Reload => "reload",
+            Procedure::CreateToken => "create_token",
+            Procedure::RevokeToken => "revoke_token",
+        }
+    }
+
+    /// The names of the arguments. The first argument is required; all others have a default, which
+    /// NULL means.
+    fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Procedure::Flush | Procedure::Compact => &["table"],
+            Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => &[],
+            Procedure::Backup => &["destination"],
+            Procedure::CreateToken => &["name", "role", "scope", "expires"],
+            Procedure::RevokeToken => &["name", "role"],
         }
     }
 
@@ -110,7 +135,11 @@ impl Procedure {
             Procedure::Check => Some("checks the whole database"),
             Procedure::AcceptClockJump => Some("acts on the server's clock"),
             Procedure::Reload => Some("reads the server's certificate files again"),
-            Procedure::Flush | Procedure::Compact | Procedure::Backup => None,
+            Procedure::Flush
+            | Procedure::Compact
+            | Procedure::Backup
+            | Procedure::CreateToken
+            | Procedure::RevokeToken => None,
         }
     }
 
@@ -122,6 +151,13 @@ impl Procedure {
                 ("no argument", "")
             }
             Procedure::Backup => ("one URL or path", "'s3://bucket/prefix'"),
+            Procedure::CreateToken => (
+                "the name of the token, and optionally role, scope and expires",
+                "'grafana', role => 'reader', scope => 'read', expires => '90d'",
+            ),
+            Procedure::RevokeToken => {
+                ("the name of the token, and optionally its role", "'grafana', role => 'reader'")
+            }
         }
     }
 }
@@ -137,8 +173,8 @@ pub async fn plan(
     function: &Function,
     declared_types: &[Option<ColumnType>],
 ) -> Result<(Call, Vec<Option<ColumnType>>)> {
-    let arguments = arguments(function)?;
     let named = procedure(session, function)?;
+    let arguments = arguments(function, named.map_or(&[], Procedure::parameters))?;
     if arguments.is_empty() {
         return match named {
             Some(procedure) if procedure.of_everything().is_some() => {
@@ -158,16 +194,18 @@ pub async fn plan(
             _ => ColumnType::from_arrow_field(field),
         })
         .collect();
-    match (named, given.as_slice()) {
-        (Some(procedure), [Some(ColumnType::Text)]) if procedure.of_everything().is_none() => {
+    let are_texts = given.iter().all(|given| *given == Some(ColumnType::Text));
+    match named {
+        Some(procedure) if are_texts && given.len() == procedure.parameters().len() => {
             Ok((Call { procedure, argument: Some(argument) }, types))
         }
         _ => Err(undefined(function, named, &given)),
     }
 }
 
-/// The arguments of a call. Refuses all other clauses.
-fn arguments(function: &Function) -> Result<Vec<Expr>> {
+/// The arguments of a call in the order of `parameters`, with NULL for each omitted argument behind
+/// the first. Refuses all other clauses.
+fn arguments(function: &Function, parameters: &[&str]) -> Result<Vec<Expr>> {
     let wrong = |what: &str| {
         let name = &function.name;
         Error::new(ErrorKind::SyntaxError, format!("{what} in CALL of {name}"))
@@ -188,12 +226,37 @@ fn arguments(function: &Function) -> Result<Vec<Expr>> {
     if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
         return Err(wrong("DISTINCT, ORDER BY or the like"));
     }
-    let plain = list.args.iter().map(|argument| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr.clone()),
-        FunctionArg::Unnamed(_) => Err(wrong("*")),
-        _ => Err(wrong("a named argument")),
-    });
-    let plain: Vec<Expr> = plain.collect::<Result<_>>()?;
+    let null = || Expr::value(Value::Null);
+    let mut plain: Vec<Expr> = Vec::with_capacity(parameters.len());
+    let mut named: Vec<(usize, &Expr)> = Vec::new();
+    for argument in &list.args {
+        match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(_)) if !named.is_empty() => {
+                return Err(wrong("a positional argument behind a named argument"));
+            }
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => plain.push(expr.clone()),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
+                let name = names::fold(name);
+                let position = parameters.iter().position(|parameter| *parameter == name);
+                let position = position.filter(|at| *at >= plain.len());
+                let is_new = |at: &usize| named.iter().all(|(known, _)| known != at);
+                match position.filter(is_new) {
+                    Some(position) => named.push((position, expr)),
+                    None => return Err(wrong("an unknown or repeated argument name")),
+                }
+            }
+            FunctionArg::Unnamed(_) => return Err(wrong("*")),
+            _ => return Err(wrong("an argument of this form")),
+        }
+    }
+    if !plain.is_empty() || !named.is_empty() {
+        plain.resize_with(parameters.len().max(plain.len()), null);
+    }
+    for (position, expr) in named {
+        if let Some(place) = plain.get_mut(position) {
+            *place = expr.clone();
+        }
+    }
     if walk::look(&plain, &mut Subqueries).is_break() { Err(subquery()) } else { Ok(plain) }
 }
 
@@ -237,8 +300,8 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
             }
         }
         None => "the procedures are stratalog.flush, stratalog.compact, stratalog.check, \
-                 stratalog.backup, stratalog.accept_clock_jump and stratalog.reload; \
-                 functions are called by SELECT"
+                 stratalog.backup, stratalog.accept_clock_jump, stratalog.reload, \
+                 stratalog.create_token and stratalog.revoke_token; functions are called by SELECT"
             .to_string(),
     })
 }
@@ -324,7 +387,18 @@ pub async fn run(
         };
         return Ok(Outcome::Rows(inspected(inspector.inspect().await?)?));
     };
-    let text = text(session, call.procedure, argument, types, values, work).await?;
+    let mut texts = texts(session, argument, types, values, work).await?.into_iter();
+    let first = texts.next().flatten();
+    let text = first.ok_or_else(|| {
+        Error::new(
+            ErrorKind::NullNotAllowed,
+            format!(
+                "{SCHEMA}.{} needs {}, not NULL",
+                call.procedure.name(),
+                call.procedure.argument().0
+            ),
+        )
+    })?;
     let table = || {
         let state = session.catalog();
         let path = session.variables().parsed().search_path;
@@ -333,6 +407,14 @@ pub async fn run(
     let columns = match call.procedure {
         Procedure::Flush => moved(session.store().flush(table()?).await?),
         Procedure::Compact => moved(session.store().compact(table()?).await?),
+        Procedure::CreateToken => {
+            let mut next = || texts.next().flatten();
+            let wish = token::TokenWish { name: text, role: next(), scope: next(), expires: next() };
+            token::create(session, wish).await?
+        }
+        Procedure::RevokeToken => {
+            token::revoke(session, text, texts.next().flatten()).await?
+        }
         Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => {
             return Err(Error::internal("the procedure has no argument"));
         }
@@ -374,15 +456,14 @@ async fn reload(session: &Session, call: &Call) -> Result<Outcome> {
     Ok(Outcome::Rows(rows(call.schema(), vec![expires])?))
 }
 
-/// Evaluates the argument of a procedure to a text.
-async fn text(
+/// Evaluates the arguments of a procedure; `None` for NULL.
+async fn texts(
     session: &Session,
-    procedure: Procedure,
     argument: &query::Query,
     types: &[ColumnType],
     values: &[ScalarValue],
     work: &Arc<Work>,
-) -> Result<String> {
+) -> Result<Vec<Option<String>>> {
     let rows =
         query::run(session, argument, types, values, query::QueryRun::now(work, RowsTag::Select))
             .await?;
@@ -392,15 +473,11 @@ async fn text(
     if batch.num_rows() > 1 {
         return Err(set());
     }
-    let column = batch.columns().first().ok_or_else(|| Error::internal("no argument"))?;
-    let value = ScalarValue::try_from_array(column, 0).map_err(from_datafusion)?;
-    match value.try_as_str().flatten() {
-        Some(text) => Ok(text.to_string()),
-        None => Err(Error::new(
-            ErrorKind::NullNotAllowed,
-            format!("{SCHEMA}.{} needs {}, not NULL", procedure.name(), procedure.argument().0),
-        )),
-    }
+    let texts = batch.columns().iter().map(|column| {
+        let value = ScalarValue::try_from_array(column, 0).map_err(from_datafusion)?;
+        Ok(value.try_as_str().flatten().map(str::to_string))
+    });
+    texts.collect()
 }
 
 fn set() -> Error {

@@ -21,6 +21,7 @@ mod privilege;
 mod role;
 mod state;
 mod token;
+mod token_secret;
 mod verifier;
 
 pub(crate) use change::AccessChange;
@@ -33,4 +34,5 @@ pub use privilege::{DefaultGrant, Grant, Object, Privilege};
 pub use role::{FOUNDER_NAME, Membership, PREDEFINED, Predefined, Role, RoleAttributes, RoleId};
 pub use state::AccessState;
 pub use token::{Token, TokenId, TokenScope};
+pub use token_secret::{TOKEN_PREFIX, TokenSecret, hash_of_token};
 pub use verifier::{ITERATIONS, ITERATIONS_DEFAULT, PASSWORD_BYTES_MAX, Verifier};

@@ -16,6 +16,7 @@
 //!   DIR/clock/     the master clock's reservation (CL-8)
 //!   DIR/spill/     intermediate results of running queries; emptied at every start
 //!   DIR/backups/   the backups of clients
+//!   DIR/tls/       certificates and keys made by `stratalog certificate create`
 //! ```
 //!
 //! A directory with FORMAT is complete: all parts have existed, so a missing part is damage. A
@@ -69,9 +70,12 @@ const SPILL: &str = "spill";
 /// The folder for backups made by `CALL stratalog.backup`.
 pub(crate) const BACKUPS: &str = "backups";
 
-/// Entries that a directory without a database may contain: files of an interrupted start, and
-/// entries of a new file system.
-const FRESH_ENTRIES: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
+/// The folder for certificates and keys.
+pub(crate) const TLS: &str = "tls";
+
+/// Entries that a directory without a database may contain: files of an interrupted start,
+/// certificates, and entries of a new file system.
+const FRESH_ENTRIES: [&str; 4] = [LOCK, FORMAT_NEW, TLS, "lost+found"];
 
 /// Entries that a directory with FORMAT.new may also contain.
 const PARTS: [&str; 11] =

@@ -79,6 +79,12 @@ pub(crate) const OWN: &[Spec] = &[
             sealed_tick int8, sealed_time timestamptz",
     },
     Spec {
+        name: "tokens",
+        oid: 14_016,
+        columns: "name text, role text, scope text, created timestamptz, expires timestamptz, \
+            last_used timestamptz, is_expired bool",
+    },
+    Spec {
         name: "watermarks",
         oid: 14_010,
         columns: "schema text, name text, committed int8, through int8, sealed_tick int8, \
