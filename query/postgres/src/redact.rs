@@ -113,9 +113,10 @@ fn secret_literals(text: &str) -> Vec<Range<usize>> {
 }
 
 fn mentions_keyword(bytes: &[u8]) -> bool {
-    bytes
-        .windows(KEYWORD.len())
-        .any(|window| window.first().is_some_and(|byte| byte | 0x20 == b'p') && window.eq_ignore_ascii_case(KEYWORD))
+    bytes.windows(KEYWORD.len()).any(|window| {
+        window.first().is_some_and(|byte| byte | 0x20 == b'p')
+            && window.eq_ignore_ascii_case(KEYWORD)
+    })
 }
 
 enum Piece<'a> {
@@ -248,9 +249,10 @@ impl<'a> Scan<'a> {
     /// The tag `$tag$` at the present place.
     fn dollar_tag(&self) -> Option<&'a [u8]> {
         let rest = self.rest();
-        let name = rest.get(1..)?.iter().take_while(|byte| {
-            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | 128..)
-        });
+        let name = rest
+            .get(1..)?
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | 128..));
         let length = 1 + name.count();
         let starts_with_digit = rest.get(1).is_some_and(u8::is_ascii_digit);
         (rest.get(length) == Some(&b'$') && !starts_with_digit)
@@ -269,8 +271,14 @@ mod tests {
     fn literals_behind_password_are_replaced() {
         let cases = [
             ("CREATE ROLE a PASSWORD 'x'", "CREATE ROLE a PASSWORD '***'"),
-            ("create user a password'it''s' valid until 'y'", "create user a password'***' valid until 'y'"),
-            ("ALTER ROLE a PASSWORD /* ' */ E'a\\'b' LOGIN", "ALTER ROLE a PASSWORD /* ' */ '***' LOGIN"),
+            (
+                "create user a password'it''s' valid until 'y'",
+                "create user a password'***' valid until 'y'",
+            ),
+            (
+                "ALTER ROLE a PASSWORD /* ' */ E'a\\'b' LOGIN",
+                "ALTER ROLE a PASSWORD /* ' */ '***' LOGIN",
+            ),
             ("ALTER ROLE a PASSWORD $q$it's$q$; SELECT 1", "ALTER ROLE a PASSWORD '***'; SELECT 1"),
             ("ALTER ROLE a ENCRYPTED PASSWORD 'open", "ALTER ROLE a ENCRYPTED PASSWORD '***'"),
             ("PASSWORD 'a'\n'b' LOGIN", "PASSWORD '***'\n'***' LOGIN"),
@@ -293,7 +301,10 @@ mod tests {
             "password $1",
             "",
         ] {
-            assert!(matches!(without_secrets(text), Cow::Borrowed(_)) || without_secrets(text) == text, "{text}");
+            assert!(
+                matches!(without_secrets(text), Cow::Borrowed(_)) || without_secrets(text) == text,
+                "{text}"
+            );
         }
     }
 

@@ -409,12 +409,11 @@ pub async fn run(
         Procedure::Compact => moved(session.store().compact(table()?).await?),
         Procedure::CreateToken => {
             let mut next = || texts.next().flatten();
-            let wish = token::TokenWish { name: text, role: next(), scope: next(), expires: next() };
+            let wish =
+                token::TokenWish { name: text, role: next(), scope: next(), expires: next() };
             token::create(session, wish).await?
         }
-        Procedure::RevokeToken => {
-            token::revoke(session, text, texts.next().flatten()).await?
-        }
+        Procedure::RevokeToken => token::revoke(session, text, texts.next().flatten()).await?,
         Procedure::Check | Procedure::AcceptClockJump | Procedure::Reload => {
             return Err(Error::internal("the procedure has no argument"));
         }

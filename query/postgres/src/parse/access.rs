@@ -80,7 +80,8 @@ pub(super) fn is_access(tokens: &[TokenWithSpan]) -> bool {
     let of_user_mapping = is(1, &["user"]) && is(2, &["mapping"]);
     is(1, &["role", "user", "group", "policy"]) && !of_user_mapping
         || is(0, &["drop"]) && is(1, &["owned"])
-        || is(0, &["alter"]) && (is(1, &["default"]) && is(2, &["privileges"]) || is(1, &["database"]))
+        || is(0, &["alter"])
+            && (is(1, &["default"]) && is(2, &["privileges"]) || is(1, &["database"]))
 }
 
 /// Parses a statement for which [`is_access`] is true. The returned statement is the query of the

@@ -70,8 +70,10 @@ impl<'a> Scene<'a> {
         let may = self.rights.is_superuser() || self.access().may_become(current, role);
         match may && self.rights.scope_allows_all() {
             true => Ok(()),
-            false => Err(self
-                .deny(format!("must be member of role \"{}\"", self.access().role_name(role)))),
+            false => {
+                Err(self
+                    .deny(format!("must be member of role \"{}\"", self.access().role_name(role))))
+            }
         }
     }
 

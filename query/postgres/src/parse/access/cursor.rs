@@ -93,7 +93,11 @@ impl<'a, 'b> Cursor<'a, 'b> {
         let Token::Word(word) = &self.parser.peek_token_ref().token else {
             return self.unexpected("a name");
         };
-        let ident = Ident { value: word.value.clone(), quote_style: word.quote_style, span: word_span(self.parser) };
+        let ident = Ident {
+            value: word.value.clone(),
+            quote_style: word.quote_style,
+            span: word_span(self.parser),
+        };
         self.skip();
         Ok(ident)
     }

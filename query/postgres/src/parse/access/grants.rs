@@ -30,7 +30,10 @@ const OTHER_KINDS: [&str; 12] = [
 enum Item {
     /// ALL, ALL PRIVILEGES, ALL (columns).
     All(Option<PrivilegeSyntax>),
-    Named { name: String, privilege: PrivilegeSyntax },
+    Named {
+        name: String,
+        privilege: PrivilegeSyntax,
+    },
 }
 
 fn items(cursor: &mut Cursor<'_, '_>) -> Parsed<Vec<Item>> {
@@ -39,7 +42,9 @@ fn items(cursor: &mut Cursor<'_, '_>) -> Parsed<Vec<Item>> {
             cursor.take("privileges");
             let columns = columns(cursor)?;
             let word = "ALL".to_string();
-            return Ok(Item::All(columns.map(|found| PrivilegeSyntax { word, columns: Some(found) })));
+            return Ok(Item::All(
+                columns.map(|found| PrivilegeSyntax { word, columns: Some(found) }),
+            ));
         }
         if cursor.take_all(&["alter", "system"]) {
             let privilege = PrivilegeSyntax { word: "ALTER SYSTEM".to_string(), columns: None };
@@ -244,7 +249,10 @@ pub(super) fn defaults(cursor: &mut Cursor<'_, '_>) -> Parsed<AccessSyntax> {
     let of_schemas = match () {
         () if cursor.take("tables") => false,
         () if cursor.take("schemas") => true,
-        () if ["sequences", "functions", "routines", "types"].iter().any(|kind| cursor.is(kind)) => {
+        () if ["sequences", "functions", "routines", "types"]
+            .iter()
+            .any(|kind| cursor.is(kind)) =>
+        {
             return cursor.unsupported(
                 "default privileges exist only for TABLES and SCHEMAS",
                 "sequences, functions and types have no privileges",

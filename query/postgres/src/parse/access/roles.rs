@@ -96,7 +96,8 @@ fn options(cursor: &mut Cursor<'_, '_>, creates: bool) -> Parsed<Vec<RoleOption>
     let mut options: Vec<RoleOption> = Vec::new();
     while !cursor.is_end() {
         let option = option(cursor, creates)?;
-        let same = |one: &RoleOption| std::mem::discriminant(one) == std::mem::discriminant(&option);
+        let same =
+            |one: &RoleOption| std::mem::discriminant(one) == std::mem::discriminant(&option);
         if options.iter().any(same) {
             return Err(Refusal::from(Error::new(
                 ErrorKind::SyntaxError,

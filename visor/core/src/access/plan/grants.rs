@@ -142,9 +142,7 @@ fn pairs(
     grantees: &[Option<RoleId>],
     privileges: &[Privilege],
 ) -> impl Iterator<Item = (Option<RoleId>, Privilege)> {
-    grantees
-        .iter()
-        .flat_map(|grantee| privileges.iter().map(|privilege| (*grantee, *privilege)))
+    grantees.iter().flat_map(|grantee| privileges.iter().map(|privilege| (*grantee, *privilege)))
 }
 
 pub(super) fn revoke(

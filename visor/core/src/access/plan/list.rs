@@ -102,9 +102,8 @@ impl<'a> AccessList<'a> {
         let what = match (column, self.object) {
             (Some(column), Object::Chronicle(id)) => {
                 let chronicle = self.scene.state.chronicle_by_id(id);
-                let named = chronicle.and_then(|chronicle| {
-                    chronicle.columns.iter().find(|one| one.id == column)
-                });
+                let named = chronicle
+                    .and_then(|chronicle| chronicle.columns.iter().find(|one| one.id == column));
                 let column = named.map_or_else(String::new, |found| found.name.clone());
                 format!("column \"{column}\" of relation \"{name}\"")
             }
@@ -208,9 +207,7 @@ impl<'a> AccessList<'a> {
         // Each removed grant option may end further grants.
         let mut open = vec![(entry, grant_option_only)];
         while let Some((entry, option_only)) = open.pop() {
-            let same = |one: &Grant| {
-                (one.grantee, one.privilege, one.column, one.grantor) == entry
-            };
+            let same = |one: &Grant| (one.grantee, one.privilege, one.column, one.grantor) == entry;
             let Some(found) = self.grants.iter().position(same) else { continue };
             let Some(known) = self.grants.get_mut(found) else { continue };
             let was_grantable = known.grantable;
