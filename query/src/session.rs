@@ -182,7 +182,13 @@ impl Session {
         owner: SessionOwner,
     ) -> Result<Arc<Self>> {
         let parts = service.parts();
-        let mut initial = login.settings.clone();
+        let state = parts.catalog.state();
+        let role = state.access().role(login.identity.session());
+        let (user, superuser) = role.map_or((login.user.as_str(), false), |role| {
+            (role.name.as_str(), role.attributes.superuser)
+        });
+        let mut initial = role.map_or_else(Vec::new, access::settings_of);
+        initial.extend(login.settings.iter().cloned());
         if !login.application_name.is_empty() {
             initial.push(("application_name".to_string(), login.application_name.clone()));
         }
@@ -193,11 +199,13 @@ impl Session {
             initial.push(("statement_timeout".to_string(), timeout));
         }
         let transaction: Arc<Transaction> = Arc::default();
-        let variables = Arc::new(Variables::new(&login.user, &initial, Arc::clone(&transaction))?);
+        let variables =
+            Arc::new(Variables::new((user, superuser), &initial, Arc::clone(&transaction))?);
         let seen = Arc::new(SessionCatalogView {
             catalog: Arc::clone(&parts.catalog),
             transaction: Arc::clone(&transaction),
-            identity: RwLock::new(login.identity),
+            login: RwLock::new(login.identity),
+            variables: Arc::clone(&variables),
         });
         let share = service.client_share();
         variables.charge_to(Arc::clone(&share));

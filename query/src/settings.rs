@@ -31,7 +31,7 @@ pub struct QuerySettings {
     pub sessions_max: usize,
     /// The retention time of audit records in milliseconds; `None` for no end.
     pub audit_retention_ms: Option<u64>,
-    /// The number of iterations in the verifiers of new passwords.
+    /// The number of iterations in the verifiers of new passwords: 4096 to 10 million.
     pub scram_iterations: u32,
 }
 

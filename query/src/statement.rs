@@ -1,5 +1,6 @@
 //! Statements: parsed, prepared, executed.
 
+pub(crate) mod access;
 pub(crate) mod acquire;
 pub(crate) mod as_of_sealed;
 pub(crate) mod call;
@@ -93,6 +94,7 @@ impl Parsed {
             Some(parse::OwnStatement::Acquire(_) | parse::OwnStatement::Release(_)) => {
                 StatementKind::Session
             }
+            Some(parse::OwnStatement::Access(_)) => StatementKind::Definition,
             Some(parse::OwnStatement::Subscribe(_) | parse::OwnStatement::Trim) | None => {
                 kind_of(&tree.statement)
             }

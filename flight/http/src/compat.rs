@@ -73,7 +73,7 @@ async fn influx(state: &State, login: &Login, text: &str, access: Access) -> Res
         (["create", "database", _, ..], Some(name)) => {
             access.check(StatementKind::Definition)?;
             let name = schema(state, Some(unquoted(name)), None);
-            let create = Command::CreateSchema { database, name, if_not_exists: true };
+            let create = Command::CreateSchema { database, name, if_not_exists: true, owner: None };
             session.define("CREATE DATABASE", vec![create]).await?;
             Ok(json!({ "statement_id": 0 }))
         }

@@ -349,6 +349,7 @@ fn creation(
             database: database.clone(),
             name: schema.to_string(),
             if_not_exists: true,
+            owner: None,
         });
     }
     commands.push(Command::CreateChronicle(NewChronicle {

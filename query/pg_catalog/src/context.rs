@@ -157,16 +157,17 @@ pub trait PreparedView: fmt::Debug + Send + Sync {
 pub trait CatalogView: fmt::Debug + Send + Sync {
     /// The current state of the catalog, as an immutable snapshot.
     fn state(&self) -> Arc<CatalogState>;
-
-    /// On whose behalf the session's statements run now.
-    fn identity(&self) -> Identity {
-        Identity::System
-    }
+    /// On whose behalf the statements of the session run now.
+    fn identity(&self) -> Identity;
 }
 
 impl CatalogView for Catalog {
     fn state(&self) -> Arc<CatalogState> {
         Catalog::state(self)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::System
     }
 }
 
@@ -195,8 +196,6 @@ pub struct CatalogContext {
     pub database: String,
     /// The database name from the client's connection request, which may be an alias.
     pub connected_to: String,
-    /// The user of the session.
-    pub user: String,
     /// The number of the session (`pg_backend_pid()`).
     pub process_id: i32,
     /// When the server was started, in microseconds since 1970.
@@ -213,6 +212,21 @@ impl CatalogContext {
     /// The current catalog state.
     pub(crate) fn state(&self) -> Arc<CatalogState> {
         self.catalog.state()
+    }
+
+    /// On whose behalf the statements of the session run now.
+    pub(crate) fn identity(&self) -> Identity {
+        self.catalog.identity()
+    }
+
+    /// The name of the current role, which SET ROLE changes.
+    pub(crate) fn current_user(&self) -> String {
+        self.state().access().role_name(self.identity().current())
+    }
+
+    /// The name of the session's role.
+    pub(crate) fn session_user(&self) -> String {
+        self.state().access().role_name(self.identity().session())
     }
 
     /// The number of events and bytes of each table, in memory and in files together.

@@ -1,7 +1,7 @@
 //! Selects the function that computes the rows of each system table.
 //!
 //! A table that is neither in [`FIXED`] nor in [`LIVE`] is always empty, because the database has
-//! no such objects: no triggers, policies, publications, enums or foreign servers.
+//! no such objects: no triggers, publications, enums or foreign servers.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -22,6 +22,7 @@ mod depend;
 mod functions;
 mod information;
 mod own;
+mod roles;
 mod running;
 mod server;
 mod storage;
@@ -57,35 +58,46 @@ const FIXED: &[(&str, &str, FixedFill)] = &[
 /// The tables whose rows depend on the state of the database or session, each with the function
 /// that computes the rows.
 const LIVE: &[(&str, &str, LiveFill)] = &[
+    ("information_schema", "administrable_role_authorizations", roles::administrable_roles),
+    ("information_schema", "applicable_roles", roles::applicable_roles),
     ("information_schema", "character_sets", information::character_sets),
+    ("information_schema", "column_privileges", roles::column_privileges),
     ("information_schema", "columns", information::columns),
     ("information_schema", "constraint_column_usage", information::constraint_columns),
     ("information_schema", "constraint_table_usage", information::constraint_tables),
-    ("information_schema", "enabled_roles", information::enabled_roles),
+    ("information_schema", "enabled_roles", roles::enabled_roles),
     ("information_schema", "information_schema_catalog_name", information::catalog_name),
     ("information_schema", "key_column_usage", information::key_columns),
-    ("information_schema", "role_table_grants", information::table_privileges),
+    ("information_schema", "role_column_grants", roles::role_column_grants),
+    ("information_schema", "role_table_grants", roles::role_table_grants),
     ("information_schema", "schemata", information::schemata),
     ("information_schema", "table_constraints", information::table_constraints),
-    ("information_schema", "table_privileges", information::table_privileges),
+    ("information_schema", "table_privileges", roles::table_privileges),
     ("information_schema", "tables", information::tables),
     ("pg_catalog", "pg_attrdef", attribute::defaults),
     ("pg_catalog", "pg_attribute", attribute::of_tables),
-    ("pg_catalog", "pg_authid", server::authids),
+    ("pg_catalog", "pg_auth_members", roles::members),
+    ("pg_catalog", "pg_authid", roles::authids),
     ("pg_catalog", "pg_class", class::of_tables),
     ("pg_catalog", "pg_constraint", class::constraints),
     ("pg_catalog", "pg_cursors", running::cursors),
     ("pg_catalog", "pg_database", server::databases),
+    ("pg_catalog", "pg_db_role_setting", roles::role_settings),
+    ("pg_catalog", "pg_default_acl", roles::default_lists),
     ("pg_catalog", "pg_depend", depend::of_tables),
     ("pg_catalog", "pg_description", class::comments),
     ("pg_catalog", "pg_extension", depend::extensions),
+    ("pg_catalog", "pg_group", roles::groups),
     ("pg_catalog", "pg_index", class::indexes),
     ("pg_catalog", "pg_indexes", class::index_view),
     ("pg_catalog", "pg_namespace", class::namespaces),
+    ("pg_catalog", "pg_policies", roles::policy_view),
+    ("pg_catalog", "pg_policy", roles::policies),
     ("pg_catalog", "pg_prepared_statements", running::prepared_statements),
-    ("pg_catalog", "pg_roles", server::roles),
+    ("pg_catalog", "pg_roles", roles::roles),
     ("pg_catalog", "pg_settings", server::settings),
-    ("pg_catalog", "pg_shadow", server::shadows),
+    ("pg_catalog", "pg_shadow", roles::shadows),
+    ("pg_catalog", "pg_shdescription", roles::role_comments),
     ("pg_catalog", "pg_stat_activity", running::activity),
     ("pg_catalog", "pg_stat_all_tables", class::table_numbers),
     ("pg_catalog", "pg_stat_database", server::database_numbers),
@@ -100,7 +112,7 @@ const LIVE: &[(&str, &str, LiveFill)] = &[
     ("pg_catalog", "pg_timezone_abbrevs", zones::abbreviations),
     ("pg_catalog", "pg_timezone_names", zones::names),
     ("pg_catalog", "pg_type", types::of_tables),
-    ("pg_catalog", "pg_user", server::users),
+    ("pg_catalog", "pg_user", roles::users),
     ("stratalog", "acquisitions", acquisitions::acquisitions),
     ("stratalog", "chronicles", own::chronicles),
     ("stratalog", "clock", clock::clock),

@@ -12,6 +12,7 @@
 //! [`EventStore::status`](stratalog_model::EventStore::status), [`SessionsView`] and
 //! [`SettingsView`] → Arrow batches.
 
+mod acl;
 mod catalog_type;
 mod column_type;
 mod context;

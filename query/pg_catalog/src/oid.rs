@@ -17,8 +17,12 @@ pub(crate) const SYSTEM_SCHEMAS: &[(&str, i64)] =
 pub(crate) const SYSTEM_CATALOG: i64 = 11;
 /// The oid of the schema `public`.
 pub(crate) const PUBLIC: i64 = 2_200;
-/// The oid of the only role.
+/// The oid of the predefined superuser, who owns the system tables.
 pub(crate) const ROLE: i64 = 10;
+/// The oid of the table `pg_authid`, to which comments on roles refer.
+pub(crate) const AUTHID: i64 = 1_260;
+/// The first oid in the range for lists of default privileges.
+pub(crate) const DEFAULT_LIST_FIRST: i64 = 4_290_000_000;
 /// The oid of the access method of chronicles (tables).
 pub(crate) const ACCESS_CHRONICLE: i64 = 2;
 /// The oid of the access method `btree`. The catalog shows it for the indexes of primary keys.
@@ -96,6 +100,12 @@ pub(crate) fn constraint(id: ChronicleId) -> i64 {
 pub(crate) fn default(id: ChronicleId, column: ColumnId) -> i64 {
     let columns = i64::try_from(COLUMNS_MAX).unwrap_or(1_600);
     3_500_000_000 + (i64::from(id.0) * columns + i64::from(column.0)) % 700_000_000
+}
+
+/// The oid of a row policy; `at` is the place of the policy among the policies of its table.
+pub(crate) fn policy(id: ChronicleId, at: usize) -> i64 {
+    let at = i64::try_from(at).unwrap_or_default();
+    4_200_000_000 + (i64::from(id.0) * 100 + at) % 90_000_000
 }
 
 /// The first oid in the range for row types.

@@ -23,6 +23,7 @@ use crate::{
     redact,
 };
 
+pub mod access;
 mod acquire;
 mod alter;
 mod balance;
@@ -115,7 +116,11 @@ fn statements_of(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         };
         let start = lines.offset(sql, first.span.start);
         let end = lines.offset(sql, last.span.end).max(start);
-        let text = sql.get(start..end).unwrap_or(sql).trim().to_string();
+        let is_access = access::is_access(part);
+        let redacted =
+            is_access.then(|| access::redacted(sql, (start, end), part, &mut lines)).flatten();
+        let text =
+            redacted.unwrap_or_else(|| sql.get(start..end).unwrap_or(sql).trim().to_string());
         let between = sql.get(counted.0..start).map_or(0, |passed| passed.chars().count());
         counted = (start, counted.1 + between);
         let before = u32::try_from(counted.1).unwrap_or(u32::MAX);
@@ -136,6 +141,7 @@ fn statements_of(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let has_regrouped_operator = precedence::has_operator(part);
         let mut tokens = rewrite::for_parser(part);
         alter::rewrite(&mut tokens);
+        access::rewrite_session(&mut tokens);
         let is_own = acquire::is_own(part);
         if is_own {
             acquire::separate(&mut tokens);
@@ -149,13 +155,21 @@ fn statements_of(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens);
         let parsed = match fetch::is_fetch(part) {
-            _ if is_own => acquire::parse(&mut parser).map(|(query, own)| (query, Some(own))),
-            true => fetch::parse(&mut parser).map(|fetch| (fetch, None)),
-            false => parser.parse_statement().map(|tree| (tree, positions.own.take())),
+            _ if is_access => access::parse(&mut parser)
+                .map(|(query, own)| (query, Some(own)))
+                .map_err(|refusal| refusal.into_error(sql)),
+            _ if is_own => acquire::parse(&mut parser)
+                .map(|(query, own)| (query, Some(own)))
+                .map_err(|error| parser_error(sql, error)),
+            true => fetch::parse(&mut parser)
+                .map(|fetch| (fetch, None))
+                .map_err(|error| parser_error(sql, error)),
+            false => parser
+                .parse_statement()
+                .map(|tree| (tree, positions.own.take()))
+                .map_err(|error| parser_error(sql, error)),
         };
-        let (mut statement, own) = parsed
-            .map_err(|error| parser_error(sql, error))
-            .map_err(|error| at_its_end(error, sql, semicolon))?;
+        let (mut statement, own) = parsed.map_err(|error| at_its_end(error, sql, semicolon))?;
         positions.put(&mut statement).map_err(|error| parser_error(sql, error))?;
         if has_regrouped_operator {
             precedence::regroup(&mut statement);

@@ -6,24 +6,43 @@ use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::{ChronicleId, Error, ErrorKind, Result};
 use stratalog_visor_core::{
     CatalogState,
-    access::{Columns, Identity, Object, Privilege, RoleId},
+    access::{Columns, Identity, Object, Privilege, Role},
 };
 
-use super::Session;
+use super::{Session, variables::Variables};
 use crate::{AuditRecord, Parsed, StatementKind, service::SUCCESS};
 
 /// Calls of functions that act on other sessions or on the server, in lower case.
 const AUDITED_CALLS: [&str; 2] = ["pg_terminate_backend", "pg_cancel_backend"];
 
+/// The settings that ALTER ROLE … SET gives to the sessions of a role. A setting that is no longer
+/// valid is left out, so that the role can log in.
+pub(super) fn settings_of(role: &Role) -> Vec<(String, String)> {
+    let is_valid = |pair: &&(String, String)| {
+        let checked = Variables::new(("", false), std::slice::from_ref(*pair), Arc::default());
+        if let Err(error) = &checked {
+            let (role, setting) = (&role.name, &pair.0);
+            tracing::warn!(%error, role, setting, "a setting of a role is invalid");
+        }
+        checked.is_ok()
+    };
+    role.settings.iter().filter(is_valid).cloned().collect()
+}
+
 impl Session {
     /// On whose behalf the session's statements run now.
     pub fn identity(&self) -> Identity {
-        *self.seen.identity.read()
+        self.seen.identity()
     }
 
-    /// Changes the identity, for SET ROLE. All plans of the session become stale.
+    /// The identity of the login, without SET ROLE.
+    pub(crate) fn login_identity(&self) -> Identity {
+        *self.seen.login.read()
+    }
+
+    /// Changes the identity of the login. All plans of the session become stale.
     pub(crate) fn become_identity(&self, identity: Identity) {
-        *self.seen.identity.write() = identity;
+        *self.seen.login.write() = identity;
         self.variables.outdate();
         // An invalid identity fails at the next statement.
         let _ = self.show_identity();
@@ -39,14 +58,6 @@ impl Session {
         let rights = state.access().rights(&self.identity(), catalog.now_ns())?;
         self.variables.show_identity(rights.is_superuser(), state.access().is_protected());
         Ok(())
-    }
-
-    /// The session that has set the first password of the server goes on as the founder. All other
-    /// sessions without a login end at their next statement. Call after the success of commands.
-    pub(crate) fn keep_rights(&self, has_set_password: bool) {
-        if has_set_password && self.identity() == Identity::Trusted {
-            self.become_identity(Identity::of_role(RoleId::FOUNDER));
-        }
     }
 
     /// The catalog with all chronicles, also those that the session may not know of.
@@ -117,10 +128,27 @@ impl Session {
     /// # Errors
     /// `InvalidAuthorization`.
     pub(crate) fn check_identity(&self) -> Result<()> {
+        let (login, identity) = (self.login_identity(), self.identity());
+        if identity == Identity::System {
+            return Ok(());
+        }
         let catalog = &self.parts().catalog;
-        match self.identity() {
-            Identity::System => Ok(()),
-            identity => catalog.state().access().rights(&identity, catalog.now_ns()).map(drop),
+        let (state, now_ns) = (catalog.state(), catalog.now_ns());
+        let access = state.access();
+        access.rights(&identity, now_ns)?;
+        if login == identity {
+            return Ok(());
+        }
+        access.rights(&login, now_ns)?;
+        // SET SESSION AUTHORIZATION needs the login of a superuser also afterwards.
+        let is_other = self.variables.chosen_roles().session.is_some();
+        match is_other && !access.is_superuser(login.session()) {
+            true => Err(Error::new(
+                ErrorKind::InvalidAuthorization,
+                "the role of the connection is no longer a superuser, as SET SESSION AUTHORIZATION needs",
+            )
+            .with_hint("connect again")),
+            false => Ok(()),
         }
     }
 }

@@ -77,7 +77,6 @@ impl Session {
             prepared: Arc::clone(&self.statements) as Arc<dyn PreparedView>,
             database: login.database.clone(),
             connected_to: self.connected_to.clone(),
-            user: login.user.clone(),
             process_id: self.key.process_id,
             server_started_us: self.service.started_ns().div_euclid(1_000),
         });

@@ -26,7 +26,7 @@ use crate::{
     measurement::Measurement,
     service::statement_bytes,
     statement::{
-        Plan, acquire, call, copy,
+        Plan, access, acquire, call, copy,
         cursor::{self, CursorPlan},
         ddl, delete, explain, insert, lock, query, setting, subscribe, transaction,
         zoned_constants,
@@ -339,7 +339,9 @@ impl Session {
                 prepared.plan = Plan::Acquire(Box::new(plan));
                 return Ok(());
             }
-            Some(parse::OwnStatement::Release(_)) => return Ok(()),
+            Some(parse::OwnStatement::Release(_) | parse::OwnStatement::Access(_)) => {
+                return Ok(());
+            }
             Some(parse::OwnStatement::Subscribe(_) | parse::OwnStatement::Trim) | None => {}
         }
         match parsed.statement() {
@@ -521,8 +523,13 @@ impl Session {
     }
 
     async fn execute_tree(&self, parsed: &Arc<Parsed>, work: &Arc<Work>) -> Result<Outcome> {
-        if let Some(parse::OwnStatement::Release(name)) = parsed.own() {
-            return acquire::release(self, name);
+        match parsed.own() {
+            Some(parse::OwnStatement::Release(name)) => return acquire::release(self, name),
+            Some(parse::OwnStatement::Access(syntax)) => {
+                let running = access::run(self, parsed, syntax, work);
+                return work.guard(Box::pin(running)).await;
+            }
+            _ => {}
         }
         let statement = parsed.statement();
         match statement {

@@ -12,10 +12,12 @@ mod check;
 mod custom;
 mod hint;
 mod registry;
+mod roles;
 
 pub use check::duration_ms;
 pub use hint::Hint;
 use registry::find;
+pub use roles::{ChosenRoles, RoleChoice};
 pub use registry::{Rule, SETTINGS, SettingPage};
 
 use super::{
@@ -93,6 +95,8 @@ pub struct ParsedSettings {
     pub round_trip_us: u64,
     /// Number of fraction digits of seconds in results as text.
     pub fraction_digits: u32,
+    /// The roles of SET ROLE and SET SESSION AUTHORIZATION.
+    pub roles: ChosenRoles,
 }
 
 impl Default for ParsedSettings {
@@ -108,6 +112,7 @@ impl Default for ParsedSettings {
             messages_from: 0,
             fraction_digits: 6,
             round_trip_us: 0,
+            roles: ChosenRoles::default(),
         }
     }
 }
@@ -118,18 +123,21 @@ impl Variables {
         self.inner.lock().share = Some(share);
     }
 
-    /// The settings of a new session; `initial` overrides the defaults, by name.
+    /// The settings of a new session; `initial` overrides the defaults, by name. `user` is the name
+    /// of the session's role, and `superuser` tells whether the role is a superuser.
     ///
     /// # Errors
     /// The errors of [`Variables::set`].
     pub fn new(
-        user: &str,
+        (user, superuser): (&str, bool),
         initial: &[(String, String)],
         transaction: Arc<Transaction>,
     ) -> Result<Self> {
         let mut inner = VariablesState { transaction, ..VariablesState::default() };
         inner.initial.insert("session_authorization".into(), user.to_string());
         inner.initial.insert("role".into(), "none".to_string());
+        let superuser = if superuser { "on" } else { "off" };
+        inner.initial.insert("is_superuser".into(), superuser.to_string());
         for (name, value) in initial {
             let (name, value) = inner.checked(name, value)?;
             inner.initial.insert(name, value);
@@ -233,7 +241,8 @@ impl Variables {
     /// Runs RESET ALL.
     pub fn reset_all(&self) -> Result<()> {
         let mut inner = self.inner.lock();
-        (inner.session, inner.local) = Default::default();
+        inner.session = Arc::new(roles::kept_by_reset_all(&inner.session));
+        inner.local = Arc::new(roles::kept_by_reset_all(&inner.local));
         inner.parse()
     }
 
@@ -499,6 +508,7 @@ impl VariablesState {
             },
             fraction_digits: self.value("stratalog.fraction_digits").parse().unwrap_or(6),
             round_trip_us: self.value("stratalog.round_trip_us").parse().unwrap_or(0),
+            roles: self.roles(),
         };
         Ok(())
     }

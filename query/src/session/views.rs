@@ -10,12 +10,15 @@ use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{
     CatalogView, CopyRow, SessionRow, SessionsView, SettingRow, SettingsView,
 };
-use stratalog_visor_core::{Catalog, CatalogState, access::Identity};
+use stratalog_visor_core::{
+    Catalog, CatalogState,
+    access::{Identity, RoleIdentity},
+};
 
 use super::{
     Session, TransactionState,
     transaction::Transaction,
-    variables::{ListedSetting, Rule, Variables, duration_ms},
+    variables::{ChosenRoles, ListedSetting, Rule, Variables, duration_ms},
     work::Stop,
 };
 use crate::service::Sessions;
@@ -27,8 +30,10 @@ pub struct SessionCatalogView {
     pub catalog: Arc<Catalog>,
     /// The transaction state of the session.
     pub transaction: Arc<Transaction>,
-    /// The identity of the session: SET ROLE changes it.
-    pub identity: RwLock<Identity>,
+    /// The identity of the login.
+    pub login: RwLock<Identity>,
+    /// The settings of the session, among them the roles of SET ROLE and SET SESSION AUTHORIZATION.
+    pub variables: Arc<Variables>,
 }
 
 impl SessionCatalogView {
@@ -37,11 +42,30 @@ impl SessionCatalogView {
     pub fn whole(&self) -> Arc<CatalogState> {
         self.transaction.catalog().unwrap_or_else(|| self.catalog.state())
     }
+
+    /// The identity of the session's statements: the login, or the roles of SET ROLE and SET SESSION
+    /// AUTHORIZATION.
+    pub fn identity(&self) -> Identity {
+        let login = *self.login.read();
+        let ChosenRoles { session, current } = self.variables.chosen_roles();
+        if session.is_none() && current.is_none() {
+            return login;
+        }
+        let (token, expires_ns) = match login {
+            // The trust ends for all sessions, also after SET ROLE.
+            Identity::Trusted if self.catalog.state().access().is_protected() => return login,
+            Identity::System | Identity::Trusted => (None, None),
+            Identity::Role(roles) => (roles.token, roles.expires_ns),
+        };
+        let session = session.unwrap_or_else(|| login.session());
+        let current = current.unwrap_or(session);
+        Identity::Role(RoleIdentity { session, current, token, expires_ns })
+    }
 }
 
 impl CatalogView for SessionCatalogView {
     fn state(&self) -> Arc<CatalogState> {
-        let (whole, identity) = (self.whole(), *self.identity.read());
+        let (whole, identity) = (self.whole(), self.identity());
         match self.catalog.visible(Arc::clone(&whole), &identity) {
             Ok(visible) => visible,
             // The session's next statement fails; until then, the session sees no table.
@@ -50,7 +74,7 @@ impl CatalogView for SessionCatalogView {
     }
 
     fn identity(&self) -> Identity {
-        *self.identity.read()
+        Self::identity(self)
     }
 }
 

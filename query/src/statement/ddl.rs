@@ -12,7 +12,7 @@ use std::{
 
 use datafusion::sql::sqlparser::ast::{
     AlterSchema, AlterSchemaOperation, AlterTable, AlterTableOperation, CommentObject, ObjectName,
-    ObjectType, Owner, RenameTableNameKind, SchemaName, Statement,
+    ObjectType, RenameTableNameKind, SchemaName, Statement,
 };
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result,
@@ -21,11 +21,12 @@ use stratalog_model::{
 use stratalog_postgres::{names, parse::DropMode};
 use stratalog_visor_core::{
     Acquisitions,
-    access::AccessCommand,
+    access::{AccessCommand, Identity, Object, RoleId},
     acquisition::{DropGuard, Use, UseGuard},
     catalog::{CatalogState, Command},
 };
 
+use super::access;
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{Definition, work::Work},
@@ -63,7 +64,7 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     if let Statement::AlterTable(tree) = statement
-        && let Some(new) = key::of_statement(session, tree)?
+        && let Some(new) = key::of_statement(tree)?
     {
         super::transaction::check_write(session)?;
         if let Some(table) = altered(session, tree)? {
@@ -114,15 +115,15 @@ pub async fn carry_out(
             let uses = committed(session, uses)?;
             let cleanup = DroppedStateCleanup::of(session);
             let catalog = Arc::clone(&session.parts().catalog);
-            let has_set_password = sets_password(&commands);
-            let notices = to_its_end(async move {
+            let protects = sets_password(&commands);
+            let done = to_its_end(async move {
                 let applied = catalog.apply_all(actor, commands).await?;
                 cleanup.forget(&applied.dropped);
                 drop((uses, doors));
                 Ok(applied.notices)
-            })
-            .await?;
-            session.keep_rights(has_set_password);
+            });
+            let notices = done.await?;
+            keep_identity(session, actor, protects);
             Ok(notices)
         }
         TransactionState::Block | TransactionState::Failed => {
@@ -189,6 +190,25 @@ fn committed(session: &Session, mut uses: Vec<UseGuard>) -> Result<Vec<UseGuard>
     Ok(uses)
 }
 
+/// True if one of the commands gives a password to a role.
+fn sets_password(commands: &[Command]) -> bool {
+    commands.iter().any(|command| match command {
+        Command::Access(
+            AccessCommand::CreateRole { options, .. } | AccessCommand::AlterRole { options, .. },
+        ) => matches!(options.password, Some(Some(_))),
+        _ => false,
+    })
+}
+
+/// After the first password, every client must log in. The session that has set the password goes
+/// on, as the founder. Afterwards, the catalog refuses commands of trusted sessions, so a trusted
+/// session can set only the first password.
+fn keep_identity(session: &Session, actor: Identity, protects: bool) {
+    if protects && actor == Identity::Trusted && session.login_identity() == Identity::Trusted {
+        session.become_identity(Identity::of_role(RoleId::FOUNDER));
+    }
+}
+
 /// Adds commands to the uncommitted definitions of the open block.
 async fn define(
     session: &Session,
@@ -230,8 +250,8 @@ pub async fn commit(
     let uses = committed(session, uses)?;
     let (catalog, cleanup) =
         (Arc::clone(&session.parts().catalog), DroppedStateCleanup::of(session));
-    let has_set_password = sets_password(definition.commands());
-    let appended = to_its_end(async move {
+    let (actor, protects) = (definition.actor(), sets_password(definition.commands()));
+    let done = to_its_end(async move {
         let events = match append {
             Some(append) => Some(append.prepare().await?),
             None => None,
@@ -253,20 +273,10 @@ pub async fn commit(
         definition.seal_created(cleanup.store.as_ref());
         drop((definition, uses));
         Ok(appended)
-    })
-    .await?;
-    session.keep_rights(has_set_password);
+    });
+    let appended = done.await?;
+    keep_identity(session, actor, protects);
     Ok(appended)
-}
-
-/// True if a command gives a role a password.
-fn sets_password(commands: &[Command]) -> bool {
-    commands.iter().any(|command| match command {
-        Command::Access(
-            AccessCommand::CreateRole { options, .. } | AccessCommand::AlterRole { options, .. },
-        ) => matches!(options.password, Some(Some(_))),
-        _ => false,
-    })
 }
 
 /// Runs work as a separate task, which continues after the client disconnects: the store must
@@ -295,18 +305,22 @@ async fn commands(
         }
         Statement::AlterTable(tree) => ("ALTER TABLE", alter(session, tree).await?),
         Statement::AlterSchema(tree) => {
-            alter_schema(session, tree)?;
-            ("ALTER SCHEMA", Vec::new())
+            ("ALTER SCHEMA", alter_schema(session, tree)?)
         }
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
-            let SchemaName::Simple(name) = schema_name else {
-                return Err(Error::not_yet("CREATE SCHEMA … AUTHORIZATION"));
+            let owner = |owner| access::schema_owner(session, owner);
+            let (name, owner) = match schema_name {
+                SchemaName::Simple(name) => (names::single(name)?, None),
+                SchemaName::UnnamedAuthorization(role) => {
+                    let owner = owner(role)?;
+                    (owner.clone(), Some(owner))
+                }
+                SchemaName::NamedAuthorization(name, role) => {
+                    (names::single(name)?, Some(owner(role)?))
+                }
             };
-            let command = Command::CreateSchema {
-                database,
-                name: names::single(name)?,
-                if_not_exists: *if_not_exists,
-            };
+            let if_not_exists = *if_not_exists;
+            let command = Command::CreateSchema { database, name, if_not_exists, owner };
             ("CREATE SCHEMA", vec![command])
         }
         Statement::CreateDatabase { db_name, if_not_exists, .. } => {
@@ -448,23 +462,29 @@ async fn alter(session: &Session, tree: &AlterTable) -> Result<Vec<Command>> {
     let mut commands = Vec::new();
     for operation in &tree.operations {
         match operation {
-            AlterTableOperation::OwnerTo { new_owner } => check_owner(session, new_owner)?,
+            AlterTableOperation::OwnerTo { new_owner } => {
+                let table = Object::Chronicle(chronicle.id);
+                commands.push(access::set_owner(session, table, new_owner)?);
+            }
             other => commands.push(alter_one(session, &chronicle, other).await?),
         }
     }
     Ok(commands)
 }
 
-/// ALTER SCHEMA … OWNER TO, which changes nothing.
-fn alter_schema(session: &Session, tree: &AlterSchema) -> Result<()> {
+/// ALTER SCHEMA … OWNER TO.
+fn alter_schema(session: &Session, tree: &AlterSchema) -> Result<Vec<Command>> {
     let name = names::single(&tree.name)?;
-    if session.catalog().schema(session.database(), &name).is_none() {
+    let Some(schema) = session.whole_catalog().schema_object(session.database(), &name) else {
         let message = format!("schema \"{name}\" does not exist");
         return Err(Error::new(ErrorKind::UndefinedSchema, message));
-    }
+    };
+    let mut commands = Vec::new();
     for operation in &tree.operations {
         match operation {
-            AlterSchemaOperation::OwnerTo { owner } => check_owner(session, owner)?,
+            AlterSchemaOperation::OwnerTo { owner } => {
+                commands.push(access::set_owner(session, schema, owner)?);
+            }
             AlterSchemaOperation::Rename { .. } => {
                 return Err(Error::not_yet("ALTER SCHEMA … RENAME TO"));
             }
@@ -474,24 +494,7 @@ fn alter_schema(session: &Session, tree: &AlterSchema) -> Result<()> {
             }
         }
     }
-    Ok(())
-}
-
-/// Checks that OWNER TO names the user of the session. Roles and grants do not exist: the user owns
-/// every table.
-///
-/// # Errors
-/// `UndefinedObject` for another name.
-fn check_owner(session: &Session, owner: &Owner) -> Result<()> {
-    let Owner::Ident(name) = owner else { return Ok(()) };
-    let name = names::fold(name);
-    match name == session.login().user {
-        true => Ok(()),
-        false => {
-            Err(Error::new(ErrorKind::UndefinedObject, format!("role \"{name}\" does not exist"))
-                .with_hint("restore a dump with pg_restore --no-owner, or as this user"))
-        }
-    }
+    Ok(commands)
 }
 
 async fn alter_one(
@@ -500,6 +503,9 @@ async fn alter_one(
     operation: &AlterTableOperation,
 ) -> Result<Command> {
     let id = chronicle.id;
+    if let Some(command) = access::row_security(chronicle, operation) {
+        return Ok(command);
+    }
     match operation {
         AlterTableOperation::AddColumn {
             if_not_exists, column_def, column_position: None, ..
@@ -512,9 +518,11 @@ async fn alter_one(
             Ok(Command::RenameChronicle { id, to: names::single(name)? })
         }
         AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            let from = names::fold(old_column_name);
+            access::check_rename(session, chronicle, &from)?;
             Ok(Command::RenameColumn {
                 id,
-                from: names::fold(old_column_name),
+                from,
                 to: names::fold(new_column_name),
             })
         }

@@ -24,6 +24,7 @@ use stratalog_text::{
 };
 
 use super::{
+    access::identity,
     explain::{self, text_rows},
     transaction,
 };
@@ -76,14 +77,19 @@ pub fn set(session: &Session, set: &Set) -> Result<Outcome> {
                 session.transaction.set_modes(named.over(session.transaction.modes()))?;
             }
         }
-        Set::SetSessionAuthorization(parameter) => match &parameter.kind {
-            SetSessionAuthorizationParamKind::Default => {}
-            SetSessionAuthorizationParamKind::User(user) => {
-                own_user_only(session, "SET SESSION AUTHORIZATION", user)?;
-            }
-        },
-        Set::SetRole { role_name: None, .. } => {}
-        Set::SetRole { role_name: Some(role), .. } => own_user_only(session, "SET ROLE", role)?,
+        Set::SetSessionAuthorization(parameter) => {
+            let name = match &parameter.kind {
+                SetSessionAuthorizationParamKind::Default => None,
+                SetSessionAuthorizationParamKind::User(user) => Some(names::fold(user)),
+            };
+            let local = matches!(parameter.scope, ContextModifier::Local);
+            identity::set_session(session, name.as_deref(), local)?;
+        }
+        Set::SetRole { context_modifier, role_name } => {
+            let name = role_name.as_ref().and_then(identity::name_of);
+            let local = matches!(context_modifier, Some(ContextModifier::Local));
+            identity::set_role(session, name.as_deref(), local)?;
+        }
         other => {
             return Err(Error::new(
                 ErrorKind::SyntaxError,
@@ -92,13 +98,6 @@ pub fn set(session: &Session, set: &Set) -> Result<Outcome> {
         }
     }
     Ok(done_outcome("SET"))
-}
-
-fn own_user_only(session: &Session, command: &str, user: &Ident) -> Result<()> {
-    if names::fold(user) == session.login().user {
-        return Ok(());
-    }
-    Err(Error::not_yet(format!("{command} to another user")))
 }
 
 fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result<()> {
@@ -112,27 +111,50 @@ fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result
                 || name == "TimeZone" && ident.value.eq_ignore_ascii_case("local")))
     };
     if values.len() == 1 && values.iter().all(is_default) {
+        if identity::assign(session, name, None, local)? {
+            return Ok(());
+        }
         match outside {
             true => session.variables().check(name, None)?,
             false => session.variables().reset(name, local)?,
         }
     } else {
-        if values.len() > 1 && name.contains('.') {
-            return Err(Error::new(
-                ErrorKind::InvalidParameterValue,
-                format!("SET {name} takes only one argument"),
-            ));
+        let value = value_text(name, values)?;
+        if identity::assign(session, name, Some(&value), local)? {
+            return Ok(());
         }
-        let list = name.eq_ignore_ascii_case("search_path");
-        let texts: Vec<String> =
-            values.iter().map(|value| text_of(value, list)).collect::<Result<_>>()?;
-        let value = texts.join(", ");
         match outside {
             true => session.variables().check(name, Some(&value))?,
             false => session.variables().set(name, &value, local)?,
         }
     }
     Ok(())
+}
+
+/// The value of a setting from a list of constants.
+///
+/// # Errors
+/// `SyntaxError` for another expression; `InvalidParameterValue` for several values of a custom
+/// setting.
+pub(crate) fn value_text(name: &str, values: &[Expr]) -> Result<String> {
+    if values.len() > 1 && name.contains('.') {
+        return Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("SET {name} takes only one argument"),
+        ));
+    }
+    let list = name.eq_ignore_ascii_case("search_path");
+    let texts: Vec<String> =
+        values.iter().map(|value| text_of(value, list)).collect::<Result<_>>()?;
+    Ok(texts.join(", "))
+}
+
+/// The name of a setting as the registry writes it; a custom setting's name is lower-case.
+pub(crate) fn canonical_name(name: &str) -> String {
+    let known = crate::session::variables::SETTINGS
+        .iter()
+        .find(|setting| setting.name.eq_ignore_ascii_case(name));
+    known.map_or_else(|| name.to_ascii_lowercase(), |setting| setting.name.to_string())
 }
 
 /// Converts a value of SET to text. In a list of values, quotes preserve the case of a name.
@@ -201,7 +223,10 @@ pub fn reset(session: &Session, reset: &ResetStatement) -> Result<Outcome> {
     match &reset.reset {
         Reset::ALL => session.variables().reset_all()?,
         Reset::ConfigurationParameter(name) => {
-            session.variables().reset(&names::parts(name)?.join("."), false)?;
+            let name = names::parts(name)?.join(".");
+            if !identity::assign(session, &name, None, false)? {
+                session.variables().reset(&name, false)?;
+            }
         }
     }
     Ok(done_outcome("RESET"))
@@ -216,6 +241,7 @@ pub fn discard(session: &Session, object: &DiscardObject) -> Result<Outcome> {
         DiscardObject::ALL => {
             session.transaction.check_outside("DISCARD ALL")?;
             session.variables().reset_all()?;
+            identity::set_session(session, None, false)?;
             session.forget_all();
             session.cursors().close_all();
             session.release_all();

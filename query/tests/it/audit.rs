@@ -82,7 +82,6 @@ async fn definitions_deletes_and_denials_leave_records_that_nobody_can_remove() 
         "ACQUIRE stratalog.audit",
         "CREATE INDEX i ON stratalog.audit USING bloom (role)",
         "COMMENT ON TABLE stratalog.audit IS 'x'",
-        "CALL stratalog.flush('stratalog.audit')",
         "DROP SCHEMA stratalog CASCADE",
     ] {
         let refused = run(&root, sql).await;

@@ -1,9 +1,10 @@
 //! Computes the rows of the system tables about columns and their default values.
 
 use stratalog_model::{ColumnType, Result};
+use stratalog_visor_core::access::Object;
 
 use crate::{
-    CatalogContext,
+    CatalogContext, acl,
     column_type::{base_type, collation_of, element_of_array, type_modifier, type_oid},
     index::indexes,
     oid,
@@ -20,6 +21,8 @@ struct Attribute<'a> {
     type_number: i64,
     nullable: bool,
     has_default: bool,
+    /// The access list of the column.
+    list: Option<Vec<String>>,
 }
 
 fn push(rows: &mut Rows<'_>, attribute: &Attribute<'_>) -> Result<()> {
@@ -45,6 +48,7 @@ fn push(rows: &mut Rows<'_>, attribute: &Attribute<'_>) -> Result<()> {
         ("atthasdef", attribute.has_default.into()),
         ("attislocal", true.into()),
         ("attcollation", collated.into()),
+        ("attacl", attribute.list.clone().map_or(Value::Null, Value::Texts)),
     ])
 }
 
@@ -61,6 +65,7 @@ pub(super) fn of_system_tables(rows: &mut Rows<'_>) -> Result<()> {
                     type_number: column.type_number(),
                     nullable: column.nullable,
                     has_default: false,
+                    list: None,
                 },
             )?;
         }
@@ -82,6 +87,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
                     type_number: type_oid(&column.column_type).into(),
                     nullable: column.nullable,
                     has_default: column.default_sql.is_some(),
+                    list: acl::of_column(&state, Object::Chronicle(chronicle.id), column.id),
                 },
             )?;
         }
@@ -100,6 +106,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
                     type_number: type_oid(&column.column_type).into(),
                     nullable: true,
                     has_default: false,
+                    list: None,
                 },
             )?;
         }

@@ -1,11 +1,14 @@
 //! Computes the rows of the system tables about schemas, tables, indexes, constraints and comments.
 
 use stratalog_model::Result;
-use stratalog_visor_core::catalog::option_list;
+use stratalog_visor_core::{
+    access::{Object, RoleId},
+    catalog::option_list,
+};
 
 use super::functions::default_class;
 use crate::{
-    CatalogContext,
+    CatalogContext, acl,
     column_type::{collation_of, type_oid},
     index::indexes as indexes_of,
     oid::{self, SYSTEM_SCHEMAS},
@@ -27,14 +30,24 @@ fn system_schema_oid(name: &str) -> Option<i64> {
 }
 
 pub(super) fn namespaces(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    let mut push = |oid: i64, name: &str| {
-        rows.push(&[("oid", oid.into()), ("nspname", name.into()), ("nspowner", oid::ROLE.into())])
-    };
     for (name, oid) in SYSTEM_SCHEMAS {
-        push(*oid, name)?;
+        rows.push(&[
+            ("oid", (*oid).into()),
+            ("nspname", (*name).into()),
+            ("nspowner", oid::ROLE.into()),
+        ])?;
     }
-    for schema in context.state().schemas(&context.database) {
-        push(i64::from(schema.oid), &schema.name)?;
+    let state = context.state();
+    for schema in state.schemas(&context.database) {
+        let object = state.schema_object(&context.database, &schema.name);
+        let owner = object.map_or(RoleId::FOUNDER, |object| state.access().owner(object));
+        let list = object.and_then(|object| acl::of_object(&state, object));
+        rows.push(&[
+            ("oid", schema.oid.into()),
+            ("nspname", (&schema.name).into()),
+            ("nspowner", owner.0.into()),
+            ("nspacl", list.map_or(Value::Null, Value::Texts)),
+        ])?;
     }
     Ok(())
 }
@@ -71,6 +84,9 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
         let namespace = schemas.iter().find(|(name, _)| *name == chronicle.schema);
         let namespace = namespace.map_or(0, |(_, oid)| *oid);
         let pages = bytes.div_ceil(8_192);
+        let object = Object::Chronicle(chronicle.id);
+        let owner = state.access().owner(object).0;
+        let security = state.access().row_security(chronicle.id);
         #[expect(clippy::cast_precision_loss, reason = "an estimate, as in PostgreSQL")]
         let tuples = Value::Double(events as f64);
         rows.push(&[
@@ -78,7 +94,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             ("relname", (&chronicle.name).into()),
             ("relnamespace", namespace.into()),
             ("reltype", oid::row_type(chronicle.id).into()),
-            ("relowner", oid::ROLE.into()),
+            ("relowner", owner.into()),
             ("relam", oid::ACCESS_CHRONICLE.into()),
             ("relfilenode", oid::table(chronicle.id).into()),
             ("relpages", pages.into()),
@@ -89,6 +105,9 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             ("relnatts", chronicle.columns.len().into()),
             ("relispopulated", true.into()),
             ("relreplident", "d".into()),
+            ("relrowsecurity", security.enabled.into()),
+            ("relforcerowsecurity", security.forced.into()),
+            ("relacl", acl::of_object(&state, object).map_or(Value::Null, Value::Texts)),
             ("reloptions", options(option_list::of_table(chronicle))),
         ])?;
         for index in indexes_of(chronicle) {
@@ -96,7 +115,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
                 ("oid", index.oid.into()),
                 ("relname", index.name.clone().into()),
                 ("relnamespace", namespace.into()),
-                ("relowner", oid::ROLE.into()),
+                ("relowner", owner.into()),
                 ("relam", index.method.1.into()),
                 ("relfilenode", index.oid.into()),
                 ("reltuples", tuples.clone()),
@@ -196,22 +215,27 @@ pub(super) fn index_view(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
 }
 
 pub(super) fn table_view(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    let mut push = |schema: &str, name: &str, indexed: bool| {
+    let state = context.state();
+    let access = state.access();
+    let mut push = |schema: &str, name: &str, owner: RoleId, indexed: bool, secured: bool| {
         rows.push(&[
             ("schemaname", schema.into()),
             ("tablename", name.into()),
-            ("tableowner", (&context.user).into()),
+            ("tableowner", access.role_name(owner).into()),
             ("hasindexes", indexed.into()),
             ("hasrules", false.into()),
             ("hastriggers", false.into()),
-            ("rowsecurity", false.into()),
+            ("rowsecurity", secured.into()),
         ])
     };
     for table in SYSTEM_TABLES.iter().filter(|table| table.kind == "r") {
-        push(table.schema, table.name, false)?;
+        push(table.schema, table.name, RoleId::FOUNDER, false, false)?;
     }
-    for chronicle in context.state().chronicles(&context.database) {
-        push(&chronicle.schema, &chronicle.name, indexes_of(chronicle).next().is_some())?;
+    for chronicle in state.chronicles(&context.database) {
+        let owner = access.owner(Object::Chronicle(chronicle.id));
+        let indexed = indexes_of(chronicle).next().is_some();
+        let secured = access.row_security(chronicle.id).enabled;
+        push(&chronicle.schema, &chronicle.name, owner, indexed, secured)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Computes the rows of the tables and views of `information_schema`.
 
 use stratalog_model::{ColumnType, Result};
+use stratalog_visor_core::access::RoleId;
 
 use crate::{
     CatalogContext,
@@ -13,10 +14,6 @@ use crate::{
 
 pub(super) fn catalog_name(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     rows.push(&[("catalog_name", (&context.connected_to).into())])
-}
-
-pub(super) fn enabled_roles(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    rows.push(&[("role_name", (&context.user).into())])
 }
 
 pub(super) fn sql_features(rows: &mut Rows<'_>) -> Result<()> {
@@ -50,10 +47,13 @@ pub(super) fn schemata(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
     let state = context.state();
     let own = state.schemas(&context.database).map(|schema| schema.name.as_str());
     for name in SYSTEM_SCHEMAS.iter().map(|(name, _)| *name).chain(own) {
+        let owner = state
+            .schema_object(&context.database, name)
+            .map_or(RoleId::FOUNDER, |schema| state.access().owner(schema));
         rows.push(&[
             ("catalog_name", (&context.connected_to).into()),
             ("schema_name", name.into()),
-            ("schema_owner", (&context.user).into()),
+            ("schema_owner", state.access().role_name(owner).into()),
         ])?;
     }
     Ok(())
@@ -247,27 +247,6 @@ pub(super) fn constraint_tables(context: &CatalogContext, rows: &mut Rows<'_>) -
             ("constraint_schema", (&chronicle.schema).into()),
             ("constraint_name", chronicle.key_name().into()),
         ])?;
-    }
-    Ok(())
-}
-
-/// Fills `table_privileges` and similar views: every user has every privilege on every table.
-pub(super) fn table_privileges(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    const ALL: [&str; 7] =
-        ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
-    for chronicle in context.state().chronicles(&context.database) {
-        for privilege in ALL {
-            rows.push(&[
-                ("grantor", (&context.user).into()),
-                ("grantee", (&context.user).into()),
-                ("table_catalog", (&context.connected_to).into()),
-                ("table_schema", (&chronicle.schema).into()),
-                ("table_name", (&chronicle.name).into()),
-                ("privilege_type", privilege.into()),
-                ("is_grantable", "YES".into()),
-                ("with_hierarchy", yes_or_no(privilege == "SELECT")),
-            ])?;
-        }
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Computes the rows of the system tables about the server: databases, roles, sessions, settings,
-//! functions.
+//! Computes the rows of the system tables about the server: databases, sessions, settings.
 
 use stratalog_model::Result;
+use stratalog_visor_core::access::Object;
 
 use crate::{
-    CatalogContext, oid,
+    CatalogContext, acl, oid,
     rows::{Rows, Value},
 };
 
@@ -48,11 +48,14 @@ pub(super) fn tablespaces(rows: &mut Rows<'_>) -> Result<()> {
 }
 
 pub(super) fn databases(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    for (number, name) in context.state().database_names() {
+    let state = context.state();
+    for (number, name) in state.database_names() {
+        let object = Object::Database(number);
         rows.push(&[
             ("oid", number.into()),
             ("datname", name.into()),
-            ("datdba", oid::ROLE.into()),
+            ("datdba", state.access().owner(object).0.into()),
+            ("datacl", acl::of_object(&state, object).map_or(Value::Null, Value::Texts)),
             ("encoding", 6_i64.into()),
             ("datlocprovider", "c".into()),
             ("datistemplate", (name == "template1").into()),
@@ -64,55 +67,6 @@ pub(super) fn databases(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
         ])?;
     }
     Ok(())
-}
-
-pub(super) fn roles(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    rows.push(&[
-        ("oid", oid::ROLE.into()),
-        ("rolname", (&context.user).into()),
-        ("rolsuper", true.into()),
-        ("rolinherit", true.into()),
-        ("rolcreaterole", true.into()),
-        ("rolcreatedb", true.into()),
-        ("rolcanlogin", true.into()),
-        ("rolreplication", false.into()),
-        ("rolconnlimit", (-1_i64).into()),
-        ("rolpassword", "********".into()),
-        ("rolbypassrls", true.into()),
-    ])
-}
-
-pub(super) fn authids(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    rows.push(&[
-        ("oid", oid::ROLE.into()),
-        ("rolname", (&context.user).into()),
-        ("rolsuper", true.into()),
-        ("rolinherit", true.into()),
-        ("rolcreaterole", true.into()),
-        ("rolcreatedb", true.into()),
-        ("rolcanlogin", true.into()),
-        ("rolbypassrls", true.into()),
-        ("rolconnlimit", (-1_i64).into()),
-    ])
-}
-
-pub(super) fn users(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    rows.push(&user(context))
-}
-
-pub(super) fn shadows(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    rows.push(&user(context))
-}
-
-fn user(context: &CatalogContext) -> [(&'static str, Value); 6] {
-    [
-        ("usename", (&context.user).into()),
-        ("usesysid", oid::ROLE.into()),
-        ("usecreatedb", true.into()),
-        ("usesuper", true.into()),
-        ("userepl", false.into()),
-        ("usebypassrls", true.into()),
-    ]
 }
 
 pub(super) fn settings(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {

@@ -7,6 +7,7 @@ use arrow::array::ArrayRef;
 use datafusion::common::Result;
 use stratalog_functions::function::{Arguments, Function, Parameter, text_at, text_rows};
 use stratalog_model::ColumnType;
+use stratalog_visor_core::access::RoleId;
 
 use super::{Declare, no_text, oid_at, same_boolean, test_of_oid, text_of_oid};
 use crate::{
@@ -40,12 +41,12 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             ColumnType::Text,
             "Name of a role.",
             |context, arguments| {
+                let state = context.state();
                 text_of_oid(arguments, |number| {
-                    Some(if number == oid::ROLE {
-                        context.user.clone()
-                    } else {
-                        format!("unknown (OID={number})")
-                    })
+                    let role = u32::try_from(number).ok().map(RoleId);
+                    let role = role.and_then(|id| state.access().role(id));
+                    let unknown = || format!("unknown (OID={number})");
+                    Some(role.map_or_else(unknown, |role| role.name.clone()))
                 })
             },
         ),
@@ -120,8 +121,8 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "shobj_description",
             &[&[Integer, Text]],
             ColumnType::Text,
-            "NULL: databases have no comments.",
-            |_, arguments| no_text(arguments),
+            "Comment on a role; NULL for databases, which have no comments.",
+            role_comments,
         ),
         declare.stable(
             "pg_relation_is_publishable",
@@ -237,6 +238,16 @@ fn is_visible(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Arr
     test_of_oid(arguments, |number| {
         Relation::of_oid(&state, &context.database, number)
             .map(|relation| relation.is_visible(&state, &context.database, &path))
+    })
+}
+
+fn role_comments(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (state, catalogs) = (context.state(), arguments.text(1)?);
+    text_rows(arguments.rows, |row| {
+        let Some(number) = oid_at(arguments, 0, row)? else { return Ok(None) };
+        let of_roles = text_at(catalogs, row) == Some("pg_authid");
+        let role = u32::try_from(number).ok().filter(|_| of_roles).map(RoleId);
+        Ok(role.and_then(|id| state.access().role(id)?.comment.clone()))
     })
 }
 

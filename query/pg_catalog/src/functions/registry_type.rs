@@ -17,12 +17,13 @@ use stratalog_functions::{
     function::{Arguments, Function, Parameter, text_at, text_rows},
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_visor_core::access::RoleId;
 
 use super::{Declare, object::known_type_name};
 use crate::{
     CatalogContext,
     column_type::oid_of_name,
-    oid::{self, SYSTEM_SCHEMAS},
+    oid::SYSTEM_SCHEMAS,
     procedure::{procedure, procedure_of_name},
     relation::{Relation, name_parts},
 };
@@ -185,7 +186,10 @@ pub(super) fn oid_of(context: &CatalogContext, kind: RegistryKind, text: &str) -
                 state.schema(&context.database, &name).map(|schema| i64::from(schema.oid))
             })
         }
-        RegistryKind::Role => (name_parts(text)?.pop()? == context.user).then_some(oid::ROLE),
+        RegistryKind::Role => {
+            let name = name_parts(text)?.pop()?;
+            state.access().role_named(&name).map(|role| i64::from(role.id.0))
+        }
         RegistryKind::Function => {
             // A list of parameter types may follow the name.
             let name = name_parts(text.split('(').next()?)?.pop()?;
@@ -215,7 +219,8 @@ pub(super) fn name_of(context: &CatalogContext, kind: RegistryKind, number: i64)
         }
         RegistryKind::Function => procedure(number).map(|procedure| procedure.name.clone()),
         RegistryKind::Role => {
-            (number == oid::ROLE).then(|| stratalog_functions::quote_ident(&context.user))
+            let role = state.access().role(RoleId(u32::try_from(number).ok()?));
+            role.map(|role| stratalog_functions::quote_ident(&role.name))
         }
     }
 }

@@ -9,6 +9,7 @@ use stratalog_functions::{
     function::{Arguments, Function, Parameter, text_at, text_rows},
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_visor_core::access::RoleId;
 
 use super::{
     Declare, identifiers::identifiers, no_text, same_boolean, same_integer, same_text, same_texts,
@@ -62,7 +63,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         }),
         declare.stable("current_schemas", &[&[Boolean]], texts(), "The schemas that are searched for unqualified names.", current_schemas),
         declare.stable("current_user", &[&[]], ColumnType::Text, "Name of the user.", |context, arguments| {
-            same_text(arguments, &context.user)
+            same_text(arguments, &context.current_user())
         }),
         declare.stable("version", &[&[]], ColumnType::Text, "Name and version of the server.", |_, arguments| {
             same_text(arguments, &format!("PostgreSQL {POSTGRES_VERSION} (Stratalog {})", env!("CARGO_PKG_VERSION")))
@@ -123,9 +124,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             super::same_bigint(arguments, i64::try_from(version % 0xffff_fffc).unwrap_or(0) + 3)
         }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: advisory locks do not exist.", |_, arguments| same_text(arguments, "")),
-        declare.stable("acldefault", &[&[Text, Integer]], texts(), "NULL: grants do not exist.", |_, arguments| {
-            Ok(arrow::array::new_null_array(&texts().arrow_type(), arguments.rows))
-        }),
+        declare.stable("acldefault", &[&[Text, Integer]], texts(), "The access list of a new object of a kind, by its owner.", default_lists),
         declare.stable("parse_ident", &[&[Text], &[Text, Boolean]], texts(), "The parts of a qualified name.", parse_ident),
         declare.stable("pg_char_to_encoding", &[&[Text]], ColumnType::Integer, "Number of an encoding; -1 for an unknown name.", |_, arguments| {
             let names = arguments.text(0)?;
@@ -144,18 +143,24 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         }),
     ];
     for (name, description) in [
-        ("session_user", "Name of the connected user."),
-        ("current_role", "Name of the user."),
-        ("user", "Name of the user."),
+        ("current_role", "Name of the current role."),
+        ("user", "Name of the current role."),
     ] {
         functions.push(declare.stable(
             name,
             &[&[]],
             ColumnType::Text,
             description,
-            |context, arguments| same_text(arguments, &context.user),
+            |context, arguments| same_text(arguments, &context.current_user()),
         ));
     }
+    functions.push(declare.stable(
+        "session_user",
+        &[&[]],
+        ColumnType::Text,
+        "Name of the session's role, which SET ROLE does not change.",
+        |context, arguments| same_text(arguments, &context.session_user()),
+    ));
     functions.push(declare.stable(
         "current_catalog",
         &[&[]],
@@ -236,6 +241,23 @@ fn current_schemas(context: &CatalogContext, arguments: &Arguments<'_>) -> Resul
         path.insert(0, SYSTEM_SCHEMAS.first().map_or("pg_catalog", |(name, _)| name).to_string());
     }
     same_texts(arguments, &path)
+}
+
+fn default_lists(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    use arrow::array::{ListBuilder, StringViewBuilder};
+    let (state, kinds) = (context.state(), arguments.text(0)?);
+    let mut builder = ListBuilder::new(StringViewBuilder::new());
+    for row in 0..arguments.rows {
+        let owner = super::oid_at(arguments, 1, row)?.and_then(|oid| u32::try_from(oid).ok());
+        let list = text_at(kinds, row).zip(owner).and_then(|(kind, owner)| {
+            crate::acl::default_list(state.access(), kind, RoleId(owner))
+        });
+        for item in list.iter().flatten() {
+            builder.values().append_value(item);
+        }
+        builder.append(list.is_some());
+    }
+    Ok(Arc::new(builder.finish()))
 }
 
 fn current_setting(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {

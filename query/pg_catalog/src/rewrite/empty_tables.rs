@@ -1,6 +1,6 @@
 //! Answers queries over tables that are always empty without a plan.
 //!
-//! Clients send many queries about features that Stratalog does not have, such as policies,
+//! Clients send many queries about features that Stratalog does not have, such as
 //! publications, inherited tables and foreign servers. A SELECT that joins an always empty table
 //! never returns rows. It becomes `SELECT NULL … WHERE false` with the same column names.
 
@@ -147,7 +147,6 @@ fn table_name(factor: &TableFactor) -> Option<&ObjectName> {
 
 /// The columns of system tables that are NULL in every row.
 const ALWAYS_NULL: &[&str] = &[
-    "attacl",
     "attfdwoptions",
     "attmissingval",
     "attoptions",
@@ -156,15 +155,11 @@ const ALWAYS_NULL: &[&str] = &[
     "confkey",
     "conpfeqop",
     "conppeqop",
-    "datacl",
     "evttags",
     "extcondition",
     "extconfig",
-    "nspacl",
     "proacl",
     "proconfig",
-    "relacl",
-    "rolconfig",
     "spcacl",
     "spcoptions",
     "typacl",

@@ -366,6 +366,7 @@ pub async fn session() -> SessionContext {
             database: "stratalog".to_string(),
             name: "other".to_string(),
             if_not_exists: false,
+            owner: None,
         },
         Command::CreateChronicle(NewChronicle {
             schema: "other".to_string(),
@@ -392,7 +393,6 @@ pub async fn session() -> SessionContext {
         prepared: Arc::new(NoStatements),
         database: "stratalog".to_string(),
         connected_to: "stratalog".to_string(),
-        user: "ada".to_string(),
         process_id: 77,
         server_started_us: 0,
     });

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{position::Beginning, rewrite::is_keyword};
+use super::{access::AccessSyntax, position::Beginning, rewrite::is_keyword};
 
 /// A statement of this project for which the parser's tree has no place.
 #[derive(Debug, Clone)]
@@ -29,6 +29,9 @@ pub enum OwnStatement {
     Subscribe(Beginning),
     /// TRIM. The parser's tree is the equivalent DELETE.
     Trim,
+    /// A statement about roles, rights or row policies. The parser's tree is a query that has the
+    /// predicates of a policy as columns.
+    Access(Box<AccessSyntax>),
 }
 
 /// An ACQUIRE without its expressions, which are the columns of the parser's tree.
@@ -168,7 +171,7 @@ fn take(parser: &mut Parser<'_>, word: &str) -> bool {
 }
 
 /// Builds `SELECT expressions`, or `SELECT NULL` for an empty list.
-fn selected(expressions: Vec<Expr>) -> Result<Statement, ParserError> {
+pub(super) fn selected(expressions: Vec<Expr>) -> Result<Statement, ParserError> {
     let dialect = super::ParserDialect;
     let mut query = Parser::new(&dialect).try_with_sql("SELECT NULL")?.parse_query()?;
     if let SetExpr::Select(select) = query.body.as_mut()

@@ -25,7 +25,7 @@ use stratalog_model::{
 use stratalog_postgres::{names::quoted, parse};
 use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn, option_list};
 
-use super::{check_owner, commit, create_table};
+use super::{commit, create_table};
 use crate::{
     Notice, Rows, RowsTag, Session, TransactionState,
     session::{Definition, work::Work},
@@ -53,7 +53,7 @@ pub struct NewKey {
 /// # Errors
 /// `FeatureNotSupported` for other actions in the same statement, and for unsupported forms of a
 /// key.
-pub fn of_statement(session: &Session, tree: &AlterTable) -> Result<Option<NewKey>> {
+pub fn of_statement(tree: &AlterTable) -> Result<Option<NewKey>> {
     let key = tree.operations.iter().find_map(|operation| match operation {
         AlterTableOperation::AddConstraint {
             constraint: TableConstraint::PrimaryKey(key),
@@ -72,7 +72,6 @@ pub fn of_statement(session: &Session, tree: &AlterTable) -> Result<Option<NewKe
                 constraint: TableConstraint::PrimaryKey(_),
                 ..
             } => keys += 1,
-            AlterTableOperation::OwnerTo { new_owner } => check_owner(session, new_owner)?,
             AlterTableOperation::SetOptionsParens { options } => {
                 let options = create_table::options(options)?.into_iter();
                 let (of_key, others): (Vec<_>, Vec<_>) =

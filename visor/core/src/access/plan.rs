@@ -1,6 +1,7 @@
 //! Computes the changes of an access command: pure functions that check the actor's rights first.
 
 mod grants;
+mod list;
 mod policies;
 mod roles;
 mod tokens;
@@ -61,6 +62,17 @@ impl<'a> Scene<'a> {
 
     pub(crate) fn need(&self, privilege: Privilege, object: Object) -> Result<()> {
         self.state.check(&self.rights, privilege, object, Columns::All)
+    }
+
+    /// Checks that the actor may act as a role, which gets an object.
+    fn need_membership(&self, role: RoleId) -> Result<()> {
+        let current = self.rights.current();
+        let may = self.rights.is_superuser() || self.access().may_become(current, role);
+        match may && self.rights.scope_allows_all() {
+            true => Ok(()),
+            false => Err(self
+                .deny(format!("must be member of role \"{}\"", self.access().role_name(role)))),
+        }
     }
 
     fn deny(&self, message: impl Into<String>) -> Error {
@@ -129,13 +141,26 @@ pub(crate) fn plan(scene: &Scene<'_>, command: &AccessCommand) -> Result<AccessP
     }
 }
 
-/// The changes that give a new object to its creator: the owner, and default privileges.
+/// The changes that give a new object to its creator, or to another owner: the owner, and default
+/// privileges.
+///
+/// # Errors
+/// `UndefinedObject` for an unknown owner; `InsufficientPrivilege` if the actor cannot act as the
+/// owner.
 pub(crate) fn adopt(
     scene: &Scene<'_>,
     object: Object,
     schema: Option<Object>,
-) -> Vec<AccessChange> {
-    let creator = scene.rights.current();
+    owner: Option<&str>,
+) -> Result<Vec<AccessChange>> {
+    let creator = match owner {
+        Some(name) => {
+            let owner = scene.role(name)?.id;
+            scene.need_membership(owner)?;
+            owner
+        }
+        None => scene.rights.current(),
+    };
     let mut changes = Vec::new();
     if creator != RoleId::FOUNDER {
         changes.push(AccessChange::SetOwner { object, owner: creator });
@@ -143,7 +168,7 @@ pub(crate) fn adopt(
     if let Some(grants) = grants::defaults_for(scene, creator, object, schema) {
         changes.push(AccessChange::SetGrants { object, grants });
     }
-    changes
+    Ok(changes)
 }
 
 /// The changes that give the rights on a replaced chronicle to its replacement, which has columns of

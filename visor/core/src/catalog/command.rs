@@ -69,6 +69,8 @@ pub enum Command {
         name: String,
         /// True if an existing schema causes a notice instead of an error.
         if_not_exists: bool,
+        /// AUTHORIZATION: the name of the owner; `None` for the current role.
+        owner: Option<String>,
     },
     /// DROP SCHEMA; unless `cascade` is true, fails if the schema is not empty.
     DropSchema {

@@ -119,23 +119,26 @@ fn combined(mut changes: Vec<Change>) -> Option<Change> {
 }
 
 /// A plan that also gives the created object to the actor, with the actor's default privileges.
-fn adopted(scene: &Scene<'_>, mut plan: Plan) -> Plan {
+///
+/// # Errors
+/// See [`access::adopt`].
+fn adopted(scene: &Scene<'_>, mut plan: Plan, owner: Option<&str>) -> Result<Plan> {
     let state = scene.state;
     let (object, schema) = match &plan.change {
         Some(Change::CreateChronicle(new)) => {
             (Object::Chronicle(new.id), state.schema_object(&new.database, &new.schema))
         }
         Some(Change::CreateSchema { oid, database, .. }) => {
-            let Some(database) = state.database(database) else { return plan };
+            let Some(database) = state.database(database) else { return Ok(plan) };
             (Object::Schema { database: database.oid, schema: *oid }, None)
         }
         Some(Change::CreateDatabase { oid, .. }) => (Object::Database(*oid), None),
-        _ => return plan,
+        _ => return Ok(plan),
     };
-    let given = access::adopt(scene, object, schema);
+    let given = access::adopt(scene, object, schema, owner)?;
     let changes = plan.change.into_iter().chain(given.into_iter().map(Change::Access));
     plan.change = combined(changes.collect());
-    plan
+    Ok(plan)
 }
 
 /// Plans one command of an actor.
@@ -154,22 +157,22 @@ fn plan(scene: &Scene<'_>, command: &Command, now_ns: i64) -> Result<Plan> {
         }
         Command::PrepareAudit { retention_ms } => audit::prepare(state, *retention_ms, now_ns),
         Command::CreateDatabase { name, if_not_exists } => {
-            Ok(adopted(scene, create_database(state, name, *if_not_exists)?))
+            adopted(scene, create_database(state, name, *if_not_exists)?, None)
         }
         Command::DropDatabase { name, if_exists } => drop_database(state, name, *if_exists),
-        Command::CreateSchema { database, name, if_not_exists } => {
+        Command::CreateSchema { database, name, if_not_exists, owner } => {
             let plan = create_schema(state, database, name, *if_not_exists)?;
-            Ok(adopted(scene, plan))
+            adopted(scene, plan, owner.as_deref())
         }
         Command::DropSchema { database, name, if_exists, cascade } => {
             drop_schema(state, database, name, *if_exists, *cascade)
         }
         Command::CreateChronicle(new) => {
             let plan = create_chronicle(state, new, state.next_chronicle(), now_ns)?;
-            Ok(adopted(scene, plan))
+            adopted(scene, plan, None)
         }
         Command::CreateReserved { id, created_ns, new } => {
-            Ok(adopted(scene, create_chronicle(state, new, *id, *created_ns)?))
+            adopted(scene, create_chronicle(state, new, *id, *created_ns)?, None)
         }
         Command::DropChronicle { database, schema, name, if_exists } => {
             drop_chronicle(state, database, schema, name, *if_exists)

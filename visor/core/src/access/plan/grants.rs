@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stratalog_model::{ColumnId, Error, ErrorKind, Result};
 
-use super::{AccessPlan, Scene};
+use super::{AccessPlan, Scene, list::AccessList};
 use crate::access::{
     DefaultGrant, Grant, GrantObjects, GrantedPrivileges, Grantee, Object, Privilege, RoleId,
     change::AccessChange,
@@ -87,52 +87,6 @@ fn items(scene: &Scene<'_>, privileges: &GrantedPrivileges, object: Object) -> R
     Ok(items)
 }
 
-/// True if the actor may grant the privilege: as the owner, or with the grant option.
-fn may_grant(scene: &Scene<'_>, object: Object, item: Item) -> bool {
-    scene.rights.scope_allows_all()
-        && (scene.rights.is_superuser()
-            || scene.rights.owns(object)
-            || scene.access().grants(object).iter().any(|one| {
-                one.grantable
-                    && one.privilege == item.0
-                    && (one.column.is_none() || one.column == item.1)
-                    && one.grantee.is_some_and(|grantee| scene.rights.includes(grantee))
-            }))
-}
-
-/// The role in the name of which the actor grants: the owner, or the actor.
-fn grantor(scene: &Scene<'_>, object: Object) -> RoleId {
-    match scene.rights.is_superuser() || scene.rights.owns(object) {
-        true => scene.access().owner(object),
-        false => scene.rights.current(),
-    }
-}
-
-/// The items that the actor may grant or revoke.
-///
-/// # Errors
-/// `InsufficientPrivilege` if the actor may grant nothing.
-fn allowed(
-    scene: &Scene<'_>,
-    object: Object,
-    items: Vec<Item>,
-    notices: &mut Vec<String>,
-) -> Result<Vec<Item>> {
-    let wanted = items.len();
-    let allowed: Vec<Item> =
-        items.into_iter().filter(|item| may_grant(scene, object, *item)).collect();
-    let (kind, name) = scene.state.object_name(object);
-    if allowed.is_empty() && wanted > 0 {
-        return Err(scene.deny(format!("permission denied for {kind} {name}")).with_detail(
-            "Only the owner, and roles with the grant option, may grant and revoke privileges.",
-        ));
-    }
-    if allowed.len() < wanted {
-        notices.push(format!("not all privileges were granted or revoked for \"{name}\""));
-    }
-    Ok(allowed)
-}
-
 pub(super) fn grant(
     scene: &Scene<'_>,
     privileges: &GrantedPrivileges,
@@ -150,28 +104,16 @@ pub(super) fn grant(
     }
     let mut plan = AccessPlan::default();
     for object in objects(scene, of)? {
-        let items = items(scene, privileges, object)?;
-        let items = allowed(scene, object, items, &mut plan.notices)?;
-        let grantor = grantor(scene, object);
-        let mut grants = scene.access().grants(object).into_owned();
-        for (privilege, column) in items {
-            for grantee in &grantees {
-                let known = grants.iter_mut().find(|one| {
-                    (one.grantee, one.privilege, one.column, one.grantor)
-                        == (*grantee, privilege, column, grantor)
-                });
-                match known {
-                    Some(known) => known.grantable |= grantable,
-                    None => grants.push(Grant {
-                        grantee: *grantee,
-                        privilege,
-                        column,
-                        grantable,
-                        grantor,
-                    }),
-                }
+        let mut list = AccessList::of(scene, object);
+        for (column, wanted) in by_column(items(scene, privileges, object)?) {
+            let all = *privileges == GrantedPrivileges::All;
+            let (grantor, allowed) =
+                list.granting(column, &wanted, all, "granted", &mut plan.notices)?;
+            for (grantee, privilege) in pairs(&grantees, &allowed) {
+                list.add(Grant { grantee, privilege, column, grantable, grantor })?;
             }
         }
+        let grants = list.into_grants();
         if grants.len() > GRANTS_MAX {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
@@ -182,6 +124,27 @@ pub(super) fn grant(
         plan.changes.push(AccessChange::SetGrants { object, grants });
     }
     Ok(plan)
+}
+
+/// The items of each column, and of the whole object.
+fn by_column(items: Vec<Item>) -> Vec<(Option<ColumnId>, Vec<Privilege>)> {
+    let mut groups: Vec<(Option<ColumnId>, Vec<Privilege>)> = Vec::new();
+    for (privilege, column) in items {
+        match groups.iter_mut().find(|(of, _)| *of == column) {
+            Some((_, group)) => group.push(privilege),
+            None => groups.push((column, vec![privilege])),
+        }
+    }
+    groups
+}
+
+fn pairs(
+    grantees: &[Option<RoleId>],
+    privileges: &[Privilege],
+) -> impl Iterator<Item = (Option<RoleId>, Privilege)> {
+    grantees
+        .iter()
+        .flat_map(|grantee| privileges.iter().map(|privilege| (*grantee, *privilege)))
 }
 
 pub(super) fn revoke(
@@ -195,28 +158,30 @@ pub(super) fn revoke(
         grantees.iter().map(|one| scene.grantee(one)).collect::<Result<_>>()?;
     let mut plan = AccessPlan::default();
     for object in objects(scene, of)? {
-        let items = items(scene, privileges, object)?;
-        let items = allowed(scene, object, items, &mut plan.notices)?;
-        let before = scene.access().grants(object).into_owned();
-        let mut grants = before.clone();
-        let as_owner = scene.rights.is_superuser() || scene.rights.owns(object);
-        let own = scene.rights.current();
-        let matches = |one: &Grant| {
-            (as_owner || one.grantor == own)
-                && grantees.contains(&one.grantee)
-                && items.iter().any(|(privilege, column)| {
-                    // REVOKE on the whole object also revokes the privilege on columns.
-                    one.privilege == *privilege && (column.is_none() || one.column == *column)
-                })
-        };
-        match grant_option_only {
-            true => {
-                let revoked = grants.iter_mut().filter(|one| matches(one));
-                revoked.for_each(|one| one.grantable = false);
+        let mut list = AccessList::of(scene, object);
+        let before = list.grants().to_vec();
+        for (column, wanted) in by_column(items(scene, privileges, object)?) {
+            let all = *privileges == GrantedPrivileges::All;
+            let (grantor, allowed) =
+                list.granting(column, &wanted, all, "revoked", &mut plan.notices)?;
+            for (grantee, privilege) in pairs(&grantees, &allowed) {
+                let from = (grantee, privilege, column, grantor);
+                list.remove(from, grant_option_only, cascade)?;
             }
-            false => grants.retain(|one| !matches(one)),
+            // REVOKE on the whole object also revokes the privilege on columns.
+            let columns = match column {
+                None => list.columns(&wanted),
+                Some(_) => Vec::new(),
+            };
+            for column in columns {
+                let (grantor, allowed) = list.best_grantor(Some(column), &wanted);
+                for (grantee, privilege) in pairs(&grantees, &allowed) {
+                    let from = (grantee, privilege, Some(column), grantor);
+                    list.remove(from, grant_option_only, cascade)?;
+                }
+            }
         }
-        withdraw(scene, object, &mut grants, cascade)?;
+        let grants = list.into_grants();
         if grants != before {
             plan.changes.push(AccessChange::SetGrants { object, grants });
         }
@@ -224,50 +189,10 @@ pub(super) fn revoke(
     Ok(plan)
 }
 
-/// Removes grants whose grantor no longer has the grant option, again and again.
-///
-/// # Errors
-/// `DependentObjects` if there are such grants, and `cascade` is false.
-fn withdraw(
-    scene: &Scene<'_>,
-    object: Object,
-    grants: &mut Vec<Grant>,
-    cascade: bool,
-) -> Result<()> {
-    let owner = scene.access().owner(object);
-    loop {
-        let may_still = |grants: &[Grant], one: &Grant| {
-            one.grantor == owner
-                || scene.access().is_superuser(one.grantor)
-                || grants.iter().any(|held| {
-                    held.grantable
-                        && held.privilege == one.privilege
-                        && (held.column.is_none() || held.column == one.column)
-                        && held.grantee.is_some_and(|grantee| {
-                            scene.access().roles_of(one.grantor, true).contains(&grantee)
-                        })
-                })
-        };
-        let kept: Vec<Grant> =
-            grants.iter().filter(|one| may_still(grants, one)).cloned().collect();
-        if kept.len() == grants.len() {
-            return Ok(());
-        }
-        if !cascade {
-            return Err(Error::new(ErrorKind::DependentObjects, "dependent privileges exist")
-                .with_hint("Use CASCADE to revoke them too."));
-        }
-        *grants = kept;
-    }
-}
-
 pub(super) fn set_owner(scene: &Scene<'_>, object: Object, owner: &str) -> Result<AccessPlan> {
     scene.need(Privilege::Ownership, object)?;
     let owner = scene.role(owner)?;
-    let current = scene.rights.current();
-    if !scene.rights.is_superuser() && !scene.access().may_become(current, owner.id) {
-        return Err(scene.deny(format!("must be able to SET ROLE \"{}\"", owner.name)));
-    }
+    scene.need_membership(owner.id)?;
     // As in PostgreSQL, the new owner must be able to create such objects.
     if !scene.rights.is_superuser()
         && let Object::Chronicle(id) = object
@@ -336,9 +261,9 @@ pub(super) fn drop_owned(scene: &Scene<'_>, name: &str) -> Result<AccessPlan> {
     }
     let mut changes = Vec::new();
     for (object, grants) in &scene.access().grants {
-        let mut kept = grants.clone();
-        kept.retain(|one| one.grantee != Some(role) && one.grantor != role);
-        withdraw(scene, *object, &mut kept, true)?;
+        let mut list = AccessList::of(scene, *object);
+        list.forget(role)?;
+        let kept = list.into_grants();
         if kept.len() != grants.len() {
             changes.push(AccessChange::SetGrants { object: *object, grants: kept });
         }

@@ -114,16 +114,17 @@ fn a_grant_on_columns_allows_these_columns_only() {
     let (first, second) = (&columns[0], &columns[1]);
     let some = granted(Privilege::Select, Some(&[&first.name]));
     run(&catalog, Identity::System, grant(some, table, "ann", false)).unwrap();
+    let (one, both) = ([first.id], [first.id, second.id]);
     let ask = |columns| decide(&catalog, ann, Privilege::Select, table, columns);
-    assert_eq!(ask(Columns::Some(&[first.id])), Ok(()));
+    assert_eq!(ask(Columns::Some(&one)), Ok(()));
     assert_eq!(ask(Columns::Some(&[])), Ok(()));
     let denied = Err(ErrorKind::InsufficientPrivilege);
-    assert_eq!(ask(Columns::Some(&[first.id, second.id])), denied);
+    assert_eq!(ask(Columns::Some(&both)), denied);
     assert_eq!(ask(Columns::All), denied);
     // REVOKE on the table revokes the privilege on its columns, too.
     let all = granted(Privilege::Select, None);
     run(&catalog, Identity::System, revoke(all, table, "ann", false)).unwrap();
-    assert_eq!(ask(Columns::Some(&[first.id])), Err(ErrorKind::UndefinedTable));
+    assert_eq!(ask(Columns::Some(&one)), Err(ErrorKind::UndefinedTable));
 }
 
 #[test]

@@ -283,8 +283,9 @@ fn damaged_and_newer_records_are_told_apart() {
         ("{\"format\":4,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":5,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":6,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
+        ("{\"format\":7,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":0,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
-        ("{\"format\":7,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
+        ("{\"format\":8,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
     ] {
         let log = Arc::new(MemoryLog::default());
         create(&over(&log), cpu());

@@ -58,7 +58,7 @@ fn command() -> impl Strategy<Value = Command> {
         1 => (name(), any::<bool>())
             .prop_map(|(name, if_exists)| Command::DropDatabase { name, if_exists }),
         1 => (name(), name(), any::<bool>()).prop_map(|(database, name, if_not_exists)| {
-            Command::CreateSchema { database, name, if_not_exists }
+            Command::CreateSchema { database, name, if_not_exists, owner: None }
         }),
         1 => (name(), name(), any::<[bool; 2]>()).prop_map(|(database, name, [if_exists, cascade])| {
             Command::DropSchema { database, name, if_exists, cascade }

@@ -10,6 +10,7 @@ fn create_schema(name: &str) -> Command {
         database: "stratalog".to_string(),
         name: name.to_string(),
         if_not_exists: false,
+        owner: None,
     }
 }
 
